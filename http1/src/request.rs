@@ -1,0 +1,202 @@
+//! Renders one request to bytes, once, before the run.
+//!
+//! What the user asked for is sent as it was asked for or refused by name; nothing is repaired in
+//! silence. A request has a known length or no body, because the framing belongs to the generator.
+
+use thiserror::Error;
+
+use crate::syntax::{decimal, is_token, list, trim};
+
+/// What to ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestSpec<'a> {
+    /// The method, for example `GET`; any token but CONNECT.
+    pub method: &'a str,
+    /// Host and, unless it is the scheme's own, port: the value of the Host field.
+    pub authority: &'a str,
+    /// The path in origin form, with its query: `/search?q=1`; `*` with OPTIONS.
+    pub path: &'a str,
+    /// The user's header fields, sent in this order.
+    pub headers: &'a [(String, String)],
+    /// The body; empty for none.
+    pub body: &'a [u8],
+    /// The User-Agent unless the user gave one; no such field when empty.
+    pub user_agent: &'a str,
+    /// Whether to add `Connection: close`.
+    pub close: bool,
+}
+
+/// Why a request cannot be sent; each names the part that the user has to change.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum RequestError {
+    /// The method is not a token.
+    #[error("method {0:?} is not a token (RFC 9110, section 9.1)")]
+    Method(String),
+    /// CONNECT asks for a tunnel, which has no responses to measure.
+    #[error("method CONNECT opens a tunnel and cannot be measured")]
+    Connect,
+    /// The path is not in origin form.
+    #[error(
+        "path {0:?} must begin with / and hold only visible ASCII without # (RFC 9112, section 3.2.1)"
+    )]
+    Path(String),
+    /// The authority cannot be a Host value.
+    #[error("host {0:?} is not a host with an optional port (RFC 9110, section 7.2)")]
+    Authority(String),
+    /// A header name is not a token.
+    #[error("header name {0:?} is not a token (RFC 9110, section 5.1)")]
+    HeaderName(String),
+    /// A header value holds a control character such as CR, LF or NUL.
+    #[error("header {0}: the value holds a control character (RFC 9110, section 5.5)")]
+    HeaderValue(String),
+    /// A header that may occur once was given again.
+    #[error("header {0}: given more than once (RFC 9112, sections 3.2 and 6.3)")]
+    Repeated(String),
+    /// The given Content-Length is not the length of the body.
+    #[error("header Content-Length: {given:?} contradicts the body of {body_bytes} bytes")]
+    ContentLength {
+        /// The value as given.
+        given: String,
+        /// The length of the body in bytes.
+        body_bytes: usize,
+    },
+    /// Transfer-Encoding was given.
+    #[error("header Transfer-Encoding: not supported, requests are sent with a Content-Length")]
+    TransferEncoding,
+    /// A TRACE request has a body.
+    #[error("a TRACE request cannot have a body (RFC 9110, section 9.3.8)")]
+    TraceBody,
+}
+
+/// A request ready to be sent any number of times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    bytes: Vec<u8>,
+    head: bool,
+    close: bool,
+}
+
+impl Request {
+    /// Renders a request, or names what is wrong with it.
+    ///
+    /// Host, User-Agent and Content-Length are supplied unless given; Content-Length only where
+    /// there is a body or the method expects one (RFC 9110, section 8.6).
+    pub fn render(spec: &RequestSpec) -> Result<Request, RequestError> {
+        check_target(spec)?;
+        check_headers(spec)?;
+        let given =
+            |name: &str| spec.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(format!("{} {} HTTP/1.1\r\n", spec.method, spec.path).as_bytes());
+        if !given("Host") {
+            push_field(&mut bytes, "Host", spec.authority);
+        }
+        if !given("User-Agent") && !spec.user_agent.is_empty() {
+            push_field(&mut bytes, "User-Agent", spec.user_agent);
+        }
+        for (name, value) in spec.headers {
+            push_field(&mut bytes, name, value);
+        }
+        let expects_body = ["POST", "PUT", "PATCH"].contains(&spec.method);
+        if !given("Content-Length") && (expects_body || !spec.body.is_empty()) {
+            push_field(&mut bytes, "Content-Length", &spec.body.len().to_string());
+        }
+        let close_given = spec.headers.iter().any(|(name, value)| says_close(name, value));
+        if spec.close && !close_given {
+            push_field(&mut bytes, "Connection", "close");
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes.extend_from_slice(spec.body);
+        Ok(Request { bytes, head: spec.method == "HEAD", close: spec.close || close_given })
+    }
+
+    /// The bytes to send.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether the responses have no body because the method is HEAD (RFC 9110, section 9.3.2).
+    pub fn is_head(&self) -> bool {
+        self.head
+    }
+
+    /// Whether the request asks the server to close the connection after its response, be it by the
+    /// user's own Connection field or by [`RequestSpec::close`].
+    pub fn closes(&self) -> bool {
+        self.close
+    }
+}
+
+/// Checks the request line and the parts that are rendered from the address.
+fn check_target(spec: &RequestSpec) -> Result<(), RequestError> {
+    if !is_token(spec.method.as_bytes()) {
+        return Err(RequestError::Method(spec.method.to_owned()));
+    }
+    if spec.method == "CONNECT" {
+        return Err(RequestError::Connect);
+    }
+    if spec.method == "TRACE" && !spec.body.is_empty() {
+        return Err(RequestError::TraceBody);
+    }
+    let origin_form = spec.path.starts_with('/') || (spec.path == "*" && spec.method == "OPTIONS");
+    // Bytes such as | or " are not in the grammar of a URI, but servers get them from browsers every
+    // day; only what would break the request line, or never be sent, is refused.
+    if !origin_form || !spec.path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        return Err(RequestError::Path(spec.path.to_owned()));
+    }
+    let in_host = |byte: u8| byte.is_ascii_graphic() && !b"/?#@\\\"<>^`{|}".contains(&byte);
+    if spec.authority.is_empty() || !spec.authority.bytes().all(in_host) {
+        return Err(RequestError::Authority(spec.authority.to_owned()));
+    }
+    if !is_field_value(spec.user_agent) {
+        return Err(RequestError::HeaderValue("User-Agent".to_owned()));
+    }
+    Ok(())
+}
+
+/// Checks the user's header fields, also against the body.
+fn check_headers(spec: &RequestSpec) -> Result<(), RequestError> {
+    for (position, (name, value)) in spec.headers.iter().enumerate() {
+        if !is_token(name.as_bytes()) {
+            return Err(RequestError::HeaderName(name.clone()));
+        }
+        if !is_field_value(value) {
+            return Err(RequestError::HeaderValue(name.clone()));
+        }
+        if name.eq_ignore_ascii_case("Transfer-Encoding") {
+            return Err(RequestError::TransferEncoding);
+        }
+        let is_length = name.eq_ignore_ascii_case("Content-Length");
+        if is_length || name.eq_ignore_ascii_case("Host") {
+            let before = &spec.headers[..position];
+            if before.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
+                return Err(RequestError::Repeated(name.clone()));
+            }
+        }
+        if is_length && decimal(trim(value.as_bytes())) != Some(spec.body.len() as u64) {
+            let given = value.clone();
+            return Err(RequestError::ContentLength { given, body_bytes: spec.body.len() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a value holds no control character but HTAB (RFC 9110, section 5.5).
+fn is_field_value(value: &str) -> bool {
+    value.bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control())
+}
+
+/// Whether a header field asks for the connection to be closed (RFC 9112, section 9.6).
+fn says_close(name: &str, value: &str) -> bool {
+    name.eq_ignore_ascii_case("Connection")
+        && list(value.as_bytes()).any(|option| option.eq_ignore_ascii_case(b"close"))
+}
+
+/// Adds one header field, its value without the blanks around it.
+fn push_field(bytes: &mut Vec<u8>, name: &str, value: &str) {
+    bytes.extend_from_slice(name.as_bytes());
+    bytes.extend_from_slice(b": ");
+    bytes.extend_from_slice(value.trim_matches([' ', '\t']).as_bytes());
+    bytes.extend_from_slice(b"\r\n");
+}
