@@ -1,0 +1,70 @@
+//! What must hold for any bytes in any split; shared by the fuzz target and the ordinary tests.
+
+use http1::response::{Progress, Response, ResponseParser};
+
+/// The most memory that a parser may hold, in bytes.
+const MEMORY_MAX: usize = 64 * 1024;
+
+/// Everything that a stream of bytes, cut into pieces, comes to, in one line.
+///
+/// Each response is written as `STATUS keep|close BODY_BYTES @END`, where the end is the place in
+/// the stream; then comes the end of the stream: `idle` between responses, `by close STATUS
+/// BODY_BYTES`, or the code of the rule that was broken.
+pub(crate) fn transcript<'a>(head_request: bool, pieces: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut parser = ResponseParser::new(head_request);
+    let mut line = String::new();
+    let mut place = 0;
+    for piece in pieces {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            match parser.feed(rest) {
+                Ok(Progress::NeedMore) => {
+                    place += rest.len();
+                    rest = &[];
+                }
+                Ok(Progress::Done(response)) => {
+                    assert!(parser.is_idle(), "a parser is idle after a response");
+                    assert!(0 < response.consumed, "a response ends behind a byte");
+                    place += response.consumed;
+                    rest = &rest[response.consumed..];
+                    line.push_str(&written(&response, place));
+                }
+                Err(violation) => {
+                    assert_eq!(parser.feed(rest), Err(violation), "an error stays");
+                    assert_eq!(parser.finish(), Err(violation), "an error stays");
+                    return line + violation.code();
+                }
+            }
+            assert!(parser.buffer_capacity() <= MEMORY_MAX, "memory is bounded");
+        }
+    }
+    if parser.is_idle() {
+        return line + "idle";
+    }
+    match parser.finish() {
+        Ok(Response { status, keep_alive, body_bytes, consumed }) => {
+            assert!(!keep_alive && consumed == 0, "a closed connection carries no more");
+            format!("{line}by close {status} {body_bytes}")
+        }
+        Err(violation) => line + violation.code(),
+    }
+}
+
+/// One response as the transcript shows it.
+fn written(response: &Response, place: usize) -> String {
+    let Response { status, keep_alive, body_bytes, .. } = response;
+    let persistence = if *keep_alive { "keep" } else { "close" };
+    format!("{status} {persistence} {body_bytes} @{place}; ")
+}
+
+/// Checks one input: its first byte chooses the method and the split, the rest is the stream.
+///
+/// The stream must come to the same in one piece, byte by byte and in pieces of the chosen size.
+pub(crate) fn run(input: &[u8]) {
+    let Some((&choice, stream)) = input.split_first() else { return };
+    let head_request = choice & 1 == 1;
+    let piece = usize::from(choice >> 1).max(2);
+    let whole = transcript(head_request, std::iter::once(stream));
+    assert_eq!(transcript(head_request, stream.chunks(1)), whole, "byte by byte");
+    assert_eq!(transcript(head_request, stream.chunks(piece)), whole, "in pieces of {piece}");
+}

@@ -1,0 +1,418 @@
+//! Parses the responses of one connection as their bytes arrive, in any split.
+//!
+//! Heads are read by `httparse`; where a body ends is decided here (RFC 9112, section 6.3). Body
+//! bytes are counted, never kept and never looked at twice; a byte of a head is looked at a bounded
+//! number of times however the stream is split. There is no socket and no clock here: the caller
+//! brings the bytes, the end of the stream and the deadline.
+
+mod chunked;
+mod head;
+#[cfg(test)]
+mod tests;
+mod violation;
+
+pub use violation::Violation;
+
+use chunked::Chunks;
+use head::{Framing, Head};
+
+/// Bytes in one head, at most.
+const HEAD_MAX: usize = 64 * 1024;
+
+/// Bytes in one trailer section, at most.
+const TRAILERS_MAX: usize = 16 * 1024;
+
+/// Interim (1xx) responses before one final response, at most.
+const INTERIM_MAX: u32 = 16;
+
+/// What the buffer holds from the start, once a head is split over two feeds.
+const BUFFER_MIN: usize = 1024;
+
+/// A status line that trailers are read behind: they are fields, under the same rules as a head's.
+/// A 204 has no body, so that framing fields among them are ignored (RFC 9110, section 6.5.1).
+const TRAILERS_PREFIX: &[u8] = b"HTTP/1.1 204 \r\n";
+
+/// The longest beginning of a head whose every byte is known: `HTTP/1.1 200`.
+const START_LENGTH: usize = 12;
+
+// The buffer doubles up to its limit, so the limit must be reachable by doubling.
+const _: () = assert!(HEAD_MAX.is_power_of_two() && BUFFER_MIN.is_power_of_two());
+const _: () = assert!(TRAILERS_PREFIX.len() + TRAILERS_MAX < HEAD_MAX);
+
+/// What a feed came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All bytes were taken and the response is not over.
+    NeedMore,
+    /// A response is complete; the parser is ready for the next one.
+    Done(Response),
+}
+
+/// One complete final response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status code: three digits, 100 to 199 excluded. A code outside 100 to 599 is not refused
+    /// (RFC 9110, section 15, tells a client to treat it as a server error).
+    pub status: u16,
+    /// Whether the connection may carry another response (RFC 9112, section 9.3). Bytes behind a
+    /// response that nobody asked for forbid it as well, which only the caller can know.
+    pub keep_alive: bool,
+    /// The length of the body in bytes, as it was transferred: without the chunked framing, still
+    /// compressed.
+    pub body_bytes: u64,
+    /// How many of the bytes given to this feed belong to this response, or to the rest of it.
+    pub consumed: usize,
+}
+
+/// The parser of one connection.
+///
+/// A head that arrives whole is read where it lies. One that is split is gathered in a buffer that
+/// the parser owns: it starts without memory, grows to at most 64 KiB and keeps what it has, so
+/// that a connection pays for its largest split head once.
+#[derive(Debug)]
+pub struct ResponseParser {
+    head_request: bool,
+    state: State,
+    /// The head of the response whose body is being read.
+    head: Head,
+    body_bytes: u64,
+    interim: u32,
+    /// The part seen so far of a split head or of the trailers.
+    buffer: Vec<u8>,
+    blank_line: BlankLine,
+    /// Bytes looked at, each as often as it was: the measure of work in the tests.
+    #[cfg(test)]
+    looked_at: u64,
+}
+
+/// What the next byte belongs to.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Head,
+    /// A body with this many bytes to come.
+    Length(u64),
+    Chunks(Chunks),
+    Trailers,
+    UntilClose,
+    Failed(Violation),
+}
+
+impl ResponseParser {
+    /// A parser for the responses of a new connection, all to HEAD requests or none.
+    pub fn new(head_request: bool) -> ResponseParser {
+        ResponseParser {
+            head_request,
+            state: State::Head,
+            head: Head { status: 0, framing: Framing::Length(0), keep_alive: false },
+            body_bytes: 0,
+            interim: 0,
+            buffer: Vec::new(),
+            blank_line: BlankLine::Elsewhere,
+            #[cfg(test)]
+            looked_at: 0,
+        }
+    }
+
+    /// Forgets the connection and is ready for a new one; the buffer keeps its memory.
+    pub fn reset(&mut self) {
+        self.state = State::Head;
+        self.body_bytes = 0;
+        self.interim = 0;
+        self.buffer.clear();
+        self.blank_line = BlankLine::Elsewhere;
+    }
+
+    /// Takes the next bytes of the stream, up to the end of one response.
+    ///
+    /// Interim (1xx) responses are passed over. After [`Progress::Done`] the caller feeds what lies
+    /// behind [`Response::consumed`], if anything. After an error every further feed gives the same
+    /// error until [`ResponseParser::reset`].
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Violation> {
+        let result = self.advance(bytes);
+        if let Err(violation) = result {
+            self.state = State::Failed(violation);
+        }
+        result
+    }
+
+    /// Takes the end of the stream, which completes a body that only the close delimits.
+    ///
+    /// Anything else is [`Violation::ClosedBeforeResponse`] while the parser is idle, otherwise
+    /// [`Violation::CutShort`] or the rule that the unfinished head breaks. The parser is of no use
+    /// afterwards until [`ResponseParser::reset`].
+    pub fn finish(&mut self) -> Result<Response, Violation> {
+        let violation = match self.state {
+            State::UntilClose => return Ok(self.done(0)),
+            State::Failed(violation) => violation,
+            State::Head if self.is_idle() => Violation::ClosedBeforeResponse,
+            // A whole feed finds a broken line of an unfinished head at once; gathered bytes are
+            // only parsed when the head ends, so that the answer would depend on the split.
+            State::Head => match self.parse_buffer() {
+                Err(violation) => violation,
+                Ok(_) => Violation::CutShort,
+            },
+            State::Length(_) | State::Chunks(_) | State::Trailers => Violation::CutShort,
+        };
+        self.state = State::Failed(violation);
+        Err(violation)
+    }
+
+    /// Whether no byte of a response has been seen since the last one was done.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, State::Head) && self.buffer.is_empty() && self.interim == 0
+    }
+
+    /// The memory that the buffer holds, in bytes: at most 64 KiB.
+    pub fn buffer_capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Takes bytes until a response is over or none are left.
+    fn advance(&mut self, bytes: &[u8]) -> Result<Progress, Violation> {
+        let mut at = 0;
+        loop {
+            let rest = &bytes[at..];
+            match self.state {
+                State::Head => match self.take_head(rest)? {
+                    Some(taken) => at += taken,
+                    None => return Ok(Progress::NeedMore),
+                },
+                State::Length(remaining) => {
+                    let taken =
+                        usize::try_from(remaining).map_or(rest.len(), |n| n.min(rest.len()));
+                    let remaining = remaining - taken as u64;
+                    self.body_bytes += taken as u64;
+                    if remaining == 0 {
+                        return Ok(Progress::Done(self.done(at + taken)));
+                    }
+                    self.state = State::Length(remaining);
+                    return Ok(Progress::NeedMore);
+                }
+                State::Chunks(mut chunks) => {
+                    let (taken, over) = chunks.take(rest, &mut self.body_bytes)?;
+                    self.look_at(taken);
+                    at += taken;
+                    self.state = State::Chunks(chunks);
+                    if !over {
+                        return Ok(Progress::NeedMore);
+                    }
+                    self.state = State::Trailers;
+                    self.blank_line = BlankLine::LineFeed;
+                }
+                State::Trailers => {
+                    return Ok(match self.take_trailers(rest)? {
+                        Some(taken) => Progress::Done(self.done(at + taken)),
+                        None => Progress::NeedMore,
+                    });
+                }
+                State::UntilClose => {
+                    self.body_bytes += rest.len() as u64;
+                    return Ok(Progress::NeedMore);
+                }
+                State::Failed(violation) => return Err(violation),
+            }
+        }
+    }
+
+    /// Takes a head, or the rest of one, and enters its body; the bytes taken once it is whole.
+    fn take_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
+        if self.buffer.is_empty() {
+            // The common start passes with one comparison: 116 ns a feed, 137 ns with the loop (2026-11-21).
+            let common = bytes.starts_with(b"HTTP/1.1 ");
+            if !common {
+                check_start(bytes)?;
+            }
+            if common || !is_later_minor(bytes) {
+                let window = &bytes[..bytes.len().min(HEAD_MAX)];
+                let parsed = head::parse(window, self.head_request)?;
+                self.look_at(parsed.map_or(window.len(), |(_, length)| length));
+                if let Some((head, length)) = parsed {
+                    self.enter_body(head)?;
+                    return Ok(Some(length));
+                }
+            }
+        }
+        let seen = self.buffer.len();
+        let (taken, whole) = self.gather(bytes, HEAD_MAX);
+        if seen < START_LENGTH {
+            check_start(&self.buffer)?;
+            if is_later_minor(&self.buffer) {
+                self.buffer[7] = b'1';
+            }
+        }
+        if whole {
+            // The blank line that ends the buffer is the one that ends the head, so it is whole.
+            let head = self.parse_buffer()?.ok_or(Violation::LineEnd)?;
+            self.buffer.clear();
+            self.enter_body(head)?;
+            return Ok(Some(taken));
+        }
+        if self.buffer.len() == HEAD_MAX {
+            self.parse_buffer()?;
+            return Err(Violation::HeadTooLarge);
+        }
+        Ok(None)
+    }
+
+    /// Goes on to the body that a head announces; an interim response has none.
+    fn enter_body(&mut self, head: Head) -> Result<(), Violation> {
+        if head.status == 101 {
+            return Err(Violation::Upgrade);
+        }
+        if head.status / 100 == 1 {
+            self.interim += 1;
+            return if INTERIM_MAX < self.interim {
+                Err(Violation::TooManyInterim)
+            } else {
+                Ok(())
+            };
+        }
+        self.head = head;
+        self.state = match head.framing {
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::Chunks(Chunks::new()),
+            Framing::UntilClose => State::UntilClose,
+        };
+        Ok(())
+    }
+
+    /// Takes the trailer section up to its blank line; the bytes taken once it is whole.
+    fn take_trailers(&mut self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
+        if self.buffer.is_empty() {
+            if bytes.starts_with(b"\r\n") {
+                return Ok(Some(2));
+            }
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            self.extend_buffer(TRAILERS_PREFIX);
+        }
+        let limit = TRAILERS_PREFIX.len() + TRAILERS_MAX;
+        let (taken, whole) = self.gather(bytes, limit);
+        if whole {
+            return match self.parse_buffer() {
+                Ok(Some(_)) => {
+                    self.buffer.clear();
+                    Ok(Some(taken))
+                }
+                Err(Violation::TooManyFields) => Err(Violation::TooManyFields),
+                Ok(None) | Err(_) => Err(Violation::Trailer),
+            };
+        }
+        if self.buffer.len() == limit {
+            return Err(Violation::TrailersTooLarge);
+        }
+        Ok(None)
+    }
+
+    /// Moves bytes into the buffer up to a blank line, at most to `limit` bytes altogether.
+    ///
+    /// Returns how many were moved and whether the blank line is among them. Only new bytes are
+    /// searched, because the parser of heads would begin again at the first byte every time.
+    fn gather(&mut self, bytes: &[u8], limit: usize) -> (usize, bool) {
+        let room = limit - self.buffer.len();
+        let window = &bytes[..bytes.len().min(room)];
+        let end = self.blank_line.find_end(window);
+        let taken = end.unwrap_or(window.len());
+        self.look_at(taken);
+        self.extend_buffer(&window[..taken]);
+        (taken, end.is_some())
+    }
+
+    /// Adds bytes to the buffer, whose memory doubles up to the largest head and no further: no
+    /// caller lets it grow beyond that, and the limit is one of the powers of two.
+    fn extend_buffer(&mut self, bytes: &[u8]) {
+        let length = self.buffer.len() + bytes.len();
+        if self.buffer.capacity() < length {
+            let capacity = length.next_power_of_two().max(BUFFER_MIN);
+            self.buffer.reserve_exact(capacity - self.buffer.len());
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Parses the buffer as a head.
+    fn parse_buffer(&mut self) -> Result<Option<Head>, Violation> {
+        self.look_at(self.buffer.len());
+        Ok(head::parse(&self.buffer, self.head_request)?.map(|(head, _)| head))
+    }
+
+    /// The complete response; the parser becomes ready for the next one.
+    fn done(&mut self, consumed: usize) -> Response {
+        let response = Response {
+            status: self.head.status,
+            keep_alive: self.head.keep_alive,
+            body_bytes: self.body_bytes,
+            consumed,
+        };
+        self.reset();
+        response
+    }
+
+    /// Counts work in the tests; nothing otherwise.
+    #[inline]
+    fn look_at(&mut self, _bytes: usize) {
+        #[cfg(test)]
+        {
+            self.looked_at += _bytes as u64;
+        }
+    }
+}
+
+/// Refuses at once what cannot become a status line of HTTP/1 (RFC 9112, section 4).
+///
+/// So a peer that speaks something else is found by its first bytes, not by a timeout.
+fn check_start(bytes: &[u8]) -> Result<(), Violation> {
+    for (&byte, place) in bytes.iter().zip(0..START_LENGTH) {
+        let (fits, violation) = match place {
+            0..5 => (byte == b"HTTP/"[place], Violation::NotHttp),
+            5..7 => (byte == b"1."[place - 5], Violation::Version),
+            7 => (byte.is_ascii_digit(), Violation::Version),
+            8 => (byte == b' ', Violation::StatusLine),
+            _ => (byte.is_ascii_digit(), Violation::StatusLine),
+        };
+        if !fits {
+            return Err(violation);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a head claims HTTP/1.2 or later.
+///
+/// Such a message is to be read as the highest minor version that the recipient knows, here 1.1 (RFC 9110,
+/// section 2.5). The parser of heads knows only 1.0 and 1.1, so the digit is replaced in a copy.
+fn is_later_minor(head: &[u8]) -> bool {
+    matches!(head.get(7), Some(b'2'..=b'9'))
+}
+
+/// How much of a blank line the bytes so far end in.
+///
+/// A blank line is an LF followed by LF or CR LF, since a single LF ends a line as well (RFC 9112,
+/// section 2.2). A folded line never looks like one, because it begins with a blank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BlankLine {
+    /// The last byte ended no line.
+    Elsewhere,
+    /// The last byte was an LF.
+    LineFeed,
+    /// The last bytes were LF CR.
+    LineFeedReturn,
+}
+
+impl BlankLine {
+    /// Goes over the next bytes up to the end of a blank line, and returns where that is.
+    fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, &byte) in bytes.iter().enumerate() {
+            *self = match (*self, byte) {
+                (BlankLine::LineFeed | BlankLine::LineFeedReturn, b'\n') => {
+                    *self = BlankLine::Elsewhere;
+                    return Some(at + 1);
+                }
+                (_, b'\n') => BlankLine::LineFeed,
+                (BlankLine::LineFeed, b'\r') => BlankLine::LineFeedReturn,
+                _ => BlankLine::Elsewhere,
+            };
+        }
+        None
+    }
+}
