@@ -1,0 +1,215 @@
+//! The head of a request: where it ends, and what it means for the answer. What it asks for is not looked at beyond that.
+
+use httparse::Status;
+
+use crate::body::Body;
+use crate::replies::Persistence;
+
+/// The longest request head, bytes.
+pub(crate) const HEAD_LEN_MAX: usize = 16 << 10;
+/// The most header fields in a head.
+const FIELDS_MAX: usize = 128;
+/// The path of the ledger.
+const LEDGER_PATH: &str = "/__ledger";
+
+/// What a head means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Its length, bytes, with the blank line.
+    pub(crate) len: usize,
+    /// Whether the answer has no body: the method is HEAD.
+    pub(crate) head_only: bool,
+    /// What becomes of the connection afterwards.
+    pub(crate) persistence: Persistence,
+    /// The body that follows.
+    pub(crate) body: Body,
+    /// Whether the ledger is asked for.
+    pub(crate) asks_ledger: bool,
+    /// Whether the client waits for `100 Continue` before it sends the body.
+    pub(crate) expects_continue: bool,
+}
+
+/// Why what came is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is no request of HTTP/1.x: 400.
+    Malformed,
+    /// Its head is beyond the limits: 431.
+    HeadTooLarge,
+}
+
+/// Parses the head at the beginning of `bytes`; `None` when it isn't whole yet.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut fields);
+    let len = match request.parse(bytes) {
+        Ok(Status::Complete(len)) if len <= HEAD_LEN_MAX => len,
+        Ok(Status::Partial) if bytes.len() < HEAD_LEN_MAX => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Refusal::HeadTooLarge),
+        Err(_) => return Err(Refusal::Malformed),
+    };
+    let version_1_1 = request.version == Some(1);
+    let fields = Fields::read(request.headers)?;
+
+    // RFC 9112, section 3.2: exactly one Host in HTTP/1.1, at most one in HTTP/1.0.
+    if 1 < fields.hosts || (version_1_1 && fields.hosts == 0) {
+        return Err(Refusal::Malformed);
+    }
+    // RFC 9112, section 6.1: both lengths at once, a transfer coding in HTTP/1.0, or one that is not chunked leave the
+    // length of the body in doubt.
+    let body = match (fields.chunked, fields.content_length) {
+        (true, None) if version_1_1 => Body::chunked(),
+        (true, _) => return Err(Refusal::Malformed),
+        (false, length) => Body::sized(length.unwrap_or(0)),
+    };
+    // RFC 9112, section 9.3.
+    let persistence = match (fields.close, version_1_1, fields.keep_alive) {
+        (true, _, _) | (_, false, false) => Persistence::Close,
+        (_, true, _) => Persistence::Keep,
+        (_, false, true) => Persistence::KeepTold,
+    };
+    let path = request.path.and_then(|path| path.split('?').next());
+    Ok(Some(Head {
+        len,
+        head_only: request.method == Some("HEAD"),
+        persistence,
+        expects_continue: fields.expects_continue && version_1_1 && body != Body::sized(0),
+        body,
+        asks_ledger: path == Some(LEDGER_PATH),
+    }))
+}
+
+/// The fields that decide framing and persistence.
+#[derive(Default)]
+struct Fields {
+    hosts: usize,
+    content_length: Option<u64>,
+    chunked: bool,
+    close: bool,
+    keep_alive: bool,
+    expects_continue: bool,
+}
+
+impl Fields {
+    fn read(headers: &[httparse::Header<'_>]) -> Result<Fields, Refusal> {
+        let mut fields = Fields::default();
+        for header in headers {
+            let name = header.name;
+            if name.eq_ignore_ascii_case("host") {
+                fields.hosts += 1;
+            } else if name.eq_ignore_ascii_case("content-length") {
+                fields.read_length(header.value)?;
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                // `chunked` alone is all that this server understands, and it may stand only once.
+                if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                    return Err(Refusal::Malformed);
+                }
+                fields.chunked = true;
+            } else if name.eq_ignore_ascii_case("connection") {
+                for option in elements(header.value) {
+                    fields.close |= option.eq_ignore_ascii_case(b"close");
+                    fields.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            } else if name.eq_ignore_ascii_case("expect") {
+                fields.expects_continue |=
+                    elements(header.value).any(|e| e.eq_ignore_ascii_case(b"100-continue"));
+            }
+        }
+        Ok(fields)
+    }
+
+    /// RFC 9112, section 6.3: digits only, and where the length is repeated, always the same.
+    fn read_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
+        for element in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            let digits = !element.is_empty() && element.iter().all(u8::is_ascii_digit);
+            let text = str::from_utf8(element).ok().filter(|_| digits);
+            let length = text.and_then(|text| text.parse().ok()).ok_or(Refusal::Malformed)?;
+            if self.content_length.is_some_and(|before| before != length) {
+                return Err(Refusal::Malformed);
+            }
+            self.content_length = Some(length);
+        }
+        Ok(())
+    }
+}
+
+fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Head {
+        parse(text.as_bytes()).expect("a request").expect("a whole head")
+    }
+
+    #[test]
+    fn persistence_follows_version_and_connection() {
+        let check = |line: &str, field: &str, expected: Persistence| {
+            let text = format!("GET / HTTP/{line}\r\nHost: a\r\n{field}\r\n");
+            assert_eq!(parsed(&text).persistence, expected, "{text}");
+        };
+        check("1.1", "", Persistence::Keep);
+        check("1.1", "Connection: close\r\n", Persistence::Close);
+        check("1.1", "connection: upgrade, CLOSE\r\n", Persistence::Close);
+        check("1.0", "", Persistence::Close);
+        check("1.0", "Connection: Keep-Alive\r\n", Persistence::KeepTold);
+        check("1.0", "Connection: keep-alive, close\r\n", Persistence::Close);
+    }
+
+    #[test]
+    fn the_body_follows_its_fields() {
+        let body =
+            |fields: &str| parsed(&format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")).body;
+        assert_eq!(body(""), Body::sized(0));
+        assert_eq!(body("Content-Length: 12\r\n"), Body::sized(12));
+        assert_eq!(body("Content-Length: 12\r\ncontent-length: 12, 12\r\n"), Body::sized(12));
+        assert_eq!(body("Transfer-Encoding: Chunked\r\n"), Body::chunked());
+    }
+
+    #[test]
+    fn the_ledger_is_known_by_its_path() {
+        let asks =
+            |path: &str| parsed(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).asks_ledger;
+        assert!(asks("/__ledger") && asks("/__ledger?now"));
+        assert!(!asks("/__ledgers") && !asks("/"));
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        let refused = |text: &str| {
+            assert_eq!(parse(text.as_bytes()), Err(Refusal::Malformed), "{text}");
+        };
+        refused("GET /\r\n\r\n");
+        refused("\u{1}\r\n\r\n");
+        refused("GET / HTTP/1.1\r\n\r\n");
+        refused("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
+        refused("GET / HTTP/2.0\r\nHost: a\r\n\r\n");
+        for fields in [
+            "Content-Length: x",
+            "Content-Length: +1",
+            "Content-Length:",
+            "Content-Length: 18446744073709551616",
+            "Content-Length: 1\r\nContent-Length: 2",
+            "Content-Length: 1\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding: gzip, chunked",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            "No colon",
+        ] {
+            refused(&format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n"));
+        }
+        refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n");
+    }
+
+    #[test]
+    fn a_head_has_limits() {
+        let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(HEAD_LEN_MAX));
+        assert_eq!(parse(long.as_bytes()), Err(Refusal::HeadTooLarge));
+        assert_eq!(parse(&long.as_bytes()[..HEAD_LEN_MAX]), Err(Refusal::HeadTooLarge));
+        assert_eq!(parse(&long.as_bytes()[..HEAD_LEN_MAX - 1]), Ok(None));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(FIELDS_MAX + 1));
+        assert_eq!(parse(many.as_bytes()), Err(Refusal::HeadTooLarge));
+    }
+}

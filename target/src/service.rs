@@ -1,0 +1,267 @@
+//! When each request is due: the whole behaviour of the target as arithmetic on the time it was read.
+//!
+//! Reads no clock, so that it is tested to the nanosecond. The rules stand in the crate's own documentation; the
+//! distributions that follow from them are those of a hold target, whose latency in a stall is the rest of the stall
+//! plus the base latency, and of a FIFO server that is frozen during stalls.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::config::{TargetConfig, ns};
+
+/// Stalls on a grid: number `k`, from 1, is the time from `start + k · every` up to, not including, that plus `hold`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StallGrid {
+    started_ns: u64,
+    every_ns: u64,
+    hold_ns: u64,
+}
+
+impl StallGrid {
+    /// The grid that the configuration asks for, if any, of a target that started at `started_ns`.
+    pub(crate) fn new(config: &TargetConfig, started_ns: u64) -> Option<StallGrid> {
+        let stall = config.stall?;
+        Some(StallGrid { started_ns, every_ns: ns(stall.every), hold_ns: ns(stall.hold) })
+    }
+
+    /// How many stalls have begun by `now_ns`.
+    pub(crate) fn begun(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.started_ns) / self.every_ns
+    }
+
+    /// Beginning and end of stall number `k`.
+    pub(crate) fn edges(&self, k: u64) -> (u64, u64) {
+        let begin_ns = self.started_ns + k * self.every_ns;
+        (begin_ns, begin_ns + self.hold_ns)
+    }
+
+    /// The first moment from `at_ns` on that is in no stall.
+    fn free_from(&self, at_ns: u64) -> u64 {
+        let k = self.begun(at_ns);
+        if k == 0 { at_ns } else { at_ns.max(self.edges(k).1) }
+    }
+
+    /// When work of `work_ns`, begun at `begin_ns` and frozen in every stall, is done.
+    fn done(&self, begin_ns: u64, work_ns: u64) -> u64 {
+        if work_ns == 0 {
+            return self.free_from(begin_ns);
+        }
+        // The last nanosecond of work lies outside every stall and the work is done right after it; so work that ends
+        // just where a stall begins is done before the stall.
+        self.moment(self.worked(begin_ns) + work_ns - 1) + 1
+    }
+
+    /// Time outside stalls from the start to `at_ns`.
+    fn worked(&self, at_ns: u64) -> u64 {
+        let since_ns = at_ns.saturating_sub(self.started_ns);
+        let periods = since_ns / self.every_ns;
+        if periods == 0 {
+            return since_ns;
+        }
+        let in_period_ns = (since_ns % self.every_ns).saturating_sub(self.hold_ns);
+        self.every_ns + (periods - 1) * (self.every_ns - self.hold_ns) + in_period_ns
+    }
+
+    /// The moment outside stalls that has `worked_ns` of time outside stalls before it.
+    fn moment(&self, worked_ns: u64) -> u64 {
+        if worked_ns < self.every_ns {
+            return self.started_ns + worked_ns;
+        }
+        let open_ns = self.every_ns - self.hold_ns;
+        let beyond_ns = worked_ns - self.every_ns;
+        let periods = 1 + beyond_ns / open_ns;
+        self.started_ns + periods * self.every_ns + self.hold_ns + beyond_ns % open_ns
+    }
+}
+
+/// When a request is due, and the pause that it brought about, if any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// When its answer is handed over.
+    pub(crate) due_ns: u64,
+    /// Beginning and end of the pause.
+    pub(crate) pause: Option<(u64, u64)>,
+}
+
+/// The server's behaviour and its state: what has been drawn, and until when it is taken.
+#[derive(Debug)]
+pub(crate) struct Service {
+    base_ns: u64,
+    tail_ns: u64,
+    tail_fraction: f64,
+    random: Xoshiro256PlusPlus,
+    stalls: Option<StallGrid>,
+    pause_every_requests: u64,
+    pause_ns: u64,
+    serial: bool,
+    requests: u64,
+    /// The server begins nothing before this: the end of the last pause or, when serial, of the last service.
+    taken_until_ns: u64,
+}
+
+impl Service {
+    /// The service of executor `executor` of a target that started at `started_ns`.
+    pub(crate) fn new(config: &TargetConfig, executor: usize, started_ns: u64) -> Service {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(config.seed);
+        for _ in 0..executor {
+            random.jump();
+        }
+        Service {
+            base_ns: ns(config.base_latency),
+            tail_ns: ns(config.tail_latency),
+            tail_fraction: config.tail_fraction,
+            random,
+            stalls: StallGrid::new(config, started_ns),
+            pause_every_requests: config.pause.map_or(u64::MAX, |pause| pause.every_requests),
+            pause_ns: config.pause.map_or(0, |pause| ns(pause.hold)),
+            serial: config.serial,
+            requests: 0,
+            taken_until_ns: started_ns,
+        }
+    }
+
+    /// When the next request, read whole at `parsed_ns`, is due. Calls come in the order of time.
+    pub(crate) fn next(&mut self, parsed_ns: u64) -> Due {
+        self.requests += 1;
+        let mut service_ns =
+            if self.draw() < self.tail_fraction { self.tail_ns } else { self.base_ns };
+        let mut begin_ns = parsed_ns.max(self.taken_until_ns);
+        let mut pause = None;
+        if self.requests.is_multiple_of(self.pause_every_requests) {
+            let pause_begin_ns = self.stalls.map_or(begin_ns, |stalls| stalls.free_from(begin_ns));
+            begin_ns = pause_begin_ns + self.pause_ns;
+            pause = Some((pause_begin_ns, begin_ns));
+            self.taken_until_ns = begin_ns;
+            if self.serial {
+                // The pause is what this request takes: 200 ms in all, not 200 and its service.
+                service_ns = 0;
+            }
+        }
+        let due_ns = match self.stalls {
+            None => begin_ns + service_ns,
+            Some(stalls) if self.serial => stalls.done(begin_ns, service_ns),
+            Some(stalls) => stalls.free_from(begin_ns) + service_ns,
+        };
+        if self.serial {
+            self.taken_until_ns = due_ns;
+        }
+        Due { due_ns, pause }
+    }
+
+    /// A number in `[0, 1)`: the upper 53 bits of one output, each request taking exactly one.
+    fn draw(&mut self) -> f64 {
+        (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Pause, Stall};
+
+    const START_NS: u64 = 7_000_000_123;
+    const MS: u64 = 1_000_000;
+
+    fn config() -> TargetConfig {
+        TargetConfig::new("127.0.0.1:0".parse().expect("an address"))
+    }
+
+    fn stalled(serial: bool) -> TargetConfig {
+        TargetConfig {
+            base_latency: Duration::from_millis(1),
+            stall: Some(Stall {
+                every: Duration::from_millis(100),
+                hold: Duration::from_millis(20),
+            }),
+            serial,
+            ..config()
+        }
+    }
+
+    /// Due times, ms after the start, of requests read at `read_ms` after the start.
+    fn due_ms(config: &TargetConfig, read_ms: &[u64]) -> Vec<u64> {
+        let mut service = Service::new(config, 0, START_NS);
+        let due = |at: &u64| (service.next(START_NS + at * MS).due_ns - START_NS) / MS;
+        read_ms.iter().map(due).collect()
+    }
+
+    #[test]
+    fn a_stall_holds_those_that_arrive_in_it_and_no_others() {
+        let read = [0, 5, 99, 100, 110, 119, 120, 200, 219, 250];
+        let due = [1, 6, 100, 121, 121, 121, 121, 221, 221, 251];
+        assert_eq!(due_ms(&stalled(false), &read), due);
+    }
+
+    #[test]
+    fn a_serial_server_makes_no_progress_in_a_stall() {
+        let mut config = stalled(true);
+        config.base_latency = Duration::from_millis(4);
+        // The request read at 98 has two of its four ms done at 100, and the rest after 120.
+        assert_eq!(due_ms(&config, &[98, 98, 110, 150]), [122, 126, 130, 154]);
+        // Work that ends where a stall begins is done before it.
+        assert_eq!(due_ms(&config, &[96]), [100]);
+    }
+
+    #[test]
+    fn a_serial_server_crosses_many_stalls_in_one_service() {
+        let mut config = stalled(true);
+        config.base_latency = Duration::from_millis(250);
+        // Open time: 100 ms, then 80 ms in each period: 100 + 80 + 70.
+        assert_eq!(due_ms(&config, &[0]), [290]);
+    }
+
+    #[test]
+    fn worked_time_and_its_moments_are_inverse() {
+        let grid = StallGrid::new(&stalled(true), START_NS).expect("a grid");
+        for worked_ns in (0..1_000 * MS).step_by(777_777) {
+            let moment_ns = grid.moment(worked_ns);
+            assert_eq!(grid.worked(moment_ns), worked_ns);
+            assert_eq!(grid.free_from(moment_ns), moment_ns);
+        }
+    }
+
+    #[test]
+    fn every_nth_request_takes_the_serial_server_as_long_as_the_pause() {
+        let config = TargetConfig {
+            base_latency: Duration::from_millis(1),
+            pause: Some(Pause { every_requests: 3, hold: Duration::from_millis(200) }),
+            serial: true,
+            ..config()
+        };
+        assert_eq!(due_ms(&config, &[0, 0, 0, 0, 300, 600]), [1, 2, 202, 203, 301, 800]);
+    }
+
+    #[test]
+    fn a_pause_without_serial_holds_what_arrives_in_it() {
+        let config = TargetConfig {
+            base_latency: Duration::from_millis(1),
+            pause: Some(Pause { every_requests: 2, hold: Duration::from_millis(50) }),
+            ..config()
+        };
+        // The pause of request 2 lasts from 10 to 60; request 4 pauses again right then.
+        assert_eq!(due_ms(&config, &[0, 10, 20, 59, 70]), [1, 61, 61, 111, 111]);
+    }
+
+    #[test]
+    fn the_seed_alone_chooses_the_tails() {
+        let mut config = config();
+        config.tail_fraction = 0.2;
+        config.tail_latency = Duration::from_millis(9);
+        let read: Vec<u64> = (0..10_000).collect();
+        let tails = |config: &TargetConfig, executor: usize| -> Vec<bool> {
+            let mut service = Service::new(config, executor, START_NS);
+            let read = read.iter().map(|at| START_NS + at * MS);
+            read.map(|at_ns| service.next(at_ns).due_ns == at_ns + 9 * MS).collect()
+        };
+        let first = tails(&config, 0);
+        assert_eq!(first, tails(&config, 0));
+        assert_ne!(first, tails(&config, 1), "each executor draws from its own stretch");
+        // Four standard deviations of a binomial with n = 10,000 and p = 0.2 are 160.
+        let count = first.iter().filter(|tail| **tail).count();
+        assert!((1_840..=2_160).contains(&count), "{count} tails of 2,000 expected");
+        config.seed += 1;
+        assert_ne!(first, tails(&config, 0));
+    }
+}

@@ -1,0 +1,128 @@
+//! What one executor has seen, in memory that does not grow: counters, the histogram of holds, the ring of arrivals.
+
+use std::collections::VecDeque;
+
+use hdrhistogram::Histogram;
+
+use crate::arrivals::ArrivalRing;
+use crate::config::{HOLD_MAX, ns};
+
+/// Stalls and pauses whose edges are kept; the older ones are only counted.
+pub(crate) const EDGES_MAX: usize = 4_096;
+
+/// The tally of one executor, or the sum of several.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// Requests read whole, those for the ledger not among them.
+    pub(crate) received: u64,
+    /// Of these, answered: the response went to the socket whole.
+    pub(crate) answered: u64,
+    /// Of these, those whose peer went away before the answer.
+    pub(crate) closed_by_peer_unanswered: u64,
+    /// Of these, those that wait for their answer.
+    pub(crate) in_flight: u64,
+    /// How long each answered request was really held, ns.
+    pub(crate) held: Histogram<u64>,
+    /// Holds beyond the histogram's range.
+    pub(crate) held_overflow: u64,
+    /// The sum of all holds, ns.
+    pub(crate) held_sum_ns: u128,
+    /// The shortest hold, ns.
+    pub(crate) held_min_ns: u64,
+    /// The longest hold, ns.
+    pub(crate) held_max_ns: u64,
+    /// Arrivals per ms.
+    pub(crate) arrivals: ArrivalRing,
+    /// Beginning and end of the last pauses, ns.
+    pub(crate) pauses: VecDeque<(u64, u64)>,
+    /// Pauses in all.
+    pub(crate) pause_count: u64,
+    /// Connections accepted.
+    pub(crate) accepted: u64,
+    /// Connections closed, by either side.
+    pub(crate) closed: u64,
+    /// Connections that could not be accepted, for want of descriptors or memory.
+    pub(crate) accept_errors: u64,
+    /// Requests that broke the protocol, answered with an error and a close.
+    pub(crate) rejected: u64,
+    /// Requests for the ledger.
+    pub(crate) ledger_requests: u64,
+}
+
+impl Tally {
+    /// Nothing seen yet by a target that started at `started_ns`; all memory is allocated here.
+    pub(crate) fn new(started_ns: u64) -> Tally {
+        Tally {
+            received: 0,
+            answered: 0,
+            closed_by_peer_unanswered: 0,
+            in_flight: 0,
+            held: Histogram::new_with_bounds(1, ns(HOLD_MAX), 3)
+                .expect("the bounds are constants that the histogram accepts"),
+            held_overflow: 0,
+            held_sum_ns: 0,
+            held_min_ns: u64::MAX,
+            held_max_ns: 0,
+            arrivals: ArrivalRing::new(started_ns),
+            pauses: VecDeque::with_capacity(EDGES_MAX),
+            pause_count: 0,
+            accepted: 0,
+            closed: 0,
+            accept_errors: 0,
+            rejected: 0,
+            ledger_requests: 0,
+        }
+    }
+
+    /// A request has been read whole; its first bytes arrived at `arrived_ns`.
+    pub(crate) fn receive(&mut self, arrived_ns: u64, pause: Option<(u64, u64)>) {
+        self.received += 1;
+        self.in_flight += 1;
+        self.arrivals.count(arrived_ns);
+        if let Some(edges) = pause {
+            self.pause_count += 1;
+            if self.pauses.len() == EDGES_MAX {
+                self.pauses.pop_front();
+            }
+            self.pauses.push_back(edges);
+        }
+    }
+
+    /// A request has been answered after `held_ns`.
+    pub(crate) fn answer(&mut self, held_ns: u64) {
+        self.answered += 1;
+        self.in_flight -= 1;
+        if self.held.record(held_ns).is_err() {
+            self.held_overflow += 1;
+        }
+        self.held_sum_ns += u128::from(held_ns);
+        self.held_min_ns = self.held_min_ns.min(held_ns);
+        self.held_max_ns = self.held_max_ns.max(held_ns);
+    }
+
+    /// The peer of `count` requests went away before their answers.
+    pub(crate) fn lose(&mut self, count: u64) {
+        self.closed_by_peer_unanswered += count;
+        self.in_flight -= count;
+    }
+
+    /// Adds another executor's tally. Pauses stay those of one server: only a target with one executor has any.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        self.received += other.received;
+        self.answered += other.answered;
+        self.closed_by_peer_unanswered += other.closed_by_peer_unanswered;
+        self.in_flight += other.in_flight;
+        self.held.add(&other.held).expect("both have the same bounds");
+        self.held_overflow += other.held_overflow;
+        self.held_sum_ns += other.held_sum_ns;
+        self.held_min_ns = self.held_min_ns.min(other.held_min_ns);
+        self.held_max_ns = self.held_max_ns.max(other.held_max_ns);
+        self.arrivals.add(&other.arrivals);
+        assert!(other.pauses.is_empty(), "a server that pauses is alone");
+        self.accepted += other.accepted;
+        self.closed += other.closed;
+        self.accept_errors += other.accept_errors;
+        self.rejected += other.rejected;
+        self.ledger_requests += other.ledger_requests;
+    }
+}

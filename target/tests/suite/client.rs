@@ -1,0 +1,110 @@
+//! A client for the tests: plain blocking sockets, and a clock that can be laid beside the ledger's.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use target::{Target, TargetConfig};
+
+/// A request without a body.
+pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: test\r\n\r\n";
+
+/// A configuration for a free port of this machine.
+pub(crate) fn config() -> TargetConfig {
+    TargetConfig::new("127.0.0.1:0".parse().expect("an address"))
+}
+
+/// Starts a target that must start.
+pub(crate) fn start(config: TargetConfig) -> Target {
+    target::start(config).expect("the target starts")
+}
+
+/// The clock of the ledger, ns.
+pub(crate) fn now_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).expect("not below zero");
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).expect("not below zero")
+}
+
+/// A connection to a target.
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Response {
+    /// The status line and the fields.
+    pub(crate) head: String,
+    /// The body.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Client {
+    /// Connects, with a limit on every read, so that a test ends even when an answer never comes.
+    pub(crate) fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).expect("the target listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit above zero");
+        stream.set_nodelay(true).expect("a TCP socket");
+        Client { stream: BufReader::new(stream) }
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.get_mut().write_all(bytes.as_ref()).expect("the target reads");
+    }
+
+    /// Reads one response, whose body is as long as it says.
+    pub(crate) fn receive(&mut self) -> Response {
+        let head = self.receive_head();
+        let mut body = vec![0; head.content_length()];
+        self.stream.read_exact(&mut body).expect("a whole body");
+        Response { head: head.head, body }
+    }
+
+    /// Reads one response that has no body, whatever length it says.
+    pub(crate) fn receive_head(&mut self) -> Response {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let len = self.stream.read_line(&mut head).expect("a line");
+            assert!(0 < len, "the connection ended within a head: {head:?}");
+        }
+        Response { head, body: Vec::new() }
+    }
+
+    /// Sends a GET and reads its response.
+    pub(crate) fn get(&mut self) -> Response {
+        self.send(GET);
+        self.receive()
+    }
+
+    /// Tells the target that nothing more will be sent.
+    pub(crate) fn finish(&mut self) {
+        self.stream.get_ref().shutdown(std::net::Shutdown::Write).expect("an open socket");
+    }
+
+    /// Asserts that the target closes the connection and sends nothing more.
+    pub(crate) fn assert_closed(&mut self) {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).expect("an orderly end");
+        assert!(
+            rest.is_empty(),
+            "{:?} came after the last response",
+            String::from_utf8_lossy(&rest)
+        );
+    }
+}
+
+impl Response {
+    /// The status.
+    pub(crate) fn status(&self) -> &str {
+        self.head.split(' ').nth(1).expect("a status line")
+    }
+
+    /// The length that the head tells.
+    pub(crate) fn content_length(&self) -> usize {
+        let line = self.head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        line.map_or(0, |length| length.parse().expect("a number"))
+    }
+}

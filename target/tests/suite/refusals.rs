@@ -1,0 +1,77 @@
+//! What can't be started says why: the flag, the value, the cure; and leaves nothing behind.
+
+use std::time::Duration;
+
+use crate::client::{Client, config, start};
+use target::{Pause, Stall, TargetConfig};
+
+fn check(config: TargetConfig, words: &[&str]) {
+    let Err(error) = target::start(config) else { panic!("it started: {words:?}") };
+    let line = error.to_string();
+    assert!(!line.contains('\n'), "{line}");
+    for word in words {
+        assert!(line.contains(word), "{line:?} lacks {word:?}");
+    }
+}
+
+#[test]
+fn contradictions_are_named() {
+    for tail_fraction in [-0.1, 1.5, f64::NAN] {
+        let number = tail_fraction.to_string();
+        check(TargetConfig { tail_fraction, ..config() }, &["--tail-fraction", &number, "0.01"]);
+    }
+    let base_latency = Duration::from_secs(4_000);
+    check(TargetConfig { base_latency, ..config() }, &["--base-latency", "4000s", "3600s"]);
+    for (every, hold) in [(100, 100), (100, 0), (0, 0)] {
+        let (every, hold) = (Duration::from_millis(every), Duration::from_millis(hold));
+        let stall = Some(Stall { every, hold });
+        check(TargetConfig { stall, ..config() }, &["--stall-every", "--stall-for"]);
+    }
+    for (every_requests, hold) in [(0, 5), (5, 0)] {
+        let pause = Some(Pause { every_requests, hold: Duration::from_millis(hold) });
+        check(TargetConfig { pause, ..config() }, &["--pause-every-requests", "--pause-for"]);
+    }
+    check(TargetConfig { body_size: 1 << 30, ..config() }, &["--body-size 1073741824", "16777216"]);
+    let cores = vec![0, 1];
+    check(
+        TargetConfig { serial: true, cores: cores.clone(), ..config() },
+        &["--serial", "one core"],
+    );
+    let pause = Some(Pause { every_requests: 5, hold: Duration::from_millis(5) });
+    check(TargetConfig { pause, cores, ..config() }, &["--pause-every-requests", "one core"]);
+    check(TargetConfig { cores: vec![0, 0], ..config() }, &["--cores", "core 0 twice"]);
+}
+
+#[test]
+fn a_core_that_is_not_allowed_is_named() {
+    check(TargetConfig { cores: vec![100_000], ..config() }, &["--cores 100000", "taskset"]);
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let first = start(config());
+    let listen = first.local_addr();
+    let words = ["--listen", &listen.to_string(), "in use", "another port"];
+    check(TargetConfig { listen, ..config() }, &words);
+    // Several listeners share their port among themselves, not with another target.
+    let cores = core_affinity::get_core_ids().expect("an affinity mask");
+    let cores = cores.into_iter().map(|core| core.id).take(2).collect();
+    check(TargetConfig { listen, cores, ..config() }, &words);
+    assert_eq!(Client::connect(listen).get().status(), "200", "the first is not disturbed");
+}
+
+#[test]
+fn a_ledger_that_cannot_be_written_is_found_before_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ledger = Some(folder.path().join("missing").join("ledger.json"));
+    check(TargetConfig { ledger, ..config() }, &["--ledger", "missing/ledger.json", "a folder"]);
+    let ledger = Some(folder.path().to_owned());
+    check(TargetConfig { ledger, ..config() }, &["--ledger", "a folder"]);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0);
+}
+
+#[test]
+fn a_foreign_address_is_named() {
+    let listen = "192.0.2.1:0".parse().expect("an address");
+    check(TargetConfig { listen, ..config() }, &["--listen 192.0.2.1:0", "of this machine"]);
+}
