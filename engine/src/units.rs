@@ -1,0 +1,366 @@
+//! Durations, rates and core lists as people write them: `1.5s`, `20k`, `0-3`.
+//!
+//! The same words stand on the command line, in a plan file and in a report, so each type parses and prints itself
+//! and serialises as that text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A length of time in whole nanoseconds, written with a unit: `250us`, `5ms`, `1.5s`, `2m`, `1h`, or a sum, `1m30s`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nanos(pub u64);
+
+/// One second in nanoseconds.
+pub const SECOND_NS: u64 = 1_000_000_000;
+
+/// Units by their length, the longest first, which is the order in which [`Nanos`] prints.
+const UNITS: [(&str, u64); 6] = [
+    ("h", 3_600 * SECOND_NS),
+    ("m", 60 * SECOND_NS),
+    ("s", SECOND_NS),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+impl Nanos {
+    /// The length in seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / SECOND_NS as f64
+    }
+
+    /// The same length as the standard library's type.
+    pub fn as_duration(self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.0)
+    }
+
+    /// A length of whole seconds.
+    pub const fn from_secs(seconds: u64) -> Nanos {
+        Nanos(seconds * SECOND_NS)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("0s");
+        }
+        // From seconds up the parts are listed; below a second one unit with a fraction reads better.
+        if self.0.is_multiple_of(SECOND_NS) {
+            let mut rest = self.0;
+            for (name, length_ns) in &UNITS[..3] {
+                if rest / length_ns > 0 {
+                    write!(f, "{}{name}", rest / length_ns)?;
+                    rest %= length_ns;
+                }
+            }
+            return Ok(());
+        }
+        let (name, length_ns) = UNITS[2..]
+            .iter()
+            .find(|(_, length_ns)| *length_ns <= self.0)
+            .expect("1 ns is the smallest unit and the length is not zero");
+        let whole = self.0 / length_ns;
+        let fraction =
+            format!("{:0width$}", self.0 % length_ns, width = length_ns.ilog10() as usize);
+        match fraction.trim_end_matches('0') {
+            "" => write!(f, "{whole}{name}"),
+            digits => write!(f, "{whole}.{digits}{name}"),
+        }
+    }
+}
+
+impl FromStr for Nanos {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Nanos, String> {
+        let cure = || {
+            format!(
+                "`{text}` is no duration; write a number with ns, us, ms, s, m or h, such as 30s or 1.5ms"
+            )
+        };
+        let mut rest = text.trim();
+        if rest == "0" {
+            return Ok(Nanos(0));
+        }
+        if rest.is_empty() {
+            return Err(cure());
+        }
+        let mut total_ns = 0_u64;
+        while !rest.is_empty() {
+            let digits = rest.find(|c: char| c != '.' && !c.is_ascii_digit()).ok_or_else(cure)?;
+            let unit_text = &rest[digits..];
+            let unit_end =
+                unit_text.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(unit_text.len());
+            let unit_name = match &unit_text[..unit_end] {
+                "µs" => "us",
+                name => name,
+            };
+            let (_, length_ns) =
+                UNITS.iter().find(|(name, _)| *name == unit_name).ok_or_else(cure)?;
+            let part_ns = decimal_times(&rest[..digits], *length_ns).ok_or_else(cure)?;
+            total_ns = total_ns.checked_add(part_ns).ok_or_else(cure)?;
+            rest = &unit_text[unit_end..];
+        }
+        Ok(Nanos(total_ns))
+    }
+}
+
+/// A decimal number times a whole one, in integers; digits below one unit are cut off.
+fn decimal_times(number: &str, factor: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let mut product = whole.checked_mul(factor)?;
+    let mut place = factor;
+    for digit in fraction.chars() {
+        place /= 10;
+        product = product.checked_add(u64::from(digit.to_digit(10)?) * place)?;
+    }
+    Some(product)
+}
+
+impl Serialize for Nanos {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Nanos {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Requests per second, kept in whole millionths so that a schedule can count in integers: `20k`, `1.5M`, `0.5`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate {
+    micro: u64,
+}
+
+impl Rate {
+    /// The highest rate a plan may ask for, per second: beyond what a machine's loopback can carry.
+    pub const MAX_PER_SECOND: u64 = 100_000_000;
+
+    /// The rate in millionths of a request per second; above zero.
+    pub fn micro_per_second(self) -> u64 {
+        self.micro
+    }
+
+    /// The rate per second.
+    pub fn per_second(self) -> f64 {
+        self.micro as f64 / 1e6
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.per_second())
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Rate, String> {
+        let cure = |problem: &str| {
+            format!(
+                "`{text}` {problem}; give requests per second above 0, such as 500, 20k or 1.5M"
+            )
+        };
+        let trimmed = text.trim().trim_end_matches("/s");
+        let (number, factor) = match trimmed.char_indices().last() {
+            Some((at, 'k' | 'K')) => (&trimmed[..at], 1_000_u64),
+            Some((at, 'm' | 'M')) => (&trimmed[..at], 1_000_000),
+            _ => (trimmed, 1),
+        };
+        let micro = decimal_times(number, factor * 1_000_000).ok_or_else(|| cure("is no rate"))?;
+        if micro == 0 {
+            return Err(cure("is not above zero"));
+        }
+        if Rate::MAX_PER_SECOND * 1_000_000 < micro {
+            return Err(format!(
+                "`{text}` is above {} a second, more than one machine can send",
+                Rate::MAX_PER_SECOND
+            ));
+        }
+        Ok(Rate { micro })
+    }
+}
+
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.per_second())
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Whole(u64),
+            Fraction(f64),
+            Text(String),
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Whole(number) => number.to_string(),
+            Written::Fraction(number) => number.to_string(),
+            Written::Text(text) => text,
+        };
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A list of processor numbers in rising order, none twice: `0,1` or `0-3,8`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoreList(Vec<usize>);
+
+/// The highest processor number that a list may name; a kernel's own limit is lower.
+const CORE_MAX: usize = 65_535;
+
+impl CoreList {
+    /// A list from any order; repeated numbers count once.
+    pub fn new(mut cores: Vec<usize>) -> CoreList {
+        cores.sort_unstable();
+        cores.dedup();
+        CoreList(cores)
+    }
+
+    /// The numbers in rising order.
+    pub fn as_slice(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// How many cores the list names.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the list names no core.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for CoreList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut at = 0;
+        while at < self.0.len() {
+            let mut end = at;
+            while end + 1 < self.0.len() && self.0[end + 1] == self.0[end] + 1 {
+                end += 1;
+            }
+            let comma = if at == 0 { "" } else { "," };
+            if at == end {
+                write!(f, "{comma}{}", self.0[at])?;
+            } else {
+                write!(f, "{comma}{}-{}", self.0[at], self.0[end])?;
+            }
+            at = end + 1;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for CoreList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CoreList, String> {
+        let cure = || {
+            format!("`{text}` is no list of cores; write numbers and ranges, such as 0,1 or 0-3")
+        };
+        let number = |word: &str| {
+            word.trim().parse::<usize>().ok().filter(|core| *core <= CORE_MAX).ok_or_else(cure)
+        };
+        let mut cores = Vec::new();
+        for part in text.split(',') {
+            match part.split_once('-') {
+                None => cores.push(number(part)?),
+                Some((first, last)) => {
+                    let (first, last) = (number(first)?, number(last)?);
+                    if last < first {
+                        return Err(cure());
+                    }
+                    cores.extend(first..=last);
+                }
+            }
+        }
+        Ok(CoreList::new(cores))
+    }
+}
+
+impl Serialize for CoreList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CoreList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CoreList, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_printed() {
+        for (text, ns, printed) in [
+            ("30s", 30 * SECOND_NS, "30s"),
+            ("1.5s", 1_500_000_000, "1.5s"),
+            ("1m30s", 90 * SECOND_NS, "1m30s"),
+            ("250us", 250_000, "250us"),
+            ("250µs", 250_000, "250us"),
+            ("1.25ms", 1_250_000, "1.25ms"),
+            ("7ns", 7, "7ns"),
+            ("1h", 3_600 * SECOND_NS, "1h"),
+            ("0s", 0, "0s"),
+            ("0", 0, "0s"),
+            (".5s", 500_000_000, "500ms"),
+            ("90s", 90 * SECOND_NS, "1m30s"),
+        ] {
+            let read: Nanos = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(read.0, ns, "{text}");
+            assert_eq!(read.to_string(), printed, "{text}");
+            assert_eq!(printed.parse::<Nanos>(), Ok(read), "{text} comes back");
+        }
+        for text in ["", "s", "10", "ten s", "1x", "1s x", "-1s", "99999999999h", "1..5s", "1é"] {
+            assert!(text.parse::<Nanos>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_read_in_millionths() {
+        for (text, micro) in [
+            ("20k", 20_000_000_000),
+            ("1.5M", 1_500_000_000_000),
+            ("0.5", 500_000),
+            ("333.333333", 333_333_333),
+            ("5k/s", 5_000_000_000),
+        ] {
+            assert_eq!(text.parse::<Rate>().map(Rate::micro_per_second), Ok(micro), "{text}");
+        }
+        for text in ["0", "0k", "-5", "", "k", "fast", "1e3", "1000M", "0.0000001"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn core_lists_are_sets_in_order() {
+        for (text, printed) in
+            [("0", "0"), ("0,1", "0-1"), ("3,0-1", "0-1,3"), ("2,2", "2"), ("0-3,8", "0-3,8")]
+        {
+            assert_eq!(text.parse::<CoreList>().expect(text).to_string(), printed);
+        }
+        for text in ["", "a", "3-1", "1,", "-1", "999999"] {
+            assert!(text.parse::<CoreList>().is_err(), "{text}");
+        }
+    }
+}
