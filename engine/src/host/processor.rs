@@ -1,0 +1,157 @@
+//! The processor under a run: model, mitigations, simultaneous multithreading, frequency, and whether it is a virtual one.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+use super::{cores_in, read};
+
+/// A core that carried a shard; `None` where the kernel doesn't say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Core {
+    /// Its number.
+    pub core: usize,
+    /// The hardware threads of the same physical core, this one among them.
+    pub siblings: Option<Vec<usize>>,
+    /// What sets its frequency.
+    pub governor: Option<String>,
+    /// Its frequency when the report was made, MHz.
+    pub frequency_mhz: Option<f64>,
+}
+
+/// Whether a hypervisor runs this machine, and whose machine it is; `None` where the kernel doesn't say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Virtualisation {
+    /// Whether the processor says that a hypervisor is below it.
+    pub virtual_machine: Option<bool>,
+    /// The hypervisor's name, where it tells the kernel.
+    pub hypervisor: Option<String>,
+    /// Who made the machine: that of a virtual one names its hypervisor or its cloud.
+    pub system_vendor: Option<String>,
+}
+
+/// The text of `/proc/cpuinfo`.
+pub struct CpuInfo(String);
+
+impl CpuInfo {
+    /// As the kernel writes it now.
+    pub fn read() -> CpuInfo {
+        CpuInfo(fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+    }
+
+    /// The model's name.
+    pub fn model(&self) -> Option<String> {
+        self.values("model name").next().map(str::to_owned)
+    }
+
+    /// Whether the processor has the flag that hypervisors set. Only x86 has flags.
+    fn is_virtual(&self) -> Option<bool> {
+        let flags = self.values("flags").next()?;
+        Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
+    }
+
+    /// The frequency of a core, MHz.
+    fn frequency_mhz(&self, core: usize) -> Option<f64> {
+        let core = core.to_string();
+        let block = self.0.split("\n\n").find(|block| {
+            block.lines().find_map(|line| value(line, "processor")) == Some(core.as_str())
+        })?;
+        block.lines().find_map(|line| value(line, "cpu MHz"))?.parse().ok()
+    }
+
+    /// The values under a name, one for each core.
+    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.lines().filter_map(move |line| value(line, name))
+    }
+}
+
+/// The value of the line `name : value`; `None` for another name and for no value.
+fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (key, value) = line.split_once(':')?;
+    Some(value.trim()).filter(|value| key.trim() == name && !value.is_empty())
+}
+
+/// The cores that carried shards.
+pub fn cores(numbers: &[usize], info: &CpuInfo) -> Vec<Core> {
+    let of = |core: usize| Core {
+        core,
+        siblings: read(&in_folder(core, "topology/thread_siblings_list"))
+            .and_then(|text| cores_in(&text)),
+        governor: governor(core),
+        frequency_mhz: read(&in_folder(core, "cpufreq/scaling_cur_freq"))
+            .and_then(|text| mhz_of_khz(&text))
+            .or_else(|| info.frequency_mhz(core)),
+    };
+    numbers.iter().map(|core| of(*core)).collect()
+}
+
+/// What sets the frequency of a core; `None` where the kernel has no say in it.
+pub fn governor(core: usize) -> Option<String> {
+    read(&in_folder(core, "cpufreq/scaling_governor"))
+}
+
+fn in_folder(core: usize, file: &str) -> String {
+    format!("/sys/devices/system/cpu/cpu{core}/{file}")
+}
+
+fn mhz_of_khz(text: &str) -> Option<f64> {
+    text.parse::<u64>().ok().map(|khz| khz as f64 / 1e3)
+}
+
+/// The kernel's word for simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported` or `notimplemented`.
+pub fn smt() -> Option<String> {
+    read("/sys/devices/system/cpu/smt/control")
+}
+
+/// What the kernel does about each flaw of processors that it knows of, by the flaw's name.
+pub fn mitigations() -> BTreeMap<String, String> {
+    let folder = "/sys/devices/system/cpu/vulnerabilities";
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| read(&format!("{folder}/{name}")).map(|text| (name, text))).collect()
+}
+
+/// Whether a hypervisor runs this machine, and whose machine it is.
+pub fn virtualisation(info: &CpuInfo) -> Virtualisation {
+    Virtualisation {
+        virtual_machine: info.is_virtual(),
+        hypervisor: read("/sys/hypervisor/type"),
+        system_vendor: read("/sys/class/dmi/id/sys_vendor"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(text: &str) -> CpuInfo {
+        CpuInfo(text.to_owned())
+    }
+
+    #[test]
+    fn cpuinfo_is_read_core_by_core() {
+        let info = info(
+            "processor\t: 0\nmodel name\t: Some(R) CPU @ 2.1GHz: x\ncpu MHz\t\t: 2100.5\nflags\t\t: fpu hypervisor lahf_lm\n\n\
+             processor\t: 10\nmodel name\t: Some(R) CPU @ 2.1GHz: x\ncpu MHz\t\t: 900.000\nflags\t\t: fpu hypervisor lahf_lm\n\n",
+        );
+        assert_eq!(info.model().as_deref(), Some("Some(R) CPU @ 2.1GHz: x"));
+        assert_eq!(info.is_virtual(), Some(true));
+        assert_eq!(info.frequency_mhz(0), Some(2_100.5));
+        assert_eq!(info.frequency_mhz(10), Some(900.0));
+        assert_eq!(info.frequency_mhz(1), None, "core 1 is not core 10");
+    }
+
+    #[test]
+    fn what_cpuinfo_does_not_say_is_unknown() {
+        let arm = info("processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\nmodel name\t:\n");
+        assert_eq!((arm.model(), arm.is_virtual(), arm.frequency_mhz(0)), (None, None, None));
+        assert_eq!(info("flags : fpu nohypervisor\n").is_virtual(), Some(false));
+    }
+
+    #[test]
+    fn a_frequency_in_khz_is_turned_into_mhz() {
+        assert_eq!(mhz_of_khz("2300500"), Some(2_300.5));
+        assert_eq!(mhz_of_khz("<unknown>"), None);
+    }
+}
