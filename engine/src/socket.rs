@@ -1,0 +1,39 @@
+//! New TCP sockets for the ring: options set, bound to a source address where the plan names one, not yet connected.
+#![expect(unsafe_code, reason = "IP_BIND_ADDRESS_NO_PORT has no safe form")]
+
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+/// A socket that can be connected to `target`, from `source` if one is given.
+///
+/// # Errors
+/// The kernel's error: no descriptor or memory left, or the source isn't an address of this machine.
+pub fn new_socket(target: &SockAddr, source: Option<&SockAddr>) -> io::Result<RawFd> {
+    let domain = if target.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    // A request is one send: nothing is gained by letting it wait for more.
+    socket.set_tcp_nodelay(true)?;
+    if let Some(source) = source {
+        // The port is chosen at the connect, when the target is known: each target then has all ports to itself.
+        bind_address_no_port(&socket)?;
+        socket.bind(source)?;
+    }
+    Ok(socket.into_raw_fd())
+}
+
+fn bind_address_no_port(socket: &Socket) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option takes an int; the pointer and its size are those of a live one.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            libc::socklen_t::try_from(size_of::<libc::c_int>()).expect("four bytes"),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
