@@ -1,0 +1,208 @@
+//! From shards' numbers to the report: adds them up, asserts that the sums close, and lays out the document.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use hdrhistogram::Histogram;
+
+use crate::distribution::Distribution;
+use crate::machine::Machine;
+use crate::outcome::{CauseCounts, Skipped};
+use crate::plan::{Model, Plan};
+use crate::proof::stationarity::stationarity;
+use crate::proof::summary::ArrivalProof;
+use crate::recorder::Recorder;
+use crate::redact::Redacted;
+use crate::report::{
+    AgentPart, Config, Counts, DistributionPart, Environment, Generator, LittlesLaw, Part, Rates,
+    Report, SCHEMA, Samples, SeriesPart, Successes, UnrecordedCounts,
+};
+use crate::series::Series;
+use crate::shard::ShardReport;
+use crate::units::{Rate, SECOND_NS};
+use crate::verdict::{self, Level, Verdict};
+
+/// The distributions of a whole run, not yet laid out.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// `received − sent`.
+    pub naive: Distribution,
+    /// `received − intended`.
+    pub corrected: Distribution,
+    /// The run over time.
+    pub series: Series,
+}
+
+/// What a run was, beside its shards' numbers.
+#[derive(Clone, Debug)]
+pub struct Circumstances {
+    /// The completed plan, as the report may show it.
+    pub plan: Redacted,
+    /// The target's address.
+    pub address: SocketAddr,
+    /// Where it ran.
+    pub environment: Environment,
+    /// What the machine did to it.
+    pub machine: Machine,
+    /// Where an interruption ended the window, ns since the epoch.
+    pub stopped_ns: Option<u64>,
+    /// What became of the raw samples.
+    pub samples: Option<Samples>,
+}
+
+/// The report of a local run.
+pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) {
+    let Circumstances { plan, address, environment, machine, stopped_ns, samples } = run;
+    let plan = plan.into_plan();
+    let (first, others) = shards.split_first().expect("a run has at least one shard");
+    let mut recorder = first.recorder.clone();
+    let mut digest = first.digest;
+    counts(&recorder).assert_sums();
+    for shard in others {
+        counts(&shard.recorder).assert_sums();
+        recorder.merge(&shard.recorder);
+        digest.merge(shard.digest);
+    }
+    let until_ns = stopped_ns.unwrap_or_else(|| plan.end_ns());
+    let window_ns = until_ns.saturating_sub(plan.warmup.0);
+    let batches = recorder.series.batches();
+    let part = part(&recorder, &plan, window_ns, &batches);
+    let arrivals = recorder.arrivals.as_ref().map(|arrivals| {
+        let rate = plan.rate.expect("arrivals are kept where there is a rate");
+        arrivals.summary(rate, plan.arrivals, shards.len(), until_ns)
+    });
+    let scheduled = plan.model() == Model::Open;
+    let mut report = Report {
+        verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
+        schema: SCHEMA,
+        interrupted: stopped_ns.is_some(),
+        config: Config {
+            target_address: address.to_string(),
+            schedule_digest: scheduled.then(|| digest.hex()),
+            schedule_arrivals: scheduled.then(|| digest.arrivals()),
+            schedule_until: until_ns as f64 / SECOND_NS as f64,
+            corrected_by: if plan.backfill.is_off() { "intended" } else { "backfill" }.to_owned(),
+            plan,
+        },
+        environment,
+        whole: part.clone(),
+        generator: Generator {
+            shards: shards.iter().map(|shard| shard.vitals.clone()).collect(),
+            machine,
+        },
+        arrivals_line: arrivals.as_ref().map(ArrivalProof::line),
+        arrivals,
+        littles_law: littles_law(&recorder, window_ns),
+        stationarity: stationarity(&batches),
+        samples,
+        series: SeriesPart::new(&recorder.series),
+        per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
+        merged: part,
+    };
+    report.verdict = verdict::judge(&report);
+    (
+        report,
+        Measured { naive: recorder.naive, corrected: recorder.corrected, series: recorder.series },
+    )
+}
+
+fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u64>]) -> Part {
+    let counts = counts(recorder);
+    counts.assert_sums();
+    assert_eq!(
+        recorder.naive.count(),
+        counts.sent - counts.failed,
+        "each request sent has a naive latency unless it failed"
+    );
+    if plan.backfill.is_off() {
+        assert_eq!(
+            recorder.corrected.count(),
+            counts.intended - counts.failed,
+            "each request has a corrected latency unless it failed"
+        );
+    }
+    assert_eq!(recorder.pacer_lateness.count(), counts.sent, "each request sent was noticed");
+    assert_eq!(recorder.connection_wait.count(), counts.sent, "each request sent had a connection");
+    assert_eq!(recorder.flow.in_flight(), 0, "each request sent has ended");
+    let per_second = |count: u64| {
+        if window_ns == 0 { 0.0 } else { count as f64 * SECOND_NS as f64 / window_ns as f64 }
+    };
+    let alone = |distribution: &Distribution| DistributionPart::new(distribution, &[]);
+    let differ = recorder.success_corrected.count() != recorder.naive.count();
+    Part {
+        rate: Rates {
+            target: plan.rate.map(Rate::per_second),
+            intended: per_second(counts.intended),
+            sent: per_second(recorder.sent_in_window),
+            answered: per_second(recorder.answered_in_window),
+        },
+        naive: alone(&recorder.naive),
+        // Back-filled values are no pieces of the run.
+        corrected: DistributionPart::new(
+            &recorder.corrected,
+            if plan.backfill.is_off() { batches } else { &[] },
+        ),
+        pacer_lateness: alone(&recorder.pacer_lateness),
+        connection_wait: alone(&recorder.connection_wait),
+        connect_time: alone(&recorder.connect_time),
+        successes: differ.then(|| Successes {
+            naive: alone(&recorder.success_naive),
+            corrected: alone(&recorder.success_corrected),
+        }),
+        counts,
+    }
+}
+
+/// The mean number in flight against throughput times mean time in flight: both of the window's requests, to their end.
+fn littles_law(recorder: &Recorder, window_ns: u64) -> LittlesLaw {
+    let in_flight_mean = recorder.flow.mean(window_ns);
+    let spent_ns = recorder.naive.sum_ns() + recorder.failed_ns;
+    let mean_ns = if recorder.sent == 0 { 0.0 } else { spent_ns as f64 / recorder.sent as f64 };
+    let rate_per_ns = if window_ns == 0 { 0.0 } else { recorder.sent as f64 / window_ns as f64 };
+    let expected = rate_per_ns * mean_ns;
+    let larger = in_flight_mean.abs().max(expected);
+    let residual = if larger == 0.0 { 0.0 } else { (in_flight_mean - expected).abs() / larger };
+    LittlesLaw { in_flight_mean, expected, residual }
+}
+
+fn counts(recorder: &Recorder) -> Counts {
+    let by_name = |causes: &CauseCounts| {
+        let mut names: BTreeMap<String, u64> = BTreeMap::new();
+        for (cause, count) in causes.iter() {
+            *names.entry(cause.name()).or_default() += count;
+        }
+        names
+    };
+    let skipped = [Skipped::Dropped, Skipped::Deadline, Skipped::End];
+    Counts {
+        intended: recorder.intended,
+        sent: recorder.sent,
+        sent_in_window: recorder.sent_in_window,
+        unsent: recorder.unsent,
+        unsent_reasons: skipped
+            .into_iter()
+            .map(|reason| (reason.name().to_owned(), recorder.skipped[reason as usize]))
+            .filter(|(_, count)| 0 < *count)
+            .collect(),
+        answered: recorder.answered,
+        timed_out: recorder.timed_out,
+        failed: recorder.failed,
+        abandoned: recorder.abandoned,
+        waited: recorder.waited,
+        capped: recorder.capped,
+        unexpected_status: recorder.unexpected_status,
+        status: recorder
+            .status
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| 0 < **count)
+            .map(|(status, count)| (status.to_string(), *count))
+            .collect(),
+        errors: by_name(&recorder.errors),
+        connection_errors: by_name(&recorder.connection_errors),
+        connects: recorder.connects,
+        connects_in_window: recorder.connects_in_window,
+        setup: UnrecordedCounts { sent: recorder.setup_sent, answered: recorder.setup_answered },
+        warmup: UnrecordedCounts { sent: recorder.warmup_sent, answered: recorder.warmup_answered },
+    }
+}

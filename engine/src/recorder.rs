@@ -1,0 +1,274 @@
+//! Where outcomes become numbers: the distributions and counters of one shard.
+//!
+//! The recorder decides nothing and reads no clock: the shard hands it the stamps and the outcome of a request of the
+//! window, exactly once each.
+
+use crate::distribution::Distribution;
+use crate::flow::Flow;
+use crate::outcome::{CauseCounts, Outcome};
+use crate::proof::Arrivals;
+use crate::series::Series;
+use crate::status::{STATUS_MAX, StatusSet};
+
+/// The stamps of one request, ns since the epoch of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// When it was due.
+    pub intended_ns: u64,
+    /// When the shard saw that it was due.
+    pub noticed_ns: u64,
+    /// Just before the system call that carried it.
+    pub sent_ns: u64,
+}
+
+/// How a recorder looks at what it is given: plain data from the plan.
+#[derive(Clone, Debug, Default)]
+pub struct Outlook {
+    /// Start of the window, ns since the epoch.
+    pub window_ns: u64,
+    /// End of the window as planned, ns since the epoch.
+    pub end_ns: u64,
+    /// Whether the requests come by a schedule, in order: then their arrivals are kept as evidence.
+    pub scheduled: bool,
+    /// Which statuses are successes.
+    pub success: StatusSet,
+    /// Back-fill the corrected distribution with this interval, instead of using the intended times.
+    pub backfill_ns: Option<u64>,
+}
+
+/// The numbers of one shard.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    outlook: Outlook,
+    /// `received − sent`; timed out and abandoned requests with the time they had lasted.
+    pub naive: Distribution,
+    /// `received − intended`; the unsent as well, with their age at the end.
+    pub corrected: Distribution,
+    /// Intended → noticed.
+    pub pacer_lateness: Distribution,
+    /// Noticed → sent.
+    pub connection_wait: Distribution,
+    /// Connect → connected, of connections opened during the window.
+    pub connect_time: Distribution,
+    /// The naive latencies of successes.
+    pub success_naive: Distribution,
+    /// The corrected latencies of successes.
+    pub success_corrected: Distribution,
+    /// The run over time.
+    pub series: Series,
+    /// The requests in flight over time.
+    pub flow: Flow,
+    /// Time that failed requests were in flight, ns: they have no latency, yet they were there.
+    pub failed_ns: u128,
+    /// Evidence of the arrivals of an open model.
+    pub arrivals: Option<Arrivals>,
+    /// Requests due in the window.
+    pub intended: u64,
+    /// Requests handed to the kernel.
+    pub sent: u64,
+    /// Of these, before the end of the window.
+    pub sent_in_window: u64,
+    /// Requests never sent.
+    pub unsent: u64,
+    /// Requests with a whole response.
+    pub answered: u64,
+    /// Of these, before the end of the window.
+    pub answered_in_window: u64,
+    /// Requests over at their timeout.
+    pub timed_out: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests in flight when the drain ended.
+    pub abandoned: u64,
+    /// Arrivals that found no free connection.
+    pub waited: u64,
+    /// Of these, when no further connection could be opened.
+    pub capped: u64,
+    /// Answered requests whose status is no success.
+    pub unexpected_status: u64,
+    /// Unsent requests by reason: dropped, past their deadline, left at the end.
+    pub skipped: [u64; 3],
+    /// Failures and timeouts of requests by cause.
+    pub errors: CauseCounts,
+    /// Ends of connections that carried no request of the window, by cause.
+    pub connection_errors: CauseCounts,
+    /// Answered requests by status.
+    pub status: Box<[u64; STATUS_MAX]>,
+    /// Connections opened.
+    pub connects: u64,
+    /// Of these, during the window.
+    pub connects_in_window: u64,
+    /// Requests sent in the set-up.
+    pub setup_sent: u64,
+    /// Of these, answered.
+    pub setup_answered: u64,
+    /// Requests sent in the warm-up.
+    pub warmup_sent: u64,
+    /// Of these, answered.
+    pub warmup_answered: u64,
+}
+
+impl Recorder {
+    /// An empty recorder; all its memory is allocated here.
+    pub fn new(outlook: Outlook) -> Recorder {
+        let arrivals = outlook.scheduled.then(|| Arrivals::new(outlook.window_ns..outlook.end_ns));
+        Recorder {
+            outlook,
+            naive: Distribution::new(),
+            corrected: Distribution::new(),
+            pacer_lateness: Distribution::new(),
+            connection_wait: Distribution::new(),
+            connect_time: Distribution::new(),
+            success_naive: Distribution::new(),
+            success_corrected: Distribution::new(),
+            series: Series::new(),
+            flow: Flow::default(),
+            failed_ns: 0,
+            arrivals,
+            intended: 0,
+            sent: 0,
+            sent_in_window: 0,
+            unsent: 0,
+            answered: 0,
+            answered_in_window: 0,
+            timed_out: 0,
+            failed: 0,
+            abandoned: 0,
+            waited: 0,
+            capped: 0,
+            unexpected_status: 0,
+            skipped: [0; 3],
+            errors: CauseCounts::new(),
+            connection_errors: CauseCounts::new(),
+            status: Box::new([0; STATUS_MAX]),
+            connects: 0,
+            connects_in_window: 0,
+            setup_sent: 0,
+            setup_answered: 0,
+            warmup_sent: 0,
+            warmup_answered: 0,
+        }
+    }
+
+    /// A request of the window was due.
+    #[inline]
+    pub fn intended(&mut self, intended_ns: u64) {
+        self.intended += 1;
+        self.series.intended(intended_ns - self.outlook.window_ns);
+    }
+
+    /// A request of the window was handed to the kernel.
+    #[inline]
+    pub fn sent(&mut self, stamps: &Stamps, in_window: bool) {
+        self.sent += 1;
+        self.sent_in_window += u64::from(in_window);
+        self.pacer_lateness.record(stamps.noticed_ns - stamps.intended_ns);
+        self.connection_wait.record(stamps.sent_ns - stamps.noticed_ns);
+        self.series.sent(stamps.intended_ns - self.outlook.window_ns);
+        self.flow.enter(stamps.sent_ns);
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.record(stamps.intended_ns, stamps.sent_ns);
+        }
+    }
+
+    /// A request of the window ended at `ended_ns`.
+    #[inline]
+    pub fn ended(&mut self, stamps: &Stamps, ended_ns: u64, in_window: bool, outcome: Outcome) {
+        let corrected_ns = ended_ns - stamps.intended_ns;
+        self.series.ended(stamps.intended_ns - self.outlook.window_ns, corrected_ns, outcome);
+        if let Outcome::Unsent(reason) = outcome {
+            self.unsent += 1;
+            self.skipped[reason as usize] += 1;
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.record_unsent(stamps.intended_ns);
+            }
+            self.corrected.record(corrected_ns);
+            return;
+        }
+        let naive_ns = ended_ns - stamps.sent_ns;
+        self.flow.leave(ended_ns);
+        match outcome {
+            Outcome::Answered(status) => {
+                self.answered += 1;
+                self.answered_in_window += u64::from(in_window);
+                self.status[usize::from(status)] += 1;
+                if self.outlook.success.holds(status) {
+                    self.success_naive.record(naive_ns);
+                    self.success_corrected.record(corrected_ns);
+                } else {
+                    self.unexpected_status += 1;
+                }
+            }
+            Outcome::TimedOut(patience) => {
+                self.timed_out += 1;
+                self.errors.add(patience.cause());
+            }
+            Outcome::Abandoned => self.abandoned += 1,
+            Outcome::Failed(cause) => {
+                // A failure has no latency: a fast one would make the percentiles look better than they were.
+                self.failed += 1;
+                self.failed_ns += u128::from(naive_ns);
+                self.errors.add(cause);
+                return;
+            }
+            Outcome::Unsent(_) => unreachable!("handled above"),
+        }
+        self.naive.record(naive_ns);
+        match self.outlook.backfill_ns {
+            None => self.corrected.record(corrected_ns),
+            Some(interval_ns) => self.corrected.record_backfilled(naive_ns, interval_ns),
+        }
+    }
+
+    /// A connection that began at `since_ns` is open at `at_ns`; with `in_window` the load's growth opened it then.
+    pub fn connected(&mut self, since_ns: u64, at_ns: u64, in_window: bool) {
+        self.connects += 1;
+        if in_window {
+            self.connects_in_window += 1;
+            self.connect_time.record(at_ns - since_ns);
+        }
+    }
+
+    /// Adds another shard's numbers: exact, in any order.
+    pub fn merge(&mut self, other: &Recorder) {
+        self.naive.merge(&other.naive);
+        self.corrected.merge(&other.corrected);
+        self.pacer_lateness.merge(&other.pacer_lateness);
+        self.connection_wait.merge(&other.connection_wait);
+        self.connect_time.merge(&other.connect_time);
+        self.success_naive.merge(&other.success_naive);
+        self.success_corrected.merge(&other.success_corrected);
+        self.series.merge(&other.series);
+        self.flow.merge(&other.flow);
+        self.failed_ns += other.failed_ns;
+        if let (Some(mine), Some(theirs)) = (&mut self.arrivals, &other.arrivals) {
+            mine.merge(theirs);
+        }
+        self.intended += other.intended;
+        self.sent += other.sent;
+        self.sent_in_window += other.sent_in_window;
+        self.unsent += other.unsent;
+        self.answered += other.answered;
+        self.answered_in_window += other.answered_in_window;
+        self.timed_out += other.timed_out;
+        self.failed += other.failed;
+        self.abandoned += other.abandoned;
+        self.waited += other.waited;
+        self.capped += other.capped;
+        self.unexpected_status += other.unexpected_status;
+        for (mine, theirs) in self.skipped.iter_mut().zip(other.skipped) {
+            *mine += theirs;
+        }
+        self.errors.merge(&other.errors);
+        self.connection_errors.merge(&other.connection_errors);
+        for (mine, theirs) in self.status.iter_mut().zip(other.status.iter()) {
+            *mine += theirs;
+        }
+        self.connects += other.connects;
+        self.connects_in_window += other.connects_in_window;
+        self.setup_sent += other.setup_sent;
+        self.setup_answered += other.setup_answered;
+        self.warmup_sent += other.warmup_sent;
+        self.warmup_answered += other.warmup_answered;
+    }
+}

@@ -1,0 +1,464 @@
+//! What happened: the report of one run, with the plan in it. The JSON document is this structure.
+//!
+//! Shards and agents merge through the same functions, and the sums are asserted wherever two parts meet:
+//! `intended = sent + unsent` and `sent = answered + timed_out + failed + abandoned`.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{
+    Deserializer as HistogramReader, Serializer as _, V2DeflateSerializer,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::distribution::Distribution;
+use crate::host::cgroup::ControlGroup;
+use crate::host::limits::Limit;
+use crate::host::network::Network;
+use crate::host::processor::{Core, Virtualisation};
+use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::proof::interval::{Method, interval, needed};
+use crate::proof::stationarity::Stationarity;
+use crate::proof::summary::ArrivalProof;
+use crate::series::Series;
+use crate::verdict::Verdict;
+use crate::vitals::ShardVitals;
+
+/// Version of the document.
+pub const SCHEMA: u32 = 1;
+
+/// The whole report of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Whether the numbers can be trusted, and why not.
+    pub verdict: Verdict,
+    /// Version of the document, [`SCHEMA`].
+    pub schema: u32,
+    /// Whether the run was ended before its plan was done.
+    pub interrupted: bool,
+    /// The plan, with what was derived from it.
+    pub config: Config,
+    /// Where it ran.
+    pub environment: Environment,
+    /// The whole run.
+    #[serde(flatten)]
+    pub whole: Part,
+    /// How the generator itself fared.
+    pub generator: Generator,
+    /// What the arrivals of an open model were, beside what they should have been.
+    pub arrivals: Option<ArrivalProof>,
+    /// The same in one line.
+    pub arrivals_line: Option<String>,
+    /// The check of the bookkeeping.
+    pub littles_law: LittlesLaw,
+    /// The first quarter of the window against the last; `None` where the run is too short to tell.
+    pub stationarity: Option<Stationarity>,
+    /// What became of the raw samples; `None` without `--raw`.
+    pub samples: Option<Samples>,
+    /// The run over time.
+    pub series: SeriesPart,
+    /// Each agent's own part; a local run has one.
+    pub per_agent: Vec<AgentPart>,
+    /// The agents' parts added up: the same as the whole, kept under its own name beside the parts.
+    pub merged: Part,
+}
+
+/// The plan of the run and what follows from it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The completed plan.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// The address that the target's name stood for.
+    pub target_address: String,
+    /// Digest of every intended time of the schedule up to `schedule_until`, hexadecimal; `None` for a closed model, which
+    /// has no schedule.
+    pub schedule_digest: Option<String>,
+    /// Arrivals of the schedule, warm-up included.
+    pub schedule_arrivals: Option<u64>,
+    /// Where the schedule ended, seconds since the epoch of the run: the plan's end, or the moment of an interruption.
+    pub schedule_until: f64,
+    /// What `corrected` was corrected by: `intended`, the intended times; or `backfill`, HdrHistogram's `record_correct`.
+    pub corrected_by: String,
+}
+
+impl Config {
+    /// Length of the recorded window as it was, seconds.
+    pub fn window_s(&self) -> f64 {
+        (self.schedule_until - self.plan.warmup.as_secs_f64()).max(0.0)
+    }
+}
+
+/// How the generator itself fared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// Each shard.
+    pub shards: Vec<ShardVitals>,
+    /// The machine under them.
+    pub machine: Machine,
+}
+
+/// Little's law over the window's requests: see [`crate::flow`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LittlesLaw {
+    /// Mean number in flight, integrated over time.
+    pub in_flight_mean: f64,
+    /// Requests per second times their mean time in flight.
+    pub expected: f64,
+    /// How far the two are apart, as a share of the larger.
+    pub residual: f64,
+}
+
+/// What became of the raw samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Samples {
+    /// The whole file; `None` when there is none under its name.
+    pub file: Option<String>,
+    /// Samples in it.
+    pub written: u64,
+    /// Samples of the window that are missing.
+    pub lost: u64,
+    /// The disk's first error.
+    pub error: Option<String>,
+}
+
+/// The run over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeriesPart {
+    /// Length of an interval, seconds.
+    pub interval_s: f64,
+    /// The intervals from the start of the window on.
+    pub intervals: Vec<IntervalPart>,
+}
+
+/// One interval of the run: the requests that were due in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IntervalPart {
+    /// Its start, seconds since the start of the window.
+    pub start_s: f64,
+    /// Requests that were due.
+    pub intended: u64,
+    /// Of these, sent.
+    pub sent: u64,
+    /// Of these, never sent.
+    pub unsent: u64,
+    /// Of these, answered.
+    pub answered: u64,
+    /// Of these, timed out, failed or abandoned.
+    pub errors: u64,
+    /// Responses awaited at its end.
+    pub in_flight: u64,
+    /// Corrected median, microseconds; `None` without values.
+    pub p50: Option<f64>,
+    /// Corrected 99th percentile.
+    pub p99: Option<f64>,
+    /// Corrected maximum, to two digits.
+    pub max: Option<f64>,
+    /// Corrected latencies: HdrHistogram V2 deflate, base64; unit 1 ns, two digits.
+    pub histogram: String,
+}
+
+impl SeriesPart {
+    /// The document's form of a series.
+    pub fn new(series: &Series) -> SeriesPart {
+        let interval_s = series.interval_ns() as f64 / 1e9;
+        let intervals = series.slots().iter().enumerate().map(|(at, slot)| {
+            let us = |ns: u64| (!slot.latency.is_empty()).then_some(ns as f64 / 1e3);
+            IntervalPart {
+                start_s: at as f64 * interval_s,
+                intended: slot.intended,
+                sent: slot.sent,
+                unsent: slot.unsent,
+                answered: slot.answered,
+                errors: slot.errors,
+                in_flight: slot.in_flight,
+                p50: us(slot.latency.value_at_quantile(0.5)),
+                p99: us(slot.latency.value_at_quantile(0.99)),
+                max: us(slot.latency.max()),
+                histogram: encode_histogram(&slot.latency),
+            }
+        });
+        SeriesPart { interval_s, intervals: intervals.collect() }
+    }
+}
+
+/// Where the run took place, as it was when the report was made. What the kernel doesn't say is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// This program's version.
+    pub tool_version: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// The parameters that the kernel was booted with; those for the first process are left out.
+    pub kernel_command_line: Option<String>,
+    /// What the kernel does about each flaw of processors that it knows of, by the flaw's name.
+    pub mitigations: BTreeMap<String, String>,
+    /// The processor's model name.
+    pub cpu: Option<String>,
+    /// Cores of the machine.
+    pub cores_online: usize,
+    /// Cores that this process may use.
+    pub cores_allowed: Vec<usize>,
+    /// Cores that carried a shard.
+    pub cores_used: Vec<usize>,
+    /// Each of these in detail.
+    pub cores: Vec<Core>,
+    /// The kernel's word for simultaneous multithreading.
+    pub smt: Option<String>,
+    /// Whether the machine is a virtual one.
+    pub virtualisation: Virtualisation,
+    /// The limits of this process's control group.
+    pub control_group: ControlGroup,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// The way to the target.
+    pub network: Network,
+    /// Files that this process may have open.
+    pub open_files: Limit<u64>,
+    /// Memory that this process may lock, bytes.
+    pub locked_memory_bytes: Limit<u64>,
+    /// What of io_uring was in use.
+    pub ring_features: Vec<String>,
+}
+
+/// One agent's part of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentPart {
+    /// The agent's name; `local` for a run without agents.
+    pub name: String,
+    /// Its numbers.
+    #[serde(flatten)]
+    pub part: Part,
+}
+
+/// Counts, rates and distributions of a run or of a part of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// How many requests ended how.
+    pub counts: Counts,
+    /// Requests per second of the recorded window.
+    pub rate: Rates,
+    /// `received − sent` of all requests sent that did not fail.
+    pub naive: DistributionPart,
+    /// `received − intended` of all requests that did not fail, the unsent included with their age at the end.
+    pub corrected: DistributionPart,
+    /// Intended → noticed by the shard, of all requests sent: the generator's own lateness.
+    pub pacer_lateness: DistributionPart,
+    /// Noticed → sent, of all requests sent: waiting for a connection, and for the system call that carries it.
+    pub connection_wait: DistributionPart,
+    /// Connect → connected, of connections opened in the window.
+    pub connect_time: DistributionPart,
+    /// Latencies of successes alone, where they differ from those of all answers.
+    pub successes: Option<Successes>,
+}
+
+/// Latencies of the requests whose status counts as success.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Successes {
+    /// `received − sent`.
+    pub naive: DistributionPart,
+    /// `received − intended`.
+    pub corrected: DistributionPart,
+}
+
+/// How the intended requests of the window ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests whose intended time lay in the window.
+    pub intended: u64,
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Of these, before the end of the window.
+    pub sent_in_window: u64,
+    /// Never sent.
+    pub unsent: u64,
+    /// The unsent by reason.
+    pub unsent_reasons: BTreeMap<String, u64>,
+    /// Ended by a whole response, whatever its status.
+    pub answered: u64,
+    /// Not answered within the timeout.
+    pub timed_out: u64,
+    /// Ended by a failure of the connection or of the protocol.
+    pub failed: u64,
+    /// Still in flight when the drain ended.
+    pub abandoned: u64,
+    /// Arrivals that found no free connection and waited for one.
+    pub waited: u64,
+    /// Of these, when no further connection could be opened.
+    pub capped: u64,
+    /// Answered requests whose status is no success.
+    pub unexpected_status: u64,
+    /// Answered requests by status code.
+    pub status: BTreeMap<String, u64>,
+    /// Requests that failed or timed out, by cause.
+    pub errors: BTreeMap<String, u64>,
+    /// Connections that ended with an error while they carried no request of the window, by cause.
+    pub connection_errors: BTreeMap<String, u64>,
+    /// Connections opened, from set-up to drain.
+    pub connects: u64,
+    /// Of these, in the window: what the pool had to grow, or to replace, while it measured.
+    pub connects_in_window: u64,
+    /// Load of the set-up, not recorded anywhere else.
+    pub setup: UnrecordedCounts,
+    /// Load of the warm-up, not recorded anywhere else.
+    pub warmup: UnrecordedCounts,
+}
+
+/// What was sent before the recorded window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnrecordedCounts {
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Ended by a whole response.
+    pub answered: u64,
+}
+
+/// Requests per second, over the length of the recorded window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// The plan's rate; `None` for a closed model.
+    pub target: Option<f64>,
+    /// Intended requests of the window.
+    pub intended: f64,
+    /// Requests of the window sent before its end.
+    pub sent: f64,
+    /// Requests of the window answered before its end.
+    pub answered: f64,
+}
+
+/// A distribution as the document shows it: microseconds, and the histogram itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DistributionPart {
+    /// Unit of the numbers below: `us`.
+    pub unit: String,
+    /// Values recorded.
+    pub count: u64,
+    /// The smallest, exact.
+    pub min: Option<f64>,
+    /// The mean, exact.
+    pub mean: Option<f64>,
+    /// Half of the values are at most this. This and the following are `None` below the number of values that they need.
+    pub p50: Option<f64>,
+    /// The 90th percentile.
+    pub p90: Option<f64>,
+    /// The 99th percentile.
+    pub p99: Option<f64>,
+    /// The 99.9th percentile.
+    pub p999: Option<f64>,
+    /// The 99.99th percentile.
+    pub p9999: Option<f64>,
+    /// 95 % confidence intervals of the percentiles.
+    pub intervals: Intervals,
+    /// The largest, exact.
+    pub max: Option<f64>,
+    /// Values above 60 s, which the histogram doesn't hold.
+    pub overflow: u64,
+    /// HdrHistogram V2 deflate, base64; unit 1 ns.
+    pub histogram: String,
+}
+
+/// 95 % confidence intervals of percentiles, each `[low, high]` in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Intervals {
+    /// Of the median.
+    pub p50: Option<[f64; 2]>,
+    /// Of the 90th percentile.
+    pub p90: Option<[f64; 2]>,
+    /// Of the 99th percentile.
+    pub p99: Option<[f64; 2]>,
+    /// Of the 99.9th percentile.
+    pub p999: Option<[f64; 2]>,
+    /// `batches`: from the spread between pieces of the run; `order_statistics`: from ranks, as if samples were independent.
+    pub method: Option<Method>,
+}
+
+impl DistributionPart {
+    /// The document's form of a distribution; `batches` are the same values by pieces of the run, where they are known.
+    pub fn new(distribution: &Distribution, batches: &[Histogram<u64>]) -> DistributionPart {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let known = |q: f64| needed(q) <= distribution.count();
+        let quantile = |q: f64| distribution.quantile_ns(q).filter(|_| known(q)).map(us);
+        let interval = |q: f64| interval(distribution, batches, q).ok();
+        let ends = |q: f64| interval(q).map(|found| [us(found.low_ns), us(found.high_ns)]);
+        DistributionPart {
+            unit: "us".to_owned(),
+            count: distribution.count(),
+            min: distribution.min_ns().map(us),
+            mean: distribution.mean_ns().map(|ns| ns / 1e3),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            p9999: quantile(0.9999),
+            intervals: Intervals {
+                p50: ends(0.5),
+                p90: ends(0.9),
+                p99: ends(0.99),
+                p999: ends(0.999),
+                method: interval(0.5).map(|found| found.method),
+            },
+            max: distribution.max_ns().map(us),
+            overflow: distribution.overflow(),
+            histogram: encode_histogram(distribution.histogram()),
+        }
+    }
+
+    /// One of the percentiles that the document states; `None` below the number of values that it needs.
+    pub fn quantile_us(&self, q: f64) -> Option<f64> {
+        let stated = [
+            (0.5, self.p50),
+            (0.9, self.p90),
+            (0.99, self.p99),
+            (0.999, self.p999),
+            (0.9999, self.p9999),
+        ];
+        stated.into_iter().find(|(known, _)| (known - q).abs() < 1e-9).and_then(|(_, value)| value)
+    }
+
+    /// The histogram, unit 1 ns.
+    ///
+    /// # Errors
+    /// What is wrong with the text, when it is no histogram.
+    pub fn decode_histogram(&self) -> Result<Histogram<u64>, String> {
+        decode_histogram(&self.histogram)
+    }
+}
+
+/// The histogram that a document's text holds, or what is wrong with the text.
+pub(crate) fn decode_histogram(text: &str) -> Result<Histogram<u64>, String> {
+    let bytes = BASE64.decode(text).map_err(|error| error.to_string())?;
+    HistogramReader::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())
+}
+
+fn encode_histogram(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .expect("writing to memory can't fail and the histogram's size is fixed");
+    BASE64.encode(bytes)
+}
+
+impl Counts {
+    /// Panics unless the sums close: a number that doesn't add up must never be shown.
+    pub fn assert_sums(&self) {
+        assert_eq!(self.intended, self.sent + self.unsent, "intended = sent + unsent: {self:?}");
+        assert_eq!(
+            self.sent,
+            self.answered + self.timed_out + self.failed + self.abandoned,
+            "sent = answered + timed_out + failed + abandoned: {self:?}"
+        );
+        let by_status: u64 = self.status.values().sum();
+        assert_eq!(self.answered, by_status, "answered = the sum over statuses: {self:?}");
+        let by_reason: u64 = self.unsent_reasons.values().sum();
+        assert_eq!(self.unsent, by_reason, "unsent = the sum over reasons: {self:?}");
+        let by_cause: u64 = self.errors.values().sum();
+        assert_eq!(
+            self.timed_out + self.failed,
+            by_cause,
+            "timed_out + failed = the sum over causes: {self:?}"
+        );
+    }
+}

@@ -1,0 +1,249 @@
+//! The run over time: counts and latencies per interval, in fixed memory for any length of run.
+//!
+//! There are at most [`SLOTS_MAX`] intervals. When a run outlasts them the interval doubles and neighbours merge, which is
+//! exact: counts and histograms add. A request belongs to the interval of its intended time. The histograms have two
+//! significant digits, so that 512 of them stay small; the run's own distributions have three.
+
+use hdrhistogram::Histogram;
+
+use crate::distribution::{VALUE_MAX_NS, VALUE_MIN_NS};
+use crate::outcome::Outcome;
+
+/// The most intervals that a series holds.
+pub const SLOTS_MAX: usize = 512;
+/// The first length of an interval, ns: eight make a second, and so they do after each of three doublings.
+pub const INTERVAL_FIRST_NS: u64 = 125_000_000;
+/// Significant decimal digits of an interval's histogram.
+const SIGNIFICANT_DIGITS: u8 = 2;
+
+/// What happened in one interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slot {
+    /// Requests that were due.
+    pub intended: u64,
+    /// Of these, handed to the kernel.
+    pub sent: u64,
+    /// Of these, never sent.
+    pub unsent: u64,
+    /// Of these, answered with a whole response.
+    pub answered: u64,
+    /// Of these, timed out, failed or abandoned.
+    pub errors: u64,
+    /// Requests whose response was awaited when the interval ended, whenever they were due.
+    pub in_flight: u64,
+    /// Corrected latencies of the requests that were due, failures left out.
+    pub latency: Histogram<u64>,
+}
+
+impl Slot {
+    fn new() -> Slot {
+        let mut latency =
+            Histogram::new_with_bounds(VALUE_MIN_NS, VALUE_MAX_NS, SIGNIFICANT_DIGITS)
+                .expect("the bounds are constants that the histogram accepts");
+        // Writes to every page now: memory must not grow while the run goes on.
+        latency.reset();
+        Slot { intended: 0, sent: 0, unsent: 0, answered: 0, errors: 0, in_flight: 0, latency }
+    }
+
+    fn clear(&mut self) {
+        self.intended = 0;
+        self.sent = 0;
+        self.unsent = 0;
+        self.answered = 0;
+        self.errors = 0;
+        self.in_flight = 0;
+        self.latency.reset();
+    }
+
+    /// Adds the interval that followed this one.
+    fn append(&mut self, later: &Slot) {
+        self.add_counts(later);
+        self.in_flight = later.in_flight;
+    }
+
+    fn add_counts(&mut self, other: &Slot) {
+        self.intended += other.intended;
+        self.sent += other.sent;
+        self.unsent += other.unsent;
+        self.answered += other.answered;
+        self.errors += other.errors;
+        self.latency.add(&other.latency).expect("all slots have the same bounds");
+    }
+}
+
+/// A series of intervals from the start of the window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    interval_ns: u64,
+    slots: Vec<Slot>,
+    /// Intervals in use: all up to the latest that anything fell into.
+    len: usize,
+}
+
+impl Default for Series {
+    fn default() -> Series {
+        Series::new()
+    }
+}
+
+impl Series {
+    /// An empty series; all its memory is allocated, and touched, here.
+    pub fn new() -> Series {
+        Series {
+            interval_ns: INTERVAL_FIRST_NS,
+            slots: (0..SLOTS_MAX).map(|_| Slot::new()).collect(),
+            len: 0,
+        }
+    }
+
+    /// Length of an interval, ns.
+    pub fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    /// The intervals in use, in order.
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots[..self.len]
+    }
+
+    /// A request was due, `at_ns` after the start of the window.
+    #[inline]
+    pub fn intended(&mut self, at_ns: u64) {
+        self.slot(at_ns).intended += 1;
+    }
+
+    /// A request that was due at `at_ns` was handed to the kernel.
+    #[inline]
+    pub fn sent(&mut self, at_ns: u64) {
+        self.slot(at_ns).sent += 1;
+    }
+
+    /// A request that was due at `at_ns` ended, `latency_ns` after it was due.
+    #[inline]
+    pub fn ended(&mut self, at_ns: u64, latency_ns: u64, outcome: Outcome) {
+        let slot = self.slot(at_ns);
+        match outcome {
+            Outcome::Answered(_) => slot.answered += 1,
+            Outcome::Unsent(_) => slot.unsent += 1,
+            Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => slot.errors += 1,
+        }
+        if !matches!(outcome, Outcome::Failed(_)) {
+            // The run's own distributions count what lies beyond the range.
+            let _ = slot.latency.record(latency_ns.min(VALUE_MAX_NS));
+        }
+    }
+
+    /// `in_flight` responses were awaited at `at_ns`: kept as the interval's last word.
+    pub fn in_flight(&mut self, at_ns: u64, in_flight: u64) {
+        self.slot(at_ns).in_flight = in_flight;
+    }
+
+    #[inline]
+    fn slot(&mut self, at_ns: u64) -> &mut Slot {
+        while self.interval_ns * SLOTS_MAX as u64 <= at_ns {
+            self.double();
+        }
+        let at = usize::try_from(at_ns / self.interval_ns).expect("below the number of slots");
+        self.len = self.len.max(at + 1);
+        &mut self.slots[at]
+    }
+
+    /// Makes each interval twice as long.
+    fn double(&mut self) {
+        for at in 0..SLOTS_MAX / 2 {
+            let (before, after) = self.slots.split_at_mut(2 * at + 1);
+            before[2 * at].append(&after[0]);
+            self.slots.swap(at, 2 * at);
+        }
+        for slot in &mut self.slots[SLOTS_MAX / 2..] {
+            slot.clear();
+        }
+        self.len = self.len.div_ceil(2);
+        self.interval_ns *= 2;
+    }
+
+    /// Adds another shard's or agent's series: exact, in any order.
+    pub fn merge(&mut self, other: &Series) {
+        let mut other = other.clone();
+        while self.interval_ns < other.interval_ns {
+            self.double();
+        }
+        while other.interval_ns < self.interval_ns {
+            other.double();
+        }
+        self.len = self.len.max(other.len);
+        for (mine, theirs) in self.slots.iter_mut().zip(other.slots()) {
+            mine.add_counts(theirs);
+            mine.in_flight += theirs.in_flight;
+        }
+    }
+
+    /// The latencies of each full second, or of each interval where that is longer: independent looks at one quantity.
+    pub fn batches(&self) -> Vec<Histogram<u64>> {
+        let per_batch = usize::try_from((crate::units::SECOND_NS / self.interval_ns).max(1))
+            .expect("at most eight");
+        self.slots()
+            .chunks(per_batch)
+            .map(|chunk| {
+                let mut batch = chunk[0].latency.clone();
+                for slot in &chunk[1..] {
+                    batch.add(&slot.latency).expect("all slots have the same bounds");
+                }
+                batch
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn filled(times_ns: &[u64]) -> Series {
+        let mut series = Series::new();
+        for at_ns in times_ns {
+            series.intended(*at_ns);
+            series.sent(*at_ns);
+            series.ended(*at_ns, 1_000 + at_ns % 7_000, Outcome::Answered(200));
+        }
+        series
+    }
+
+    #[test]
+    fn a_long_run_costs_what_a_short_one_costs() {
+        let hour_ns = 3_600_000_000_000;
+        let times_ns: Vec<u64> = (0..3_600).map(|second| second * 1_000_000_000).collect();
+        let series = filled(&times_ns);
+        assert!(series.slots().len() <= SLOTS_MAX);
+        assert_eq!(series.slots.len(), SLOTS_MAX, "no slot was added");
+        assert!(hour_ns < series.interval_ns() * SLOTS_MAX as u64 * 2);
+        assert_eq!(series.slots().iter().map(|slot| slot.intended).sum::<u64>(), 3_600);
+        assert_eq!(series.slots().iter().map(|slot| slot.latency.len()).sum::<u64>(), 3_600);
+    }
+
+    #[test]
+    fn doubling_keeps_the_last_number_in_flight() {
+        let mut series = Series::new();
+        series.in_flight(0, 3);
+        series.in_flight(INTERVAL_FIRST_NS, 5);
+        series.double();
+        assert_eq!(series.slots()[0].in_flight, 5);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn merging_is_recording_all(
+            left in proptest::collection::vec(0_u64..400_000_000_000, 0..40),
+            right in proptest::collection::vec(0_u64..100_000_000_000, 0..40),
+        ) {
+            let mut merged = filled(&left);
+            merged.merge(&filled(&right));
+            let both: Vec<u64> = left.iter().chain(&right).copied().collect();
+            let whole = filled(&both);
+            prop_assert_eq!(merged.interval_ns(), whole.interval_ns());
+            prop_assert_eq!(merged.slots(), whole.slots());
+        }
+    }
+}
