@@ -1,0 +1,134 @@
+//! Before the epoch: the connections that the load needs are opened, so that the steady window measures no connects.
+//!
+//! A closed model opens all of its connections. An open one opens those that the plan names, and with a warm-up it then
+//! offers its load, unrecorded, until no connection has been added for a while: that is the expected number in flight,
+//! rate times latency, found by measuring. Without a warm-up nothing is sent before the window.
+
+use std::sync::atomic::Ordering;
+
+use super::{Shard, YIELD_NS};
+use crate::clock;
+use crate::connection::State;
+use crate::deadlines::Deadlines;
+use crate::load::{Load, OpenLoad, Waiting};
+use crate::schedule::{self, Schedule};
+use crate::shard::Drive;
+
+/// The set-up's load ends after this many times the settling time, settled or not: a target that closes its connections
+/// would have new ones added for ever.
+const SETTLE_TIMES_MAX: u64 = 5;
+/// What the set-up left in flight is awaited for this long at most, ns.
+const SETUP_DRAIN_NS: u64 = 1_000_000_000;
+/// Sets the arrivals of the set-up apart from those of the schedule.
+const SETUP_SEED: u64 = 0x7365_7475_7000_0000;
+
+impl Shard {
+    /// Opens connections and, if the plan says so, offers load until their number has settled.
+    pub(super) async fn set_up(&mut self) {
+        self.epoch_ns = clock::now_ns();
+        self.window_ns = u64::MAX;
+        let conns = match self.load {
+            Load::Open(_) => self.plan.prewarm,
+            Load::Closed | Load::Paced(_) => self.plan.conns,
+        };
+        self.connect(conns).await;
+        if let Drive::Open { rate, arrivals, seed } = self.plan.drive
+            && 0 < self.plan.settle_ns
+        {
+            let longest_ns = self.now_ns() + SETTLE_TIMES_MAX * self.plan.settle_ns;
+            let seed = schedule::mix(seed ^ SETUP_SEED);
+            let schedule =
+                Schedule::new(rate, arrivals, seed, longest_ns, self.plan.shard, self.plan.shards);
+            let mut load = OpenLoad::new(schedule);
+            // Its times begin at the set-up's beginning: what is overdue by now is skipped.
+            while load.take_unsent(self.now_ns()).is_some() {}
+            self.load = Load::Open(load);
+            self.settle(longest_ns).await;
+            self.load = self.plan.load();
+        }
+        self.window_ns = self.plan.outlook.window_ns;
+        self.end_ns = self.plan.end_ns;
+        self.drain_end_ns = self.plan.end_ns + self.plan.timeout_ns;
+    }
+
+    /// Opens `conns` connections and waits until each has been tried.
+    async fn connect(&mut self, conns: usize) {
+        let now_ns = self.now_ns();
+        for _ in 0..conns {
+            self.open_connection(now_ns);
+        }
+        while 0 < self.slots.connecting() && !self.is_stopped() {
+            self.ring.wait(self.plan.timeout_ns.min(YIELD_NS));
+            self.reap();
+            self.expire(self.now_ns());
+            glommio::executor().yield_task_queue_now().await;
+        }
+    }
+
+    /// Offers the set-up's load until no connection has been added for the settling time, or until `longest_ns`.
+    async fn settle(&mut self, longest_ns: u64) {
+        self.end_ns = longest_ns;
+        self.drain_end_ns = longest_ns + SETUP_DRAIN_NS;
+        self.connected_ns = self.now_ns();
+        let mut yielded_ns = self.now_ns();
+        while self.turn(yielded_ns + YIELD_NS) {
+            let now_ns = self.now_ns();
+            if yielded_ns + YIELD_NS <= now_ns {
+                if (self.connected_ns + self.plan.settle_ns <= now_ns || self.is_stopped())
+                    && now_ns < self.end_ns
+                {
+                    self.end_ns = now_ns;
+                    self.drain_end_ns = now_ns + SETUP_DRAIN_NS;
+                    self.forget_waiting();
+                }
+                self.show(now_ns);
+                glommio::executor().yield_task_queue_now().await;
+                yielded_ns = now_ns;
+            }
+        }
+        // What is still in flight would be answered into the run: its connections are closed.
+        self.forget_waiting();
+        self.stamp_queued();
+        while let Some((slot, _)) = self.deadlines.first() {
+            self.deadlines.remove(slot);
+            self.close_slot(slot);
+        }
+        self.ring.submit();
+    }
+
+    fn forget_waiting(&mut self) {
+        if let Load::Open(load) = &mut self.load {
+            while load.pop_waiting().is_some() {}
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.signals.stop_ns.load(Ordering::Relaxed) != 0
+    }
+
+    /// The epoch has been set: waits for it; what was connected begins.
+    pub(super) fn begin_at(&mut self, epoch_ns: u64) {
+        // Connects that are under way were stamped on the clock of the set-up.
+        self.epoch_ns = epoch_ns;
+        self.connected_ns = 0;
+        self.deadlines = Deadlines::new(self.plan.conns);
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].state == State::Connecting {
+                self.slots[slot].since_ns = 0;
+                self.deadlines.push(slot, self.plan.timeout_ns);
+            }
+        }
+        self.slots.retry_now();
+        self.heed_stop();
+        while clock::now_ns() < self.epoch_ns {
+            std::hint::spin_loop();
+        }
+        self.running = true;
+        if matches!(self.load, Load::Closed) {
+            let now_ns = self.now_ns();
+            while let Some(slot) = self.slots.take_idle() {
+                self.begin(slot, Waiting { intended_ns: now_ns, noticed_ns: now_ns });
+            }
+        }
+    }
+}
