@@ -1,0 +1,230 @@
+//! The statistics of the proofs: distances between distributions, goodness of fit, dependence and dispersion.
+//!
+//! Pure functions: numbers in, numbers out. Each names its formula and its author.
+
+use hdrhistogram::Histogram;
+
+/// Critical value of `√n·D` at 1 %, two-sided, for large n (Smirnov 1948): [`kolmogorov_p`] gives 0.01 there.
+pub const KOLMOGOROV_1_PERCENT: f64 = 1.628;
+/// Critical value at 1 % of [`anderson_darling_exponential`] (Stephens 1974; D'Agostino and Stephens 1986, table 4.14).
+pub const ANDERSON_DARLING_1_PERCENT: f64 = 1.957;
+/// Two-sided 1 % point of the normal distribution: `|r|·√n` of independent values stays below it 99 times of 100.
+pub const NORMAL_1_PERCENT: f64 = 2.576;
+
+/// Kolmogorov's one-sample distance `D = max(i/n − F(xᵢ), F(xᵢ) − (i−1)/n)` of sorted values from the distribution
+/// function `cdf` (Kolmogorov 1933). `None` when there are no values.
+pub fn ks_distance(sorted: &[f64], cdf: impl Fn(f64) -> f64) -> Option<f64> {
+    let n = sorted.len() as f64;
+    let distance = |(before, value): (usize, &f64)| {
+        let expected = cdf(*value);
+        ((before as f64 + 1.0) / n - expected).max(expected - before as f64 / n)
+    };
+    sorted.iter().enumerate().map(distance).reduce(f64::max)
+}
+
+/// [`ks_distance`] from the exponential distribution `F(x) = 1 − e^(−rate·x)` of a known rate.
+pub fn ks_exponential(sorted: &[f64], rate: f64) -> Option<f64> {
+    ks_distance(sorted, |x| exponential_cdf(x, rate))
+}
+
+/// [`ks_distance`] from the uniform distribution on [low, high].
+pub fn ks_uniform(sorted: &[f64], low: f64, high: f64) -> Option<f64> {
+    ks_distance(sorted, |x| ((x - low) / (high - low)).clamp(0.0, 1.0))
+}
+
+fn exponential_cdf(x: f64, rate: f64) -> f64 {
+    -(-rate * x.max(0.0)).exp_m1()
+}
+
+/// Probability that `n` values of the supposed distribution lie at least `distance` away from it.
+///
+/// Kolmogorov's limit at `λ = (√n + 0.12 + 0.11/√n)·D`, Stephens' correction for finite n (Stephens 1970), good from
+/// n = 5: `2·Σ (−1)^(j−1)·e^(−2j²λ²)`, and for small λ, where that series converges slowly, the same function in its
+/// other form, `1 − √(2π)/λ · Σ e^(−(2j−1)²π²/(8λ²))`.
+pub fn kolmogorov_p(distance: f64, n: u64) -> f64 {
+    let root = (n as f64).sqrt();
+    let lambda = (root + 0.12 + 0.11 / root) * distance;
+    // Below this the probability differs from 1 by less than 10⁻¹².
+    if lambda < 0.2 {
+        return 1.0;
+    }
+    // Four terms of either form are exact to double precision on their side of the border.
+    let p = if lambda < 1.18 {
+        let exponent = std::f64::consts::PI.powi(2) / (8.0 * lambda * lambda);
+        let terms: f64 = [1.0_f64, 3.0, 5.0, 7.0].iter().map(|j| (-j * j * exponent).exp()).sum();
+        1.0 - (2.0 * std::f64::consts::PI).sqrt() / lambda * terms
+    } else {
+        let term = |j: f64| (-2.0 * j * j * lambda * lambda).exp();
+        2.0 * (term(1.0) - term(2.0) + term(3.0) - term(4.0))
+    };
+    p.clamp(0.0, 1.0)
+}
+
+/// Anderson and Darling's A² of sorted values, all above zero, from the exponential distribution whose scale is their mean,
+/// times `1 + 0.6/n` (Stephens 1974, case of the estimated scale):
+/// `A² = −n − (1/n)·Σ (2i−1)·(ln F(xᵢ) + ln(1 − F(xₙ₊₁₋ᵢ)))`. `None` when there are no values.
+pub fn anderson_darling_exponential(sorted: &[f64]) -> Option<f64> {
+    if sorted.is_empty() {
+        return None;
+    }
+    let n = sorted.len() as f64;
+    let mean = sorted.iter().sum::<f64>() / n;
+    let weighted = |(before, (low, high)): (usize, (&f64, &f64))| {
+        // ln(1 − F(x)) of the exponential is −x/mean.
+        (2 * before + 1) as f64 * ((-(-low / mean).exp_m1()).ln() - high / mean)
+    };
+    let sum: f64 = sorted.iter().zip(sorted.iter().rev()).enumerate().map(weighted).sum();
+    Some((-n - sum / n) * (1.0 + 0.6 / n))
+}
+
+/// Sums over pairs of neighbours in one or more streams of whole numbers, for their lag-1 autocorrelation.
+///
+/// The sums are integers, so that merging is exact in any order and a year of gaps loses no digit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairSums {
+    pairs: u64,
+    first: u128,
+    second: u128,
+    first_squares: u128,
+    second_squares: u128,
+    products: u128,
+}
+
+impl PairSums {
+    /// Takes a value and its successor in.
+    #[inline]
+    pub fn add(&mut self, first: u64, second: u64) {
+        let (first, second) = (u128::from(first), u128::from(second));
+        self.pairs += 1;
+        self.first += first;
+        self.second += second;
+        self.first_squares += first * first;
+        self.second_squares += second * second;
+        self.products += first * second;
+    }
+
+    /// Takes another stream's pairs in.
+    pub fn merge(&mut self, other: &PairSums) {
+        self.pairs += other.pairs;
+        self.first += other.first;
+        self.second += other.second;
+        self.first_squares += other.first_squares;
+        self.second_squares += other.second_squares;
+        self.products += other.products;
+    }
+
+    /// How many pairs were taken in.
+    pub fn pairs(&self) -> u64 {
+        self.pairs
+    }
+
+    /// Pearson's correlation of a value with its successor. `None` without pairs, or when all values are the same.
+    pub fn correlation(&self) -> Option<f64> {
+        let first = self.centred(self.first_squares, self.first, self.first)?;
+        let second = self.centred(self.second_squares, self.second, self.second)?;
+        let both = self.centred(self.products, self.first, self.second)?;
+        (0.0 < first && 0.0 < second).then(|| both / (first.sqrt() * second.sqrt()))
+    }
+
+    /// `Σxy − Σx·Σy/n`, rounded to one; subtracted as integers, because the two are close to each other.
+    fn centred(&self, products: u128, one: u128, other: u128) -> Option<f64> {
+        let expected = (one * other).checked_div(u128::from(self.pairs))?;
+        Some(if expected <= products {
+            (products - expected) as f64
+        } else {
+            -((expected - products) as f64)
+        })
+    }
+}
+
+/// How far counts in equal windows vary beyond or below chance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dispersion {
+    /// Windows counted.
+    pub windows: u64,
+    /// Variance of the counts over their mean: 1 for a Poisson process, 0 for a constant one.
+    pub index: f64,
+}
+
+/// The index of dispersion of counts, `s²/x̄` (Fisher 1925; Cox and Lewis 1966, for point processes). `None` below two windows
+/// or when nothing was counted.
+///
+/// Under a Poisson process `(m−1)·index` is nearly χ² with m−1 degrees of freedom, so the index has a standard deviation of
+/// [`dispersion_deviation`].
+pub fn index_of_dispersion(counts: impl IntoIterator<Item = u64>) -> Option<Dispersion> {
+    let (mut windows, mut sum, mut squares) = (0_u64, 0_u128, 0_u128);
+    for count in counts {
+        windows += 1;
+        sum += u128::from(count);
+        squares += u128::from(count) * u128::from(count);
+    }
+    if windows < 2 || sum == 0 {
+        return None;
+    }
+    let spread = u128::from(windows) * squares - sum * sum;
+    Some(Dispersion { windows, index: spread as f64 / ((windows - 1) as f64 * sum as f64) })
+}
+
+/// Standard deviation of the index of dispersion of a Poisson process over `windows` windows: `√(2/(m−1))`.
+pub fn dispersion_deviation(windows: u64) -> f64 {
+    (2.0 / (windows as f64 - 1.0)).sqrt()
+}
+
+/// The recorded buckets of a histogram: lowest value, highest value and count of each.
+fn buckets(histogram: &Histogram<u64>) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+    histogram.iter_recorded().map(|bucket| {
+        let value = bucket.value_iterated_to();
+        (
+            histogram.lowest_equivalent(value),
+            histogram.highest_equivalent(value),
+            bucket.count_since_last_iteration(),
+        )
+    })
+}
+
+/// Largest difference of two histograms' distribution functions, at the edges of their buckets (Smirnov's two-sample
+/// distance, short by what hides within one bucket). `None` when either is empty.
+pub fn ks_between(one: &Histogram<u64>, other: &Histogram<u64>) -> Option<f64> {
+    if one.is_empty() || other.is_empty() {
+        return None;
+    }
+    let mut ones = buckets(one).peekable();
+    let mut others = buckets(other).peekable();
+    let (mut one_seen, mut other_seen, mut distance) = (0, 0, 0.0_f64);
+    loop {
+        let edge = match (ones.peek(), others.peek()) {
+            (Some((_, a, _)), Some((_, b, _))) => *a.min(b),
+            (Some((_, edge, _)), None) | (None, Some((_, edge, _))) => *edge,
+            (None, None) => return Some(distance),
+        };
+        if let Some((_, _, count)) = ones.next_if(|(_, high, _)| *high == edge) {
+            one_seen += count;
+        }
+        if let Some((_, _, count)) = others.next_if(|(_, high, _)| *high == edge) {
+            other_seen += count;
+        }
+        let difference =
+            one_seen as f64 / one.len() as f64 - other_seen as f64 / other.len() as f64;
+        distance = distance.max(difference.abs());
+    }
+}
+
+/// [`ks_exponential`] of a histogram of whole numbers, at the edges of its buckets. `None` when it is empty.
+///
+/// A gap of h whole units stands for one between h − ½ and h + ½. What hides within a bucket makes the distance too small by
+/// at most 0.0004 (the largest share that a bucket 0.1 % wide has of an exponential distribution), so its p-value errs
+/// towards the schedule.
+pub fn ks_histogram_exponential(histogram: &Histogram<u64>, rate: f64) -> Option<f64> {
+    let n = histogram.len() as f64;
+    let (mut seen, mut distance) = (0, None);
+    for (low, high, count) in buckets(histogram) {
+        let before = exponential_cdf(low as f64 - 0.5, rate) - seen as f64 / n;
+        seen += count;
+        let after = seen as f64 / n - exponential_cdf(high as f64 + 0.5, rate);
+        distance = Some(distance.unwrap_or(0.0_f64).max(before.abs()).max(after.abs()));
+    }
+    distance
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,424 @@
+//! The judgement on a run's arrivals: the figures, what each may be, and one line that says whether they were as planned.
+//!
+//! The **schedule** is arithmetic, so it is tested by probability, at one in 10,000 for each test: a report is made for every
+//! run, and at 1 % each hundredth honest one would be called wrong. The **sends** are bounded by the size of the effect: a
+//! generator that sends in batches and wakes up late does shift them, by amounts that follow from [`QUANTUM_NS`], and with
+//! enough requests any shift is significant. What chance adds on top is allowed for.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::arrivals::Arrivals;
+use super::statistics::{
+    NORMAL_1_PERCENT, dispersion_deviation, index_of_dispersion, kolmogorov_p, ks_between,
+    ks_histogram_exponential,
+};
+use crate::plan;
+use crate::units::Rate;
+
+/// Windows of the index of dispersion, ms.
+pub const WINDOWS_MS: [u64; 3] = [1, 10, 100];
+/// Arrivals below which nothing is judged.
+pub const ARRIVALS_MIN: u64 = 100;
+/// Windows below which an index of dispersion is reported and not judged: with fewer, χ² is too skewed for a symmetric band.
+/// Below 600 windows the band is wide but still right: 1 ± 0.48 at 100.
+pub const WINDOWS_MIN: u64 = 100;
+/// Probability below which the schedule is not what it claims to be.
+pub const SCHEDULE_P_MIN: f64 = 1e-4;
+/// Two-sided point of the normal distribution at [`SCHEDULE_P_MIN`].
+const SCHEDULE_DEVIATIONS_MAX: f64 = 3.891;
+/// How far the sends' index of dispersion, Kolmogorov–Smirnov distance and lag-1 autocorrelation may be off beyond chance and
+/// beyond what [`QUANTUM_NS`] explains.
+pub const EFFECT_MAX: f64 = 0.05;
+/// Standard deviations of chance allowed to an index of dispersion.
+const DISPERSION_DEVIATIONS_MAX: f64 = 3.0;
+/// Batching and lateness that the sends may have, ns: the smallest lateness that counts against a generator.
+///
+/// At a shard's rate λ, batches of length Q move the distance of the gaps by about λQ/2, and lateness that scatters by Q gives
+/// neighbouring gaps a correlation of −v/(1+2v), v = (λQ)², because what one gap gains the next loses.
+pub const QUANTUM_NS: f64 = 20_000.0;
+/// The distance of the gaps that no batching excuses.
+const GAPS_DISTANCE_MAX: f64 = 0.5;
+/// Share of the intended requests that may be missing at the end of the window.
+pub const UNSENT_SHARE_MAX: f64 = 0.001;
+/// Constant gaps are whole nanoseconds, so one may be off by less than 1 ns; the rest is for the rounding of this number.
+const CONSTANT_GAP_ERROR_MAX_NS: f64 = 1.5;
+
+/// A figure and what it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The figure; `None` when there was too little to compute it from.
+    pub value: Option<f64>,
+    /// The lowest and the highest that it may be; `None` when it is only told, not judged.
+    pub within: Option<[f64; 2]>,
+}
+
+/// The index of dispersion of counts over windows of one length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DispersionProof {
+    /// Length of a window, ms.
+    pub window_ms: u64,
+    /// Whole windows counted, of the last 60 s.
+    pub windows: u64,
+    /// Of the requests as intended.
+    pub intended: Figure,
+    /// Of the requests as sent.
+    pub sent: Figure,
+}
+
+/// What the arrivals of a run were, beside what they should have been.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArrivalProof {
+    /// The process planned.
+    pub arrivals: plan::Arrivals,
+    /// The rate planned, requests per second over all shards.
+    pub rate: f64,
+    /// Shards that the schedule was dealt to.
+    pub shards: usize,
+    /// Requests intended in the window.
+    pub intended: u64,
+    /// Of these, sent before its end.
+    pub sent: u64,
+    /// Index of dispersion of counts: 1 for Poisson, 0 for constant arrivals.
+    pub dispersion: Vec<DispersionProof>,
+    /// Kolmogorov–Smirnov distance of the intended gaps of each shard from the exponential distribution planned.
+    pub schedule_distance: Figure,
+    /// Probability of a distance at least as large; judged for Poisson arrivals.
+    pub schedule_p: Figure,
+    /// Largest difference of an intended gap from the constant gap planned, ns; judged for constant arrivals.
+    pub schedule_gap_error_ns: Figure,
+    /// Kolmogorov–Smirnov distance of the sent gaps of each shard from the intended ones.
+    pub gaps_distance: Figure,
+    /// Lag-1 autocorrelation of the intended gaps.
+    pub lag1_intended: Figure,
+    /// Lag-1 autocorrelation of the sent gaps.
+    pub lag1_sent: Figure,
+    /// What the lag-1 autocorrelation of independent gaps stays below 99 times of 100, `2.576/√n`.
+    pub lag1_chance: Option<f64>,
+    /// Requests sent before the end of the window, over those intended in it.
+    pub sent_over_intended: Figure,
+    /// Whether there were enough arrivals to tell, and each judged figure was within its bounds.
+    pub as_planned: bool,
+    /// What was not as planned, one sentence for each figure. Empty with `as_planned` false: too few arrivals to tell.
+    pub failed: Vec<String>,
+}
+
+impl Arrivals {
+    /// Judges these arrivals, merged over `shards`, against a schedule of `rate` over all of them that ended at `until_ns`.
+    pub fn summary(
+        &self,
+        rate: Rate,
+        arrivals: plan::Arrivals,
+        shards: usize,
+        until_ns: u64,
+    ) -> ArrivalProof {
+        assert!(0 < shards, "at least one shard recorded");
+        let (intended, sent) = (self.intended(), self.sent());
+        let shard_rate_per_ns = rate.per_second() / 1e9 / shards as f64;
+        let gaps = intended.gaps.histogram();
+        let pairs = intended.neighbours.pairs() as f64;
+        let chance = (0.0 < pairs).then(|| NORMAL_1_PERCENT / pairs.sqrt());
+        let schedule_distance = ks_histogram_exponential(gaps, shard_rate_per_ns);
+        let schedule_p = schedule_distance.map(|distance| kolmogorov_p(distance, gaps.len()));
+        let schedule_lag = SCHEDULE_DEVIATIONS_MAX / pairs.max(1.0).sqrt();
+        let batch = shard_rate_per_ns * QUANTUM_NS;
+        let gaps_distance_max = (EFFECT_MAX + batch / 2.0).min(GAPS_DISTANCE_MAX);
+        let scatter = batch * batch / (1.0 + 2.0 * batch * batch);
+        let sent_lag = EFFECT_MAX + scatter + chance.unwrap_or(0.0);
+        let judged = ARRIVALS_MIN <= intended.count;
+        let poisson = judged && arrivals == plan::Arrivals::Poisson;
+        let figure = |value, judged: bool, low, high| Figure {
+            value,
+            within: judged.then_some([low, high]),
+        };
+
+        let mut proof = ArrivalProof {
+            arrivals,
+            rate: rate.per_second(),
+            shards,
+            intended: intended.count,
+            sent: self.sent_in_window(),
+            dispersion: WINDOWS_MS
+                .iter()
+                .map(|window_ms| self.dispersion(*window_ms, rate, arrivals, until_ns, judged))
+                .collect(),
+            schedule_distance: figure(schedule_distance, false, 0.0, 0.0),
+            schedule_p: figure(schedule_p, poisson, SCHEDULE_P_MIN, 1.0),
+            schedule_gap_error_ns: figure(
+                self.gap_error_ns(1.0 / shard_rate_per_ns),
+                judged && !poisson,
+                0.0,
+                CONSTANT_GAP_ERROR_MAX_NS,
+            ),
+            gaps_distance: figure(
+                ks_between(gaps, sent.gaps.histogram()),
+                poisson,
+                0.0,
+                gaps_distance_max,
+            ),
+            lag1_intended: figure(
+                intended.neighbours.correlation(),
+                poisson,
+                -schedule_lag,
+                schedule_lag,
+            ),
+            lag1_sent: figure(sent.neighbours.correlation(), poisson, -sent_lag, sent_lag),
+            lag1_chance: chance,
+            sent_over_intended: self.sent_over_intended(judged),
+            as_planned: false,
+            failed: Vec::new(),
+        };
+        proof.failed = proof.failures();
+        proof.as_planned = judged && proof.failed.is_empty();
+        proof
+    }
+
+    fn dispersion(
+        &self,
+        window_ms: u64,
+        rate: Rate,
+        arrivals: plan::Arrivals,
+        until_ns: u64,
+        judged: bool,
+    ) -> DispersionProof {
+        let until_ms = self.length_ms(until_ns);
+        let intended = index_of_dispersion(self.intended().per_ms.windows(window_ms, until_ms));
+        let sent = index_of_dispersion(self.sent().per_ms.windows(window_ms, until_ms));
+        let windows = intended.map_or(0, |counted| counted.windows);
+        let within = match arrivals {
+            plan::Arrivals::Poisson => {
+                let chance = DISPERSION_DEVIATIONS_MAX * dispersion_deviation(windows.max(2));
+                (judged && WINDOWS_MIN <= windows)
+                    .then(|| [(1.0 - chance - EFFECT_MAX).max(0.0), 1.0 + chance + EFFECT_MAX])
+            }
+            // Equal gaps that don't divide the window give counts that differ by one: f·(1−f)/mean is their index, f the
+            // fraction of the mean count. Shorter windows would mostly measure lateness, longer ones would hide it.
+            plan::Arrivals::Constant => {
+                let mean = rate.per_second() * window_ms as f64 / 1e3;
+                let uneven = mean.fract() * (1.0 - mean.fract()) / mean;
+                (judged && window_ms == 10 && WINDOWS_MIN <= windows)
+                    .then_some([0.0, EFFECT_MAX + uneven])
+            }
+        };
+        DispersionProof {
+            window_ms,
+            windows,
+            intended: Figure { value: intended.map(|counted| counted.index), within },
+            sent: Figure { value: sent.map(|counted| counted.index), within },
+        }
+    }
+
+    /// How far the smallest or the largest intended gap is from `gap_ns`.
+    fn gap_error_ns(&self, gap_ns: f64) -> Option<f64> {
+        let gaps = &self.intended().gaps;
+        let (min_ns, max_ns) = (gaps.min_ns()? as f64, gaps.max_ns()? as f64);
+        Some((min_ns - gap_ns).abs().max((max_ns - gap_ns).abs()))
+    }
+
+    fn sent_over_intended(&self, judged: bool) -> Figure {
+        let intended = self.intended().count as f64;
+        let value = (0.0 < intended).then(|| self.sent_in_window() as f64 / intended);
+        // Two requests may be on their way out when the window ends, which is more than 0.1 % of a short one.
+        let within = judged.then(|| [1.0 - UNSENT_SHARE_MAX - 2.0 / intended, 1.0]);
+        Figure { value, within }
+    }
+}
+
+impl Figure {
+    /// What is wrong with the figure; `None` when nothing is, or when it is not judged.
+    fn failure(&self, name: &str) -> Option<String> {
+        let [low, high] = self.within?;
+        let value = match self.value {
+            Some(value) if low <= value && value <= high => return None,
+            Some(value) => short(value),
+            None => "not to be had".to_owned(),
+        };
+        Some(format!("{name} is {value}, not within {} to {}", short(low), short(high)))
+    }
+}
+
+impl ArrivalProof {
+    /// Whether there were too few arrivals to tell what they were.
+    pub fn too_few(&self) -> bool {
+        self.intended < ARRIVALS_MIN
+    }
+
+    /// The one line of the report: as planned, with the figures; or not, and which figure says so.
+    pub fn line(&self) -> String {
+        let process = match self.arrivals {
+            plan::Arrivals::Poisson => format!("Poisson({}/s)", self.rate),
+            plan::Arrivals::Constant => format!("constant({}/s)", self.rate),
+        };
+        if self.too_few() {
+            return format!(
+                "too few arrivals to tell whether they were {process} as planned (n = {}, need {ARRIVALS_MIN})",
+                self.intended
+            );
+        }
+        if !self.as_planned {
+            return format!("arrivals were not {process} as planned: {}", self.failed.join("; "));
+        }
+        let mut line = format!("arrivals were {process} as planned: n = {}", self.intended);
+        let mut add = |name: &str, figure: Figure| {
+            if let Some(value) = figure.value {
+                write!(line, ", {name} {}", short(value)).expect("writing to a string can't fail");
+            }
+        };
+        match self.arrivals {
+            plan::Arrivals::Poisson => {
+                add("gaps p", self.schedule_p);
+                add("lag-1", self.lag1_intended);
+            }
+            plan::Arrivals::Constant => add("gap error (ns)", self.schedule_gap_error_ns),
+        }
+        for dispersion in &self.dispersion {
+            add(&format!("dispersion at {} ms", dispersion.window_ms), dispersion.sent);
+        }
+        add("KS sent to intended", self.gaps_distance);
+        add("sent/intended", self.sent_over_intended);
+        line
+    }
+
+    fn failures(&self) -> Vec<String> {
+        let mut failed = vec![
+            self.schedule_p.failure("p of the intended gaps"),
+            self.schedule_gap_error_ns.failure("error of the intended gaps in ns"),
+            self.lag1_intended.failure("lag-1 autocorrelation of the intended gaps"),
+        ];
+        for dispersion in &self.dispersion {
+            let name = |of: &str| format!("dispersion of the {of} at {} ms", dispersion.window_ms);
+            failed.push(dispersion.intended.failure(&name("schedule")));
+            failed.push(dispersion.sent.failure(&name("sends")));
+        }
+        failed.push(self.gaps_distance.failure("KS distance of the sent gaps from the intended"));
+        failed.push(self.lag1_sent.failure("lag-1 autocorrelation of the sent gaps"));
+        failed.push(self.sent_over_intended.failure("sent/intended"));
+        failed.into_iter().flatten().collect()
+    }
+}
+
+/// A figure as people read it: four significant digits.
+fn short(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if value.abs() < 1e-3 {
+        return format!("{value:.1e}");
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the logarithm of a f64 is below 309")]
+    #[expect(clippy::cast_sign_loss, reason = "held at zero")]
+    let digits = (3.0 - value.abs().log10().floor()).max(0.0) as usize;
+    let text = format!("{value:.digits$}");
+    match text.split_once('.') {
+        Some(_) => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Schedule;
+    use crate::units::SECOND_NS;
+
+    fn proof(kind: plan::Arrivals, rate: &str, until_ns: u64, late_ns: u64) -> ArrivalProof {
+        let rate: Rate = rate.parse().expect("a rate");
+        let mut whole = Arrivals::new(0..until_ns);
+        for shard in 0..2 {
+            let mut part = Arrivals::new(0..until_ns);
+            for due_ns in Schedule::new(rate, kind, 4, until_ns, shard, 2) {
+                part.record(due_ns, due_ns + late_ns);
+            }
+            whole.merge(&part);
+        }
+        whole.summary(rate, kind, 2, until_ns)
+    }
+
+    #[test]
+    fn the_line_says_what_the_arrivals_were() {
+        let poisson = proof(plan::Arrivals::Poisson, "2k", 20 * SECOND_NS, 1_000);
+        assert!(poisson.as_planned, "{}", poisson.line());
+        let line = poisson.line();
+        assert!(line.starts_with("arrivals were Poisson(2000/s) as planned: n = "), "{line}");
+        for name in [
+            "gaps p 0.",
+            "lag-1 ",
+            "dispersion at 100 ms ",
+            "KS sent to intended 0,",
+            "sent/intended 1",
+        ] {
+            assert!(line.contains(name), "{name} in: {line}");
+        }
+        let constant = proof(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, 1_000);
+        assert_eq!(
+            constant.line(),
+            "arrivals were constant(2000/s) as planned: n = 40000, gap error (ns) 0, dispersion at 1 ms 0, \
+             dispersion at 10 ms 0, dispersion at 100 ms 0, KS sent to intended 0, sent/intended 1"
+        );
+    }
+
+    #[test]
+    fn the_line_says_what_failed() {
+        let late = proof(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, SECOND_NS / 10);
+        assert_eq!(
+            late.line(),
+            "arrivals were not constant(2000/s) as planned: dispersion of the sends at 10 ms is 0.1001, not within 0 to \
+             0.05; sent/intended is 0.995, not within 0.999 to 1"
+        );
+    }
+
+    #[test]
+    fn few_arrivals_are_not_judged() {
+        let few = proof(plan::Arrivals::Poisson, "10", SECOND_NS, 0);
+        assert!(few.too_few() && !few.as_planned && few.failed.is_empty());
+        assert!(
+            few.line().ends_with(&format!("(n = {}, need 100)", few.intended)),
+            "{}",
+            few.line()
+        );
+        let none = Arrivals::new(0..SECOND_NS).summary(
+            "1".parse().expect("a rate"),
+            plan::Arrivals::Poisson,
+            1,
+            SECOND_NS,
+        );
+        assert_eq!((none.intended, none.sent_over_intended.value, none.too_few()), (0, None, true));
+    }
+
+    #[test]
+    fn constant_gaps_that_do_not_divide_a_window_are_constant() {
+        // 7/3 requests in 10 ms: the counts are 2 and 3, and their index above 0.05.
+        let uneven = proof(plan::Arrivals::Constant, "233.333333", 60 * SECOND_NS, 500);
+        let at_10_ms = uneven.dispersion[1];
+        assert!(at_10_ms.window_ms == 10 && EFFECT_MAX < at_10_ms.sent.value.expect("windows"));
+        assert!(uneven.as_planned, "{}", uneven.line());
+    }
+
+    #[test]
+    fn a_report_keeps_it() {
+        for kind in [plan::Arrivals::Poisson, plan::Arrivals::Constant] {
+            let written = proof(kind, "2k", 2 * SECOND_NS, 700);
+            let text = serde_json::to_string(&written).expect("it serialises");
+            let read: ArrivalProof = serde_json::from_str(&text).expect("its own text");
+            // The last digit of a fraction may change on the way.
+            assert_eq!((read.line(), read.as_planned), (written.line(), written.as_planned));
+            assert_eq!((read.intended, read.dispersion.len()), (written.intended, 3));
+            assert_eq!(read.schedule_p.within.is_some(), kind == plan::Arrivals::Poisson);
+        }
+    }
+
+    #[test]
+    fn figures_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (0.99949, "0.9995"),
+            (123_456.0, "123456"),
+            (0.00042, "4.2e-4"),
+            (-0.0123, "-0.0123"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+    }
+}
