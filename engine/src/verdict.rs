@@ -1,0 +1,531 @@
+//! Whether a run can be trusted: a pure function of its report.
+//!
+//! The level is that of the worst reason. A reason comes from a closed list, and each says its evidence, what it means for
+//! the numbers, and the cure. All bounds stand in one table, [`Thresholds`], which a plan may change.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Model;
+use crate::proof::interval::needed;
+use crate::report::{DistributionPart, Report};
+
+/// Whether a run can be trusted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The level of the worst reason; valid when there is none.
+    pub level: Level,
+    /// Why it isn't valid, the worst first.
+    pub reasons: Vec<Reason>,
+}
+
+/// How far numbers can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Nothing speaks against them.
+    Valid,
+    /// They may be off; the reasons say which and how.
+    Suspect,
+    /// They don't say what they seem to say.
+    Invalid,
+}
+
+/// What a reason is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// The load offered was not the load planned.
+    RateMissed,
+    /// The generator itself was late.
+    GeneratorLate,
+    /// A shard had no time left.
+    CoreSaturated,
+    /// Arrivals waited because no further connection was allowed.
+    CapReached,
+    /// The sends were not distributed as the schedule says.
+    ScheduleNotAsPlanned,
+    /// Requests were lost or counted twice.
+    LittlesLaw,
+    /// The run's end was not like its beginning.
+    NotStationary,
+    /// A percentile asked for has too few samples.
+    TooFewSamples,
+    /// This machine ran out of something.
+    LocalResource,
+    /// Others used the shards' cores.
+    CpuStolen,
+    /// The control group's quota held the generator back.
+    CpuThrottled,
+    /// Raw samples are missing.
+    RawSamplesLost,
+    /// The run was ended early.
+    Interrupted,
+    /// Many requests had no good answer.
+    Errors,
+}
+
+/// One reason why a run isn't simply valid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reason {
+    /// What it is about.
+    pub code: Code,
+    /// How bad it is.
+    pub level: Level,
+    /// The figure and its bound, in words.
+    pub evidence: String,
+    /// The figure.
+    pub figure: f64,
+    /// The bound that it crossed.
+    pub threshold: f64,
+    /// What it means for the numbers.
+    pub meaning: String,
+    /// What to do about it.
+    pub cure: String,
+}
+
+/// The bounds beyond which a run is suspect or invalid. Shares are of 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Thresholds {
+    /// Share of the intended requests that may be missing among the sent ones.
+    pub unsent: f64,
+    /// How far the offered rate may be off the plan's, as a share; chance is allowed for on top.
+    pub offered: f64,
+    /// Pacer lateness p99 against corrected p50.
+    pub lateness: f64,
+    /// Pacer lateness p99 that is never held against a run, microseconds.
+    pub lateness_floor_us: f64,
+    /// Pacer lateness p99.9 against corrected p99.9.
+    pub lateness_tail: f64,
+    /// Pacer lateness p99.9 that is never held against a run, microseconds.
+    pub lateness_tail_floor_us: f64,
+    /// Pacer lateness p99 against corrected p99, from which the tail is the generator's own.
+    pub lateness_invalid: f64,
+    /// Busy share of a shard.
+    pub busy: f64,
+    /// Busy share of a shard while an open load falls behind, if the planned rate would need more than [`Thresholds::busy`].
+    pub busy_behind: f64,
+    /// Share of the arrivals that may wait at the cap.
+    pub capped: f64,
+    /// Residual of Little's law.
+    pub littles_law: f64,
+    /// The percentile that a run has to have samples for.
+    pub percentile: f64,
+    /// Share of a shard's time that others may take: stolen by the hypervisor, or waiting for its core.
+    pub stolen: f64,
+    /// The same, from which the run is invalid.
+    pub stolen_invalid: f64,
+    /// Share of the window for which the control group may be throttled.
+    pub throttled: f64,
+    /// Share of the intended requests without a good answer.
+    pub errors: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Thresholds {
+        Thresholds {
+            unsent: 0.001,
+            offered: 0.02,
+            lateness: 0.05,
+            lateness_floor_us: 20.0,
+            lateness_tail: 0.1,
+            lateness_tail_floor_us: 1_000.0,
+            lateness_invalid: 0.5,
+            busy: 0.95,
+            busy_behind: 0.6,
+            capped: 0.001,
+            littles_law: 0.01,
+            percentile: 0.99,
+            stolen: 0.01,
+            stolen_invalid: 0.1,
+            throttled: 0.001,
+            errors: 0.01,
+        }
+    }
+}
+
+/// Judges a report.
+pub fn judge(report: &Report) -> Verdict {
+    let mut reasons = Vec::new();
+    rate_missed(report, &mut reasons);
+    generator_late(report, &mut reasons);
+    core_saturated(report, &mut reasons);
+    cap_reached(report, &mut reasons);
+    schedule_not_as_planned(report, &mut reasons);
+    littles_law(report, &mut reasons);
+    not_stationary(report, &mut reasons);
+    too_few_samples(report, &mut reasons);
+    local_resource(report, &mut reasons);
+    cpu_stolen(report, &mut reasons);
+    cpu_throttled(report, &mut reasons);
+    raw_samples_lost(report, &mut reasons);
+    interrupted(report, &mut reasons);
+    errors(report, &mut reasons);
+    // A stable sort keeps the list's order within a level.
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.level));
+    let level = reasons.first().map_or(Level::Valid, |reason| reason.level);
+    Verdict { level, reasons }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+fn p99_us(part: &DistributionPart) -> f64 {
+    part.quantile_us(0.99).unwrap_or(0.0)
+}
+
+fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let counts = &report.whole.counts;
+    let late = counts.intended.saturating_sub(counts.sent_in_window);
+    // In flight between due and sent when the window ends there is always the odd request: one a shard.
+    let allowed =
+        (bounds.unsent * counts.intended as f64).max(report.generator.shards.len() as f64);
+    let figure = share(late, counts.intended);
+    if report.config.plan.model() == Model::Open && allowed < late as f64 {
+        reasons.push(Reason {
+            code: Code::RateMissed,
+            level: Level::Invalid,
+            evidence: format!(
+                "{late} of {} intended requests ({}) were not sent before the window's end; allowed are {}",
+                counts.intended,
+                percent(figure),
+                percent(bounds.unsent)
+            ),
+            figure,
+            threshold: bounds.unsent,
+            meaning: "the target saw less load than the plan says, so its latencies belong to another, lower rate".to_owned(),
+            cure: "see the other reasons for what held the sends up; lower --rate, raise --conns, or add --cores".to_owned(),
+        });
+    }
+    if let Some(target) = report.whole.rate.target {
+        let off = (report.whole.rate.intended / target - 1.0).abs();
+        // A Poisson count of n scatters by 1/√n; four of these are chance.
+        let threshold = bounds.offered.max(4.0 / (counts.intended.max(1) as f64).sqrt());
+        if threshold < off && !report.interrupted {
+            reasons.push(Reason {
+                code: Code::RateMissed,
+                level: Level::Invalid,
+                evidence: format!(
+                    "{:.1}/s were intended, {target}/s were asked for: off by {}; allowed are {}",
+                    report.whole.rate.intended,
+                    percent(off),
+                    percent(threshold)
+                ),
+                figure: off,
+                threshold,
+                meaning: "the schedule offered another rate than the plan's".to_owned(),
+                cure: "use a longer --duration".to_owned(),
+            });
+        }
+    }
+}
+
+fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let (lateness, corrected) = (&report.whole.pacer_lateness, &report.whole.corrected);
+    let us = |part: &DistributionPart, q: f64| part.quantile_us(q).unwrap_or(0.0);
+    let cure = "give the shards cores of their own (--cores), use --wait spin, or stop what else runs there".to_owned();
+    let p99 = p99_us(lateness);
+    let threshold = (bounds.lateness * us(corrected, 0.5)).max(bounds.lateness_floor_us);
+    if threshold < p99 {
+        let own_tail = bounds.lateness_invalid * p99_us(corrected) <= p99;
+        reasons.push(Reason {
+            code: Code::GeneratorLate,
+            level: if own_tail { Level::Invalid } else { Level::Suspect },
+            evidence: format!("pacer lateness p99 is {p99:.1} µs; allowed are {threshold:.1} µs"),
+            figure: p99,
+            threshold,
+            meaning: "requests left late by the generator's own fault; corrected latencies contain that lateness".to_owned(),
+            cure,
+        });
+        return;
+    }
+    let tail = us(lateness, 0.999);
+    let threshold =
+        (bounds.lateness_tail * us(corrected, 0.999)).max(bounds.lateness_tail_floor_us);
+    if threshold < tail {
+        reasons.push(Reason {
+            code: Code::GeneratorLate,
+            level: Level::Suspect,
+            evidence: format!("pacer lateness p99.9 is {tail:.1} µs; allowed are {threshold:.1} µs"),
+            figure: tail,
+            threshold,
+            meaning: "the generator paused; corrected p99.9 and above contain its pauses, lower percentiles don't".to_owned(),
+            cure,
+        });
+    }
+}
+
+fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let Some(busiest) = report.generator.shards.iter().max_by(|a, b| a.busy.total_cmp(&b.busy))
+    else {
+        return;
+    };
+    // A generator that falls behind waits for responses in between, so it is rarely busy all the time. Whether its core could
+    // have offered the plan's rate follows from what it spent on the part that it did offer.
+    let counts = &report.whole.counts;
+    let behind = report.config.plan.model() == Model::Open
+        && (counts.sent_in_window as f64) < (1.0 - bounds.unsent) * counts.intended as f64;
+    let needed = busiest.busy * counts.intended as f64 / counts.sent_in_window.max(1) as f64;
+    let (threshold, more) = if behind && bounds.busy < needed {
+        let more =
+            format!(" while it fell behind, and the planned rate needs {} of it", percent(needed));
+        (bounds.busy_behind.min(bounds.busy), more)
+    } else {
+        (bounds.busy, String::new())
+    };
+    if busiest.busy <= threshold {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::CoreSaturated,
+        level: Level::Invalid,
+        evidence: format!(
+            "the shard on core {} was busy for {} of the window{more}; allowed are {}",
+            busiest.core,
+            percent(busiest.busy),
+            percent(threshold)
+        ),
+        figure: busiest.busy,
+        threshold,
+        meaning:
+            "the run measured its own generator: the target could have answered more, or sooner"
+                .to_owned(),
+        cure: "add --cores, or lower the load".to_owned(),
+    });
+}
+
+fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let counts = &report.whole.counts;
+    let figure = share(counts.capped, counts.intended);
+    if bounds.capped < figure {
+        let conns = report.config.plan.conns();
+        reasons.push(Reason {
+            code: Code::CapReached,
+            level: Level::Suspect,
+            evidence: format!(
+                "{} arrivals ({}) waited because all {conns} connections were busy; allowed are {}",
+                counts.capped,
+                percent(figure),
+                percent(bounds.capped)
+            ),
+            figure,
+            threshold: bounds.capped,
+            meaning: "naive latencies leave that wait out; corrected ones contain it, and it depends on the cap".to_owned(),
+            cure: "raise --conns, unless the cap is what you mean to measure".to_owned(),
+        });
+    }
+}
+
+fn schedule_not_as_planned(report: &Report, reasons: &mut Vec<Reason>) {
+    let Some(proof) = &report.arrivals else { return };
+    if proof.as_planned || proof.too_few() {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::ScheduleNotAsPlanned,
+        level: Level::Suspect,
+        evidence: report.arrivals_line.clone().unwrap_or_default(),
+        figure: proof.failed.len() as f64,
+        threshold: 0.0,
+        meaning: "the target saw arrivals of another shape than the plan's, with other bursts".to_owned(),
+        cure: "lower --rate per core, use --wait spin, or raise --conns if arrivals waited for connections".to_owned(),
+    });
+}
+
+fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
+    let threshold = report.config.plan.thresholds.littles_law;
+    let law = &report.littles_law;
+    if threshold < law.residual {
+        reasons.push(Reason {
+            code: Code::LittlesLaw,
+            level: Level::Invalid,
+            evidence: format!(
+                "{:.3} requests were in flight on average, throughput times latency gives {:.3}: off by {}; allowed are {}",
+                law.in_flight_mean,
+                law.expected,
+                percent(law.residual),
+                percent(threshold)
+            ),
+            figure: law.residual,
+            threshold,
+            meaning: "requests were lost, counted twice or given a latency that they didn't have".to_owned(),
+            cure: "this is a fault of truetail: keep the report and tell its authors".to_owned(),
+        });
+    }
+}
+
+fn not_stationary(report: &Report, reasons: &mut Vec<Reason>) {
+    let Some(found) = report.stationarity.as_ref().filter(|found| !found.stationary) else {
+        return;
+    };
+    reasons.push(Reason {
+        code: Code::NotStationary,
+        level: Level::Suspect,
+        evidence: format!(
+            "the last quarter's latencies differ from the first's: KS distance {:.3} (up to {:.3} passes), p99 {:.2} times",
+            found.distance, found.distance_max, found.p99_ratio
+        ),
+        figure: found.distance,
+        threshold: found.distance_max,
+        meaning: "percentiles of the whole window mix two states and describe neither".to_owned(),
+        cure: "use a longer --warmup, or look at the series for what changed".to_owned(),
+    });
+}
+
+fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
+    let p = report.config.plan.thresholds.percentile;
+    let (count, least) = (report.whole.corrected.count, needed(p));
+    if count < least {
+        reasons.push(Reason {
+            code: Code::TooFewSamples,
+            level: Level::Suspect,
+            evidence: format!("p{} has {count} samples; it needs {least}", p * 100.0),
+            figure: count as f64,
+            threshold: least as f64,
+            meaning: "percentiles marked n/a are not known".to_owned(),
+            cure: "use a longer --duration or a higher --rate".to_owned(),
+        });
+    }
+}
+
+fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
+    let counts = &report.whole.counts;
+    let of = |errors: &std::collections::BTreeMap<String, u64>| {
+        errors.get("local_resource").copied().unwrap_or(0)
+    };
+    let failed = of(&counts.errors) + of(&counts.connection_errors);
+    let overflows: u64 = report.generator.shards.iter().map(|shard| shard.cq_overflows).sum();
+    if failed + overflows == 0 {
+        return;
+    }
+    let ports = &report.generator.machine.ports;
+    reasons.push(Reason {
+        code: Code::LocalResource,
+        level: Level::Invalid,
+        evidence: format!(
+            "{failed} connections failed for lack of a local port, file or memory, the completion queue overflowed {overflows} times; \
+             {} sockets in use and {} in TIME_WAIT at most, of {} ports",
+            ports.in_use_max,
+            ports.time_wait_max,
+            ports.range * ports.sources
+        ),
+        figure: (failed + overflows) as f64,
+        threshold: 0.0,
+        meaning: "this machine failed, not the target".to_owned(),
+        cure: "connect from more addresses (--source-addresses 127.0.0.2,127.0.0.3), keep connections alive, \
+               or widen net.ipv4.ip_local_port_range"
+            .to_owned(),
+    });
+}
+
+fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let delays = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
+    let waited = delays.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
+    let steal = report.generator.machine.steal;
+    let figure = steal.max(waited);
+    if figure <= bounds.stolen {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::CpuStolen,
+        level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
+        evidence: format!(
+            "the hypervisor took {} of the cores' time, and a shard waited for its core for {} of the window; allowed are {}",
+            percent(steal),
+            percent(waited),
+            percent(bounds.stolen)
+        ),
+        figure,
+        threshold: bounds.stolen,
+        meaning: "the generator stood still while others ran; what it sent and saw then is late".to_owned(),
+        cure: "measure on a machine of your own, and keep other processes, a local target included, off the shards' cores"
+            .to_owned(),
+    });
+}
+
+fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
+    let threshold = report.config.plan.thresholds.throttled;
+    let window_s = report.config.window_s();
+    let throttled_s = report.generator.machine.throttled_s;
+    let figure = if window_s == 0.0 { 0.0 } else { throttled_s / window_s };
+    if threshold < figure {
+        reasons.push(Reason {
+            code: Code::CpuThrottled,
+            level: Level::Invalid,
+            evidence: format!(
+                "the control group was held back for {throttled_s:.3} s ({}); allowed are {}",
+                percent(figure),
+                percent(threshold)
+            ),
+            figure,
+            threshold,
+            meaning: "the generator stood still whenever its quota was used up".to_owned(),
+            cure: "raise the container's CPU quota, or run without one".to_owned(),
+        });
+    }
+}
+
+fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
+    let Some(samples) = report.samples.as_ref().filter(|samples| 0 < samples.lost) else { return };
+    let why = samples.error.as_deref().unwrap_or("the disk could not keep up");
+    reasons.push(Reason {
+        code: Code::RawSamplesLost,
+        level: Level::Suspect,
+        evidence: format!("{} raw samples were lost: {why}", samples.lost),
+        figure: samples.lost as f64,
+        threshold: 0.0,
+        meaning: "the report is whole; the file of samples isn't, and can't prove it".to_owned(),
+        cure: "write --raw to a disk with more room or speed".to_owned(),
+    });
+}
+
+fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
+    if report.interrupted {
+        let planned_s = report.config.plan.duration.as_secs_f64();
+        reasons.push(Reason {
+            code: Code::Interrupted,
+            level: Level::Suspect,
+            evidence: format!(
+                "the window lasted {:.3} s of {planned_s} s",
+                report.config.window_s()
+            ),
+            figure: report.config.window_s(),
+            threshold: planned_s,
+            meaning: "the numbers are those of the part that was run".to_owned(),
+            cure: "let the run end by itself".to_owned(),
+        });
+    }
+}
+
+fn errors(report: &Report, reasons: &mut Vec<Reason>) {
+    let threshold = report.config.plan.thresholds.errors;
+    let counts = &report.whole.counts;
+    let bad = counts.failed + counts.timed_out + counts.abandoned + counts.unexpected_status;
+    let figure = share(bad, counts.intended);
+    if threshold < figure {
+        reasons.push(Reason {
+            code: Code::Errors,
+            level: Level::Suspect,
+            evidence: format!(
+                "{bad} of {} requests ({}) had no good answer; allowed are {}",
+                counts.intended,
+                percent(figure),
+                percent(threshold)
+            ),
+            figure,
+            threshold,
+            meaning: "the percentiles of all answers mix good and bad ones; those of successes stand beside them".to_owned(),
+            cure: "look at the errors by cause; name statuses that are meant with --expect-status".to_owned(),
+        });
+    }
+}

@@ -1,0 +1,157 @@
+//! The verdict as a function of the report: each reason appears when its figure crosses its bound, and only then.
+
+mod support;
+
+use engine::plan::Plan;
+use engine::report::{Report, Samples};
+use engine::verdict::{Code, Level, judge};
+use support::{always_ok, open, plan, run, serve};
+
+/// A report of a short run, brought into the state of one with which nothing is wrong.
+fn clean() -> Report {
+    let address = serve(always_ok);
+    let mut report = run(open(plan(address), "2k")).report;
+    for shard in &mut report.generator.shards {
+        shard.busy = 0.5;
+        shard.run_queue_delay_s = 0.0;
+        shard.cq_overflows = 0;
+    }
+    report.generator.machine.steal = 0.0;
+    report.generator.machine.throttled_s = 0.0;
+    let part = &mut report.whole;
+    part.counts.sent_in_window = part.counts.intended;
+    part.counts.capped = 0;
+    part.corrected.count = 10_000;
+    part.rate.intended = part.rate.target.expect("an open model");
+    for (p50, p99, p999, of) in
+        [(100.0, 500.0, 900.0, &mut part.corrected), (0.2, 10.0, 40.0, &mut part.pacer_lateness)]
+    {
+        (of.p50, of.p99, of.p999) = (Some(p50), Some(p99), Some(p999));
+    }
+    if let Some(proof) = &mut report.arrivals {
+        proof.as_planned = true;
+        proof.failed.clear();
+    }
+    report.stationarity = None;
+    report
+}
+
+type Spoil = fn(&mut Report);
+
+#[test]
+fn each_reason_has_its_cause_and_says_what_to_do() {
+    let clean = clean();
+    let verdict = judge(&clean);
+    assert_eq!((verdict.level, verdict.reasons.as_slice()), (Level::Valid, &[][..]), "{verdict:?}");
+
+    let cases: [(Code, Level, Spoil); 14] = [
+        (Code::RateMissed, Level::Invalid, |report| report.whole.counts.sent_in_window -= 20),
+        (Code::RateMissed, Level::Invalid, |report| report.whole.rate.intended *= 1.5),
+        (Code::GeneratorLate, Level::Suspect, |report| {
+            report.whole.pacer_lateness.p99 = Some(21.0)
+        }),
+        (Code::GeneratorLate, Level::Invalid, |report| {
+            report.whole.pacer_lateness.p99 = Some(300.0)
+        }),
+        (Code::GeneratorLate, Level::Suspect, |report| {
+            report.whole.pacer_lateness.p999 = Some(1_001.0)
+        }),
+        (Code::CoreSaturated, Level::Invalid, |report| report.generator.shards[0].busy = 0.951),
+        (Code::CapReached, Level::Suspect, |report| {
+            report.whole.counts.capped = report.whole.counts.intended / 100
+        }),
+        (Code::LittlesLaw, Level::Invalid, |report| report.littles_law.residual = 0.011),
+        (Code::TooFewSamples, Level::Suspect, |report| report.whole.corrected.count = 562),
+        (Code::LocalResource, Level::Invalid, |report| {
+            report.whole.counts.connection_errors.insert("local_resource".to_owned(), 1);
+        }),
+        (Code::CpuStolen, Level::Suspect, |report| report.generator.machine.steal = 0.02),
+        (Code::CpuThrottled, Level::Invalid, |report| report.generator.machine.throttled_s = 0.1),
+        (Code::RawSamplesLost, Level::Suspect, |report| {
+            report.samples = Some(Samples { file: None, written: 0, lost: 1, error: None });
+        }),
+        (Code::Errors, Level::Suspect, |report| {
+            report.whole.counts.unexpected_status = report.whole.counts.intended / 50
+        }),
+    ];
+    for (code, level, spoil) in cases {
+        let mut report = clean.clone();
+        spoil(&mut report);
+        let verdict = judge(&report);
+        let found: Vec<(Code, Level)> =
+            verdict.reasons.iter().map(|reason| (reason.code, reason.level)).collect();
+        assert_eq!((verdict.level, found), (level, vec![(code, level)]));
+        let reason = &verdict.reasons[0];
+        assert!(
+            !reason.evidence.is_empty() && !reason.meaning.is_empty() && !reason.cure.is_empty(),
+            "{reason:?}"
+        );
+    }
+}
+
+#[test]
+fn an_interruption_and_a_schedule_that_was_not_kept_are_said() {
+    let mut report = clean();
+    report.interrupted = true;
+    report.arrivals.as_mut().expect("an open model").failed =
+        vec!["sent/intended is 0.5".to_owned()];
+    report.arrivals.as_mut().expect("an open model").as_planned = false;
+    let codes: Vec<Code> = judge(&report).reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!(codes, [Code::ScheduleNotAsPlanned, Code::Interrupted]);
+}
+
+#[test]
+fn a_core_that_could_not_offer_the_rate_is_saturated_although_it_waited_at_times() {
+    let codes = |busy: f64, sent_share: f64| -> Vec<Code> {
+        let mut report = clean();
+        report.generator.shards[0].busy = busy;
+        let counts = &mut report.whole.counts;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a count is a count"
+        )]
+        let sent = (counts.intended as f64 * sent_share) as u64;
+        counts.sent_in_window = sent;
+        judge(&report).reasons.iter().map(|reason| reason.code).collect()
+    };
+    assert_eq!(
+        codes(0.8, 0.5),
+        [Code::RateMissed, Code::CoreSaturated],
+        "the rate needs 160 % of the core"
+    );
+    assert_eq!(codes(0.8, 0.9), [Code::RateMissed], "the rate needs 89 %");
+    assert_eq!(codes(0.3, 0.1), [Code::RateMissed], "an idle generator waits for its target");
+    assert_eq!(codes(0.8, 1.0), []);
+}
+
+#[test]
+fn the_plan_may_move_a_bound() {
+    let mut report = clean();
+    report.whole.counts.unexpected_status = report.whole.counts.intended / 2;
+    assert_eq!(judge(&report).level, Level::Suspect);
+    report.config.plan.thresholds.errors = 0.6;
+    assert_eq!(judge(&report).level, Level::Valid);
+}
+
+#[test]
+fn the_worst_reason_comes_first_and_sets_the_level() {
+    let mut report = clean();
+    report.whole.counts.unexpected_status = report.whole.counts.intended;
+    report.generator.shards[0].busy = 1.0;
+    let verdict = judge(&report);
+    let codes: Vec<Code> = verdict.reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!((verdict.level, codes), (Level::Invalid, vec![Code::CoreSaturated, Code::Errors]));
+}
+
+#[test]
+fn a_cap_below_the_need_is_named() {
+    let address = serve(|number, stream| {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        always_ok(number, stream)
+    });
+    let report = run(Plan { conns: Some(2), ..open(plan(address), "2k") }).report;
+    let codes: Vec<Code> = report.verdict.reasons.iter().map(|reason| reason.code).collect();
+    assert!(codes.contains(&Code::CapReached), "{:?}", report.verdict);
+    assert!(report.verdict.level != Level::Valid);
+}
