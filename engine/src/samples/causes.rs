@@ -1,0 +1,151 @@
+//! The numbers by which a sample names the cause of a failure or a timeout. A number never changes its meaning.
+
+use crate::outcome::{Cause, Skipped};
+
+/// Causes that are not a rule of the protocol; [`code`] gives each its number.
+const PLAIN: [Cause; 13] = [
+    Cause::ConnectRefused,
+    Cause::ConnectTimedOut,
+    Cause::ConnectUnreachable,
+    Cause::ConnectFailed,
+    Cause::LocalResource,
+    Cause::Reset,
+    Cause::ClosedBeforeResponse,
+    Cause::CutShort,
+    Cause::ReadFailed,
+    Cause::WriteFailed,
+    Cause::TimedOut,
+    Cause::Unsolicited,
+    Cause::Deadline,
+];
+
+/// The reasons why a request was never sent; [`code_of_skipped`] gives each its number.
+const SKIPPED: [Skipped; 3] = [Skipped::Dropped, Skipped::Deadline, Skipped::End];
+
+/// The first number of a rule of the protocol; the others follow in the order of [`RULES`].
+const RULE_FIRST: u16 = 256;
+/// A rule that has no number of its own.
+const RULE_OTHER: u16 = 255;
+
+/// Rules of the protocol by the names that the parser gives them. New ones are added at the end.
+const RULES: [&str; 22] = [
+    "not_http",
+    "version",
+    "status_line",
+    "header_name",
+    "header_value",
+    "line_end",
+    "head_too_large",
+    "too_many_fields",
+    "content_length",
+    "content_lengths_differ",
+    "two_framings",
+    "transfer_coding",
+    "chunked_twice",
+    "upgrade",
+    "too_many_interim",
+    "chunk_size",
+    "chunk_size_overflow",
+    "chunk_extension",
+    "chunk_line_too_long",
+    "chunk_end",
+    "trailer",
+    "trailers_too_large",
+];
+
+/// The number of a cause. It allocates nothing: the shard calls it while it runs.
+pub(super) fn code(cause: Cause) -> u16 {
+    match cause {
+        Cause::ConnectRefused => 1,
+        Cause::ConnectTimedOut => 2,
+        Cause::ConnectUnreachable => 3,
+        Cause::ConnectFailed => 4,
+        Cause::LocalResource => 5,
+        Cause::Reset => 6,
+        Cause::ClosedBeforeResponse => 7,
+        Cause::CutShort => 8,
+        Cause::ReadFailed => 9,
+        Cause::WriteFailed => 10,
+        Cause::TimedOut => 11,
+        Cause::Unsolicited => 12,
+        Cause::Deadline => 13,
+        Cause::Protocol(rule) => (RULE_FIRST..)
+            .zip(RULES)
+            .find(|(_, known)| *known == rule)
+            .map_or(RULE_OTHER, |(code, _)| code),
+    }
+}
+
+/// The number of the reason why a request was never sent.
+pub(super) fn code_of_skipped(reason: Skipped) -> u16 {
+    match reason {
+        Skipped::Dropped => 64,
+        Skipped::Deadline => 65,
+        Skipped::End => 66,
+    }
+}
+
+/// The name that a report gives the cause with this number: 1 `connect_refused`, 2 `connect_timed_out`,
+/// 3 `connect_unreachable`, 4 `connect_failed`, 5 `local_resource`, 6 `reset`, 7 `closed_before_response`,
+/// 8 `cut_short`, 9 `read_failed`, 10 `write_failed`, 11 `timed_out`, 12 `unsolicited_bytes`, 13 `deadline`; of the unsent
+/// 64 `dropped`, 65 `deadline`, 66 `end_of_run`; and from 256 on
+/// `protocol:` with the broken rule. `None` for a number without a meaning, 0 among them.
+pub fn cause_name(code: u16) -> Option<String> {
+    if code == RULE_OTHER {
+        return Some("protocol:other".to_owned());
+    }
+    if let Some(at) = code.checked_sub(RULE_FIRST) {
+        return RULES.get(usize::from(at)).map(|rule| Cause::Protocol(rule).name());
+    }
+    if let Some(reason) = SKIPPED.into_iter().find(|reason| code_of_skipped(*reason) == code) {
+        return Some(reason.name().to_owned());
+    }
+    PLAIN.into_iter().find(|cause| self::code(*cause) == code).map(Cause::name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http1::response::Violation;
+
+    #[test]
+    fn every_number_leads_back_to_its_cause() {
+        let rules = RULES.iter().map(|rule| Cause::Protocol(rule));
+        let mut seen = Vec::new();
+        for cause in PLAIN.into_iter().chain(rules) {
+            let code = code(cause);
+            assert_eq!(cause_name(code), Some(cause.name()));
+            assert!(!seen.contains(&code), "{cause:?} has the number of another");
+            seen.push(code);
+        }
+        assert_eq!(cause_name(0), None);
+        assert_eq!(cause_name(RULE_FIRST + 22), None);
+    }
+
+    #[test]
+    fn numbers_keep_their_meaning() {
+        for (number, name) in [
+            (1, "connect_refused"),
+            (6, "reset"),
+            (11, "timed_out"),
+            (64, "dropped"),
+            (66, "end_of_run"),
+            (256, "protocol:not_http"),
+            (277, "protocol:trailers_too_large"),
+        ] {
+            assert_eq!(cause_name(number).as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn rules_are_named_as_the_parser_names_them() {
+        for (violation, number) in [
+            (Violation::NotHttp, 256),
+            (Violation::ContentLength, 264),
+            (Violation::ChunkEnd, 275),
+            (Violation::TrailersTooLarge, 277),
+        ] {
+            assert_eq!(code(Cause::of_violation(&violation)), number, "{violation:?}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! One request as 40 bytes.
+
+use super::causes;
+use crate::outcome::Outcome;
+use crate::recorder::Stamps;
+
+/// Length of a record, bytes.
+pub const SAMPLE_BYTES: usize = 40;
+
+/// One request of the window. Times are ns since the epoch of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When it was due.
+    pub intended_ns: u64,
+    /// When the shard saw that it was due.
+    pub noticed_ns: u64,
+    /// Just before the system call that carried it; 0 when unsent.
+    pub sent_ns: u64,
+    /// When it was over: received, or given up.
+    pub ended_ns: u64,
+    /// The shard that carried it.
+    pub shard: u16,
+    /// Status of the response; 0 when not answered.
+    pub status: u16,
+    /// How it ended.
+    pub kind: Kind,
+    /// Number of the cause of a failure or a timeout, or of the reason why it was never sent, see [`super::cause_name`]; 0
+    /// otherwise.
+    pub cause: u16,
+}
+
+/// How a request ended, without the detail that a [`Sample`] keeps beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole response came.
+    Answered,
+    /// No whole response in time.
+    TimedOut,
+    /// The connection or the protocol failed.
+    Failed,
+    /// Still in flight when the drain ended.
+    Abandoned,
+    /// Never sent.
+    Unsent,
+}
+
+impl Kind {
+    /// The name by which a report counts it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Answered => "answered",
+            Kind::TimedOut => "timed_out",
+            Kind::Failed => "failed",
+            Kind::Abandoned => "abandoned",
+            Kind::Unsent => "unsent",
+        }
+    }
+
+    fn code(self) -> u16 {
+        match self {
+            Kind::Answered => 1,
+            Kind::TimedOut => 2,
+            Kind::Failed => 3,
+            Kind::Abandoned => 4,
+            Kind::Unsent => 5,
+        }
+    }
+
+    fn of_code(code: u16) -> Option<Kind> {
+        [Kind::Answered, Kind::TimedOut, Kind::Failed, Kind::Abandoned, Kind::Unsent]
+            .into_iter()
+            .find(|kind| kind.code() == code)
+    }
+}
+
+impl Sample {
+    /// The sample of a request that ended.
+    #[inline]
+    pub fn new(shard: u16, stamps: &Stamps, ended_ns: u64, outcome: Outcome) -> Sample {
+        let (kind, status, cause) = match outcome {
+            Outcome::Answered(status) => (Kind::Answered, status, 0),
+            Outcome::TimedOut(patience) => (Kind::TimedOut, 0, causes::code(patience.cause())),
+            Outcome::Failed(cause) => (Kind::Failed, 0, causes::code(cause)),
+            Outcome::Abandoned => (Kind::Abandoned, 0, 0),
+            Outcome::Unsent(reason) => (Kind::Unsent, 0, causes::code_of_skipped(reason)),
+        };
+        Sample {
+            intended_ns: stamps.intended_ns,
+            noticed_ns: stamps.noticed_ns,
+            sent_ns: if kind == Kind::Unsent { 0 } else { stamps.sent_ns },
+            ended_ns,
+            shard,
+            status,
+            kind,
+            cause,
+        }
+    }
+
+    /// The record.
+    #[inline]
+    pub fn encode(&self) -> [u8; SAMPLE_BYTES] {
+        let mut bytes = [0; SAMPLE_BYTES];
+        bytes[0..8].copy_from_slice(&self.intended_ns.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.noticed_ns.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.sent_ns.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.ended_ns.to_le_bytes());
+        bytes[32..34].copy_from_slice(&self.shard.to_le_bytes());
+        bytes[34..36].copy_from_slice(&self.status.to_le_bytes());
+        bytes[36..38].copy_from_slice(&self.kind.code().to_le_bytes());
+        bytes[38..40].copy_from_slice(&self.cause.to_le_bytes());
+        bytes
+    }
+
+    /// The sample in a record.
+    ///
+    /// # Errors
+    /// What no writer would have written: an unknown outcome or cause, or stamps that run backwards.
+    pub fn decode(bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, String> {
+        let u64_at = |at: usize| {
+            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("the range has eight bytes"))
+        };
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let kind = Kind::of_code(u16_at(36))
+            .ok_or_else(|| format!("outcome {} is unknown", u16_at(36)))?;
+        let sample = Sample {
+            intended_ns: u64_at(0),
+            noticed_ns: u64_at(8),
+            sent_ns: u64_at(16),
+            ended_ns: u64_at(24),
+            shard: u16_at(32),
+            status: u16_at(34),
+            kind,
+            cause: u16_at(38),
+        };
+        sample.check()?;
+        Ok(sample)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let has_cause = matches!(self.kind, Kind::Failed | Kind::TimedOut | Kind::Unsent);
+        let known =
+            if has_cause { super::cause_name(self.cause).is_some() } else { self.cause == 0 };
+        if !known {
+            return Err(format!("cause {} of outcome {}", self.cause, self.kind.name()));
+        }
+        if (self.status != 0) != (self.kind == Kind::Answered) {
+            return Err(format!("status {} of outcome {}", self.status, self.kind.name()));
+        }
+        let in_order = match self.kind {
+            Kind::Unsent => self.sent_ns == 0 && self.noticed_ns <= self.ended_ns,
+            _ => self.noticed_ns <= self.sent_ns && self.sent_ns <= self.ended_ns,
+        };
+        if !in_order || self.noticed_ns < self.intended_ns {
+            return Err(format!(
+                "stamps run backwards: intended {}, noticed {}, sent {}, ended {}",
+                self.intended_ns, self.noticed_ns, self.sent_ns, self.ended_ns
+            ));
+        }
+        Ok(())
+    }
+
+    /// `received − sent`, as the report's naive distribution counts it: `None` for what failed or was never sent.
+    pub fn naive_ns(&self) -> Option<u64> {
+        let counted = matches!(self.kind, Kind::Answered | Kind::TimedOut | Kind::Abandoned);
+        counted.then(|| self.ended_ns - self.sent_ns)
+    }
+
+    /// `received − intended`, as the report's corrected distribution counts it: `None` for what failed.
+    pub fn corrected_ns(&self) -> Option<u64> {
+        (self.kind != Kind::Failed).then(|| self.ended_ns - self.intended_ns)
+    }
+
+    /// Intended → noticed; `None` when unsent.
+    pub fn pacer_lateness_ns(&self) -> Option<u64> {
+        (self.kind != Kind::Unsent).then(|| self.noticed_ns - self.intended_ns)
+    }
+
+    /// Noticed → sent; `None` when unsent.
+    pub fn connection_wait_ns(&self) -> Option<u64> {
+        (self.kind != Kind::Unsent).then(|| self.sent_ns - self.noticed_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{Cause, Patience, Skipped};
+
+    const STAMPS: Stamps = Stamps { intended_ns: 1, noticed_ns: 0x0203, sent_ns: 0x0405 };
+
+    #[test]
+    fn a_record_is_laid_out_as_documented() {
+        let bytes = Sample::new(7, &STAMPS, 0x0607_0809, Outcome::Answered(404)).encode();
+        let want = [
+            [1, 0, 0, 0, 0, 0, 0, 0],
+            [3, 2, 0, 0, 0, 0, 0, 0],
+            [5, 4, 0, 0, 0, 0, 0, 0],
+            [9, 8, 7, 6, 0, 0, 0, 0],
+            [7, 0, 0x94, 1, 1, 0, 0, 0],
+        ];
+        assert_eq!(bytes, *want.as_flattened());
+    }
+
+    #[test]
+    fn every_outcome_comes_back() {
+        for outcome in [
+            Outcome::Answered(200),
+            Outcome::TimedOut(Patience::Timeout),
+            Outcome::Failed(Cause::Reset),
+            Outcome::Failed(Cause::Protocol("chunk_end")),
+            Outcome::Abandoned,
+            Outcome::Unsent(Skipped::End),
+        ] {
+            let sample = Sample::new(3, &STAMPS, 5_000, outcome);
+            assert_eq!(Sample::decode(&sample.encode()), Ok(sample), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_writer_writes_is_refused() {
+        let good = Sample::new(0, &STAMPS, 5_000, Outcome::Answered(200)).encode();
+        for (at, value) in [(36, 0), (36, 6), (38, 1), (24, 0), (8, 0), (34, 0)] {
+            let mut bytes = good;
+            bytes[at] = value;
+            if at == 24 || at == 8 || at == 34 {
+                bytes[at + 1] = 0;
+            }
+            assert!(Sample::decode(&bytes).is_err(), "byte {at} = {value}");
+        }
+    }
+
+    #[test]
+    fn latencies_are_those_that_the_recorder_counts() {
+        use crate::outcome::{Cause, Patience, Skipped};
+        use crate::recorder::{Outlook, Recorder};
+        for outcome in [
+            Outcome::Answered(200),
+            Outcome::TimedOut(Patience::Timeout),
+            Outcome::Failed(Cause::CutShort),
+            Outcome::Abandoned,
+            Outcome::Unsent(Skipped::End),
+        ] {
+            let mut recorder = Recorder::new(Outlook::default());
+            if !matches!(outcome, Outcome::Unsent(_)) {
+                recorder.sent(&STAMPS, true);
+            }
+            recorder.ended(&STAMPS, 9_000, true, outcome);
+            let sample = Sample::new(0, &STAMPS, 9_000, outcome);
+            let pairs = [
+                (sample.naive_ns(), &recorder.naive),
+                (sample.corrected_ns(), &recorder.corrected),
+                (sample.pacer_lateness_ns(), &recorder.pacer_lateness),
+                (sample.connection_wait_ns(), &recorder.connection_wait),
+            ];
+            for (sampled, recorded) in pairs {
+                assert_eq!(sampled, recorded.max_ns(), "{outcome:?}");
+            }
+        }
+    }
+}

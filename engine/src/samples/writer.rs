@@ -1,0 +1,283 @@
+//! The writer's side: one thread that writes what the shards hand over, and the file's way to its name.
+//!
+//! An error of the disk ends the writing, not the run: blocks go on being taken and given back, their samples are lost.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::thread::CpuSet;
+
+use super::frame::{BlockHead, End, Header, ShardEnd};
+use super::sampler::{Lane, Sampled};
+use crate::plan::PlanError;
+
+/// How long the writer sleeps when no block was full: the shards' blocks last a hundred times longer at their fastest.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// `FILE.tmp`, gone when dropped unless it was given its name.
+#[derive(Debug)]
+struct Temporary {
+    file: File,
+    path: PathBuf,
+    name: PathBuf,
+    keep: bool,
+}
+
+impl Temporary {
+    fn create(name: &Path) -> Result<Temporary, PlanError> {
+        let refuse = |problem: String| {
+            PlanError::new(
+                "--raw",
+                name.display(),
+                problem,
+                "name a file in a folder that can be written to",
+            )
+        };
+        if name.file_name().is_none() {
+            return Err(refuse("is no name of a file".to_owned()));
+        }
+        if name.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(refuse("exists and is no regular file".to_owned()));
+        }
+        // A link stays a link: the file behind it is the one to replace.
+        let name = std::fs::canonicalize(name).unwrap_or(name.to_owned());
+        let mut path = name.as_os_str().to_owned();
+        path.push(".tmp");
+        let path = PathBuf::from(path);
+        let file = File::create(&path)
+            .map_err(|error| refuse(format!("{} can't be created: {error}", path.display())))?;
+        Ok(Temporary { file, path, name, keep: false })
+    }
+
+    /// Makes the bytes durable, then gives the file its name.
+    fn publish(mut self) -> std::io::Result<PathBuf> {
+        self.file.sync_all()?;
+        std::fs::rename(&self.path, &self.name)?;
+        self.keep = true;
+        let folder = self.name.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        Ok(self.name.clone())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.keep {
+            // Nothing can be done about a file that can't be removed; its name says that it isn't whole.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Checks before a run that samples can be written to `path`, leaving nothing behind.
+///
+/// # Errors
+/// Why not, with the flag and the cure.
+pub fn check_writable(path: &Path) -> Result<(), PlanError> {
+    Temporary::create(path).map(drop)
+}
+
+/// The file of a run that has not begun. Dropped, it leaves nothing behind.
+#[derive(Debug)]
+pub struct SampleFile {
+    file: Temporary,
+    lanes: Vec<Lane>,
+}
+
+impl SampleFile {
+    /// Creates `FILE.tmp` for the samples of `shards` shards.
+    ///
+    /// # Errors
+    /// Why it can't be created, with the flag and the cure.
+    pub fn create(path: &Path, shards: usize) -> Result<SampleFile, PlanError> {
+        let file = Temporary::create(path)?;
+        let lane = |shard| Lane::new(u16::try_from(shard).expect("a machine has fewer cores"));
+        Ok(SampleFile { file, lanes: (0..shards).map(lane).collect() })
+    }
+
+    /// The way from one shard to the file; [`Lane::sampler`] makes its shard's end of it.
+    pub fn lane(&self, shard: usize) -> Lane {
+        self.lanes[shard].clone()
+    }
+
+    /// Starts the thread that writes, on cores other than `busy_cores` where there are any. An older file of the same
+    /// name is removed: from here on the name means this run's samples, or none.
+    pub fn begin(self, header: Header, busy_cores: &[usize]) -> SampleWriter {
+        let SampleFile { file, lanes } = self;
+        assert_eq!(lanes.len(), header.shards as usize, "the header counts the shards");
+        let mut output = Output {
+            error: None,
+            bytes: 0,
+            written: vec![0; lanes.len()],
+            lost: vec![0; lanes.len()],
+            blocks: vec![0; lanes.len()],
+            file,
+        };
+        if let Err(error) = std::fs::remove_file(&output.file.name)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            output.error = Some(format!("the older file can't be removed: {error}"));
+        }
+        let finishing = Arc::new(AtomicBool::new(false));
+        let busy_cores = busy_cores.to_vec();
+        let told = finishing.clone();
+        let thread = std::thread::Builder::new()
+            .name("truetail-samples".to_owned())
+            .spawn(move || {
+                leave_cores(&busy_cores);
+                output.put(&header.encode());
+                write_all(&mut output, &lanes, &told);
+                output
+            })
+            .expect("a process with shards may have one more thread");
+        SampleWriter { thread, finishing }
+    }
+}
+
+/// Takes the shards' cores out of this thread's mask, so that it never interrupts one. Where no other core is allowed
+/// they have to be shared.
+fn leave_cores(busy_cores: &[usize]) {
+    let mut cores = CpuSet::new();
+    for core in crate::placement::allowed_cores() {
+        if !busy_cores.contains(&core) {
+            cores.set(core);
+        }
+    }
+    if 0 < cores.count() {
+        // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
+        let _ = rustix::thread::sched_setaffinity(None, &cores);
+    }
+}
+
+/// Writes blocks until told to finish and nothing is left.
+fn write_all(output: &mut Output, lanes: &[Lane], finishing: &AtomicBool) {
+    loop {
+        // Read before the lanes: what was handed over before the word was given is then seen.
+        let last = finishing.load(Ordering::Acquire);
+        let mut idle = true;
+        for (shard, lane) in lanes.iter().enumerate() {
+            while let Some(block) = lane.take_full() {
+                idle = false;
+                output.put_block(shard, block.as_flattened());
+                lane.give_back(block);
+            }
+        }
+        if last {
+            return;
+        }
+        if idle {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// The file being written, and what became of the samples.
+struct Output {
+    file: Temporary,
+    error: Option<String>,
+    bytes: u64,
+    written: Vec<u64>,
+    lost: Vec<u64>,
+    blocks: Vec<u32>,
+}
+
+impl Output {
+    fn put(&mut self, bytes: &[u8]) {
+        if self.error.is_some() {
+            return;
+        }
+        match self.file.file.write_all(bytes) {
+            Ok(()) => self.bytes += bytes.len() as u64,
+            Err(error) => self.error = Some(format!("{}: {error}", self.file.path.display())),
+        }
+    }
+
+    fn put_block(&mut self, shard: usize, records: &[u8]) {
+        let count = (records.len() / super::SAMPLE_BYTES) as u64;
+        if count == 0 {
+            return;
+        }
+        let number = u16::try_from(shard).expect("lanes are numbered in 16 bits");
+        if self.error.is_none() {
+            self.put(&BlockHead::encode(number, self.blocks[shard], records));
+            self.put(records);
+        }
+        if self.error.is_none() {
+            self.written[shard] += count;
+            self.blocks[shard] += 1;
+        } else {
+            self.lost[shard] += count;
+        }
+    }
+}
+
+/// The thread that writes the samples of a run.
+#[derive(Debug)]
+pub struct SampleWriter {
+    thread: JoinHandle<Output>,
+    finishing: Arc<AtomicBool>,
+}
+
+/// What became of the samples of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SamplesSummary {
+    /// Samples in the file.
+    pub written: u64,
+    /// Samples of the window that are not in the file, for whatever reason.
+    pub lost: u64,
+    /// Length of the file, bytes.
+    pub bytes: u64,
+    /// The first error of the disk.
+    pub error: Option<String>,
+    /// The whole file, under its own name; `None` when there is none.
+    pub file: Option<PathBuf>,
+}
+
+impl SampleWriter {
+    /// Writes what is left and the end block, and gives the file its name. To be called when every shard has finished
+    /// its sampler; `ends` are the shards in order, `until_ns` is the end of the window as it was,
+    /// `epoch_ns` the epoch of the run on CLOCK_MONOTONIC.
+    pub fn finish(
+        self,
+        ends: Vec<(Sampled, ShardEnd)>,
+        until_ns: u64,
+        epoch_ns: u64,
+    ) -> SamplesSummary {
+        self.finishing.store(true, Ordering::Release);
+        let mut output = self.thread.join().expect("the writer doesn't panic");
+        let mut shards = Vec::new();
+        for (shard, (sampled, end)) in ends.into_iter().enumerate() {
+            let (written, dropped) = (output.written[shard], output.lost[shard]);
+            assert_eq!(sampled.taken, written + dropped, "shard {shard}: taken = written + lost");
+            let lost = sampled.lost + dropped;
+            assert_eq!(end.tally.intended, written + lost, "shard {shard}: one sample a request");
+            shards.push(ShardEnd { written, lost, ..end });
+        }
+        let end = End { until_ns, epoch_ns, shards };
+        output.put(&end.encode());
+        let published = match output.error {
+            Some(error) => Err(error),
+            None => output.file.publish().map_err(|error| format!("syncing the file: {error}")),
+        };
+        match published {
+            Ok(file) => SamplesSummary {
+                written: end.written(),
+                lost: end.lost(),
+                bytes: output.bytes,
+                error: None,
+                file: Some(file),
+            },
+            // What was written is removed with its file.
+            Err(error) => SamplesSummary {
+                lost: end.written() + end.lost(),
+                error: Some(error),
+                ..SamplesSummary::default()
+            },
+        }
+    }
+}

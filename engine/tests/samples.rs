@@ -1,0 +1,499 @@
+//! Raw samples and what `verify` makes of them: a run's numbers come back from its file, and no changed byte and no
+//! changed number goes unseen.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use engine::host;
+use engine::machine::Machine;
+use engine::merge::{self, Circumstances};
+use engine::outcome::{Cause, Outcome, Patience, Skipped};
+use engine::plan::Plan;
+use engine::recorder::{Outlook, Recorder, Stamps};
+use engine::redact::Redacted;
+use engine::report::Report;
+use engine::samples::{
+    BLOCK_RECORDS, BLOCKS, Header, Kind, SAMPLE_BYTES, Sample, SampleFile, SampleReader,
+    SamplesSummary, ShardEnd, check_writable, plan_digest,
+};
+use engine::schedule::{Digest, Schedule, mix};
+use engine::shard::ShardReport;
+use engine::units::{CoreList, Nanos};
+use engine::verify::{Finding, report_alone, with_samples};
+use engine::vitals::Vitals;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const SHARDS: usize = 2;
+
+fn plan(rate: &str) -> Plan {
+    Plan {
+        target: "http://127.0.0.1:1/".to_owned(),
+        rate: Some(rate.parse().expect("a rate")),
+        duration: Nanos::from_secs(5),
+        warmup: Nanos::from_secs(1),
+        seed: 42,
+        cores: Some(CoreList::new(vec![0, 1])),
+        ..Plan::default()
+    }
+    .complete(&[0, 1])
+    .expect("a plan that runs")
+}
+
+/// A request's fate, made up from its intended time: every outcome occurs, and one time in a thousand is beyond the
+/// histograms' range.
+fn fate(intended_ns: u64) -> (Stamps, u64, Outcome) {
+    let random = mix(intended_ns);
+    let noticed_ns = intended_ns + random % 3_000;
+    let sent_ns = noticed_ns + (random >> 16) % 200_000;
+    let ended_ns = sent_ns + 500_000 + (random >> 24) % 9_000_000;
+    let stamps = Stamps { intended_ns, noticed_ns, sent_ns };
+    let outcome = match (random >> 32) % 1_000 {
+        0..5 => Outcome::TimedOut(Patience::Timeout),
+        5..10 => Outcome::Failed(Cause::Reset),
+        10..15 => Outcome::Failed(Cause::Protocol("chunk_end")),
+        15..20 => Outcome::Abandoned,
+        20..25 => Outcome::Unsent(Skipped::End),
+        25 => return (stamps, ended_ns + 70_000_000_000, Outcome::TimedOut(Patience::Timeout)),
+        26..40 => Outcome::Answered(503),
+        _ => Outcome::Answered(200),
+    };
+    (stamps, ended_ns, outcome)
+}
+
+/// A run without a network: the same requests go to the recorders and to the samples.
+struct Made {
+    folder: TempDir,
+    report: Report,
+    summary: SamplesSummary,
+}
+
+impl Made {
+    fn new(plan: Plan) -> Made {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = SampleFile::create(&path_in(&folder), SHARDS).expect("a folder of our own");
+        Made::with(plan, folder, file)
+    }
+
+    fn with(plan: Plan, folder: TempDir, file: SampleFile) -> Made {
+        let mut shards = Vec::new();
+        let mut ends = Vec::new();
+        for shard in 0..SHARDS {
+            let mut sampler = file.lane(shard).sampler();
+            let mut recorder = Recorder::new(Outlook {
+                window_ns: plan.warmup.0,
+                end_ns: plan.end_ns(),
+                ..Outlook::default()
+            });
+            let mut digest = Digest::default();
+            let rate = plan.rate.expect("an open plan");
+            for due_ns in
+                Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), shard, SHARDS)
+            {
+                digest.add(due_ns);
+                if due_ns < plan.warmup.0 {
+                    continue;
+                }
+                let (stamps, ended_ns, outcome) = fate(due_ns);
+                recorder.intended(due_ns);
+                if !matches!(outcome, Outcome::Unsent(_)) {
+                    recorder.sent(&stamps, stamps.sent_ns <= plan.end_ns());
+                }
+                recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
+                sampler.push(&stamps, ended_ns, outcome);
+            }
+            ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));
+            shards.push(ShardReport {
+                recorder,
+                digest,
+                vitals: Vitals::new(shard).report(0, 0),
+                sampled: None,
+            });
+        }
+        let summary = file.begin(header(&plan), &[1]).finish(ends, plan.end_ns(), 77);
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let environment = host::environment(&[0, 1], Vec::new(), address);
+        let run = Circumstances {
+            plan: Redacted::new(&plan, b""),
+            address,
+            environment,
+            machine: Machine::default(),
+            stopped_ns: None,
+            samples: None,
+        };
+        let (report, _) = merge::report(run, &shards);
+        Made { folder, report, summary }
+    }
+
+    fn path(&self) -> PathBuf {
+        path_in(&self.folder)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        fs::read(self.path()).expect("the file is there")
+    }
+
+    /// The findings that are not in order, with these bytes as the file.
+    fn wrong_with(&self, bytes: &[u8]) -> Vec<Finding> {
+        let path = self.folder.path().join("changed");
+        fs::write(&path, bytes).expect("written");
+        wrong(with_samples(&self.report, &[&path]))
+    }
+}
+
+fn path_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("run.samples")
+}
+
+fn header(plan: &Plan) -> Header {
+    Header {
+        shards: u32::try_from(SHARDS).expect("few"),
+        plan_digest: plan_digest(plan),
+        seed: plan.seed,
+        window_start_ns: plan.warmup.0,
+        window_end_ns: plan.end_ns(),
+    }
+}
+
+fn wrong(findings: Vec<Finding>) -> Vec<Finding> {
+    findings.into_iter().filter(|finding| !finding.ok).collect()
+}
+
+/// What a reader says of bytes that are no whole file.
+fn refusal(bytes: &[u8]) -> String {
+    match SampleReader::new(bytes) {
+        Err(error) => error.to_string(),
+        Ok(mut reader) => {
+            let error = reader.find_map(Result::err).expect("an error").to_string();
+            assert!(reader.end().is_none(), "a file that is not whole has no end");
+            assert!(reader.next().is_none(), "nothing follows an error");
+            error
+        }
+    }
+}
+
+/// Recomputes the checksum of the first block, as a program that writes wrong samples would.
+fn seal_first_block(bytes: &mut [u8]) {
+    let records = u32::from_le_bytes(bytes[76..80].try_into().expect("four bytes")) as usize;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&bytes[64..80]);
+    hasher.update(&bytes[84..84 + records * SAMPLE_BYTES]);
+    bytes[80..84].copy_from_slice(&hasher.finalize().to_le_bytes());
+}
+
+#[test]
+fn what_was_handed_over_is_read_back() {
+    let plan = plan("5k");
+    let made = Made::new(plan.clone());
+    let written = made.summary.written;
+    assert_eq!(made.summary.file, Some(made.path()));
+    assert_eq!((made.summary.lost, made.summary.error.clone()), (0, None));
+    assert_eq!(made.summary.bytes, made.bytes().len() as u64);
+    assert!(!made.folder.path().join("run.samples.tmp").exists());
+    assert!(2 * SHARDS * BLOCK_RECORDS < usize::try_from(written).expect("few"), "several blocks");
+
+    let mut reader = SampleReader::open(&made.path()).expect("a header");
+    assert_eq!(*reader.header(), header(&plan));
+    let mut intended = Vec::new();
+    for sample in &mut reader {
+        let sample = sample.expect("a whole file");
+        let (stamps, ended_ns, outcome) = fate(sample.intended_ns);
+        assert_eq!(sample, Sample::new(sample.shard, &stamps, ended_ns, outcome));
+        intended.push(sample.intended_ns);
+    }
+    intended.sort_unstable();
+    let due: Vec<u64> =
+        Schedule::new(plan.rate.expect("open"), plan.arrivals, plan.seed, plan.end_ns(), 0, 1)
+            .filter(|due_ns| plan.warmup.0 <= *due_ns)
+            .collect();
+    assert_eq!(intended, due);
+    let end = reader.end().expect("whole");
+    assert_eq!(
+        (end.written(), end.lost(), end.until_ns, end.epoch_ns),
+        (written, 0, plan.end_ns(), 77)
+    );
+    assert_eq!(end.shards.len(), SHARDS);
+}
+
+#[test]
+fn a_true_report_passes_with_and_without_samples() {
+    let made = Made::new(plan("5k"));
+    let json = serde_json::to_string(&made.report).expect("a document");
+    let report: Report = serde_json::from_str(&json).expect("a report");
+    assert_eq!(wrong(report_alone(&report)), []);
+    let findings = with_samples(&report, &[&made.path()]);
+    assert_eq!(wrong(findings.clone()), []);
+    for what in [
+        "samples: naive.p999",
+        "samples: successes.naive.p99",
+        "samples: intended times",
+        "samples: unsent",
+    ] {
+        assert!(findings.iter().any(|finding| finding.what == what), "{what} was not checked");
+    }
+}
+
+#[test]
+fn a_changed_byte_of_the_samples_is_found_anywhere() {
+    let made = Made::new(plan("50"));
+    let good = made.bytes();
+    let block = 20 + SAMPLE_BYTES;
+    let end = good.len() - (24 + SHARDS * 96 + 4);
+    let positions = (0..64 + 2 * block).chain((1_000..end).step_by(97)).chain(end..good.len());
+    for at in positions {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x10;
+        let error = refusal(&bytes);
+        assert!(error.starts_with("at byte "), "byte {at}: {error}");
+    }
+    for at in [0, 70, 81, 84, 200, end, good.len() - 1] {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x10;
+        assert_eq!(made.wrong_with(&bytes).len(), 1, "byte {at}");
+    }
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let good = Made::new(plan("50")).bytes();
+    let changed = |at: usize, value: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = value;
+        refusal(&bytes)
+    };
+    let cases = [
+        (changed(0, b'X'), "at byte 0: this is no file of raw samples"),
+        (changed(8, 2), "at byte 0: version 2 is not 1"),
+        (changed(30, 1), "at byte 0: the checksum of the header"),
+        (changed(64, b'X'), "at byte 64: neither a block nor the end block"),
+        (changed(68, 1), "at byte 64: the checksum of the block"),
+        (changed(79, 0xff), "at byte 64: a block can't have"),
+        (changed(90, 0xff), "at byte 64: the checksum of the block"),
+        (refusal(&good[..10]), "at byte 0: the file ends before the header"),
+        (refusal(&good[..64]), "at byte 64: the file ends before the end block: the file is incom"),
+        (refusal(&good[..100]), "at byte 64: the file ends before the rest of a block"),
+    ];
+    for (found, want) in cases {
+        assert!(found.starts_with(want), "{found} instead of {want}");
+    }
+}
+
+#[test]
+fn a_file_without_its_end_is_incomplete() {
+    let made = Made::new(plan("50"));
+    let good = made.bytes();
+    let end = good.len() - (24 + SHARDS * 96 + 4);
+    assert!(refusal(&good[..end]).contains("the file is incomplete"));
+    for length in [0, 1, 63, 65, 84, 85, 300, end - 1, end + 1, end + 3, end + 4, good.len() - 1] {
+        assert!(refusal(&good[..length]).contains("the file ends before"), "{length} bytes");
+        assert_eq!(made.wrong_with(&good[..length]).len(), 1, "{length} bytes");
+    }
+    let longer = [&good[..], b"x"].concat();
+    assert!(refusal(&longer).contains("something follows the end block"));
+}
+
+#[test]
+fn wrong_samples_with_right_checksums_are_found() {
+    let made = Made::new(plan("50"));
+    let good = made.bytes();
+    let record = Sample::decode(good[84..124].try_into().expect("a record")).expect("a sample");
+    assert_eq!(record.kind, Kind::Answered, "the first request of this seed was answered");
+    let changes = [
+        ("intended", Sample { intended_ns: record.intended_ns - 1, ..record }, "intended times"),
+        ("ended", Sample { ended_ns: record.ended_ns + 1_000_000, ..record }, "naive.histogram"),
+        ("ended by 1 ns", Sample { ended_ns: record.ended_ns + 1, ..record }, "naive.mean"),
+        ("noticed", Sample { noticed_ns: record.sent_ns, ..record }, "pacer_lateness.histogram"),
+        ("status", Sample { status: 201, ..record }, "status"),
+    ];
+    for (what, sample, finding) in changes {
+        let mut bytes = good.clone();
+        bytes[84..124].copy_from_slice(&sample.encode());
+        seal_first_block(&mut bytes);
+        let wrong = made.wrong_with(&bytes);
+        let want = format!("samples: {finding}");
+        assert!(wrong.iter().any(|found| found.what == want), "{what}: {wrong:?}");
+    }
+    // Another outcome contradicts the file's own end block.
+    let mut bytes = good.clone();
+    let abandoned = Sample { kind: Kind::Abandoned, status: 0, ..record };
+    bytes[84..124].copy_from_slice(&abandoned.encode());
+    seal_first_block(&mut bytes);
+    assert!(refusal(&bytes).contains("shard 0 counted"));
+    // What no request can have been like is no sample.
+    let mut bytes = good;
+    bytes[84..124].copy_from_slice(&Sample { sent_ns: record.ended_ns + 1, ..record }.encode());
+    seal_first_block(&mut bytes);
+    assert!(refusal(&bytes).starts_with("at byte 84: stamps run backwards"));
+}
+
+#[test]
+fn the_samples_of_another_run_are_found() {
+    let made = Made::new(plan("50"));
+    let other = Made::new(Plan { seed: 43, ..plan("50") });
+    let wrong = wrong(with_samples(&made.report, &[&other.path()]));
+    for what in ["plan", "seed"] {
+        assert!(wrong.iter().any(|finding| finding.what.ends_with(what)), "{what}: {wrong:?}");
+    }
+    let twice = made.path();
+    assert_ne!(self::wrong(with_samples(&made.report, &[&twice, &twice])), []);
+    assert_ne!(self::wrong(with_samples(&made.report, &[])), []);
+}
+
+/// Every number below `value`, by its path.
+fn numbers(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| numbers(value, &format!("{path}/{key}"), found));
+        }
+        Value::Array(list) => {
+            list.iter()
+                .enumerate()
+                .for_each(|(at, value)| numbers(value, &format!("{path}/{at}"), found));
+        }
+        Value::Number(_) => found.push(path.to_owned()),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_changed_number_of_the_report_is_found() {
+    let made = Made::new(plan("500"));
+    let document = serde_json::to_value(&made.report).expect("a document");
+    let mut paths = Vec::new();
+    for part in ["", "/merged", "/per_agent/0"] {
+        for block in ["counts", "rate", "naive", "corrected", "pacer_lateness", "connection_wait"] {
+            let at = format!("{part}/{block}");
+            numbers(document.pointer(&at).expect("the block is there"), &at, &mut paths);
+        }
+    }
+    // One agent's intervals come from its own series, which only the agent had.
+    paths.retain(|path| !path.starts_with("/per_agent/0/") || !path.contains("/intervals/"));
+    numbers(document.pointer("/series").expect("a series"), "/series", &mut paths);
+    // Nothing else in a report says what was awaited when an interval ended.
+    paths.retain(|path| !path.ends_with("/in_flight"));
+    // Of many intervals alike, two will do.
+    let alike = |path: &str| {
+        let at = path.strip_prefix("/series/intervals/");
+        at.is_some_and(|at| !at.starts_with("0/") && !at.starts_with("17/"))
+    };
+    paths.retain(|path| !alike(path));
+    paths.push("/config/schedule_arrivals".to_owned());
+    paths.push("/config/schedule_until".to_owned());
+    paths.push("/config/seed".to_owned());
+    assert!(100 < paths.len(), "all numbers of all parts: {paths:?}");
+    for path in paths {
+        let mut changed = document.clone();
+        let number = changed.pointer_mut(&path).expect("a number");
+        *number = match number.as_u64() {
+            Some(count) => Value::from(count + 1),
+            None => Value::from(number.as_f64().expect("a number") * 1.02 + 0.001),
+        };
+        let report: Report = serde_json::from_value(changed).expect("a report");
+        assert_ne!(wrong(report_alone(&report)), [], "{path}");
+    }
+}
+
+#[test]
+fn a_changed_text_of_the_report_is_found() {
+    let made = Made::new(plan("500"));
+    let document = serde_json::to_value(&made.report).expect("a document");
+    let other = made.report.pacer_lateness_text();
+    for (path, text) in [
+        ("/naive/histogram", other.as_str()),
+        ("/merged/corrected/histogram", other.as_str()),
+        ("/per_agent/0/naive/histogram", other.as_str()),
+        ("/naive/histogram", "AAAA"),
+        ("/naive/histogram", "no base64"),
+        ("/corrected/unit", "ms"),
+        ("/config/schedule_digest", "00000000000000000000000000000000"),
+        ("/config/arrivals", "constant"),
+        ("/config/rate", "501"),
+    ] {
+        let mut changed = document.clone();
+        *changed.pointer_mut(path).expect("a text") = Value::from(text);
+        let report: Report = serde_json::from_value(changed).expect("a report");
+        assert_ne!(wrong(report_alone(&report)), [], "{path} = {text}");
+    }
+    // A percentile that enough samples back can't be withheld.
+    let mut changed = document;
+    *changed.pointer_mut("/naive/p99").expect("a number") = Value::Null;
+    let report: Report = serde_json::from_value(changed).expect("a report");
+    assert_eq!(wrong(report_alone(&report))[0].what, "naive.p99");
+}
+
+trait OtherText {
+    fn pacer_lateness_text(&self) -> String;
+}
+
+impl OtherText for Report {
+    /// A histogram that is whole, and of something else.
+    fn pacer_lateness_text(&self) -> String {
+        self.whole.pacer_lateness.histogram.clone()
+    }
+}
+
+#[test]
+fn lost_samples_are_counted_and_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = SampleFile::create(&path_in(&folder), 1).expect("a folder of our own");
+    let mut sampler = file.lane(0).sampler();
+    let mut recorder = Recorder::new(Outlook::default());
+    // Nobody takes blocks before the run begins: what they don't hold is lost.
+    let room = (BLOCKS * BLOCK_RECORDS) as u64;
+    for intended_ns in 0..room + 10 {
+        let stamps = Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns };
+        recorder.intended += 1;
+        recorder.sent(&stamps, true);
+        recorder.ended(&stamps, intended_ns + 5, true, Outcome::Answered(200));
+        sampler.push(&stamps, intended_ns + 5, Outcome::Answered(200));
+    }
+    let end = (sampler.finish(), ShardEnd::new(&recorder, Digest::default()));
+    let header = Header { shards: 1, ..header(&plan("50")) };
+    let summary = file.begin(header, &[]).finish(vec![end], 1, 77);
+    assert_eq!((summary.written, summary.lost, summary.error), (room, 10, None));
+    let path = summary.file.expect("what was written is whole");
+    let mut reader = SampleReader::open(&path).expect("a header");
+    assert_eq!(reader.by_ref().filter(Result::is_ok).count() as u64, room);
+    assert_eq!(reader.end().expect("whole").lost(), 10);
+    let report = Made::new(plan("50")).report;
+    let findings = wrong(with_samples(&report, &[&path]));
+    assert!(findings.iter().any(|finding| finding.what.ends_with("samples lost")));
+}
+
+#[test]
+fn a_full_disk_costs_samples_and_leaves_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = path_in(&folder);
+    fs::write(&path, "of an earlier run").expect("written");
+    // Writing to this device always fails for want of space.
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("run.samples.tmp")).expect("a link");
+    let file = SampleFile::create(&path, SHARDS).expect("the device opens");
+    let made = Made::with(plan("5k"), folder, file);
+    let counts = &made.report.whole.counts;
+    assert_eq!((made.summary.written, made.summary.lost), (0, counts.intended));
+    let error = made.summary.error.clone().expect("an error");
+    assert!(error.contains("No space left on device"), "{error}");
+    assert_eq!(made.summary.file, None);
+    assert_eq!(fs::read_dir(made.folder.path()).expect("the folder").count(), 0);
+    assert_eq!(wrong(report_alone(&made.report)), [], "the report is whole");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = folder.path().join("missing/run.samples");
+    for (path, problem) in [
+        (folder.path(), "is no regular file"),
+        (inside.as_path(), "can't be created"),
+        (Path::new("/dev/null"), "is no regular file"),
+        (Path::new("/"), "is no name of a file"),
+    ] {
+        let error = check_writable(path).expect_err("refused");
+        assert_eq!(error.flag, "--raw");
+        assert!(error.to_string().contains(problem), "{error}");
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+    }
+    check_writable(&path_in(&folder)).expect("a folder of our own");
+    drop(SampleFile::create(&path_in(&folder), 1).expect("a folder of our own"));
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0, "nothing is left");
+}
