@@ -1,0 +1,359 @@
+//! What becomes of requests: every kind of end is counted under its own cause, and the sums close (the merge asserts them).
+
+mod support;
+
+use std::io::Write;
+use std::net::{Shutdown, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use engine::plan::{Arrivals, Plan};
+use engine::pool::{self, PrepareError, Run};
+use engine::units::Nanos;
+use support::{OK, always_ok, open, plan, run, serve};
+
+#[test]
+fn an_open_run_answers_every_arrival() {
+    let served = Arc::new(AtomicU64::new(0));
+    let counted = served.clone();
+    let address = serve(move |number, stream| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        always_ok(number, stream)
+    });
+    let finished = run(Plan { warmup: Nanos(100_000_000), ..open(plan(address), "1k") });
+    let counts = &finished.report.whole.counts;
+    assert_eq!(
+        (counts.unsent, counts.failed, counts.timed_out, counts.abandoned),
+        (0, 0, 0, 0),
+        "{counts:?}"
+    );
+    assert_eq!(counts.answered, counts.intended);
+    assert_eq!(
+        counts.answered + counts.warmup.answered + counts.setup.answered,
+        served.load(Ordering::Relaxed),
+        "the server's own count"
+    );
+    assert_eq!(counts.status.get("200"), Some(&counts.answered));
+    assert_eq!(
+        Some(counts.intended + counts.warmup.sent),
+        finished.report.config.schedule_arrivals,
+        "nothing of the schedule is missing"
+    );
+}
+
+#[test]
+fn constant_arrivals_are_exactly_as_many_as_the_rate_says() {
+    let address = serve(always_ok);
+    let plan = Plan { arrivals: Arrivals::Constant, ..open(plan(address), "2k") };
+    assert_eq!(run(plan).report.whole.counts.answered, 1_000);
+}
+
+#[test]
+fn a_closed_run_keeps_each_connection_busy() {
+    let address = serve(always_ok);
+    let finished = run(Plan { conns: Some(3), ..plan(address) });
+    let part = &finished.report.whole;
+    assert_eq!(part.counts.connects, 3);
+    assert!(100 < part.counts.answered, "{:?}", part.counts);
+    assert_eq!(part.naive, part.corrected, "without a pace the intended time is the sent time");
+    assert_eq!(finished.report.config.schedule_digest, None);
+}
+
+#[test]
+fn a_paced_closed_run_keeps_its_period_and_charges_the_wait() {
+    let slow = Duration::from_millis(60);
+    let address = serve(move |number, stream| {
+        if number == 10 {
+            std::thread::sleep(slow);
+        }
+        always_ok(number, stream)
+    });
+    let plan = Plan { conns: Some(1), period: Some(Nanos(10_000_000)), ..plan(address) };
+    let part = run(plan).report.whole;
+    assert_eq!(part.counts.intended, 50, "one each 10 ms for 500 ms");
+    assert_eq!(part.counts.answered, 50);
+    assert!(5 <= part.counts.waited, "those due during the slow one waited: {:?}", part.counts);
+    // The slow request alone is late in the naive view; those behind it are in the corrected one: 60 + 50 + 40 + … ms.
+    let slow_ms = 60.0;
+    let lateness_sum_ms = part.corrected.mean.expect("values") * 50.0 / 1e3;
+    assert!(slow_ms + 50.0 + 40.0 + 30.0 + 20.0 <= lateness_sum_ms, "{lateness_sum_ms} ms in all");
+    assert!(
+        part.naive.mean < part.corrected.mean,
+        "{:?} {:?}",
+        part.naive.mean,
+        part.corrected.mean
+    );
+}
+
+#[test]
+fn a_slow_response_never_delays_the_next_send() {
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(100));
+        always_ok(number, stream)
+    });
+    let part = run(open(plan(address), "400")).report.whole;
+    assert_eq!(part.counts.answered, part.counts.intended);
+    let wait = &part.connection_wait;
+    assert!(
+        wait.p50.expect("values") < 50_000.0,
+        "sends don't wait for responses of 100 ms: {wait:?}"
+    );
+    assert!(100_000.0 <= part.naive.min.expect("values"));
+}
+
+#[test]
+fn at_the_cap_arrivals_wait_and_the_wait_is_charged() {
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(5));
+        always_ok(number, stream)
+    });
+    let plan = Plan { conns: Some(2), timeout: Nanos(300_000_000), ..open(plan(address), "2k") };
+    let part = run(plan).report.whole;
+    assert!(part.counts.connects <= 2);
+    assert!(
+        0 < part.counts.unsent,
+        "two connections can't carry 2,000/s at 5 ms: {:?}",
+        part.counts
+    );
+    assert!(part.counts.intended - 10 <= part.counts.waited, "{:?}", part.counts);
+    assert!(part.naive.p50.expect("values") * 10.0 < part.corrected.p50.expect("values"));
+    assert_eq!(part.corrected.count, part.counts.intended, "the unsent are in the corrected view");
+}
+
+#[test]
+fn failures_are_counted_by_cause() {
+    let address = serve(|number, stream| match number % 6 {
+        0 => stream.write_all(OK).is_ok(),
+        1 => {
+            stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n").expect("sent");
+            true
+        }
+        2 => false,
+        3 => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort").expect("sent");
+            false
+        }
+        4 => {
+            stream.write_all(b"SSH-2.0-OpenSSH\r\n").expect("sent");
+            false
+        }
+        _ => {
+            socket2::SockRef::from(&*stream)
+                .set_linger(Some(Duration::ZERO))
+                .expect("a TCP socket");
+            false
+        }
+    });
+    let part = run(open(plan(address), "600")).report.whole;
+    let counts = &part.counts;
+    assert_eq!(counts.intended, counts.sent);
+    for status in ["200", "503"] {
+        assert!(20 < counts.status[status], "{counts:?}");
+    }
+    for cause in ["closed_before_response", "cut_short", "protocol:not_http", "reset"] {
+        assert!(20 < *counts.errors.get(cause).unwrap_or(&0), "{cause}: {counts:?}");
+    }
+    assert_eq!(part.naive.count, counts.answered, "a failure has no latency");
+}
+
+#[test]
+fn a_request_without_an_answer_times_out_at_the_timeout() {
+    let address = serve(|_, _| true);
+    let timeout = Nanos(150_000_000);
+    let part = run(Plan { timeout, ..open(plan(address), "100") }).report.whole;
+    let counts = &part.counts;
+    assert!(0 < counts.timed_out, "{counts:?}");
+    assert_eq!(counts.timed_out + counts.abandoned, counts.sent, "none is answered: {counts:?}");
+    assert_eq!(counts.errors.get("timed_out"), Some(&counts.timed_out));
+    assert_eq!(
+        part.naive.max,
+        Some(150_000.0),
+        "recorded at the timeout, not at when it was noticed"
+    );
+    assert!(
+        counts.timed_out < counts.connects + 1,
+        "each connection that timed out was replaced: {counts:?}"
+    );
+}
+
+#[test]
+fn what_is_in_flight_at_the_end_is_abandoned_with_its_age() {
+    let address = serve(|number, stream| {
+        // The first request is answered after its timeout would have passed at the end of the drain.
+        std::thread::sleep(Duration::from_millis(if number == 0 { 0 } else { 5_000 }));
+        always_ok(number, stream)
+    });
+    let plan = Plan {
+        conns: Some(1),
+        duration: Nanos(100_000_000),
+        timeout: Nanos(400_000_000),
+        ..open(plan(address), "50")
+    };
+    let counts = run(plan).report.whole.counts;
+    assert_eq!(
+        counts.intended,
+        counts.answered + counts.timed_out + counts.abandoned + counts.unsent,
+        "{counts:?}"
+    );
+    assert!(1 <= counts.answered && 0 < counts.timed_out + counts.abandoned, "{counts:?}");
+}
+
+#[test]
+fn a_target_that_vanishes_refuses_and_the_shard_goes_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let prepared =
+        pool::prepare(open(plan(address), "500")).unwrap_or_else(|error| panic!("{error}"));
+    drop(listener);
+    let part = Run::start(prepared).expect("started").wait().report.whole;
+    let counts = &part.counts;
+    assert_eq!(counts.errors.get("connect_refused"), Some(&counts.intended), "{counts:?}");
+    assert_eq!((counts.failed, part.naive.count), (counts.intended, 0));
+
+    let closed = serve(always_ok);
+    let prepared =
+        pool::prepare(Plan { conns: Some(4), target: format!("http://{closed}/"), ..plan(closed) })
+            .expect("prepared");
+    let finished = Run::start(prepared).expect("started").wait();
+    assert!(0 < finished.report.whole.counts.answered);
+}
+
+#[test]
+fn connections_that_close_are_replaced() {
+    let address = serve(|_, stream| {
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi")
+            .expect("sent");
+        let _ = stream.shutdown(Shutdown::Both);
+        false
+    });
+    for plan in [open(plan(address), "300"), Plan { conns: Some(2), ..plan(address) }] {
+        let counts = run(plan).report.whole.counts;
+        assert_eq!(counts.answered, counts.intended, "{counts:?}");
+        assert!(counts.answered <= counts.connects, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_response_until_the_close_is_answered() {
+    let address = serve(|_, stream| {
+        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nall of this").expect("sent");
+        false
+    });
+    let counts = run(open(plan(address), "300")).report.whole.counts;
+    assert_eq!(counts.answered, counts.intended, "{counts:?}");
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_end_the_connection_and_not_the_run() {
+    let address = serve(|_, stream| {
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\n\r\n")
+            .is_ok()
+    });
+    let counts = run(open(plan(address), "300")).report.whole.counts;
+    assert_eq!(counts.answered, counts.intended, "{counts:?}");
+    assert!(
+        counts.answered <= counts.connects,
+        "none of these connections is used again: {counts:?}"
+    );
+}
+
+#[test]
+fn an_interrupted_run_reports_what_it_did() {
+    let address = serve(always_ok);
+    let plan = Plan { duration: Nanos::from_secs(60), ..open(plan(address), "500") };
+    let run =
+        Run::start(pool::prepare(plan).unwrap_or_else(|error| panic!("{error}"))).expect("started");
+    std::thread::sleep(Duration::from_millis(400));
+    run.stop();
+    let report = run.wait().report;
+    assert!(report.interrupted);
+    assert!(report.config.schedule_until < 30.0, "{}", report.config.schedule_until);
+    let counts = &report.whole.counts;
+    assert!(50 < counts.answered && counts.answered < 15_000, "{counts:?}");
+    assert_eq!(Some(counts.intended), report.config.schedule_arrivals);
+}
+
+#[test]
+fn a_post_carries_its_body_on_ipv6_and_by_name() {
+    let listener = TcpListener::bind("[::1]:0").expect("IPv6 loopback");
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        // The probe that a run makes before it starts sends nothing.
+        for stream in listener.incoming().take(2) {
+            let mut stream = stream.expect("accepted");
+            std::thread::spawn(move || {
+                use std::io::Read;
+                let mut bytes = [0; 1_024];
+                while let Ok(length) = stream.read(&mut bytes) {
+                    if length == 0 {
+                        return;
+                    }
+                    let text = String::from_utf8_lossy(&bytes[..length]);
+                    let good = text.starts_with("POST /x?y=z HTTP/1.1\r\n")
+                        && text.contains("Content-Length: 4\r\n")
+                        && text.ends_with("\r\n\r\nbody");
+                    let status = if good { "204 Yes" } else { "400 No" };
+                    stream
+                        .write_all(
+                            format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes(),
+                        )
+                        .expect("sent");
+                }
+            });
+        }
+    });
+    let plan = Plan {
+        target: format!("http://[::1]:{port}/x?y=z"),
+        method: "POST".to_owned(),
+        body: Some("body".to_owned()),
+        conns: Some(1),
+        ..plan("127.0.0.1:1".parse().expect("an address"))
+    };
+    let counts = run(plan).report.whole.counts;
+    assert!(counts.status.keys().all(|status| status == "204"), "{counts:?}");
+}
+
+#[test]
+fn what_cannot_be_reached_is_said_before_anything_runs() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    drop(listener);
+    for target in [format!("http://{address}/"), "http://no-such-host.invalid/".to_owned()] {
+        let plan = Plan { target: target.clone(), ..plan(address) };
+        match pool::prepare(plan) {
+            Err(PrepareError::Target(error)) => {
+                assert_eq!((error.flag, &error.value), ("--target", &target));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_run_leaves_no_connection_behind() {
+    let (ended, ends) = std::sync::mpsc::channel();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, ended) = (stream.expect("accepted"), ended.clone());
+            std::thread::spawn(move || {
+                use std::io::Read;
+                let mut bytes = [0; 4_096];
+                while stream.read(&mut bytes).is_ok_and(|length| 0 < length) {
+                    let _ = stream.write_all(OK);
+                }
+                let _ = ended.send(());
+            });
+        }
+    });
+    let counts = run(Plan { conns: Some(5), ..plan(address) }).report.whole.counts;
+    // The probe before the run is a connection as well.
+    for _ in 0..counts.connects + 1 {
+        ends.recv_timeout(Duration::from_secs(10))
+            .expect("each connection is closed when the run has ended");
+    }
+}

@@ -1,0 +1,225 @@
+//! What a plan says beside its load: overload, deadlines, the life of connections, the set-up, successes, the series.
+
+mod support;
+
+use std::io::Write;
+use std::time::Duration;
+
+use engine::plan::{Arrivals, Overload, Plan, Switch};
+use engine::report::Report;
+use engine::units::Nanos;
+use support::{always_ok, open, plan, run, serve};
+
+fn slow(_: u64, stream: &mut std::net::TcpStream) -> bool {
+    std::thread::sleep(Duration::from_millis(5));
+    always_ok(0, stream)
+}
+
+/// The sums of the series are those of the counts, and the flow's bookkeeping closes.
+fn assert_consistent(report: &Report) {
+    let counts = &report.whole.counts;
+    let sum = |of: fn(&engine::report::IntervalPart) -> u64| -> u64 {
+        report.series.intervals.iter().map(of).sum()
+    };
+    assert_eq!(sum(|interval| interval.intended), counts.intended);
+    assert_eq!(sum(|interval| interval.sent), counts.sent);
+    assert_eq!(sum(|interval| interval.unsent), counts.unsent);
+    assert_eq!(sum(|interval| interval.answered), counts.answered);
+    assert_eq!(
+        sum(|interval| interval.errors),
+        counts.timed_out + counts.failed + counts.abandoned
+    );
+    assert!(report.littles_law.residual < 1e-9, "{:?}", report.littles_law);
+}
+
+#[test]
+fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
+    let address = serve(slow);
+    let plan = Plan {
+        conns: Some(2),
+        overload: Overload::Drop,
+        queue_max: Some(Nanos(20_000_000)),
+        ..open(plan(address), "2k")
+    };
+    let report = run(plan).report;
+    let part = &report.whole;
+    assert_consistent(&report);
+    assert!(0 < part.counts.unsent, "{:?}", part.counts);
+    assert_eq!(
+        part.counts.unsent_reasons.get("dropped"),
+        Some(&part.counts.unsent),
+        "{:?}",
+        part.counts
+    );
+    assert_eq!(part.counts.intended, part.counts.sent + part.counts.unsent);
+    // A request is sent within its longest wait, and what the shard takes for a turn: never late in silence.
+    let longest_us = part.connection_wait.max.expect("values");
+    assert!(longest_us < 20_000.0 + 15_000.0, "{longest_us}");
+}
+
+#[test]
+fn a_deadline_counts_from_intended_and_apart_from_the_timeout() {
+    let address = serve(slow);
+    let deadline = Some(Nanos(50_000_000));
+    let plan = Plan { conns: Some(1), deadline, ..open(plan(address), "1k") };
+    let report = run(plan).report;
+    let counts = &report.whole.counts;
+    assert_consistent(&report);
+    assert!(0 < counts.unsent_reasons["deadline"], "{counts:?}");
+    assert_eq!(counts.errors.get("timed_out"), None, "{counts:?}");
+    assert_eq!(counts.timed_out, counts.errors.get("deadline").copied().unwrap_or(0), "{counts:?}");
+    assert!(
+        report.whole.corrected.max.expect("values") <= 80_000.0,
+        "nobody waits much longer: {:?}",
+        report.whole.corrected
+    );
+}
+
+#[test]
+fn without_keep_alive_each_request_has_a_connection_of_its_own() {
+    let address = serve(|_, stream| {
+        // The server would keep the connection: it is the client that was told not to.
+        stream.write_all(support::OK).is_ok()
+    });
+    let plan = Plan { keepalive: Switch::Off, ..open(plan(address), "500") };
+    let report = run(plan).report;
+    let counts = &report.whole.counts;
+    assert_consistent(&report);
+    assert_eq!(counts.answered, counts.intended, "{counts:?}");
+    assert_eq!(counts.connects, counts.answered);
+    assert_eq!(report.whole.connect_time.count, counts.connects_in_window);
+    let ports = &report.generator.machine.ports;
+    assert!(0 < ports.range && ports.headroom <= ports.range, "{ports:?}");
+}
+
+#[test]
+fn a_connection_carries_as_many_requests_as_the_plan_says() {
+    let address = serve(always_ok);
+    let plan = Plan { conns: Some(1), requests_per_connection: Some(10), ..plan(address) };
+    let counts = run(plan).report.whole.counts;
+    // After a tenth request at the very end the next connection is open already.
+    let used = counts.answered.div_ceil(10);
+    assert!((used..=used + 1).contains(&counts.connects), "{counts:?}");
+}
+
+#[test]
+fn connections_are_bound_to_the_source_addresses() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let (seen, peers) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("accepted");
+            let _ = seen.send(stream.peer_addr().expect("connected").ip());
+            std::thread::spawn(move || {
+                use std::io::Read;
+                let mut bytes = [0; 4_096];
+                while stream.read(&mut bytes).is_ok_and(|length| 0 < length)
+                    && always_ok(0, &mut stream)
+                {}
+            });
+        }
+    });
+    let sources = ["127.0.0.2", "127.0.0.3"].map(|text| text.parse().expect("an address"));
+    let plan = Plan { conns: Some(4), source_addresses: sources.to_vec(), ..plan(address) };
+    assert!(0 < run(plan).report.whole.counts.answered);
+    let peers: Vec<std::net::IpAddr> = peers.try_iter().collect();
+    // The probe before the run comes from the first of them.
+    let from = |source| peers.iter().filter(|peer| **peer == source).count();
+    assert_eq!(sources.map(from), [3, 2], "{peers:?}");
+}
+
+#[test]
+fn the_set_up_opens_what_the_window_needs() {
+    let address = serve(slow);
+    let plan = Plan {
+        warmup: Nanos(300_000_000),
+        settle: Nanos(200_000_000),
+        arrivals: Arrivals::Constant,
+        ..open(plan(address), "400")
+    };
+    let report = run(plan).report;
+    let counts = &report.whole.counts;
+    assert_consistent(&report);
+    assert!(0 < counts.setup.sent, "load was offered before the warm-up: {counts:?}");
+    assert!(counts.connects_in_window <= counts.connects / 2, "{counts:?}");
+    assert_eq!(Some(counts.intended + counts.warmup.sent), report.config.schedule_arrivals);
+
+    let prewarmed = Plan { prewarm: Some(30), ..open(support::plan(address), "100") };
+    let counts = run(prewarmed).report.whole.counts;
+    assert_eq!((counts.connects, counts.connects_in_window), (30, 0), "{counts:?}");
+    assert_eq!(
+        (counts.setup.sent, counts.warmup.sent),
+        (0, 0),
+        "without a warm-up nothing is sent before the window"
+    );
+}
+
+#[test]
+fn statuses_that_are_no_success_are_answered_and_counted_apart() {
+    let address = serve(|number, stream| {
+        if number.is_multiple_of(4) {
+            stream.write_all(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n").is_ok()
+        } else {
+            always_ok(number, stream)
+        }
+    });
+    let base = Plan { arrivals: Arrivals::Constant, ..open(plan(address), "400") };
+    let part = run(base.clone()).report.whole;
+    assert_eq!(part.counts.answered, 200);
+    assert_eq!(part.counts.unexpected_status, part.counts.status["500"]);
+    let successes = part.successes.expect("they differ from all answers");
+    assert_eq!(successes.corrected.count, part.counts.status["200"]);
+
+    let expected = Plan { expect_status: "200,500".parse().expect("a set"), ..base };
+    let part = run(expected).report.whole;
+    assert_eq!((part.counts.unexpected_status, part.successes), (0, None));
+}
+
+#[test]
+fn back_filling_is_the_paced_closed_models_alone_and_says_so() {
+    let address = serve(|number, stream| {
+        if number == 10 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        always_ok(number, stream)
+    });
+    let paced = Plan {
+        conns: Some(1),
+        period: Some(Nanos(10_000_000)),
+        backfill: Switch::On,
+        ..plan(address)
+    };
+    let report = run(paced).report;
+    assert_eq!(report.config.corrected_by, "backfill");
+    let part = &report.whole;
+    // One request of about 100 ms stands for nine more that it held up.
+    assert!(
+        part.naive.count + 8 <= part.corrected.count,
+        "{} {}",
+        part.naive.count,
+        part.corrected.count
+    );
+    let refused =
+        Plan { backfill: Switch::On, ..open(support::plan(address), "10") }.complete(&[0]);
+    assert_eq!(refused.expect_err("an open model").flag, "--backfill");
+}
+
+#[test]
+fn raw_samples_are_one_for_each_request_of_the_window() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.samples");
+    let address = serve(always_ok);
+    let plan = Plan {
+        raw: Some(file.clone()),
+        warmup: Nanos(200_000_000),
+        settle: Nanos(0),
+        ..open(plan(address), "2k")
+    };
+    let report = run(plan).report;
+    let samples = report.samples.as_ref().expect("asked for");
+    assert_eq!((samples.written, samples.lost), (report.whole.counts.intended, 0), "{samples:?}");
+    let findings = engine::verify::with_samples(&report, &[&file]);
+    let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
+    assert!(!findings.is_empty() && wrong.is_empty(), "{wrong:?}");
+}
