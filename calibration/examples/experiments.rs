@@ -1,0 +1,127 @@
+//! The experiments with a known truth in full length, as a table: what the arithmetic says, what the engine measured, what the
+//! witness logged, and the band. About five minutes on a quiet machine; exits 1 when a figure is outside its band.
+//!
+//! `cargo run --release -p calibration --example experiments`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use calibration::experiment::{ExperimentError, Finding, Observed, observe};
+use calibration::truth::Truth;
+use engine::plan::{Arrivals, Plan};
+use engine::units::Nanos;
+use target::{Pause, Stall, TargetConfig};
+
+const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
+
+fn witness(base: Duration) -> TargetConfig {
+    TargetConfig { base_latency: base, ..TargetConfig::new(([127, 0, 0, 1], 0).into()) }
+}
+
+/// A witness that stalls for 50 ms each second.
+fn stalling(base: Duration) -> TargetConfig {
+    TargetConfig {
+        stall: Some(Stall { every: Duration::from_secs(1), hold: Duration::from_millis(50) }),
+        ..witness(base)
+    }
+}
+
+fn plan(seconds: u64, rate: Option<&str>, arrivals: Arrivals) -> Plan {
+    Plan {
+        warmup: Nanos(0),
+        duration: Nanos::from_secs(seconds),
+        rate: rate.map(|rate| rate.parse().expect("a rate")),
+        arrivals,
+        ..Plan::default()
+    }
+}
+
+fn closed(seconds: u64) -> Plan {
+    Plan { conns: Some(1), ..plan(seconds, None, Arrivals::Poisson) }
+}
+
+fn print_head(title: &str, observed: &Observed) {
+    let us = |value: Option<f64>| value.unwrap_or(f64::NAN);
+    let (counts, whole) = (&observed.report.whole.counts, &observed.report.whole);
+    println!(
+        "\n{title}\n  {} intended, {} answered, ledger {}; pacer p99 {:.1} us, connection wait p99 {:.1} us",
+        counts.intended,
+        counts.answered,
+        observed.ledger.answered,
+        us(whole.pacer_lateness.p99),
+        us(whole.connection_wait.p99),
+    );
+}
+
+/// Prints findings; whether all hold.
+fn print_findings(title: &str, observed: &Observed, findings: &[Finding]) -> bool {
+    print_head(title, observed);
+    println!("          predicted   measured     ledger   band, ms");
+    for finding in findings {
+        println!(
+            "  {:>6} {:>10.3} {:>10.3} {:>10.3}   {:>8.3} .. {:<8.3} {}",
+            finding.name,
+            finding.predicted_ms,
+            finding.measured_ms,
+            finding.held_ms,
+            finding.band_ms.0,
+            finding.band_ms.1,
+            if finding.holds() { "ok" } else { "OUTSIDE" }
+        );
+    }
+    let counts = &observed.report.whole.counts;
+    counts.answered == observed.ledger.answered && findings.iter().all(Finding::holds)
+}
+
+fn print_closed(title: &str, observed: &Observed) {
+    print_head(title, observed);
+    let quantiles = QUANTILES.map(|q| {
+        let ms = observed.naive.quantile_ns(q).map_or(f64::NAN, |ns| ns as f64 / 1e6);
+        format!("p{} {ms:.3}", (q * 1e4).round() / 1e2)
+    });
+    println!("  measured, ms: {}", quantiles.join("  "));
+}
+
+fn main() -> Result<ExitCode, ExperimentError> {
+    let ms = Duration::from_millis;
+    let mut all_hold = true;
+
+    let observed = observe(stalling(ms(1)), plan(60, Some("2k"), Arrivals::Poisson))?;
+    let truth = Truth::hold(1.0, &observed.ledger.stalls, observed.window);
+    let findings = observed.findings(&truth, &QUANTILES)?;
+    all_hold &= print_findings("hold, 1 ms, 2,000/s for 60 s", &observed, &findings);
+
+    let observed = observe(stalling(ms(1)), closed(10))?;
+    print_closed("the same target, a closed loop on one connection for 10 s (control)", &observed);
+
+    let config = TargetConfig { tail_fraction: 0.005, tail_latency: ms(201), ..stalling(ms(1)) };
+    let observed = observe(config, plan(60, Some("2k"), Arrivals::Poisson))?;
+    let truth = Truth::hold(1.0, &observed.ledger.stalls, observed.window).with_tail(0.005, 200.0);
+    let findings = observed.findings(&truth, &QUANTILES)?;
+    all_hold &= print_findings("hold, and 0.5 % take 200 ms longer", &observed, &findings);
+
+    for service_us in [200_u32, 400] {
+        let service = Duration::from_micros(u64::from(service_us));
+        let config = TargetConfig { serial: true, ..stalling(service) };
+        let observed = observe(config, plan(60, Some("2k"), Arrivals::Constant))?;
+        let service_ms = f64::from(service_us) / 1e3;
+        let truth = Truth::serial(service_ms, 2_000.0, &observed.ledger.stalls, observed.window);
+        let findings = observed.findings(&truth, &QUANTILES)?;
+        let title = format!("FIFO, {service_ms} ms, 2,000/s at equal gaps for 60 s");
+        all_hold &= print_findings(&title, &observed, &findings);
+    }
+
+    let config = TargetConfig {
+        serial: true,
+        pause: Some(Pause { every_requests: 500, hold: ms(200) }),
+        ..witness(ms(1))
+    };
+    let observed = observe(config.clone(), plan(30, Some("450"), Arrivals::Constant))?;
+    let truth = Truth::pausing(1.0, 450.0, &observed.ledger.pauses, observed.window);
+    let findings = observed.findings(&truth, &QUANTILES)?;
+    let title = "published pair, open: 1 ms, 200 ms pause every 500 requests, 450/s for 30 s";
+    all_hold &= print_findings(title, &observed, &findings);
+    print_closed("published pair, closed: one connection for 15 s", &observe(config, closed(15))?);
+
+    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,239 @@
+//! The null target over real sockets, asked by plain blocking clients.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use calibration::null_target::{Counts, NullConfig, NullError, NullTarget, start};
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const BODY: &[u8] = b"The quick brown fox jumps.\n";
+
+fn config(conns_max: usize) -> NullConfig {
+    let core = core_affinity::get_core_ids().expect("cores")[0].id;
+    NullConfig { listen: SocketAddr::from(([127, 0, 0, 1], 0)), cores: vec![core], conns_max }
+}
+
+fn null_target() -> NullTarget {
+    start(config(64)).expect("the null target starts")
+}
+
+fn connect(target: &NullTarget) -> TcpStream {
+    let stream = TcpStream::connect(target.local_addr()).expect("connects");
+    // A broken target must fail the test and not hang it.
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    stream
+}
+
+/// One answer: its head, with the body read where there is one.
+fn read_answer(stream: &mut TcpStream, with_body: bool) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a head");
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).expect("text");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}\r\n", BODY.len())), "{head}");
+    if with_body {
+        let mut body = vec![0; BODY.len()];
+        stream.read_exact(&mut body).expect("a body");
+        assert_eq!(body, BODY);
+    }
+    head
+}
+
+fn assert_closed(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => assert!(rest.is_empty(), "nothing follows: {rest:?}"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
+    }
+}
+
+#[test]
+fn a_connection_is_kept_and_counted() {
+    let target = null_target();
+    let mut stream = connect(&target);
+    for _ in 0..100 {
+        stream.write_all(GET).expect("sends");
+        read_answer(&mut stream, true);
+    }
+    assert_eq!(target.stop(), Counts { requests: 100, connections: 1 });
+}
+
+#[test]
+fn a_pipeline_is_answered_in_full() {
+    let target = null_target();
+    let mut stream = connect(&target);
+    stream.write_all(&GET.repeat(1_000)).expect("sends");
+    for _ in 0..1_000 {
+        read_answer(&mut stream, true);
+    }
+    assert_eq!(target.stop(), Counts { requests: 1_000, connections: 1 });
+}
+
+#[test]
+fn a_client_that_reads_late_gets_every_answer() {
+    // The answers exceed what both sockets hold, so that sends come to a halt in the middle of one.
+    let requests = 100_000;
+    let target = null_target();
+    let mut reader = connect(&target);
+    let mut writer = reader.try_clone().expect("a second handle");
+    let (written, done) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        for _ in 0..requests / 1_000 {
+            writer.write_all(&GET.repeat(1_000)).expect("sends");
+        }
+        writer.shutdown(Shutdown::Write).expect("ends");
+        written.send(()).expect("the reader waits");
+    });
+    done.recv().expect("all requests are taken before one answer is read");
+    thread.join().expect("the writer ends");
+    let mut answers = Vec::new();
+    reader.read_to_end(&mut answers).expect("all answers, then the end");
+    let one = answers.len() / requests;
+    assert_eq!(answers, answers[..one].repeat(requests));
+    assert!(answers.ends_with(BODY));
+    assert_eq!(target.stop(), Counts { requests: requests as u64, connections: 1 });
+}
+
+#[test]
+fn a_split_request_is_one_request() {
+    let target = null_target();
+    let mut stream = connect(&target);
+    stream.set_nodelay(true).expect("no delay");
+    for byte in GET.repeat(3) {
+        stream.write_all(&[byte]).expect("sends");
+    }
+    for _ in 0..3 {
+        read_answer(&mut stream, true);
+    }
+    assert_eq!(target.stop().requests, 3);
+}
+
+#[test]
+fn close_and_old_versions_close() {
+    let target = null_target();
+    for request in ["GET / HTTP/1.1\r\nConnection: close\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"] {
+        let mut stream = connect(&target);
+        stream.write_all(request.as_bytes()).expect("sends");
+        let head = read_answer(&mut stream, true);
+        assert!(head.contains("Connection: close\r\n"), "{head}");
+        assert_closed(&mut stream);
+    }
+    assert_eq!(target.stop(), Counts { requests: 2, connections: 2 });
+}
+
+#[test]
+fn half_closed_clients_get_what_they_are_owed() {
+    let target = null_target();
+    let mut stream = connect(&target);
+    stream.write_all(GET).expect("sends");
+    stream.shutdown(Shutdown::Write).expect("ends");
+    read_answer(&mut stream, true);
+    assert_closed(&mut stream);
+    assert_eq!(target.stop().requests, 1);
+}
+
+#[test]
+fn head_has_no_body() {
+    let target = null_target();
+    let mut stream = connect(&target);
+    stream.write_all(b"HEAD / HTTP/1.1\r\n\r\nHEAD / HTTP/1.1\r\n\r\n").expect("sends");
+    stream.write_all(GET).expect("sends");
+    read_answer(&mut stream, false);
+    read_answer(&mut stream, false);
+    read_answer(&mut stream, true);
+    assert_eq!(target.stop().requests, 3);
+}
+
+#[test]
+fn bodies_are_skipped() {
+    let target = null_target();
+    let mut stream = connect(&target);
+    let body = vec![b'x'; 1_000_000];
+    for _ in 0..2 {
+        stream.write_all(b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n").expect("sends");
+        stream.write_all(&body).expect("sends");
+        read_answer(&mut stream, true);
+    }
+    assert_eq!(target.stop().requests, 2);
+}
+
+#[test]
+fn nonsense_is_closed_without_an_answer() {
+    let target = null_target();
+    let mut stream = connect(&target);
+    stream.write_all(b"nonsense\r\n\r\n").expect("sends");
+    assert_closed(&mut stream);
+    assert_eq!(target.stop(), Counts { requests: 0, connections: 1 });
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed_and_slots_used_again() {
+    let target = start(config(2)).expect("starts");
+    let ask = |stream: &mut TcpStream| {
+        stream.write_all(GET).expect("sends");
+        read_answer(stream, true);
+    };
+    let mut first = connect(&target);
+    ask(&mut first);
+    let mut second = connect(&target);
+    ask(&mut second);
+    assert_closed(&mut connect(&target));
+    // A connection that closes makes room, though not at once for its client.
+    first.write_all(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n").expect("sends");
+    read_answer(&mut first, true);
+    assert_closed(&mut first);
+    let mut third = connect(&target);
+    ask(&mut third);
+    ask(&mut second);
+    assert_eq!(target.stop(), Counts { requests: 5, connections: 3 });
+}
+
+#[test]
+fn many_connections_are_held_at_once() {
+    let target = start(config(1_000)).expect("starts");
+    let mut streams: Vec<TcpStream> = (0..400).map(|_| connect(&target)).collect();
+    for _ in 0..3 {
+        for stream in &mut streams {
+            stream.write_all(GET).expect("sends");
+        }
+        for stream in &mut streams {
+            read_answer(stream, true);
+        }
+    }
+    assert_eq!(target.stop(), Counts { requests: 1_200, connections: 400 });
+}
+
+#[test]
+fn stopping_closes_connections_and_frees_the_port() {
+    let target = null_target();
+    let address = target.local_addr();
+    let mut stream = connect(&target);
+    stream.write_all(GET).expect("sends");
+    read_answer(&mut stream, true);
+    target.stop();
+    assert_closed(&mut stream);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn what_cannot_be_had_names_flag_value_and_cure() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listen = taken.local_addr().expect("an address");
+    let cases = [
+        (NullConfig { listen, ..config(1) }, format!("--listen {listen}: ")),
+        (NullConfig { cores: vec![], ..config(1) }, "--cores: ".to_owned()),
+        (NullConfig { cores: vec![9_999], ..config(1) }, "--cores 9999: ".to_owned()),
+        (config(0), "--conns 0: ".to_owned()),
+        (config(10_000_000), "--conns 10000000: ".to_owned()),
+    ];
+    for (config, beginning) in cases {
+        let error: NullError = start(config).expect_err(&beginning);
+        let text = error.to_string();
+        assert!(text.starts_with(&beginning) && text.contains("; "), "{text}");
+    }
+}
