@@ -1,0 +1,339 @@
+//! The command line: one definition feeds the parser, the help, the man pages and the completions.
+//!
+//! The flags of a run are the plan's fields, see [`PlanFlags`].
+
+mod plan_flags;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgGroup, Args, Parser, Subcommand};
+use engine::units::{CoreList, Nanos};
+
+pub(crate) use plan_flags::PlanFlags;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "truetail",
+    version,
+    max_term_width = 110,
+    about = "Measures HTTP latency from the moment a request was due, not from when it was sent",
+    long_about = "Measures HTTP latency from the moment a request was due, not from when it was sent: \
+        load by arrival rate from pinned cores over io_uring, and a report that can be checked.",
+    after_help = "First steps:\n  truetail demo\n  truetail run http://127.0.0.1:8080/ --rate 5k --duration 10s",
+    after_long_help = "Exit codes:\n  0    done\n  1    could not run; verify: something differs\n  2    usage\n  3    invalid: the numbers don't say what they seem to\n  130  interrupted; the report so far is written and marked\n\n\
+        First steps:\n  truetail demo\n  truetail run http://127.0.0.1:8080/ --rate 5k --duration 10s"
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Offer load to a URL and report the latencies
+    #[command(
+        after_help = "Durations: 250us, 5ms, 1.5s, 2m, 1m30s. Rates: 500, 20k, 1.5M a second. Cores: 0,1 or 0-3."
+    )]
+    Run(Box<RunArgs>),
+    /// Print the raw samples of a run
+    Samples(SamplesArgs),
+    /// Check a report against itself, and against the raw samples of its run
+    Verify(VerifyArgs),
+    /// Show what this machine offers a run, with the cure where something is missing
+    Doctor,
+    /// Serve responses whose latency is known by construction, and keep a ledger of them
+    Target(TargetArgs),
+    /// Serve the cheapest response there is, to find the limits of the generator itself
+    NullTarget(NullTargetArgs),
+    /// Measure one stalling target in a closed loop and by arrival rate, and see which one lies
+    Demo(DemoArgs),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page of the program or of one of its commands
+    Man {
+        /// The command; without it, the program
+        command: Option<String>,
+    },
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) flags: PlanFlags,
+
+    /// Read the plan from a file; flags override it
+    #[arg(
+        long,
+        value_name = "FILE.toml",
+        help_heading = PLAN,
+        long_help = "Read the plan from a file; flags override it. Its keys are the flags' names with `headers` for the \
+            list of headers, such as: target = \"http://127.0.0.1:8080/\", rate = \"20k\", duration = \"10s\""
+    )]
+    pub(crate) plan: Option<PathBuf>,
+
+    /// Write the report as JSON
+    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Write the run over time as CSV, a row for each interval of the window
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = RESULTS,
+        long_help = "Write the run over time as CSV: a header, then a row for each of at most 512 intervals of the window. A \
+            request belongs to the interval in which it was due. Columns: start_s and length_s in seconds since the start of \
+            the window; the counts intended, sent, unsent, answered, errors (timed out, failed or abandoned) and in_flight (at \
+            the interval's end); p50_us, p99_us, max_us: corrected latency in microseconds, empty without a value"
+    )]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Write an HdrHistogram interval log, values in ns: corrected for each interval, naive as a whole, each under its tag
+    #[arg(long, value_name = "FILE.hlog", help_heading = RESULTS)]
+    pub(crate) hdr: Option<PathBuf>,
+
+    /// Exit with 0 where the verdict is invalid, which else gives 3
+    #[arg(long, help_heading = JUDGEMENT)]
+    pub(crate) allow_invalid: bool,
+
+    /// Show no progress; the summary is still printed
+    #[arg(long, short, help_heading = RESULTS)]
+    pub(crate) quiet: bool,
+}
+
+const JUDGEMENT: &str = "Judgement";
+const PLAN: &str = "Plan";
+const RESULTS: &str = "Results";
+const LATENCY: &str = "Latency";
+const STALLS: &str = "Stalls";
+
+/// Arguments of `samples`.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("format").required(true)))]
+pub(crate) struct SamplesArgs {
+    /// The file that `run --raw` wrote
+    pub(crate) file: PathBuf,
+
+    /// As CSV: a header, then a line for each request; times are ns since the epoch of the run
+    #[arg(long, group = "format")]
+    pub(crate) csv: bool,
+
+    /// As JSON, an object in each line
+    #[arg(long, group = "format")]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The report that `run --out` wrote
+    pub(crate) report: PathBuf,
+
+    /// The raw samples of the run, as `run --raw` wrote them, a file for each agent
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) raw: Vec<PathBuf>,
+}
+
+/// Arguments of `target`.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// Where to listen, IP:PORT; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: SocketAddr,
+
+    /// The cores to serve from, such as 0 or 0-3 [default: the first allowed one, which a run leaves free]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cores: Option<CoreList>,
+
+    /// Bytes of a response's body
+    #[arg(long, value_name = "BYTES", default_value = "128")]
+    pub(crate) body_size: usize,
+
+    /// Write the ledger as JSON when the server ends; it is always at /__ledger
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ledger: Option<PathBuf>,
+
+    /// From a request to its response
+    #[arg(long, value_name = "DURATION", default_value = "5ms", help_heading = LATENCY)]
+    pub(crate) base_latency: Nanos,
+
+    /// The part of the requests, 0 to 1, that take --tail-latency instead of the base
+    #[arg(long, value_name = "FRACTION", default_value = "0", help_heading = LATENCY)]
+    pub(crate) tail_fraction: f64,
+
+    /// The latency of these
+    #[arg(long, value_name = "DURATION", default_value = "50ms", help_heading = LATENCY)]
+    pub(crate) tail_latency: Nanos,
+
+    /// The seed that chooses them
+    #[arg(long, value_name = "N", default_value = "1", help_heading = LATENCY)]
+    pub(crate) seed: u64,
+
+    /// Serve one request at a time, in order, over all connections
+    #[arg(long, help_heading = LATENCY)]
+    pub(crate) serial: bool,
+
+    /// Stall on a grid: from one stall's begin to the next
+    #[arg(long, value_name = "DURATION", requires = "stall_for", help_heading = STALLS)]
+    pub(crate) stall_every: Option<Nanos>,
+
+    /// How long a stall holds every request that arrives in it
+    #[arg(long, value_name = "DURATION", requires = "stall_every", help_heading = STALLS)]
+    pub(crate) stall_for: Option<Nanos>,
+
+    /// Pause before every N-th request, which makes the server serial
+    #[arg(long, value_name = "N", requires = "pause_for", help_heading = STALLS)]
+    pub(crate) pause_every_requests: Option<u64>,
+
+    /// How long such a pause lasts
+    #[arg(long, value_name = "DURATION", requires = "pause_every_requests", help_heading = STALLS)]
+    pub(crate) pause_for: Option<Nanos>,
+}
+
+/// Arguments of `null-target`.
+#[derive(Debug, Args)]
+pub(crate) struct NullTargetArgs {
+    /// Where to listen, IP:PORT
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: SocketAddr,
+
+    /// The cores to serve from, such as 0 or 0-3 [default: the first allowed one, which a run leaves free]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cores: Option<CoreList>,
+
+    /// Connections that each core holds at most; those beyond are closed
+    #[arg(long, value_name = "N", default_value = "4096")]
+    pub(crate) conns: usize,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The folder for the two reports
+    #[arg(long, value_name = "FOLDER", default_value = "truetail-demo")]
+    pub(crate) out_dir: PathBuf,
+
+    /// Length of each of the two runs
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub(crate) duration: Nanos,
+
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Reads the arguments.
+///
+/// # Errors
+/// What the parser has to say, help and version included.
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(args)
+}
+
+/// A usage error in one line: the flag, the value and the cure.
+pub(crate) fn one_line(error: &clap::Error) -> String {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
+        _ => None,
+    };
+    let flag = text(ContextKind::InvalidArg).map(|shown| {
+        // `--rate <PER_SECOND>` names the flag and its value.
+        shown.split(" <").next().unwrap_or_default().to_owned()
+    });
+    let value = text(ContextKind::InvalidValue);
+    match (error.kind(), flag, value) {
+        (ErrorKind::ValueValidation, Some(flag), Some(value)) => {
+            let problem = std::error::Error::source(error)
+                .map_or_else(|| "can't be read".to_owned(), ToString::to_string);
+            // The engine's own types name the value already.
+            let problem = problem.strip_prefix(&format!("`{value}` ")).unwrap_or(&problem);
+            format!("{flag} {value}: {problem}; see `truetail --help`")
+        }
+        (ErrorKind::InvalidValue, Some(flag), Some(value)) if value.is_empty() => {
+            format!("{flag}: has no value; give one after it")
+        }
+        (ErrorKind::InvalidValue, Some(flag), Some(value)) => {
+            let valid = text(ContextKind::ValidValue).unwrap_or_default();
+            format!("{flag} {value}: is unknown; choose from {valid}")
+        }
+        _ => {
+            // The first paragraph says what is wrong, a tip how to cure it; the rest repeats the usage.
+            let rendered = error.to_string();
+            let lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
+            let told: Vec<&str> = lines
+                .take_while(|line| !line.starts_with("Usage:"))
+                .map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: "))
+                .filter(|line| !line.starts_with("For more information"))
+                .collect();
+            format!("{}; see `truetail --help`", told.join("; ").replace(":; ", ": "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn check(args: &[&str], line: &str) {
+        let args = std::iter::once("truetail").chain(args.iter().copied()).map(OsString::from);
+        let error = parse(args).expect_err(line);
+        assert_eq!(one_line(&error), line);
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_in_one_line() {
+        check(
+            &["run", "http://x/", "--rate", "0"],
+            "--rate 0: is not above zero; give requests per second above 0, such as 500, 20k or 1.5M; see `truetail --help`",
+        );
+        check(
+            &["run", "http://x/", "--rate", "-5"],
+            "--rate -5: is no rate; give requests per second above 0, such as 500, 20k or 1.5M; see `truetail --help`",
+        );
+        check(
+            &["run", "http://x/", "--duration", "10"],
+            "--duration 10: is no duration; write a number with ns, us, ms, s, m or h, such as 30s or 1.5ms; see `truetail --help`",
+        );
+        check(
+            &["run", "http://x/", "--threshold", "busy=much"],
+            "--threshold busy=much: has no number behind the =; give one, such as busy=0.9; see `truetail --help`",
+        );
+        check(
+            &["run", "http://x/", "--model", "half"],
+            "--model half: is unknown; choose from open, closed",
+        );
+    }
+
+    #[test]
+    fn a_wrong_flag_is_told_in_one_line() {
+        for (args, words) in [
+            (&["run", "http://x/", "--rat", "5"][..], "--rat"),
+            (&["run", "http://x/", "--target", "http://y/"], "--target"),
+            (&["run", "http://x/", "--rate"], "--rate"),
+            (&["target", "--stall-every", "1s"], "--stall-for"),
+            (&["rum"], "rum"),
+            (&[], "truetail --help"),
+        ] {
+            let args = std::iter::once("truetail").chain(args.iter().copied()).map(OsString::from);
+            let line = one_line(&parse(args).expect_err(words));
+            assert!(line.contains(words) && !line.contains('\n'), "{line}");
+        }
+    }
+}

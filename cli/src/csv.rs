@@ -1,0 +1,79 @@
+//! The run over time as CSV: a header, then a row for each interval of the window.
+//!
+//! A request belongs to the interval in which it was due. The columns, all of them numbers:
+//!
+//! | column | content |
+//! | --- | --- |
+//! | `start_s` | start of the interval, seconds since the start of the window |
+//! | `length_s` | its length, seconds; the last one ends with the window |
+//! | `intended` | requests that were due |
+//! | `sent`, `unsent` | of these, sent and never sent |
+//! | `answered`, `errors` | of the sent, answered; timed out, failed or abandoned |
+//! | `in_flight` | responses awaited at the end of the interval, whenever their requests were due |
+//! | `p50_us`, `p99_us`, `max_us` | corrected latency, microseconds, to two digits; empty without a value |
+
+use std::io::{self, Write};
+
+use engine::report::SeriesPart;
+
+/// The first line.
+const HEADER: &str =
+    "start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us";
+
+/// Writes the series of a window of this length.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) -> io::Result<()> {
+    writeln!(writer, "{HEADER}")?;
+    for interval in &series.intervals {
+        let start_s = interval.start_s;
+        let length_s = series.interval_s.min(window_s - start_s).max(0.0);
+        let counts = [
+            interval.intended,
+            interval.sent,
+            interval.unsent,
+            interval.answered,
+            interval.errors,
+            interval.in_flight,
+        ];
+        let times = [interval.p50, interval.p99, interval.max];
+        let cells = counts.iter().map(u64::to_string);
+        let times = times.iter().map(|us| us.map_or(String::new(), |us| us.to_string()));
+        // Nine digits are a nanosecond, more are the error of a difference of doubles.
+        let cells: Vec<String> = cells.chain(times).collect();
+        writeln!(writer, "{start_s},{length_s:.9},{}", cells.join(","))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::outcome::{Outcome, Skipped};
+    use engine::series::Series;
+
+    use super::*;
+
+    #[test]
+    fn each_interval_is_a_row_of_numbers() {
+        let mut series = Series::new();
+        let later_ns = 2 * series.interval_ns();
+        for at_ns in [0, 1, later_ns] {
+            series.intended(at_ns);
+        }
+        series.sent(0);
+        series.ended(0, 1_000_000, Outcome::Answered(200));
+        series.ended(1, 5_000_000, Outcome::Unsent(Skipped::Dropped));
+        series.sent(later_ns);
+        series.in_flight(later_ns, 1);
+        series.ended(later_ns, 250_000, Outcome::Abandoned);
+        let mut bytes = Vec::new();
+        write(&mut bytes, &SeriesPart::new(&series), 0.3).expect("memory takes it");
+        insta::assert_snapshot!(String::from_utf8(bytes).expect("text"), @r"
+        start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us
+        0,0.125000000,2,1,1,1,0,0,1003.519,5013.503,5013.503
+        0.125,0.125000000,0,0,0,0,0,0,,,
+        0.25,0.050000000,1,1,0,0,1,1,250.879,250.879,250.879
+        ");
+    }
+}

@@ -1,0 +1,100 @@
+//! The command `demo`: one stalling target, measured in a closed loop and by arrival rate.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use engine::placement;
+use engine::plan::Plan;
+use engine::pool;
+use engine::report::Report;
+use engine::units::{CoreList, Nanos};
+use target::{Stall, TargetConfig};
+
+use crate::args::DemoArgs;
+use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::output::{OutputFile, say};
+use crate::signals::StopRequest;
+use crate::text::demo::{Stalls, explanation, tables};
+use crate::{json, run, witness};
+
+/// The target's latency between its stalls.
+const BASE_LATENCY: Duration = Duration::from_millis(1);
+/// From one stall to the next.
+const STALL_EVERY: Duration = Duration::from_secs(2);
+/// How long a stall lasts: a tenth of the time, so that p99 lies well within it.
+const STALL_FOR: Duration = Duration::from_millis(200);
+/// The rate of the open run: about what one connection reaches in the closed loop, and far below what the target can hold.
+const RATE: &str = "800";
+/// Load before each window, while connections are opened.
+const WARMUP: Nanos = Nanos(500_000_000);
+
+/// Measures the target in both ways and explains the difference.
+pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
+    fs::create_dir_all(&args.out_dir).map_err(|error| {
+        Failure::Usage(format!(
+            "--out-dir {}: can't be made ({error}); name a folder that is yours to write",
+            args.out_dir.display()
+        ))
+    })?;
+    let stop = StopRequest::listen()?;
+    let open_file = |name| OutputFile::open("--out-dir", &args.out_dir.join(name), &stop);
+    let (closed_file, open_file) = (open_file("closed.json")?, open_file("open.json")?);
+
+    let allowed = placement::allowed_cores();
+    let (target_core, run_core) = (allowed[0], allowed[allowed.len() - 1]);
+    let target = target::start(TargetConfig {
+        base_latency: BASE_LATENCY,
+        stall: Some(Stall { every: STALL_EVERY, hold: STALL_FOR }),
+        cores: vec![target_core],
+        ..TargetConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    })
+    .map_err(witness::not_started)?;
+    let plan = Plan {
+        target: format!("http://{}/", target.local_addr()),
+        duration: args.duration,
+        warmup: WARMUP,
+        cores: Some(CoreList::new(vec![run_core])),
+        ..Plan::default()
+    };
+    say(&format!(
+        "One target, measured twice for {}: in a closed loop with one connection, and at {RATE} requests a second.\n\n",
+        args.duration
+    ))?;
+    let closed = Plan { conns: Some(1), ..plan.clone() };
+    let open = Plan { rate: Some(RATE.parse().expect("the rate is a constant")), ..plan };
+    let mut reports = Vec::new();
+    for (plan, file) in [(closed, closed_file), (open, open_file)] {
+        let (finished, _) = run::drive(pool::prepare(plan)?, &stop, !args.quiet)?;
+        file.finish(|writer| json::write(&finished.report, writer))?;
+        let interrupted = finished.report.interrupted;
+        reports.push(finished.report);
+        if interrupted {
+            break;
+        }
+    }
+    target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
+    match &reports[..] {
+        [closed, open] if !open.interrupted => {
+            show(closed, open, &args.out_dir)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => {
+            let folder = args.out_dir.display();
+            say(&format!("interrupted; what was measured so far is in {folder}\n"))?;
+            Ok(ExitCode::from(EXIT_INTERRUPTED))
+        }
+    }
+}
+
+fn show(closed: &Report, open: &Report, folder: &Path) -> Result<(), Failure> {
+    let us = |duration: Duration| duration.as_secs_f64() * 1e6;
+    let stalls =
+        Stalls { every_us: us(STALL_EVERY), hold_us: us(STALL_FOR), base_us: us(BASE_LATENCY) };
+    say(&tables(closed, open))?;
+    say("\n")?;
+    say(&explanation(closed, open, stalls))?;
+    say(&format!("\nBoth reports: {0}/closed.json, {0}/open.json\n", folder.display()))
+}

@@ -1,0 +1,17 @@
+//! The command `doctor`: what this machine offers a run, in the words that a run itself would fail with.
+
+use std::process::ExitCode;
+
+use engine::host::{self, State};
+
+use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
+use crate::output::say;
+use crate::text;
+
+/// Prints the findings; the exit code is 1 where a run could not start.
+pub(crate) fn doctor() -> Result<ExitCode, Failure> {
+    let checks = host::examine();
+    say(&text::doctor::findings(&checks))?;
+    let missing = checks.iter().any(|check| check.state == State::Missing);
+    Ok(if missing { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,162 @@
+//! The HdrHistogram interval log of a run: an entry tagged `corrected` for each interval of the window, and one tagged `naive`
+//! for the whole of it.
+//!
+//! The text is what `HistogramLogProcessor` and the other standard tools read: version 1.3, values in nanoseconds. Its
+//! column of maxima is in milliseconds, as those tools write it; they take the values from the histograms. They add up the
+//! entries of one tag, so the intervals and the whole must not share one. Corrected means by intended times, with a plan that
+//! back-fills too. An interval holds a value beyond 60 s as 60 s.
+
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use engine::merge::Measured;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+
+/// The unit of the column of maxima, ns: a millisecond, the standard tools' own default.
+const MAX_VALUE_DIVISOR_NS: f64 = 1e6;
+
+/// One line of the log.
+pub(crate) struct Entry<'a> {
+    /// The tag, without spaces and commas.
+    tag: &'static str,
+    /// Where its interval begins, since the start time of the log.
+    begin: Duration,
+    /// How long its interval is.
+    length: Duration,
+    /// The values within the range.
+    histogram: &'a Histogram<u64>,
+    /// How many values lie above it.
+    overflow: u64,
+}
+
+/// The entries of a run whose window began at `begin`, since its start, and was of this length.
+pub(crate) fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<'_>> {
+    let naive = &measured.naive;
+    let whole = Entry {
+        tag: "naive",
+        begin,
+        length,
+        histogram: naive.histogram(),
+        overflow: naive.overflow(),
+    };
+    let interval = Duration::from_nanos(measured.series.interval_ns());
+    let intervals = (0_u32..).zip(measured.series.slots()).map(|(at, slot)| Entry {
+        tag: "corrected",
+        begin: begin + interval * at,
+        // The window may end within its last interval.
+        length: interval.min(length.saturating_sub(interval * at)),
+        histogram: &slot.latency,
+        overflow: 0,
+    });
+    std::iter::once(whole).chain(intervals).collect()
+}
+
+/// Writes a log that starts at `start`.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn write(
+    mut writer: impl Write,
+    start: SystemTime,
+    entries: &[Entry<'_>],
+) -> io::Result<()> {
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("[Histogram log format version 1.3]")
+        .add_comment(concat!(
+            "[Logged with truetail ",
+            env!("CARGO_PKG_VERSION"),
+            ", values in ns]"
+        ))
+        .with_start_time(start)
+        .with_max_value_divisor(MAX_VALUE_DIVISOR_NS)
+        .begin_log_with(&mut writer, &mut serializer)?;
+    for entry in entries {
+        let tag = Tag::new(entry.tag).expect("tags are constants without spaces and commas");
+        log.write_histogram(entry.histogram, entry.begin, entry.length, Some(tag))
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        if 0 < entry.overflow {
+            log.write_comment(&format!("[{}: {} values above 60 s]", entry.tag, entry.overflow))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::UNIX_EPOCH;
+
+    use base64::Engine as _;
+    use engine::distribution::Distribution;
+    use engine::outcome::Outcome;
+    use engine::series::Series;
+    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    use super::*;
+
+    /// Two intervals and a half: 99 requests of 1 ms in the first, one of 250 ms in the last.
+    fn log() -> String {
+        let mut naive = Distribution::new();
+        naive.record_n(1_000_000, 99);
+        naive.record(250_000_000);
+        naive.record(100_000_000_000);
+        let mut series = Series::new();
+        for _ in 0..99 {
+            series.ended(0, 1_000_000, Outcome::Answered(200));
+        }
+        series.ended(2 * series.interval_ns(), 250_000_000, Outcome::Answered(200));
+        let measured = Measured { corrected: naive.clone(), naive, series };
+        let (begin, length) = (Duration::from_millis(1_500), Duration::from_micros(312_500));
+        let mut bytes = Vec::new();
+        let start = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
+        write(&mut bytes, start, &entries(&measured, begin, length)).expect("memory takes it");
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn the_log_has_the_words_that_the_standard_tools_look_for() {
+        let log = log();
+        let shown: Vec<&str> =
+            log.lines().map(|line| line.split(",HIST").next().expect("a part")).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r"
+        #[Histogram log format version 1.3]
+        #[Logged with truetail 0.1.0, values in ns]
+        #[StartTime: 1700000000.250 (seconds since epoch)]
+        #[MaxValueDivisor: 1000000.000]
+        Tag=naive,1.500,0.312,250.085
+        #[naive: 1 values above 60 s]
+        Tag=corrected,1.500,0.125,1.004
+        Tag=corrected,1.625,0.125,0.000
+        Tag=corrected,1.750,0.062,250.610
+        ");
+    }
+
+    #[test]
+    fn its_histograms_come_back_and_add_up_by_tag() {
+        let log = log();
+        let mut by_tag: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
+        for entry in IntervalLogIterator::new(log.as_bytes()) {
+            let LogEntry::Interval(interval) = entry.expect("well formed") else { continue };
+            let bytes = base64::engine::general_purpose::STANDARD
+                .decode(interval.encoded_histogram())
+                .expect("base64");
+            let histogram: Histogram<u64> =
+                Deserializer::new().deserialize(&mut bytes.as_slice()).expect("a histogram");
+            let tag = interval.tag().expect("each has one").as_str().to_owned();
+            match by_tag.get_mut(&tag) {
+                None => drop(by_tag.insert(tag, histogram)),
+                Some(sum) => sum.add(&histogram).expect("the same bounds"),
+            }
+        }
+        assert_eq!(by_tag.keys().collect::<Vec<_>>(), ["corrected", "naive"]);
+        for (tag, sum) in &by_tag {
+            assert_eq!(sum.len(), 100, "{tag}");
+            assert!(sum.equivalent(sum.value_at_quantile(0.5), 1_000_000), "{tag}");
+            assert!(sum.equivalent(sum.max(), 250_000_000), "{tag}");
+        }
+    }
+}

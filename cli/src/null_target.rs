@@ -1,0 +1,31 @@
+//! The command `null-target`: the cheapest responder, until a signal ends it.
+
+use std::process::ExitCode;
+
+use calibration::null_target::{self, NullConfig, NullError};
+
+use crate::args::NullTargetArgs;
+use crate::failure::Failure;
+use crate::output::say;
+use crate::signals::StopRequest;
+
+/// Serves until SIGINT or SIGTERM.
+pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
+    let stop = StopRequest::listen()?;
+    let config = NullConfig {
+        listen: args.listen,
+        cores: super::first_core_unless(args.cores),
+        conns_max: args.conns,
+    };
+    let target = null_target::start(config).map_err(|error| match error {
+        NullError::NoCores | NullError::Core { .. } | NullError::Connections { .. } => {
+            Failure::Usage(error.to_string())
+        }
+        _ => Failure::CouldNotRun(error.to_string()),
+    })?;
+    say(&format!("listening on http://{}/\n", target.local_addr()))?;
+    stop.wait();
+    let counts = target.stop();
+    say(&format!("answered {} on {} connections\n", counts.requests, counts.connections))?;
+    Ok(ExitCode::SUCCESS)
+}

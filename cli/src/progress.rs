@@ -1,0 +1,47 @@
+//! The progress line on stderr, for as long as a person looks at it.
+
+use std::io::{IsTerminal as _, stderr};
+use std::time::Duration;
+
+use engine::plan::Plan;
+use engine::pool::{Phase, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::text::progress;
+
+/// How often the line is drawn anew. Shards publish on their own, so looking more often would show nothing more.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
+
+/// A progress line, or none where nobody would see it.
+pub(crate) struct ProgressLine {
+    bar: Option<ProgressBar>,
+}
+
+impl ProgressLine {
+    /// A line for a run of this plan, when stderr is a terminal and the user wants one.
+    pub(crate) fn new(plan: &Plan, wanted: bool) -> ProgressLine {
+        let bar = (wanted && stderr().is_terminal()).then(|| {
+            let length_ms = plan.end_ns() / 1_000_000;
+            let bar = ProgressBar::with_draw_target(Some(length_ms), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{bar:20} {msg}");
+            bar.set_style(style.expect("the template is a constant"));
+            bar
+        });
+        ProgressLine { bar }
+    }
+
+    /// Shows how far the run is.
+    pub(crate) fn show(&self, now: &Progress) {
+        let Some(bar) = &self.bar else { return };
+        let elapsed_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
+        bar.set_position(elapsed_ns / 1_000_000);
+        bar.set_message(progress::line(now));
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

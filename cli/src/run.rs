@@ -1,0 +1,106 @@
+//! The command `run`: everything is checked, then load is offered, then the results are written.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use engine::clock;
+use engine::plan::Plan;
+use engine::pool::{self, Finished, Prepared, Run};
+use engine::verdict::Level;
+
+use crate::args::RunArgs;
+use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, Failure};
+use crate::output::{OutputFile, say};
+use crate::progress::{self, ProgressLine};
+use crate::signals::StopRequest;
+use crate::text::summary::summary;
+use crate::{csv, hlog, json, output, planning};
+
+/// Runs a plan and writes what came of it.
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let plan = planning::plan(&args.flags, args.plan.as_deref())?;
+    let stop = StopRequest::listen()?;
+    let open = |flag, path: &Option<PathBuf>| {
+        path.as_ref().map(|path| OutputFile::open(flag, path, &stop)).transpose()
+    };
+    let out = open("--out", &args.out)?;
+    let hdr = open("--hdr", &args.hdr)?;
+    let csv = open("--csv", &args.csv)?;
+    let (finished, began) = drive(pool::prepare(plan)?, &stop, !args.quiet)?;
+
+    let Finished { report, measured, .. } = &finished;
+    let mut written = Vec::new();
+    if let Some(out) = out {
+        written.push(out.finish(|writer| json::write(report, writer))?);
+    }
+    if let Some(hdr) = hdr {
+        let (begin, length) = window(&report.config.plan, report.config.schedule_until);
+        let entries = hlog::entries(measured, begin, length);
+        written.push(hdr.finish(|writer| hlog::write(writer, began, &entries))?);
+    }
+    if let Some(csv) = csv {
+        let window_s = report.config.window_s();
+        written.push(csv.finish(|writer| csv::write(writer, &report.series, window_s))?);
+    }
+    let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+    say(&summary(report, &written))?;
+    Ok(match report.verdict.level {
+        _ if report.interrupted => ExitCode::from(EXIT_INTERRUPTED),
+        Level::Invalid if !args.allow_invalid => ExitCode::from(EXIT_INVALID),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// Runs what was prepared to its end, or to the first signal, and shows how far it is. The answer holds the wall clock's time
+/// of its epoch too.
+///
+/// # Errors
+/// A core on which no shard could be started, a file that can't be written, or a signal that came before.
+pub(crate) fn drive(
+    prepared: Prepared,
+    stop: &StopRequest,
+    progress: bool,
+) -> Result<(Finished, SystemTime), Failure> {
+    if stop.asked() {
+        return Err(Failure::Interrupted);
+    }
+    if let Some(raw) = &prepared.plan().raw {
+        stop.covers(output::temporary(raw));
+    }
+    let line = ProgressLine::new(prepared.plan(), progress);
+    let run = Run::start(prepared)?;
+    while !run.is_finished() {
+        if stop.asked() {
+            run.stop();
+        }
+        line.show(&run.progress());
+        thread::sleep(progress::INTERVAL);
+    }
+    line.clear();
+    let finished = run.wait();
+    let since = Duration::from_nanos(clock::now_ns().saturating_sub(finished.epoch_ns));
+    Ok((finished, SystemTime::now() - since))
+}
+
+/// Where the recorded window began, since the beginning of the run, and how long it was.
+fn window(plan: &Plan, schedule_until_s: f64) -> (Duration, Duration) {
+    let begin = plan.warmup.as_duration();
+    let until = Duration::from_secs_f64(schedule_until_s);
+    (begin, until.saturating_sub(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn the_window_begins_after_the_warm_up_and_ends_where_the_schedule_did() {
+        let plan = Plan { warmup: Nanos::from_secs(5), ..Plan::default() };
+        assert_eq!(window(&plan, 8.5), (Duration::from_secs(5), Duration::from_millis(3_500)));
+        assert_eq!(window(&plan, 3.0), (Duration::from_secs(5), Duration::ZERO));
+    }
+}

@@ -1,0 +1,149 @@
+//! The command `samples`: raw samples as lines of CSV or JSON, as they are read.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use engine::samples::{Kind, ReadError, Sample, SampleReader, cause_name};
+use serde::Serialize;
+
+use crate::args::SamplesArgs;
+use crate::failure::Failure;
+use crate::json;
+use crate::output::{complain, stdout_failed};
+
+/// The first line of the CSV.
+const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause";
+
+/// One sample as it is shown: times are ns since the epoch of the run, and what a request doesn't have is absent.
+#[derive(Debug, Serialize)]
+struct Line {
+    intended_ns: u64,
+    noticed_ns: u64,
+    sent_ns: Option<u64>,
+    ended_ns: u64,
+    shard: u16,
+    status: Option<u16>,
+    outcome: &'static str,
+    cause: Option<String>,
+}
+
+impl Line {
+    fn new(sample: &Sample) -> Line {
+        Line {
+            intended_ns: sample.intended_ns,
+            noticed_ns: sample.noticed_ns,
+            sent_ns: (sample.kind != Kind::Unsent).then_some(sample.sent_ns),
+            ended_ns: sample.ended_ns,
+            shard: sample.shard,
+            status: (sample.kind == Kind::Answered).then_some(sample.status),
+            outcome: sample.kind.name(),
+            cause: cause_name(sample.cause),
+        }
+    }
+
+    fn write_csv(&self, writer: &mut impl Write) -> io::Result<()> {
+        let Line { intended_ns, noticed_ns, ended_ns, shard, outcome, .. } = self;
+        write!(writer, "{intended_ns},{noticed_ns},")?;
+        if let Some(sent_ns) = self.sent_ns {
+            write!(writer, "{sent_ns}")?;
+        }
+        write!(writer, ",{ended_ns},{shard},")?;
+        if let Some(status) = self.status {
+            write!(writer, "{status}")?;
+        }
+        // The names of causes are words joined by colons and underscores, which need no quotes.
+        writeln!(writer, ",{outcome},{}", self.cause.as_deref().unwrap_or(""))
+    }
+}
+
+/// Why a file could not be streamed to its end.
+enum Broken {
+    /// The file is damaged.
+    File(ReadError),
+    /// Standard output takes nothing more.
+    Output(io::Error),
+}
+
+/// Streams a file to standard output. Samples of a damaged file come out up to the damage.
+pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
+    let path = &args.file;
+    let damaged = |error: ReadError| Failure::CouldNotRun(format!("{}: {error}", path.display()));
+    let mut reader = SampleReader::open(Path::new(path)).map_err(damaged)?;
+    let mut writer = BufWriter::new(io::stdout().lock());
+    let streamed = stream(&mut reader, &mut writer, args.csv);
+    let flushed = writer.flush();
+    match streamed.and_then(|()| flushed.map_err(Broken::Output)) {
+        Ok(()) => {}
+        Err(Broken::File(error)) => return Err(damaged(error)),
+        Err(Broken::Output(error)) => return stdout_failed(error).map(|()| ExitCode::SUCCESS),
+    }
+    let lost = reader.end().map_or(0, |end| end.lost());
+    if 0 < lost {
+        complain(&format!("{}: {lost} samples were lost during the run", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stream(
+    samples: impl Iterator<Item = Result<Sample, ReadError>>,
+    writer: &mut impl Write,
+    csv: bool,
+) -> Result<(), Broken> {
+    if csv {
+        writeln!(writer, "{HEADER}").map_err(Broken::Output)?;
+    }
+    for sample in samples {
+        let line = Line::new(&sample.map_err(Broken::File)?);
+        let written =
+            if csv { line.write_csv(writer) } else { json::write_line(&line, &mut *writer) };
+        written.map_err(Broken::Output)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(csv: bool) -> String {
+        let answered = Sample {
+            intended_ns: 1_000,
+            noticed_ns: 1_200,
+            sent_ns: 1_300,
+            ended_ns: 250_000,
+            shard: 1,
+            status: 200,
+            kind: Kind::Answered,
+            cause: 0,
+        };
+        let failed = Sample { status: 0, kind: Kind::Failed, cause: 6, ..answered };
+        let unsent = Sample { sent_ns: 0, kind: Kind::Unsent, cause: 64, ..failed };
+        let mut bytes = Vec::new();
+        let samples = [answered, failed, unsent].into_iter().map(Ok);
+        assert!(stream(samples, &mut bytes, csv).is_ok());
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn a_line_tells_what_a_request_has() {
+        insta::assert_snapshot!(text(true), @r"
+        intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause
+        1000,1200,1300,250000,1,200,answered,
+        1000,1200,1300,250000,1,,failed,reset
+        1000,1200,,250000,1,,unsent,dropped
+        ");
+        insta::assert_snapshot!(text(false), @r#"
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":200,"outcome":"answered","cause":null}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":null,"outcome":"failed","cause":"reset"}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":null,"ended_ns":250000,"shard":1,"status":null,"outcome":"unsent","cause":"dropped"}
+        "#);
+    }
+
+    #[test]
+    fn causes_need_no_quotes() {
+        let names: Vec<String> = (0..=u16::MAX).filter_map(cause_name).collect();
+        assert!(10 < names.len());
+        assert!(names.iter().all(|name| !name.contains([',', '"', '\n'])), "{names:?}");
+    }
+}

@@ -1,0 +1,123 @@
+//! The words of the demonstration: both tables side by side, and what they show in three sentences.
+
+use engine::report::{Part, Report};
+
+use super::figures::{cell, count, percentile, ratio, time};
+use super::flow::flow;
+use super::table::ROWS;
+use super::verdict::headline;
+
+/// What the demonstration's target does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stalls {
+    /// From one stall to the next, µs.
+    pub(crate) every_us: f64,
+    /// How long each lasts, µs.
+    pub(crate) hold_us: f64,
+    /// The latency between them, µs.
+    pub(crate) base_us: f64,
+}
+
+/// Both runs side by side, and below them what is to be thought of each.
+pub(crate) fn tables(closed: &Report, open: &Report) -> String {
+    let (left, right) = (&closed.whole, &open.whole);
+    let row = |name: &str, closed: &str, open: &str| {
+        format!("{name:<8}{closed:<24}    {open}").trim_end().to_owned() + "\n"
+    };
+    let heads = format!("{:>11}  {:>11}", "naive", "corrected");
+    let mut text = row("", "     closed loop", "     by arrival rate");
+    text.push_str(&row("latency", &heads, &heads));
+    for line in &ROWS {
+        let cells = |part: &Part| {
+            let [naive, corrected] = [&part.naive, &part.corrected]
+                .map(|distribution| cell(&percentile(distribution, (line.of)(distribution))));
+            format!("{naive}  {corrected}")
+        };
+        text.push_str(&row(line.name, &cells(left), &cells(right)));
+    }
+    let requests = |part: &Part| format!("{:>11}", count(part.counts.intended));
+    text.push_str(&row("requests", &requests(left), &requests(right)));
+    text.push('\n');
+    for (name, report) in [("closed loop", closed), ("by arrival rate", open)] {
+        text.push_str(&format!("{name:<16} {}\n", headline(&report.verdict)));
+    }
+    text
+}
+
+/// What the tables show, in three sentences, each from the figures of these two runs.
+pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> String {
+    let p99 = |report: &Report| report.whole.corrected.p99;
+    let (Some(closed_us), Some(open_us)) = (p99(closed), p99(open)) else {
+        return "One of the runs has no latencies: there is nothing to compare.\n".to_owned();
+    };
+    let target = format!(
+        "The target answers in {} but stalls for {} in every {}, so {:.0} % of all users who come at a time of their own come \
+        during a stall and wait for its end.",
+        time(stalls.base_us),
+        time(stalls.hold_us),
+        time(stalls.every_us),
+        100.0 * stalls.hold_us / stalls.every_us
+    );
+    let lie = format!(
+        "The closed loop waits as well: in each stall its one connection has one request under way and sends none of those \
+        that users would have sent, so its p99 is {}.",
+        time(closed_us)
+    );
+    let truth = if closed_us < open_us {
+        format!(
+            "Requests sent when they are due, whatever the target does, show a p99 of {}, {} times as long: that is what \
+            users wait.",
+            time(open_us),
+            ratio(open_us, closed_us)
+        )
+    } else {
+        format!(
+            "Requests sent when they are due show a p99 of {}, which is no longer: these runs were too short, or disturbed, \
+            to show the difference.",
+            time(open_us)
+        )
+    };
+    flow(&format!("{target} {lie} {truth}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reports::{part, report};
+    use super::*;
+
+    const STALLS: Stalls = Stalls { every_us: 2e6, hold_us: 2e5, base_us: 1e3 };
+
+    #[test]
+    fn both_runs_stand_side_by_side() {
+        let closed = report(false, part(1_020, 1_020, 0, 0));
+        let open = report(true, part(1_020, 181_000, 0, 0));
+        insta::assert_snapshot!(tables(&closed, &open), @r"
+                     closed loop                 by arrival rate
+        latency       naive    corrected          naive    corrected
+        p50         1.02 ms      1.02 ms        1.02 ms       181 ms
+        p90         1.02 ms      1.02 ms        1.02 ms       181 ms
+        p99         1.02 ms      1.02 ms        1.02 ms       181 ms
+        p99.9       1.02 ms      1.02 ms        1.02 ms       181 ms
+        max         1.02 ms      1.02 ms        1.02 ms       181 ms
+        requests     10,000                      10,000
+
+        closed loop      valid
+        by arrival rate  valid
+        ");
+        insta::assert_snapshot!(explanation(&closed, &open, STALLS), @r"
+        The target answers in 1.00 ms but stalls for 200 ms in every 2.00 s, so 10 % of all users who come
+        at a time of their own come during a stall and wait for its end. The closed loop waits as well: in
+        each stall its one connection has one request under way and sends none of those that users would
+        have sent, so its p99 is 1.02 ms. Requests sent when they are due, whatever the target does, show a
+        p99 of 181 ms, 177 times as long: that is what users wait.
+        ");
+    }
+
+    #[test]
+    fn a_disturbed_demonstration_claims_nothing() {
+        let closed = report(false, part(181_000, 181_000, 0, 0));
+        let open = report(true, part(1_020, 1_020, 0, 0));
+        let text = explanation(&closed, &open, STALLS).replace('\n', " ");
+        assert!(text.contains("which is no longer"), "{text}");
+    }
+}

@@ -1,0 +1,263 @@
+//! The details of a run below its table, a line for each: who was late, what was sent and answered, how the generator fared.
+
+use std::collections::BTreeMap;
+
+use engine::plan::Switch;
+use engine::report::{DistributionPart, Report};
+
+use super::figures::{count, percentile, things, time};
+use super::flow::indented;
+
+/// The details' lines; `written` names the files that hold more.
+pub(crate) fn details(report: &Report, written: &[String]) -> String {
+    let mut lines = Lines(String::new());
+    lines.lateness(report);
+    lines.requests(report);
+    lines.connections(report);
+    lines.checks(report);
+    if let Some(samples) = &report.samples {
+        let file = samples.file.as_deref().unwrap_or("no file");
+        let (written, lost) = (count(samples.written), count(samples.lost));
+        lines.add_whole("raw samples", &format!("{written} written, {lost} lost: {file}"));
+    }
+    for file in written {
+        lines.add_whole("written", file);
+    }
+    lines.0
+}
+
+/// Lines with their names in a column.
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: &str, text: &str) {
+        self.0.push_str(&indented(&format!("{name:<17}"), &" ".repeat(17), text));
+    }
+
+    /// A line that is not broken, since it names a file.
+    fn add_whole(&mut self, name: &str, text: &str) {
+        self.0.push_str(&format!("{name:<17}{text}\n"));
+    }
+
+    /// Whose fault it was: the generator's or, behind a connection, the target's or the cap's.
+    fn lateness(&mut self, report: &Report) {
+        let part = &report.whole;
+        self.add("pacer lateness", &p50_p99(&part.pacer_lateness));
+        self.add("connection wait", &p50_p99(&part.connection_wait));
+    }
+
+    fn requests(&mut self, report: &Report) {
+        let counts = &report.whole.counts;
+        let reasons = in_brackets(&counts.unsent_reasons);
+        self.add(
+            "intended",
+            &format!("{} sent + {} unsent{reasons}", count(counts.sent), count(counts.unsent)),
+        );
+        self.add(
+            "sent",
+            &format!(
+                "{} answered + {} timed out + {} failed + {} abandoned",
+                count(counts.answered),
+                count(counts.timed_out),
+                count(counts.failed),
+                count(counts.abandoned)
+            ),
+        );
+        let unexpected = match counts.unexpected_status {
+            0 => String::new(),
+            unexpected => format!(" ({} unexpected)", count(unexpected)),
+        };
+        self.add("status", &(listed(&counts.status) + &unexpected));
+        self.add("errors", &listed(&counts.errors));
+    }
+
+    fn connections(&mut self, report: &Report) {
+        let (part, plan) = (&report.whole, &report.config.plan);
+        let counts = &part.counts;
+        let (all, within) = (count(counts.connects), count(counts.connects_in_window));
+        self.add("connections", &format!("{all} opened, {within} of them in the window"));
+        if 0 < counts.waited {
+            let (waited, capped) = (things(counts.waited, "arrival"), count(counts.capped));
+            let conns = count(plan.conns() as u64);
+            self.add(
+                "waited",
+                &format!("{waited} found none free, {capped} of them at the cap of {conns}"),
+            );
+        }
+        if !counts.connection_errors.is_empty() {
+            self.add("idle errors", &listed(&counts.connection_errors));
+        }
+        if 0 < counts.connects_in_window {
+            self.add("connect time", &p50_p99(&part.connect_time));
+        }
+        if plan.keepalive == Switch::Off {
+            let ports = &report.generator.machine.ports;
+            self.add(
+                "local ports",
+                &format!(
+                    "at most {} in use and {} in TIME_WAIT of {}: {} left",
+                    count(ports.in_use_max),
+                    count(ports.time_wait_max),
+                    count(ports.range * ports.sources),
+                    count(ports.headroom)
+                ),
+            );
+        }
+    }
+
+    /// What the run says of itself: the generator, the arrivals, the bookkeeping, the steadiness.
+    fn checks(&mut self, report: &Report) {
+        let shards = &report.generator.shards;
+        if let Some(busiest) = shards.iter().max_by(|a, b| a.busy.total_cmp(&b.busy)) {
+            let gap_us = shards.iter().map(|shard| shard.longest_gap_us).fold(0.0, f64::max);
+            let (core, busy) = (busiest.core, percent(busiest.busy));
+            self.add(
+                "generator",
+                &format!("core {core} busy for {busy}, longest gap {}", time(gap_us)),
+            );
+        }
+        let told = |line: &&String| {
+            // Arrivals that were not as planned stand among the verdict's reasons.
+            report.verdict.reasons.iter().all(|reason| reason.evidence != **line)
+        };
+        if let Some(line) = report.arrivals_line.as_ref().filter(told) {
+            self.add("schedule", line);
+        }
+        let law = &report.littles_law;
+        self.add(
+            "Little's law",
+            &format!(
+                "{:.3} in flight on average, throughput × latency {:.3}: off by {}",
+                law.in_flight_mean,
+                law.expected,
+                percent(law.residual)
+            ),
+        );
+        let steady = match &report.stationarity {
+            None => "the window is too short to tell".to_owned(),
+            Some(found) => format!(
+                "last quarter {} the first: KS distance {:.3} (up to {:.3} passes), p99 {:.2} times",
+                if found.stationary { "like" } else { "unlike" },
+                found.distance,
+                found.distance_max,
+                found.p99_ratio
+            ),
+        };
+        self.add("stationarity", &steady);
+    }
+}
+
+fn p50_p99(of: &DistributionPart) -> String {
+    format!("p50 {}, p99 {}", percentile(of, of.p50), percentile(of, of.p99))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Names and counts, the largest first.
+fn listed(counts: &BTreeMap<String, u64>) -> String {
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    let mut named: Vec<(&String, &u64)> = counts.iter().collect();
+    named.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
+    let texts: Vec<String> =
+        named.into_iter().map(|(name, number)| format!("{name}: {}", count(*number))).collect();
+    texts.join(", ")
+}
+
+fn in_brackets(counts: &BTreeMap<String, u64>) -> String {
+    if counts.is_empty() { String::new() } else { format!(" ({})", listed(counts)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::proof::stationarity::Stationarity;
+    use engine::report::Samples;
+
+    use super::super::reports::{part, report, times};
+    use super::*;
+
+    #[test]
+    fn a_quiet_run_has_few_lines() {
+        insta::assert_snapshot!(details(&report(true, part(250, 260, 1, 2)), &[]), @r"
+        pacer lateness   p50 1.00 µs, p99 1.00 µs
+        connection wait  p50 2.00 µs, p99 2.00 µs
+        intended         10,000 sent + 0 unsent
+        sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
+        status           200: 9,990, 503: 10
+        errors           none
+        connections      40 opened, 0 of them in the window
+        generator        core 1 busy for 12.3 %, longest gap 85.0 µs
+        schedule         arrivals were Poisson(5000/s) as planned: figures
+        Little's law     0.412 in flight on average, throughput × latency 0.413: off by 0.2 %
+        stationarity     the window is too short to tell
+        ");
+    }
+
+    #[test]
+    fn whatever_happened_has_its_line() {
+        let mut part = part(250, 260, 1, 2);
+        part.connect_time = times(90, 1_000);
+        let counts = &mut part.counts;
+        counts.connects_in_window = 1_000;
+        (counts.waited, counts.capped) = (70, 60);
+        (counts.unsent, counts.unexpected_status) = (8, 10);
+        counts.unsent_reasons = [("dropped".to_owned(), 5), ("deadline".to_owned(), 3)].into();
+        counts.errors = [("reset".to_owned(), 1), ("timed_out".to_owned(), 7)].into();
+        counts.connection_errors = [("local_resource".to_owned(), 2)].into();
+        let mut report = report(true, part);
+        report.config.plan.keepalive = Switch::Off;
+        report.stationarity = Some(Stationarity {
+            distance: 0.034,
+            distance_max: 0.131,
+            p99_first_ns: 1_000_000,
+            p99_last_ns: 1_100_000,
+            p99_ratio: 1.1,
+            stationary: true,
+        });
+        report.samples = Some(Samples {
+            file: Some("raw.bin".to_owned()),
+            written: 9_990,
+            lost: 10,
+            error: None,
+        });
+        insta::assert_snapshot!(details(&report, &["report.json".to_owned()]), @r"
+        pacer lateness   p50 1.00 µs, p99 1.00 µs
+        connection wait  p50 2.00 µs, p99 2.00 µs
+        intended         10,000 sent + 8 unsent (dropped: 5, deadline: 3)
+        sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
+        status           200: 9,990, 503: 10 (10 unexpected)
+        errors           timed_out: 7, reset: 1
+        connections      40 opened, 1,000 of them in the window
+        waited           70 arrivals found none free, 60 of them at the cap of 1,000
+        idle errors      local_resource: 2
+        connect time     p50 90.0 µs, p99 90.0 µs
+        local ports      at most 45 in use and 1,000 in TIME_WAIT of 28,232: 27,187 left
+        generator        core 1 busy for 12.3 %, longest gap 85.0 µs
+        schedule         arrivals were Poisson(5000/s) as planned: figures
+        Little's law     0.412 in flight on average, throughput × latency 0.413: off by 0.2 %
+        stationarity     last quarter like the first: KS distance 0.034 (up to 0.131 passes), p99 1.10 times
+        raw samples      9,990 written, 10 lost: raw.bin
+        written          report.json
+        ");
+    }
+
+    #[test]
+    fn a_line_that_is_a_reason_already_is_not_repeated() {
+        use engine::verdict::{Code, Reason};
+        let mut report = report(true, part(250, 260, 1, 2));
+        assert!(details(&report, &[]).contains("as planned"));
+        report.verdict.reasons = vec![Reason {
+            code: Code::ScheduleNotAsPlanned,
+            level: engine::verdict::Level::Suspect,
+            evidence: report.arrivals_line.clone().expect("an open run"),
+            figure: 1.0,
+            threshold: 0.0,
+            meaning: String::new(),
+            cure: String::new(),
+        }];
+        assert!(!details(&report, &[]).contains("as planned"));
+    }
+}

@@ -1,0 +1,180 @@
+//! What differs between naive and corrected latency, and why: sentences derived from a report's numbers.
+
+use engine::plan::{Model, Plan, Switch};
+use engine::report::Part;
+
+use super::figures::{count, percentile, ratio, things, time};
+use super::table::{ROWS, Row};
+
+/// Corrected and naive latency differ in earnest from this ratio on.
+const RATIO_MIN: f64 = 1.1;
+/// And from this difference on, µs: below it, it is the cost of a system call.
+const DIFFERENCE_MIN_US: f64 = 50.0;
+
+/// What differs and why, in one to three sentences.
+pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
+    if part.corrected.count == 0 {
+        return "No request has a latency: there is nothing to compare.".to_owned();
+    }
+    if plan.backfill == Switch::On {
+        return "Corrected by back-filling: beside each response that took longer than the period stand the requests that it \
+            held up, with what they would have waited. They were never sent."
+            .to_owned();
+    }
+    let Some(widest) = widest(part) else {
+        return agreement(plan);
+    };
+    let shown = |distribution| percentile(distribution, (widest.row.of)(distribution));
+    let what = format!(
+        "At {} users waited {}, {} times the naive {}: that clock starts when a request is sent, not when it was due.",
+        widest.row.name,
+        shown(&part.corrected),
+        ratio(widest.corrected_us, widest.naive_us),
+        shown(&part.naive)
+    );
+    format!("{what} {}", cause(part, plan, &widest))
+}
+
+/// The percentile where corrected and naive differ most.
+struct Widest {
+    row: &'static Row,
+    naive_us: f64,
+    corrected_us: f64,
+}
+
+impl Widest {
+    fn ratio(&self) -> f64 {
+        self.corrected_us / self.naive_us
+    }
+}
+
+/// The percentile where corrected and naive differ most, when they do.
+fn widest(part: &Part) -> Option<Widest> {
+    // The maximum is one request; it is not what a comparison should rest on.
+    // From the highest down, since of equal ratios the last is taken: the lower percentile concerns more users.
+    let percentiles = ROWS[..ROWS.len() - 1].iter().rev();
+    let differing = percentiles.filter_map(|row| {
+        // An immediate answer takes no less than a nanosecond, which keeps the ratio finite.
+        let naive_us = (row.of)(&part.naive)?.max(0.001);
+        let corrected_us = (row.of)(&part.corrected)?;
+        let differs =
+            RATIO_MIN <= corrected_us / naive_us && DIFFERENCE_MIN_US <= corrected_us - naive_us;
+        differs.then_some(Widest { row, naive_us, corrected_us })
+    });
+    differing.max_by(|one, other| one.ratio().total_cmp(&other.ratio()))
+}
+
+fn agreement(plan: &Plan) -> String {
+    match (plan.model(), plan.period) {
+        (Model::Open, _) => "Naive and corrected agree: requests left when they were due, so what was measured is what users \
+            waited."
+            .to_owned(),
+        (Model::Closed, Some(_)) => "Naive and corrected agree: responses came within the period, so each request left when \
+            it was due."
+            .to_owned(),
+        (Model::Closed, None) => "In a closed loop they are the same by construction: a connection asks again only after its \
+            response, so the requests that would have come during a stall were never sent. Give --rate to see what users wait \
+            who don't wait for each other."
+            .to_owned(),
+    }
+}
+
+/// Whose fault the difference is: the generator's, the target's backlog or the cap.
+fn cause(part: &Part, plan: &Plan, widest: &Widest) -> String {
+    let name = widest.row.name;
+    let us = |distribution| (widest.row.of)(distribution).unwrap_or(0.0);
+    let (pacer_us, wait_us) = (us(&part.pacer_lateness), us(&part.connection_wait));
+    let mut text = if wait_us < pacer_us {
+        format!(
+            "The generator itself was late (pacer lateness {name} {}): give it more or quieter cores with --cores, or a lower \
+            --rate, before you trust these numbers.",
+            time(pacer_us)
+        )
+    } else {
+        format!(
+            "They waited for a connection (connection wait {name} {}; {} found none free), which is the target's backlog or \
+            the cap of --conns {}, not the generator (pacer lateness {name} {}).",
+            time(wait_us),
+            things(part.counts.waited, "arrival"),
+            count(plan.conns() as u64),
+            time(pacer_us)
+        )
+    };
+    if 0 < part.counts.unsent {
+        text.push_str(&format!(
+            " {} never sent and stand with the age at which they were given up.",
+            match part.counts.unsent {
+                1 => "1 request was".to_owned(),
+                unsent => format!("{} were", things(unsent, "request")),
+            }
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reports::{part, plan};
+    use super::*;
+
+    const CLOSED: &[&str] = &[];
+    const OPEN: &[&str] = &["rate"];
+
+    fn check(flags: &[&str], part: &Part, words: &[&str]) {
+        let text = difference(part, &plan(!flags.is_empty()));
+        for word in words {
+            assert!(text.contains(word), "`{word}` is missing in: {text}");
+        }
+    }
+
+    #[test]
+    fn equal_latencies_are_explained_by_the_model() {
+        check(OPEN, &part(1_000, 1_000, 1, 2), &["agree", "when they were due"]);
+        check(CLOSED, &part(1_000, 1_000, 0, 0), &["closed loop", "by construction", "--rate"]);
+    }
+
+    #[test]
+    fn a_small_difference_is_none() {
+        check(OPEN, &part(20, 60, 1, 39), &["agree"]);
+        check(OPEN, &part(100_000, 101_000, 1, 999), &["agree"]);
+    }
+
+    #[test]
+    fn a_wait_for_a_connection_is_not_the_generators() {
+        let waiting = part(1_000, 182_000, 3, 181_000);
+        check(
+            OPEN,
+            &waiting,
+            &["182 times", "1.00 ms", "182 ms", "connection wait", "not the generator"],
+        );
+    }
+
+    #[test]
+    fn a_late_pacer_is_the_generators() {
+        let late = part(1_000, 9_000, 8_000, 5);
+        check(OPEN, &late, &["9.0 times", "generator itself was late", "8.00 ms", "--cores"]);
+    }
+
+    #[test]
+    fn unsent_requests_are_named() {
+        let mut unsent = part(1_000, 9_000, 5, 8_000);
+        unsent.counts.unsent = 1_500;
+        check(OPEN, &unsent, &["1,500 requests were never sent"]);
+        unsent.counts.unsent = 1;
+        check(OPEN, &unsent, &["1 request was never sent"]);
+    }
+
+    #[test]
+    fn back_filled_values_are_called_what_they_are() {
+        let plan = Plan { backfill: Switch::On, ..plan(false) };
+        let text = difference(&part(1_000, 9_000, 0, 0), &plan);
+        assert!(text.contains("back-filling") && text.contains("never sent"), "{text}");
+    }
+
+    #[test]
+    fn nothing_measured_is_nothing_compared() {
+        let mut nothing = part(1, 1, 1, 1);
+        nothing.corrected.count = 0;
+        check(OPEN, &nothing, &["nothing to compare"]);
+    }
+}

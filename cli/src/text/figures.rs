@@ -1,0 +1,119 @@
+//! How a figure is written: times with the unit that fits, counts with separators, rates.
+
+use engine::report::DistributionPart;
+
+/// The largest time that a histogram holds, µs. A percentile there is a lower bound when values lie above.
+const HISTOGRAM_MAX_US: f64 = engine::distribution::VALUE_MAX_NS as f64 / 1e3;
+
+/// A time to three figures in the unit that fits: `250 ns`, `1.02 ms`, `12.3 s`.
+pub(crate) fn time(us: f64) -> String {
+    // The edges are where three figures would round up into the next unit.
+    let (number, unit) = match us {
+        us if us < 0.000_5 => return "0 ns".to_owned(),
+        us if us < 0.999_5 => (us * 1e3, "ns"),
+        us if us < 999.5 => (us, "µs"),
+        us if us < 999_500.0 => (us / 1e3, "ms"),
+        us => (us / 1e6, "s"),
+    };
+    let digits = match number {
+        _ if unit == "ns" => 0,
+        number if number < 9.995 => 2,
+        number if number < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{number:.digits$} {unit}")
+}
+
+/// A time of a column: as [`time`], with the units below each other. The width is 11 characters.
+pub(crate) fn cell(time: &str) -> String {
+    match time.rsplit_once(' ') {
+        Some((number, unit)) => format!("{number:>8} {unit:<2}"),
+        None => format!("{time:>8}   "),
+    }
+}
+
+/// One of a distribution's times; `n/a` when it is empty, `≥ 60.0 s` when all that is known is that it is longer.
+pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
+    match us {
+        None => "n/a".to_owned(),
+        Some(us) if us == HISTOGRAM_MAX_US && 0 < of.overflow => format!("≥ {}", time(us)),
+        Some(us) => time(us),
+    }
+}
+
+/// A whole number with its thousands apart: `1,234,567`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if 0 < at && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of things, in the singular for one: `1 request`, `2,000 requests`.
+pub(crate) fn things(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(number))
+}
+
+/// A rate a second: whole from a thousand up, else with a digit behind the point where there is one to show.
+#[expect(clippy::cast_possible_truncation, reason = "a rate is far below 2^63")]
+#[expect(clippy::cast_sign_loss, reason = "a rate is never negative")]
+pub(crate) fn rate(per_second: f64) -> String {
+    let tenths = (per_second * 10.0).round();
+    if 1_000.0 <= per_second || tenths % 10.0 == 0.0 {
+        count(per_second.round() as u64)
+    } else {
+        format!("{per_second:.1}")
+    }
+}
+
+/// How many times `larger` is `smaller`: `1.4`, `182`.
+pub(crate) fn ratio(larger: f64, smaller: f64) -> String {
+    let ratio = larger / smaller;
+    if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_figures_and_the_unit_that_fits() {
+        for (us, text) in [
+            (0.0, "0 ns"),
+            (0.25, "250 ns"),
+            (0.999_6, "1.00 µs"),
+            (9.996, "10.0 µs"),
+            (99.96, "100 µs"),
+            (999.6, "1.00 ms"),
+            (1_023.0, "1.02 ms"),
+            (181_000.0, "181 ms"),
+            (999_600.0, "1.00 s"),
+            (75_000_000.0, "75.0 s"),
+        ] {
+            assert_eq!(time(us), text);
+        }
+        assert_eq!(cell("1.02 ms"), "    1.02 ms");
+        assert_eq!(cell("12.3 s"), "    12.3 s ");
+        assert_eq!(cell("n/a"), "     n/a   ");
+    }
+
+    #[test]
+    fn counts_and_rates_are_readable() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(number), text);
+        }
+        for (per_second, text) in
+            [(0.0, "0"), (0.5, "0.5"), (333.33, "333.3"), (500.02, "500"), (20_000.6, "20,001")]
+        {
+            assert_eq!(rate(per_second), text);
+        }
+        assert_eq!((ratio(182.4, 1.0), ratio(1.41, 1.0)), ("182".to_owned(), "1.4".to_owned()));
+        assert_eq!((things(1, "error"), things(2, "error")), ("1 error".into(), "2 errors".into()));
+    }
+}

@@ -1,0 +1,54 @@
+//! The words of the progress line.
+
+use engine::pool::{Phase, Progress};
+
+use super::figures::{count, things, time};
+
+/// How far a run is, in one line.
+pub(crate) fn line(now: &Progress) -> String {
+    let phase = match now.phase {
+        Phase::Setup => "set-up",
+        Phase::Warmup => "warm-up",
+        Phase::Steady => "steady",
+        Phase::Drain => "drain",
+        Phase::Done => "done",
+    };
+    let shown = |ns: Option<u64>| ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3));
+    format!(
+        "{phase} {:.1} s  offered {}  answered {}  {}  p50 {}  p99 {}  {} in flight",
+        now.elapsed_ns as f64 / 1e9,
+        count(now.intended),
+        count(now.answered),
+        things(now.errors, "error"),
+        shown(now.p50_ns),
+        shown(now.p99_ns),
+        count(now.in_flight)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_where_the_run_is() {
+        let mut now = Progress {
+            phase: Phase::Warmup,
+            elapsed_ns: 1_250_000_000,
+            intended: 12_345,
+            answered: 12_300,
+            errors: 1,
+            in_flight: 44,
+            p50_ns: None,
+            p99_ns: None,
+        };
+        insta::assert_snapshot!(line(&now), @"warm-up 1.2 s  offered 12,345  answered 12,300  1 error  p50 n/a  p99 n/a  44 in flight");
+        now = Progress {
+            phase: Phase::Steady,
+            p50_ns: Some(250_000),
+            p99_ns: Some(1_250_000),
+            ..now
+        };
+        insta::assert_snapshot!(line(&now), @"steady 1.2 s  offered 12,345  answered 12,300  1 error  p50 250 µs  p99 1.25 ms  44 in flight");
+    }
+}

@@ -1,0 +1,102 @@
+//! Reports to render in tests: whole documents with figures of one's choice.
+
+use engine::distribution::Distribution;
+use engine::machine::{Machine, Ports};
+use engine::plan::Plan;
+use engine::report::{
+    AgentPart, Config, Counts, DistributionPart, Environment, Generator, LittlesLaw, Part, Rates,
+    Report, SCHEMA, SeriesPart,
+};
+use engine::series::Series;
+use engine::verdict::{Level, Verdict};
+use engine::vitals::ShardVitals;
+
+/// Requests of a part: enough for p99.9.
+const REQUESTS: u64 = 10_000;
+
+/// A completed plan.
+pub(super) fn plan(open: bool) -> Plan {
+    let rate = open.then(|| "5k".parse().expect("a rate"));
+    let target = "http://127.0.0.1:8080/".to_owned();
+    Plan { target, rate, ..Plan::default() }.complete(&[0, 1]).expect("a plan that runs")
+}
+
+/// `count` values of so many µs.
+pub(super) fn times(us: u64, count: u64) -> DistributionPart {
+    let mut distribution = Distribution::new();
+    distribution.record_n(us * 1_000, count);
+    DistributionPart::new(&distribution, &[])
+}
+
+/// A part with 10,000 requests, each with these times in µs.
+pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
+    let counts = Counts {
+        intended: REQUESTS,
+        sent: REQUESTS,
+        sent_in_window: REQUESTS,
+        answered: REQUESTS,
+        status: [("200".to_owned(), REQUESTS - 10), ("503".to_owned(), 10)].into(),
+        connects: 40,
+        ..Counts::default()
+    };
+    counts.assert_sums();
+    let times = |us| times(us, REQUESTS);
+    Part {
+        counts,
+        rate: Rates { target: Some(5_000.0), intended: 333.3, sent: 333.3, answered: 333.2 },
+        naive: times(naive),
+        corrected: times(corrected),
+        pacer_lateness: times(pacer),
+        connection_wait: times(wait),
+        connect_time: DistributionPart::new(&Distribution::new(), &[]),
+        successes: None,
+    }
+}
+
+/// A valid report of that part.
+pub(super) fn report(open: bool, part: Part) -> Report {
+    let shard = ShardVitals {
+        core: 1,
+        observed_s: 30.0,
+        busy: 0.123,
+        cpu_user_s: 1.0,
+        cpu_system_s: 2.0,
+        polling_s: 20.0,
+        turns: 90_000,
+        requests_per_turn: 1.1,
+        longest_gap_us: 85.0,
+        involuntary_switches: 3,
+        run_queue_delay_s: 0.0,
+        cq_overflows: 0,
+        buffers_exhausted: 0,
+    };
+    let ports =
+        Ports { range: 28_232, sources: 1, in_use_max: 45, time_wait_max: 1_000, headroom: 27_187 };
+    Report {
+        verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
+        schema: SCHEMA,
+        interrupted: false,
+        config: Config {
+            plan: plan(open),
+            target_address: "127.0.0.1:8080".to_owned(),
+            schedule_digest: None,
+            schedule_arrivals: None,
+            schedule_until: 35.0,
+            corrected_by: "intended".to_owned(),
+        },
+        environment: Environment::default(),
+        whole: part.clone(),
+        generator: Generator {
+            shards: vec![shard],
+            machine: Machine { steal: 0.0, throttled_s: 0.0, ports },
+        },
+        arrivals: None,
+        arrivals_line: open.then(|| "arrivals were Poisson(5000/s) as planned: figures".to_owned()),
+        littles_law: LittlesLaw { in_flight_mean: 0.412, expected: 0.413, residual: 0.0024 },
+        stationarity: None,
+        samples: None,
+        series: SeriesPart::new(&Series::new()),
+        per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
+        merged: part,
+    }
+}

@@ -1,0 +1,199 @@
+//! The summary of one run: whether to trust it, rates and the table first, then what differs, then the details.
+
+use std::fmt::Write as _;
+
+use engine::plan::{Arrivals, Model};
+use engine::report::Report;
+
+use super::details::details;
+use super::explain;
+use super::figures::{count, rate, things};
+use super::flow::flow;
+use super::table::table;
+use super::verdict::verdict;
+
+/// The summary of a run; `written` names the files that hold more.
+pub(crate) fn summary(report: &Report, written: &[String]) -> String {
+    let part = &report.whole;
+    let mut text = verdict(&report.verdict);
+    text.push('\n');
+    for line in subject(report) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    let mut rates = Vec::new();
+    if let Some(target) = part.rate.target {
+        rates.push(format!("asked {}", rate(target)));
+    }
+    rates.push(format!("intended {}", rate(part.rate.intended)));
+    rates.push(format!("sent {}", rate(part.rate.sent)));
+    rates.push(format!("answered {}", rate(part.rate.answered)));
+    let _ = writeln!(text, "per second       {}\n", rates.join("   "));
+    text.push_str(&table("latency", &part.naive, &part.corrected));
+    text.push('\n');
+    text.push_str(&flow(&explain::difference(part, &report.config.plan)));
+    text.push('\n');
+    if let Some(successes) = &part.successes {
+        text.push_str(&table("successes", &successes.naive, &successes.corrected));
+        text.push('\n');
+    }
+    text.push_str(&details(report, written));
+    text
+}
+
+/// What was run, and what came of it.
+fn subject(report: &Report) -> [String; 2] {
+    let config = &report.config;
+    let plan = &config.plan;
+    let counts = &report.whole.counts;
+    let length = if report.interrupted {
+        format!("interrupted after {:.1} s of {}", config.window_s(), plan.duration)
+    } else {
+        plan.duration.to_string()
+    };
+    let load = match (plan.model(), plan.period) {
+        (Model::Open, _) => {
+            let arrivals = match plan.arrivals {
+                Arrivals::Poisson => "Poisson",
+                Arrivals::Constant => "constant",
+            };
+            format!("{arrivals} arrivals, seed {}", plan.seed)
+        }
+        (Model::Closed, None) => {
+            format!("closed loop, {}", things(plan.conns() as u64, "connection"))
+        }
+        (Model::Closed, Some(period)) => {
+            let conns = things(plan.conns() as u64, "connection");
+            format!("closed loop, {conns}, one request every {period}")
+        }
+    };
+    let errors: u64 = counts.errors.values().sum();
+    [
+        format!("{length}  {load}  {}", plan.target),
+        format!(
+            "{} intended, {} answered, {}",
+            things(counts.intended, "request"),
+            count(counts.answered),
+            things(errors, "error")
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::report::Successes;
+
+    use super::super::reports::{part, report, times};
+    use super::*;
+
+    #[test]
+    fn an_open_run_is_read_from_the_top() {
+        let report = report(true, part(1_020, 182_000, 3, 181_000));
+        insta::assert_snapshot!(summary(&report, &["report.json".to_owned()]), @r"
+        valid
+
+        30s  Poisson arrivals, seed 1  http://127.0.0.1:8080/
+        10,000 requests intended, 10,000 answered, 0 errors
+        per second       asked 5,000   intended 333.3   sent 333.3   answered 333.2
+
+        latency       naive    corrected
+        p50         1.02 ms       182 ms  [182 ms, 182 ms]
+        p90         1.02 ms       182 ms  [182 ms, 182 ms]
+        p99         1.02 ms       182 ms  [182 ms, 182 ms]
+        p99.9       1.02 ms       182 ms  [182 ms, 182 ms]
+        max         1.02 ms       182 ms
+        [ ] 95 % interval of corrected, from ranks as if requests were independent
+
+        At p50 users waited 182 ms, 178 times the naive 1.02 ms: that clock starts when a request is sent,
+        not when it was due. They waited for a connection (connection wait p50 181 ms; 0 arrivals found none
+        free), which is the target's backlog or the cap of --conns 1,000, not the generator (pacer lateness
+        p50 3.00 µs).
+
+        pacer lateness   p50 3.00 µs, p99 3.00 µs
+        connection wait  p50 181 ms, p99 181 ms
+        intended         10,000 sent + 0 unsent
+        sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
+        status           200: 9,990, 503: 10
+        errors           none
+        connections      40 opened, 0 of them in the window
+        generator        core 1 busy for 12.3 %, longest gap 85.0 µs
+        schedule         arrivals were Poisson(5000/s) as planned: figures
+        Little's law     0.412 in flight on average, throughput × latency 0.413: off by 0.2 %
+        stationarity     the window is too short to tell
+        written          report.json
+        ");
+    }
+
+    #[test]
+    fn a_closed_run_asks_for_a_rate() {
+        let mut part = part(250, 250, 0, 0);
+        part.rate.target = None;
+        insta::assert_snapshot!(summary(&report(false, part), &[]), @r"
+        valid
+
+        30s  closed loop, 64 connections  http://127.0.0.1:8080/
+        10,000 requests intended, 10,000 answered, 0 errors
+        per second       intended 333.3   sent 333.3   answered 333.2
+
+        latency       naive    corrected
+        p50          250 µs       250 µs  [250 µs, 250 µs]
+        p90          250 µs       250 µs  [250 µs, 250 µs]
+        p99          250 µs       250 µs  [250 µs, 250 µs]
+        p99.9        250 µs       250 µs  [250 µs, 250 µs]
+        max          250 µs       250 µs
+        [ ] 95 % interval of corrected, from ranks as if requests were independent
+
+        In a closed loop they are the same by construction: a connection asks again only after its response,
+        so the requests that would have come during a stall were never sent. Give --rate to see what users
+        wait who don't wait for each other.
+
+        pacer lateness   p50 0 ns, p99 0 ns
+        connection wait  p50 0 ns, p99 0 ns
+        intended         10,000 sent + 0 unsent
+        sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
+        status           200: 9,990, 503: 10
+        errors           none
+        connections      40 opened, 0 of them in the window
+        generator        core 1 busy for 12.3 %, longest gap 85.0 µs
+        Little's law     0.412 in flight on average, throughput × latency 0.413: off by 0.2 %
+        stationarity     the window is too short to tell
+        ");
+    }
+
+    #[test]
+    fn an_interrupted_run_says_so_first_and_how_far_it_came() {
+        let mut report = report(true, part(250, 250, 1, 2));
+        report.interrupted = true;
+        report.config.schedule_until = 8.2;
+        report.whole.counts.errors = [("reset".to_owned(), 1), ("timed_out".to_owned(), 7)].into();
+        let text = summary(&report, &[]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[2].starts_with("interrupted after 3.2 s of 30s"), "{text}");
+        assert!(lines[3].ends_with("8 errors"), "{text}");
+        assert!(text.contains("timed_out: 7, reset: 1"), "{text}");
+    }
+
+    #[test]
+    fn successes_have_a_table_where_they_differ() {
+        let mut part = part(250, 260, 1, 2);
+        let (naive, corrected) = (times(240, 9_990), times(245, 9_990));
+        part.successes = Some(Successes { naive, corrected });
+        let text = summary(&report(true, part), &[]);
+        let after = text.split("successes").nth(1).expect("a second table");
+        assert!(after.contains("p99          240 µs       245 µs"), "{text}");
+        assert!(
+            !summary(&report(true, super::super::reports::part(1, 1, 1, 1)), &[])
+                .contains("successes")
+        );
+    }
+
+    #[test]
+    fn an_empty_window_has_no_latencies() {
+        let mut part = part(1, 1, 1, 1);
+        let empty = engine::distribution::Distribution::new();
+        part.naive = engine::report::DistributionPart::new(&empty, &[]);
+        part.corrected = part.naive.clone();
+        let text = summary(&report(true, part), &[]);
+        assert!(text.contains("n/a") && text.contains("nothing to compare"), "{text}");
+    }
+}

@@ -1,0 +1,68 @@
+//! The findings of a verification, one a line, and a last line that says what they amount to.
+
+use std::fmt::Write as _;
+
+use engine::verify::Finding;
+
+use super::figures::things;
+
+/// Characters of a value that is as it must be; a longer one is cut, since it says nothing new.
+const SHOWN_MAX: usize = 40;
+
+/// The table of the findings.
+pub(crate) fn findings(findings: &[Finding]) -> String {
+    let width = findings.iter().map(|finding| finding.what.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Finding { what, expected, found, ok } in findings {
+        let _ = if *ok {
+            writeln!(text, "ok       {what:<width$}  {}", cut(found))
+        } else {
+            writeln!(text, "DIFFERS  {what:<width$}  {found}, must be {expected}")
+        };
+    }
+    let checks = things(findings.len() as u64, "check");
+    let _ = match findings.iter().filter(|finding| !finding.ok).count() {
+        0 => writeln!(text, "\n{checks}, no difference"),
+        1 => writeln!(text, "\n{checks}, 1 DIFFERS"),
+        differ => writeln!(text, "\n{checks}, {differ} DIFFER"),
+    };
+    text
+}
+
+fn cut(value: &str) -> String {
+    if value.chars().count() <= SHOWN_MAX {
+        return value.to_owned();
+    }
+    let start: String = value.chars().take(SHOWN_MAX - 1).collect();
+    format!("{start}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(what: &str, expected: &str, found: &str) -> Finding {
+        let ok = expected == found;
+        let [what, expected, found] = [what, expected, found].map(str::to_owned);
+        Finding { what, expected, found, ok }
+    }
+
+    #[test]
+    fn a_difference_shows_both_values() {
+        let long = "0123456789".repeat(5);
+        let all = [
+            finding("schema", "1", "1"),
+            finding("corrected.p99", "41000.5", "1000.25"),
+            finding("histogram", &long, &long),
+        ];
+        insta::assert_snapshot!(findings(&all), @r"
+        ok       schema         1
+        DIFFERS  corrected.p99  1000.25, must be 41000.5
+        ok       histogram      012345678901234567890123456789012345678…
+
+        3 checks, 1 DIFFERS
+        ");
+        assert!(findings(&all[..1]).ends_with("1 check, no difference\n"));
+        assert!(findings(&[all[1].clone(), all[1].clone()]).ends_with("2 checks, 2 DIFFER\n"));
+    }
+}

@@ -1,0 +1,32 @@
+//! The command `verify`: a report against itself, and against the raw samples of its run.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::process::ExitCode;
+
+use engine::verify::{report_alone, with_samples};
+
+use crate::args::VerifyArgs;
+use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
+use crate::output::say;
+use crate::{json, text};
+
+/// Prints each check; the exit code is 1 where one found a difference.
+pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let path = args.report.display();
+    let file = File::open(&args.report).map_err(|error| {
+        Failure::Usage(format!("REPORT {path}: can't be read ({error}); name a file of --out"))
+    })?;
+    let report = json::read_report(BufReader::new(file)).map_err(|problem| {
+        Failure::CouldNotRun(format!("REPORT {path}: is no report of this version ({problem})"))
+    })?;
+    let mut findings = report_alone(&report);
+    if !args.raw.is_empty() {
+        let files: Vec<&Path> = args.raw.iter().map(AsRef::as_ref).collect();
+        findings.extend(with_samples(&report, &files));
+    }
+    say(&text::verify::findings(&findings))?;
+    let differs = findings.iter().any(|finding| !finding.ok);
+    Ok(if differs { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,64 @@
+//! The command `target`: the witness, until a signal ends it.
+
+use std::process::ExitCode;
+
+use engine::units::Nanos;
+use target::{Pause, Stall, TargetConfig, TargetError};
+
+use crate::args::TargetArgs;
+use crate::failure::Failure;
+use crate::output::{self, say};
+use crate::signals::StopRequest;
+
+/// Serves until SIGINT or SIGTERM, then writes the ledger if a file was named.
+pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
+    let stop = StopRequest::listen()?;
+    if let Some(ledger) = &args.ledger {
+        stop.covers(output::temporary(ledger));
+    }
+    let target = target::start(config(args)).map_err(not_started)?;
+    say(&format!("listening on http://{}/, ledger at /__ledger\n", target.local_addr()))?;
+    stop.wait();
+    let ledger = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
+    say(&format!("received {}, answered {}\n", ledger.received, ledger.answered))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn config(args: TargetArgs) -> TargetConfig {
+    let pair = |every: Option<Nanos>, hold: Option<Nanos>| every.zip(hold);
+    TargetConfig {
+        listen: args.listen,
+        base_latency: args.base_latency.as_duration(),
+        tail_fraction: args.tail_fraction,
+        tail_latency: args.tail_latency.as_duration(),
+        stall: pair(args.stall_every, args.stall_for)
+            .map(|(every, hold)| Stall { every: every.as_duration(), hold: hold.as_duration() }),
+        pause: args
+            .pause_every_requests
+            .zip(args.pause_for)
+            .map(|(every_requests, hold)| Pause { every_requests, hold: hold.as_duration() }),
+        // A server that pauses between requests serves them one at a time.
+        serial: args.serial || args.pause_every_requests.is_some(),
+        seed: args.seed,
+        body_size: args.body_size,
+        cores: super::first_core_unless(args.cores),
+        ledger: args.ledger,
+    }
+}
+
+/// A target that could not start: a value that can't be meant, or a machine that can't.
+pub(crate) fn not_started(error: TargetError) -> Failure {
+    let line = error.to_string();
+    match error {
+        TargetError::TailFraction(_)
+        | TargetError::HoldTooLong { .. }
+        | TargetError::Stall { .. }
+        | TargetError::Pause { .. }
+        | TargetError::BodySize { .. }
+        | TargetError::OneServer { .. }
+        | TargetError::CoreTwice(_)
+        | TargetError::CoreNotAllowed { .. }
+        | TargetError::LedgerFile { .. } => Failure::Usage(line),
+        _ => Failure::CouldNotRun(line),
+    }
+}

@@ -1,0 +1,36 @@
+//! What is generated from the flags' own definition: shell completions and man pages.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::failure::Failure;
+use crate::output::say;
+
+/// Prints the completions for a shell.
+pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "truetail", &mut text);
+    say(&String::from_utf8_lossy(&text))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the man page of the program or of one of its commands.
+pub(crate) fn man(command: Option<&str>) -> Result<ExitCode, Failure> {
+    let mut program = Cli::command();
+    program.build();
+    let subject = match command {
+        None => &program,
+        Some(name) => program.find_subcommand(name).ok_or_else(|| {
+            Failure::Usage(format!("COMMAND {name}: is no command; `truetail --help` lists them"))
+        })?,
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(subject.clone())
+        .render(&mut text)
+        .expect("memory takes what is written to it");
+    say(&String::from_utf8_lossy(&text))?;
+    Ok(ExitCode::SUCCESS)
+}

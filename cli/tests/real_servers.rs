@@ -1,0 +1,227 @@
+//! The binary against servers that others wrote: nginx, and Python's `http.server` with its HTTP/1.0 closes.
+//!
+//! Built with the feature `real-servers`, since it needs nginx and python3 installed. Each server listens on a loopback
+//! port of its own and ends with its test. What nginx logged is the count that the report has to equal.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A server process that ends with its test.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    fn start(command: &mut Command, port: u16) -> Server {
+        let child = command.stdout(Stdio::null()).spawn().expect("nginx and python3 are installed");
+        let server = Server { child, port };
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "the server on port {port} doesn't listen"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port()
+}
+
+/// nginx in the foreground, as one process, with these locations; it logs each request to `access.log`.
+fn nginx(folder: &Path, locations: &str) -> Server {
+    let port = free_port();
+    let at = folder.display();
+    fs::write(folder.join("file.txt"), "x".repeat(1_024)).expect("writable");
+    let configuration = format!(
+        "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log;
+         events {{ worker_connections 2048; }}
+         http {{
+           access_log {at}/access.log; gzip off; root {at};
+           client_body_temp_path {at}/body; proxy_temp_path {at}/proxy; fastcgi_temp_path {at}/fastcgi;
+           uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;
+           server {{ listen 127.0.0.1:{port}; {locations} }}
+         }}"
+    );
+    let file = folder.join("nginx.conf");
+    fs::write(&file, configuration).expect("writable");
+    Server::start(
+        Command::new("nginx").arg("-e").arg(folder.join("error.log")).arg("-c").arg(&file),
+        port,
+    )
+}
+
+/// Runs the binary against the server's path and gives its report.
+fn run(folder: &Path, port: u16, path: &str, flags: &[&str]) -> Value {
+    let out = folder.join("report.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_truetail"))
+        .args([
+            "run",
+            &format!("http://127.0.0.1:{port}{path}"),
+            "--warmup",
+            "0s",
+            "--quiet",
+            "--out",
+        ])
+        .arg(&out)
+        .args(flags)
+        .output()
+        .expect("the binary runs");
+    let words = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.code().is_some(), "{words}");
+    let text = fs::read_to_string(&out).unwrap_or_else(|error| panic!("{error}: {words}"));
+    serde_json::from_str(&text).expect("a report is JSON")
+}
+
+fn count(report: &Value, name: &str) -> u64 {
+    report["counts"][name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("counts has {name}: {}", report["counts"]))
+}
+
+/// All that was intended was answered with this status, and the server logged as many.
+fn assert_all_answered(folder: &Path, report: &Value, status: &str) {
+    let answered = count(report, "answered");
+    assert!(100 < answered, "{}", report["counts"]);
+    assert_eq!(answered, count(report, "intended"), "{}", report["counts"]);
+    assert_eq!(report["counts"]["status"][status].as_u64(), Some(answered), "{}", report["counts"]);
+    if let Ok(log) = fs::read_to_string(folder.join("access.log")) {
+        let logged =
+            log.lines().filter(|line| line.contains(&format!("\" {status} "))).count() as u64;
+        assert_eq!(logged, answered, "the server's own log");
+    }
+}
+
+const OPEN: [&str; 4] = ["--rate", "1k", "--duration", "2s"];
+const CLOSED: [&str; 6] = ["--model", "closed", "--conns", "8", "--duration", "1s"];
+
+#[test]
+fn nginx_serves_a_static_file_over_kept_connections() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = nginx(folder.path(), "keepalive_requests 100000000;");
+    for flags in [&OPEN[..], &CLOSED[..]] {
+        fs::write(folder.path().join("access.log"), "").expect("writable");
+        let report = run(folder.path(), server.port, "/file.txt", flags);
+        assert_all_answered(folder.path(), &report, "200");
+        assert!(
+            count(&report, "connects") < count(&report, "answered") / 2,
+            "{}",
+            report["counts"]
+        );
+    }
+}
+
+#[test]
+fn nginx_closes_connections_under_load_after_100_requests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = nginx(folder.path(), "keepalive_requests 100;");
+    for flags in [&OPEN[..], &CLOSED[..]] {
+        fs::write(folder.path().join("access.log"), "").expect("writable");
+        let report = run(folder.path(), server.port, "/file.txt", flags);
+        assert_all_answered(folder.path(), &report, "200");
+        assert!(
+            count(&report, "answered") / 100 <= count(&report, "connects"),
+            "{}",
+            report["counts"]
+        );
+    }
+}
+
+#[test]
+fn nginx_answers_404_and_204() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = nginx(folder.path(), "location /none { return 204; }");
+    for (path, status) in [("/missing", "404"), ("/none", "204")] {
+        let report = run(folder.path(), server.port, path, &OPEN);
+        assert_all_answered(folder.path(), &report, status);
+    }
+}
+
+#[test]
+fn nginx_answers_a_head_without_a_body() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = nginx(folder.path(), "");
+    let flags = [&OPEN[..], &["--method", "HEAD"]].concat();
+    let report = run(folder.path(), server.port, "/file.txt", &flags);
+    assert_all_answered(folder.path(), &report, "200");
+}
+
+#[test]
+fn nginx_forwards_an_answer_in_chunks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // An upstream that gives no length and closes: nginx has to frame its answer itself, in chunks.
+    let upstream_port = free_port();
+    let script = format!(
+        "import http.server as h
+class H(h.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'y' * 20000)
+    def log_message(self, *words): pass
+class S(h.ThreadingHTTPServer):
+    request_queue_size = 512
+S(('127.0.0.1', {upstream_port}), H).serve_forever()"
+    );
+    let _upstream = Server::start(Command::new("python3").args(["-c", &script]), upstream_port);
+    let server = nginx(
+        folder.path(),
+        &format!("location / {{ proxy_pass http://127.0.0.1:{upstream_port}; }}"),
+    );
+
+    let mut probe = TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
+    let text = {
+        use std::io::{Read, Write};
+        probe.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut bytes = Vec::new();
+        probe.read_to_end(&mut bytes).expect("received");
+        String::from_utf8_lossy(&bytes).to_lowercase()
+    };
+    assert!(
+        text.contains("transfer-encoding: chunked"),
+        "the case is what it says: {}",
+        &text[..200]
+    );
+    fs::write(folder.path().join("access.log"), "").expect("writable");
+
+    let report = run(folder.path(), server.port, "/", &["--rate", "100", "--duration", "3s"]);
+    assert_all_answered(folder.path(), &report, "200");
+}
+
+#[test]
+fn pythons_server_closes_after_each_response() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("file.txt"), "hello").expect("writable");
+    let port = free_port();
+    let mut command = Command::new("python3");
+    command.args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()]);
+    let server = Server::start(command.current_dir(folder.path()).stderr(Stdio::null()), port);
+    let report =
+        run(folder.path(), server.port, "/file.txt", &["--rate", "100", "--duration", "3s"]);
+    assert_all_answered(folder.path(), &report, "200");
+    assert!(count(&report, "answered") <= count(&report, "connects"), "{}", report["counts"]);
+}

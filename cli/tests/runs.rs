@@ -1,0 +1,433 @@
+//! Whole runs of the binary against its own witness: the document's shape, its sums, the ledger, interruption, the demo.
+//!
+//! Nothing here bounds a time from above: what is checked holds on a slow machine as well.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_truetail");
+
+/// The witness as a process of its own.
+struct Witness {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    url: String,
+}
+
+impl Witness {
+    fn start(args: &[&str]) -> Witness {
+        let mut child = Command::new(BINARY)
+            .args(["target", "--listen", "127.0.0.1:0"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("a line");
+        let url = line.split([' ', ',']).find(|word| word.starts_with("http://"));
+        let url = url.unwrap_or_else(|| panic!("no URL in: {line}")).to_owned();
+        Witness { child, stdout, url }
+    }
+
+    /// Ends it as a user does and gives what it said last.
+    fn interrupt(mut self) -> String {
+        signal(&self.child, "INT");
+        let mut said = String::new();
+        self.stdout.read_to_string(&mut said).expect("text");
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "{said}");
+        said
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        // It has ended already when the test went well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+fn document(path: &Path) -> Value {
+    let text = fs::read_to_string(path).expect("the document was written");
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn assert_sums(counts: &Value) {
+    let count = |name: &str| counts[name].as_u64().unwrap_or_else(|| panic!("{name}: {counts}"));
+    assert_eq!(count("intended"), count("sent") + count("unsent"), "{counts}");
+    let ended = count("answered") + count("timed_out") + count("failed") + count("abandoned");
+    assert_eq!(count("sent"), ended, "{counts}");
+}
+
+#[test]
+fn a_run_gives_the_document_the_log_and_the_summary() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let ledger_path = path("ledger.json");
+    let ledger_flag = ledger_path.to_str().expect("text");
+    let witness =
+        Witness::start(&["--base-latency", "1ms", "--tail-fraction", "0", "--ledger", ledger_flag]);
+    // The plan file says one rate, the flag another.
+    fs::write(
+        path("plan.toml"),
+        "rate = 5\nseed = 7\narrivals = \"constant\"\nduration = \"1s\"\n",
+    )
+    .expect("written");
+    let output = Command::new(BINARY)
+        .args(["run", &witness.url, "--rate", "200", "--warmup", "200ms", "--plan", "plan.toml"])
+        .args(["--out", "report.json", "--hdr", "run.hlog", "--csv", "run.csv", "--allow-invalid"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+
+    let report = document(&path("report.json"));
+    assert_eq!(report["schema"], 1);
+    assert_eq!(report["interrupted"], false);
+    let config = &report["config"];
+    assert_eq!((&config["rate"], &config["seed"]), (&Value::from(200.0), &Value::from(7)));
+    assert_eq!(
+        (&config["arrivals"], &config["duration"]),
+        (&Value::from("constant"), &Value::from("1s"))
+    );
+    assert!(config["schedule_digest"].is_string(), "{config}");
+    for key in ["kernel", "cpu", "cores_used", "ring_features", "tool_version"] {
+        assert!(!report["environment"][key].is_null(), "{key}");
+    }
+    let agents = report["per_agent"].as_array().expect("a list");
+    assert_eq!(agents.len(), 1);
+    for part in [&report, &report["merged"], &agents[0]] {
+        assert_sums(&part["counts"]);
+        // A constant rate of 200 over one second: each arrival of the window is counted, whatever became of it.
+        assert_eq!(part["counts"]["intended"], 200);
+        for key in ["target", "intended", "sent", "answered"] {
+            assert!(part["rate"][key].is_number(), "{key}");
+        }
+        for name in ["naive", "corrected", "pacer_lateness", "connection_wait"] {
+            let distribution = &part[name];
+            assert_eq!(distribution["unit"], "us");
+            for key in [
+                "count",
+                "min",
+                "mean",
+                "p50",
+                "p90",
+                "p99",
+                "p999",
+                "p9999",
+                "max",
+                "overflow",
+                "histogram",
+            ] {
+                assert!(distribution.get(key).is_some(), "{name}.{key}");
+            }
+        }
+    }
+    assert!(1_000.0 <= report["naive"]["min"].as_f64().expect("a number"), "the target holds 1 ms");
+
+    let said = witness.interrupt();
+    let ledger = document(&ledger_path);
+    let count = |name: &str| report["counts"][name].as_u64().expect("a count");
+    let unrecorded = |phase: &str| report["counts"][phase]["answered"].as_u64().expect("a count");
+    let answered = count("answered") + unrecorded("setup") + unrecorded("warmup");
+    assert_eq!(ledger["answered"].as_u64(), Some(answered), "{said}");
+
+    let log = fs::read_to_string(path("run.hlog")).expect("the log was written");
+    for start in [
+        "#[Histogram log format version 1.3]",
+        "#[StartTime: ",
+        "Tag=naive,0.200,1.000,",
+        "Tag=corrected,0.200,0.125,",
+        "Tag=corrected,1.075,0.125,",
+    ] {
+        assert!(log.lines().any(|line| line.starts_with(start)), "{start}: {log}");
+    }
+    let csv = fs::read_to_string(path("run.csv")).expect("the series was written");
+    let rows: Vec<Vec<f64>> = csv
+        .lines()
+        .skip(1)
+        .map(|row| row.split(',').map(|cell| cell.parse().unwrap_or(f64::NAN)).collect())
+        .collect();
+    assert!(csv.starts_with("start_s,length_s,intended,sent,unsent,answered,errors,"), "{csv}");
+    assert_eq!((rows.len(), rows.iter().map(|row| row[2]).sum::<f64>()), (8, 200.0), "{csv}");
+    let summary = String::from_utf8(output.stdout).expect("text");
+    for word in [
+        "too_few_samples",
+        "n/a (n = 200, need 563)",
+        "asked 200",
+        "intended 200",
+        "naive",
+        "corrected",
+        "p99.9",
+        "pacer lateness",
+        "report.json",
+        "run.hlog",
+    ] {
+        assert!(summary.contains(word), "`{word}` is missing in: {summary}");
+    }
+    assert!(output.stderr.is_empty(), "no progress where nobody looks");
+    assert_eq!(
+        names(folder.path()),
+        ["ledger.json", "plan.toml", "report.json", "run.csv", "run.hlog"]
+    );
+}
+
+#[test]
+fn quiet_hides_the_progress_only_and_names_are_resolved() {
+    let witness = Witness::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
+    let url = witness.url.replace("127.0.0.1", "localhost");
+    let args =
+        ["--conns", "2", "--duration", "300ms", "--warmup", "0s", "--quiet", "--allow-invalid"];
+    let output = Command::new(BINARY).args(["run", &url]).args(args).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(output.stderr.is_empty(), "{}", text(&output));
+    assert!(text(&output).contains("corrected"), "{}", text(&output));
+    witness.interrupt();
+}
+
+#[test]
+fn a_report_and_its_samples_are_verified_and_a_change_is_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let witness = Witness::start(&["--base-latency", "1ms", "--tail-fraction", "0"]);
+    let truetail = |args: &[&str]| {
+        Command::new(BINARY).args(args).current_dir(folder.path()).output().expect("it runs")
+    };
+    let load = ["--rate", "500", "--duration", "2s", "--warmup", "0s", "--allow-invalid"];
+    let files = ["--out", "report.json", "--raw", "raw.bin"];
+    let output = truetail(&[&["run", &witness.url], &load[..], &files[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    witness.interrupt();
+
+    for args in [&["verify", "report.json"][..], &["verify", "report.json", "--raw", "raw.bin"]] {
+        let output = truetail(args);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        assert!(text(&output).contains("no difference"), "{}", text(&output));
+    }
+
+    let intended = document(&folder.path().join("report.json"))["counts"]["intended"].clone();
+    let csv = truetail(&["samples", "raw.bin", "--csv"]);
+    let lines = String::from_utf8(csv.stdout).expect("text");
+    assert!(lines.starts_with("intended_ns,noticed_ns,sent_ns,ended_ns,shard,"), "{lines}");
+    assert_eq!(Some(lines.lines().count() as u64 - 1), intended.as_u64());
+    let json = truetail(&["samples", "raw.bin", "--json"]);
+    let objects = String::from_utf8(json.stdout).expect("text");
+    let outcomes = objects.lines().map(|line| {
+        let object: Value = serde_json::from_str(line).expect("an object a line");
+        object["outcome"].as_str().expect("a word").to_owned()
+    });
+    assert_eq!(outcomes.filter(|outcome| outcome == "answered").count() + 1, lines.lines().count());
+
+    let path = folder.path().join("report.json");
+    let whole = fs::read_to_string(&path).expect("written");
+    let mut report: Value = serde_json::from_str(&whole).expect("it is JSON");
+    let p99 = report["corrected"]["p99"].as_f64().expect("a number");
+    report["corrected"]["p99"] = (p99 * 0.9).into();
+    fs::write(&path, report.to_string()).expect("written");
+    let output = truetail(&["verify", "report.json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("DIFFERS  corrected.p99"), "{}", text(&output));
+
+    fs::write(&path, &whole).expect("written");
+    let raw = folder.path().join("raw.bin");
+    let mut bytes = fs::read(&raw).expect("written");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&raw, bytes).expect("written");
+    let output = truetail(&["verify", "report.json", "--raw", "raw.bin"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let output = truetail(&["samples", "raw.bin", "--csv"]);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert!(stderr.contains("raw.bin: at byte") && stderr.lines().count() == 1, "{stderr}");
+}
+
+#[test]
+fn an_invalid_run_says_so_first_and_exits_with_3() {
+    let witness = Witness::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
+    // No generator is idle all the time, so a bound of nothing is crossed for certain.
+    let run = |flags: &[&str]| {
+        Command::new(BINARY)
+            .args(["run", &witness.url, "--rate", "100", "--duration", "500ms", "--warmup", "0s"])
+            .args(["--threshold", "busy=0"])
+            .args(flags)
+            .output()
+            .expect("the binary runs")
+    };
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let said = String::from_utf8(output.stdout).expect("text");
+    let first = said.lines().next().expect("a line");
+    assert!(first.starts_with("INVALID: ") && first.contains("core_saturated"), "{said}");
+    assert!(said.contains("core_saturated: the shard on core"), "{said}");
+    assert_eq!(run(&["--allow-invalid"]).status.code(), Some(0));
+    witness.interrupt();
+}
+
+/// Starts a run of an hour with all its files, and waits until the witness has requests of it.
+fn long_run(witness: &Witness, folder: &Path) -> Child {
+    let mut run = Command::new(BINARY)
+        .args(["run", &witness.url, "--rate", "100", "--warmup", "0s", "--duration", "1h"])
+        .args(["--timeout", "1h", "--out", "report.json", "--csv", "run.csv", "--raw", "raw.bin"])
+        .current_dir(folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    for _ in 0..1_000 {
+        if folder.join("raw.bin.tmp").exists() && 100 < received(witness) {
+            return run;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    run.kill().expect("it is ours");
+    let status = run.wait().expect("it ends");
+    panic!("the run never asked: {status}");
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// How many requests the witness has received, by its own ledger.
+fn received(witness: &Witness) -> u64 {
+    use std::io::Write as _;
+    let address = witness.url.trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    stream
+        .write_all(b"GET /__ledger HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .expect("it reads");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("text");
+    let body = response.split_once("\r\n\r\n").expect("a body").1;
+    let ledger: Value = serde_json::from_str(body).expect("it is JSON");
+    ledger["received"].as_u64().expect("a count")
+}
+
+#[test]
+fn an_interrupted_run_writes_what_it_has_and_says_so() {
+    for name in ["INT", "TERM"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let witness = Witness::start(&["--base-latency", "1ms", "--tail-fraction", "0"]);
+        let run = long_run(&witness, folder.path());
+        signal(&run, name);
+        let output = run.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+        let report = document(&folder.path().join("report.json"));
+        assert_eq!(report["interrupted"], true);
+        assert_sums(&report["counts"]);
+        assert!(0 < report["counts"]["answered"].as_u64().expect("a count"));
+        let first = text(&output).lines().next().expect("a line").to_owned();
+        assert!(first.contains("interrupted"), "{}", text(&output));
+        assert_eq!(names(folder.path()), ["raw.bin", "report.json", "run.csv"]);
+        witness.interrupt();
+    }
+}
+
+#[test]
+fn a_target_that_never_answers_does_not_hold_an_interrupted_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // It answers nothing for an hour, which is also the timeout and the length of the run.
+    let witness = Witness::start(&["--base-latency", "1h", "--tail-fraction", "0"]);
+    let run = long_run(&witness, folder.path());
+    signal(&run, "INT");
+    // Without a bound of the drain this would wait for the hour.
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    let counts = &document(&folder.path().join("report.json"))["counts"];
+    assert_sums(counts);
+    assert_eq!(counts["answered"], 0, "{counts}");
+    assert!(100 < counts["abandoned"].as_u64().expect("a count"), "{counts}");
+    drop(witness);
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_and_leaves_no_half_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The target answers nothing for an hour, so the first signal alone leaves a drain to wait for.
+    let witness = Witness::start(&["--base-latency", "1h", "--tail-fraction", "0"]);
+    let run = long_run(&witness, folder.path());
+    assert_eq!(names(folder.path()), ["raw.bin.tmp", "report.json.tmp", "run.csv.tmp"]);
+    signal(&run, "INT");
+    // Two signals that are pending at once count as one, so the second comes after a pause.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    signal(&run, "INT");
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    // A slow machine may have finished the drain before the second signal: then what is there is whole.
+    let names = names(folder.path());
+    assert!(names.iter().all(|name| !name.ends_with(".tmp")), "{names:?}");
+    if names.iter().any(|name| name == "report.json") {
+        assert_eq!(document(&folder.path().join("report.json"))["interrupted"], true);
+    }
+    drop(witness);
+}
+
+#[test]
+fn a_closed_stdout_harms_neither_the_run_nor_its_files() {
+    let witness = Witness::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = "\"$0\" run \"$1\" --rate 100 --duration 300ms --warmup 0s --allow-invalid --out";
+    // Closed from the start, and a reader that goes away before the summary comes.
+    for (name, script) in [
+        ("closed.json", format!("{run} closed.json >&-")),
+        ("broken.json", format!("({run} broken.json; echo code $? >&2) | true")),
+    ] {
+        let output = Command::new("sh")
+            .args(["-c", &script, BINARY, &witness.url])
+            .current_dir(folder.path())
+            .output()
+            .expect("the shell runs");
+        let stderr = String::from_utf8(output.stderr).expect("text");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        assert!(output.status.success() && ["", "code 0\n"].contains(&stderr.as_str()), "{stderr}");
+        assert_sums(&document(&folder.path().join(name))["counts"]);
+    }
+    witness.interrupt();
+}
+
+#[test]
+fn the_demonstration_shows_both_and_keeps_both() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = Command::new(BINARY)
+        .args(["demo", "--duration", "2s"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    for word in ["closed loop", "by arrival rate", "naive", "corrected", "truetail-demo/open.json"]
+    {
+        assert!(text(&output).contains(word), "`{word}` is missing in: {}", text(&output));
+    }
+    let [closed, open] = ["closed.json", "open.json"]
+        .map(|name| document(&folder.path().join("truetail-demo").join(name)));
+    assert_eq!(
+        (&closed["config"]["model"], &open["config"]["model"]),
+        (&"closed".into(), &"open".into())
+    );
+    assert_sums(&closed["counts"]);
+    assert_sums(&open["counts"]);
+    // Any two seconds hold a whole stall of 200 ms, and at 800 a second some arrive in its first half.
+    assert!(100_000.0 < open["corrected"]["max"].as_f64().expect("a number"), "{}", text(&output));
+}

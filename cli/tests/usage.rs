@@ -1,0 +1,191 @@
+//! The binary's usage errors: one line with the flag, the value and the cure, the right exit code, and nothing started.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn truetail(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_truetail")).args(args).output().expect("the binary runs")
+}
+
+/// Runs the binary and expects one line on stderr that holds all of `words`, nothing on stdout, and this exit code.
+fn refused(args: &[&str], code: i32, words: &[&str]) {
+    let output = truetail(args);
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+    assert!(output.stdout.is_empty(), "{args:?} wrote to stdout");
+    assert_eq!(stderr.lines().count(), 1, "{args:?} is one line: {stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "{args:?}: `{word}` is missing in: {stderr}");
+    }
+}
+
+/// A URL where somebody listens, for as long as the listener lives.
+fn listening() -> (TcpListener, String) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    (listener, url)
+}
+
+#[test]
+fn urls_that_cannot_be_asked() {
+    refused(&["run"], 2, &["--target", "no URL", "http://"]);
+    refused(
+        &["run", "https://127.0.0.1/"],
+        2,
+        &["--target", "https://127.0.0.1/", "https is not supported yet"],
+    );
+    refused(&["run", "gopher://127.0.0.1/"], 2, &["--target", "gopher", "unknown"]);
+    refused(&["run", "127.0.0.1:8080"], 2, &["--target", "scheme is missing", "http://"]);
+    refused(&["run", "http://x/", "--target", "http://y/"], 2, &["--target"]);
+}
+
+#[test]
+fn targets_that_cannot_be_reached() {
+    refused(
+        &["run", "http://no-such-host.invalid/"],
+        1,
+        &["--target", "no-such-host.invalid", "check the name"],
+    );
+    let (listener, url) = listening();
+    drop(listener);
+    refused(&["run", &url], 1, &["--target", &url, "takes no connection", "start the server"]);
+}
+
+#[test]
+fn values_that_contradict_or_cannot_be() {
+    let (_listener, url) = listening();
+    let url = url.as_str();
+    refused(&["run", url, "--rate", "0"], 2, &["--rate 0", "not above zero", "20k"]);
+    refused(&["run", url, "--rate", "-5"], 2, &["--rate -5", "20k"]);
+    refused(&["run", url, "--rate", "fast"], 2, &["--rate fast", "20k"]);
+    refused(&["run", url, "--model", "open"], 2, &["--model open", "--rate"]);
+    refused(&["run", url, "--model", "half"], 2, &["--model half", "open, closed"]);
+    refused(&["run", url, "--model", "closed", "--rate", "5"], 2, &["--rate 5", "--period"]);
+    refused(
+        &["run", url, "--warmup", "1s", "--duration", "0s"],
+        2,
+        &["--duration 0s", "warm-up", "--duration 10s"],
+    );
+    refused(&["run", url, "--duration", "10"], 2, &["--duration 10", "30s"]);
+    refused(&["run", url, "--conns", "0"], 2, &["--conns 0", "between 1 and"]);
+    refused(&["run", url, "--conns", "many"], 2, &["--conns many", "whole number"]);
+    refused(&["run", url, "--cores", "4000"], 2, &["--cores 4000", "may use", "choose from"]);
+    refused(&["run", url, "--cores", "a"], 2, &["--cores a", "0-3"]);
+    refused(&["run", url, "--header", "no colon"], 2, &["--header no colon", "Name: value"]);
+    refused(&["run", url, "--body", "@/none/there"], 2, &["--body @/none/there", "readable"]);
+    refused(&["run", url, "--queue-max", "1ms"], 2, &["--queue-max 1ms", "--overload drop"]);
+    refused(&["run", url, "--source-addresses", "127.0.0.2,here"], 2, &["--source-addresses here"]);
+    refused(&["run", url, "--expect-status", "9xx"], 2, &["--expect-status 9xx", "2xx,3xx"]);
+    refused(
+        &["run", url, "--threshold", "speed=1"],
+        2,
+        &["--threshold speed=1", "unknown", "busy"],
+    );
+    refused(&["run", url, "--threshold", "busy=nan"], 2, &["--threshold busy=NaN", "is no bound"]);
+    refused(&["run", url, "--nonsense"], 2, &["--nonsense", "truetail --help"]);
+    refused(&["target", "--tail-fraction", "2"], 2, &["--tail-fraction 2", "0 to 1"]);
+    refused(&["target", "--stall-every", "1s"], 2, &["--stall-for"]);
+    refused(&["target", "--listen", "nowhere"], 2, &["--listen nowhere"]);
+    refused(&["null-target", "--cores", "4000"], 2, &["--cores 4000", "choose from"]);
+    refused(&["man", "nothing"], 2, &["nothing", "truetail --help"]);
+}
+
+#[test]
+fn more_connections_than_files_allow() {
+    let (_listener, url) = listening();
+    // The limit is lowered by the shell, for its child only.
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -n 200 && exec \"$0\" run \"$1\" --conns 5000"])
+        .args([env!("CARGO_BIN_EXE_truetail"), &url])
+        .output()
+        .expect("the binary runs");
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    for word in ["open files", "--conns 5000", "ulimit -n"] {
+        assert!(stderr.contains(word), "`{word}` is missing in: {stderr}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_or_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_listener, url) = listening();
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let missing = path("none/report.json");
+    for flag in ["--out", "--hdr", "--csv"] {
+        refused(&["run", &url, flag, &missing], 2, &[flag, &missing, "folder that exists"]);
+    }
+    refused(&["run", &url, "--raw", &missing], 1, &["--raw", &missing]);
+    refused(&["run", &url, "--out", &path("")], 2, &["--out", "is a folder"]);
+    refused(&["verify", &missing], 2, &["REPORT", &missing, "can't be read"]);
+    refused(&["samples", &missing, "--csv"], 1, &[&missing]);
+    refused(&["samples", &missing], 2, &["--csv", "--json"]);
+    refused(&["run", "--plan", &missing], 2, &["--plan", &missing, "can't be read"]);
+    refused(&["demo", "--out-dir", "/dev/null/x"], 2, &["--out-dir /dev/null/x"]);
+    let plan = path("plan.toml");
+    fs::write(&plan, "rate = 5\nrats = 6\n").expect("written");
+    refused(&["verify", &plan], 1, &["REPORT", &plan, "is no report"]);
+    refused(&["run", &url, "--plan", &plan], 2, &["--plan", &plan, "line 2", "rats"]);
+}
+
+#[test]
+fn a_refused_run_leaves_an_old_report_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.json");
+    fs::write(&report, "old").expect("written");
+    let shown = report.to_str().expect("text");
+    refused(&["run", "https://127.0.0.1/", "--out", shown], 2, &["https"]);
+    assert_eq!(fs::read_to_string(&report).expect("there"), "old");
+    assert_eq!(files(folder.path()), 1, "no temporary file is left");
+}
+
+fn files(folder: &Path) -> usize {
+    fs::read_dir(folder).expect("a folder").count()
+}
+
+#[test]
+fn help_and_generated_words_go_to_stdout() {
+    for (args, words) in [
+        (&["--help"][..], &["run", "doctor", "demo", "Exit codes"][..]),
+        (&["run", "--help"], &["--rate <PER_SECOND>", "[default: 30s]", "Machine:", "Results:"]),
+        (&["completions", "bash"], &["_truetail", "--warmup"]),
+        (&["completions", "zsh"], &["#compdef truetail"]),
+        (&["man"], &[".TH truetail", "null\\-target"]),
+        (&["man", "run"], &["\\-\\-warmup"]),
+    ] {
+        let output = truetail(args);
+        let stdout = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert!(output.stderr.is_empty(), "{args:?} wrote to stderr");
+        for word in words {
+            assert!(stdout.contains(word), "{args:?}: `{word}` is missing in: {stdout}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_stdout_is_harmless() {
+    // The reader of the pipe has gone before the first word comes.
+    let script = "\"$0\" run --help | true; \"$0\" doctor >&-; \"$0\" --version > /dev/full";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_truetail")])
+        .output()
+        .expect("the shell runs");
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
+fn doctor_and_run_speak_with_the_same_words() {
+    let output = truetail(&["doctor"]);
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    for word in
+        ["kernel", "io_uring", "locked memory", "open files", "ephemeral ports", "clock source"]
+    {
+        assert!(stdout.contains(word), "`{word}` is missing in: {stdout}");
+    }
+    let missing = stdout.lines().any(|line| line.starts_with("missing"));
+    assert_eq!(output.status.code(), Some(i32::from(missing)), "{stdout}");
+}
