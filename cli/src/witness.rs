@@ -7,14 +7,14 @@ use target::{Pause, Stall, TargetConfig, TargetError};
 
 use crate::args::TargetArgs;
 use crate::failure::Failure;
-use crate::output::{self, say};
+use crate::output::say;
 use crate::signals::StopRequest;
 
 /// Serves until SIGINT or SIGTERM, then writes the ledger if a file was named.
 pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
-    if let Some(ledger) = &args.ledger {
-        stop.covers(output::temporary(ledger));
+    if let Some(temporary) = args.ledger.as_deref().and_then(target::ledger_temporary) {
+        stop.covers(temporary);
     }
     let target = target::start(config(args)).map_err(not_started)?;
     say(&format!("listening on http://{}/, ledger at /__ledger\n", target.local_addr()))?;

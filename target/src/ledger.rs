@@ -3,10 +3,7 @@
 //! This file alone knows the document's shape. All stamps are ns of CLOCK_MONOTONIC, so a client on the same machine
 //! can lay them beside its own.
 
-use std::fs::File;
-use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -210,35 +207,6 @@ impl Ledger {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("the document holds only numbers, strings and lists")
     }
-
-    /// Writes the document whole or not at all: beside `path` first, synced, then renamed over it.
-    ///
-    /// # Errors
-    /// When the file can't be made, written or renamed.
-    pub fn write(&self, path: &Path) -> io::Result<()> {
-        let beside = beside(path);
-        let mut file = File::create(&beside)?;
-        file.write_all(self.to_json().as_bytes())?;
-        file.write_all(b"\n")?;
-        file.sync_all()?;
-        std::fs::rename(&beside, path)
-    }
-}
-
-/// Checks that a ledger can be written to `path`, before the run that would end there.
-pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory));
-    }
-    let beside = beside(path);
-    File::create(&beside)?;
-    std::fs::remove_file(&beside)
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".tmp");
-    PathBuf::from(beside)
 }
 
 impl From<(u64, u64)> for Span {

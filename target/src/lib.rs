@@ -33,10 +33,12 @@ mod service;
 
 mod arrivals;
 mod ledger;
+mod ledger_file;
 mod publication;
 mod tally;
 
 pub use config::{Pause, Stall, TargetConfig};
 pub use error::TargetError;
 pub use ledger::{Arrivals, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span};
+pub use ledger_file::ledger_temporary;
 pub use start::{Target, start};

@@ -1,6 +1,7 @@
 //! From the configuration to a running target, and from there to the ledger.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -8,10 +9,11 @@ use std::time::Duration;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
 
 use crate::executor::{self, LedgerJob};
+use crate::ledger_file::LedgerFile;
 use crate::listener::{self, Bound};
 use crate::publication::Publication;
 use crate::tally::Tally;
-use crate::{Ledger, TargetConfig, TargetError, holds, ledger, system};
+use crate::{Ledger, TargetConfig, TargetError, holds, system};
 
 /// Locked memory that glommio needs for each executor, bytes.
 const MEMLOCK_PER_EXECUTOR: u64 = 512 << 10;
@@ -26,6 +28,7 @@ const POLL_BEFORE_PARK: Duration = Duration::from_nanos(holds::POLL_NS + 50_000)
 pub struct Target {
     publication: Arc<Publication>,
     executors: Vec<ExecutorJoinHandle<Tally>>,
+    ledger_file: Option<LedgerFile>,
 }
 
 /// Starts a target. It listens when this returns.
@@ -37,10 +40,11 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     config.check()?;
     config.cores = allowed_cores(&config.cores)?;
     check_memlock(config.cores.len())?;
-    if let Some(path) = &config.ledger {
-        ledger::check_writable(path)
-            .map_err(|source| TargetError::LedgerFile { path: path.clone(), source })?;
-    }
+    let open = |path: &PathBuf| {
+        LedgerFile::open(path)
+            .map_err(|source| TargetError::LedgerFile { path: path.clone(), source })
+    };
+    let ledger_file = config.ledger.as_ref().map(open).transpose()?;
     let (bound, address) = listener::bind(config.listen, config.cores.len())
         .map_err(|source| TargetError::Listen { address: config.listen, source })?;
 
@@ -49,7 +53,7 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     let keeper = Arc::clone(&publication);
     std::thread::spawn(move || take_ledgers(&keeper, &jobs));
 
-    let mut target = Target { publication, executors: Vec::new() };
+    let mut target = Target { publication, executors: Vec::new(), ledger_file };
     for (index, bound) in bound.into_iter().enumerate() {
         target.start_executor(index, bound, ledger_jobs.clone())?;
     }
@@ -127,9 +131,9 @@ impl Target {
             tallies.push(tally);
         }
         let ledger = self.publication.sum(tallies);
-        if let Some(path) = &self.publication.config.ledger {
-            ledger
-                .write(path)
+        if let (Some(file), Some(path)) = (self.ledger_file.take(), &self.publication.config.ledger)
+        {
+            file.write(&ledger)
                 .map_err(|source| TargetError::LedgerFile { path: path.clone(), source })?;
         }
         Ok(ledger)

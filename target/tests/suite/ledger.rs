@@ -1,9 +1,14 @@
 //! The ledger: its sums close, it says what was asked, it comes over HTTP, by call and as a file.
 
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, GET, config, start};
-use target::{LEDGER_SCHEMA, Ledger, Target, TargetConfig};
+use target::{LEDGER_SCHEMA, Ledger, Target, TargetConfig, ledger_temporary};
 
 fn assert_closes(ledger: &Ledger) {
     let outcomes = ledger.answered + ledger.closed_by_peer_unanswered + ledger.in_flight;
@@ -65,6 +70,58 @@ fn all_ways_to_the_ledger_agree() {
     let written = std::fs::read_to_string(&path).expect("the file");
     assert_eq!(serde_json::from_str::<Ledger>(&written).expect("a ledger"), stopped);
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
+}
+
+/// Serves one request and stops with a ledger at `path`; gives the ledger.
+fn stopped_with(path: &Path) -> Ledger {
+    let target = start(TargetConfig { ledger: Some(path.to_owned()), ..config() });
+    Client::connect(target.local_addr()).get();
+    target.stop().expect("a ledger")
+}
+
+fn written(text: &str) -> Ledger {
+    serde_json::from_str(text).expect("a ledger")
+}
+
+#[test]
+fn a_link_keeps_pointing_and_the_file_behind_it_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+    fs::write(&real, "old").expect("written");
+    symlink(&real, &link).expect("linked");
+    assert_eq!(ledger_temporary(&link), ledger_temporary(&real));
+    let ledger = stopped_with(&link);
+    assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+    assert_eq!(written(&fs::read_to_string(&real).expect("there")), ledger);
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 2);
+}
+
+/// Only ever by a link of our own: what replaced the link would not harm the device.
+#[test]
+fn a_device_stays_a_device() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("null");
+    symlink("/dev/null", &link).expect("linked");
+    assert_eq!(ledger_temporary(&link), None);
+    stopped_with(&link);
+    assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+    assert!(fs::metadata(&link).expect("there").file_type().is_char_device());
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
+}
+
+#[test]
+fn the_reader_of_a_pipe_gets_the_ledger_and_then_the_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let reader = thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).expect("text")
+    });
+    let ledger = stopped_with(&pipe);
+    assert_eq!(written(&reader.join().expect("it ends")), ledger);
+    assert!(fs::metadata(&pipe).expect("there").file_type().is_fifo());
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What can't be started says why: the flag, the value, the cure; and leaves nothing behind.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::client::{Client, config, start};
@@ -67,6 +68,8 @@ fn a_ledger_that_cannot_be_written_is_found_before_the_run() {
     check(TargetConfig { ledger, ..config() }, &["--ledger", "missing/ledger.json", "a folder"]);
     let ledger = Some(folder.path().to_owned());
     check(TargetConfig { ledger, ..config() }, &["--ledger", "a folder"]);
+    let ledger = Some(PathBuf::new());
+    check(TargetConfig { ledger, ..config() }, &["--ledger", "no file name"]);
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0);
 }
 
