@@ -104,19 +104,8 @@ pub struct NullTarget {
 /// The first value that can't be had, with its flag and the cure; nothing is left running.
 pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
     check(&config)?;
-    let listen = |address: SocketAddr| {
-        listener(address).map_err(|source| NullError::Listen { listen: config.listen, source })
-    };
-    // The first socket decides the port; the others join it.
-    let first = listen(config.listen)?;
-    let local_addr = first
-        .local_addr()
-        .map(|address| address.as_socket().expect("a listener on IP has an IP address"))
+    let (listeners, local_addr) = listen(config.listen, config.cores.len())
         .map_err(|source| NullError::Listen { listen: config.listen, source })?;
-    let mut listeners = vec![first];
-    for _ in &config.cores[1..] {
-        listeners.push(listen(local_addr)?);
-    }
 
     let mut target =
         NullTarget { local_addr, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
@@ -235,14 +224,32 @@ fn allow_files(conns_max: usize, cores: usize) -> Result<(), NullError> {
 /// Waiting connections of one listener; the kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4_096;
 
-/// A listening socket that shares its port with the other cores' sockets.
-fn listener(address: SocketAddr) -> io::Result<Socket> {
+/// Listens on one address with `count` sockets, and tells the address with the port that was really taken.
+fn listen(address: SocketAddr, count: usize) -> io::Result<(Vec<Socket>, SocketAddr)> {
+    // The first is bound alone. Sockets that share a port say nothing when another process of the same user has
+    // listeners there already, and a null target that answers half of the load is no measure of the generator.
+    let alone = bound(address, false)?;
+    let local_addr = alone.local_addr()?;
+    let local_addr = local_addr.as_socket().expect("a socket for IP has an IP address");
+    let sockets = if count == 1 {
+        vec![alone]
+    } else {
+        drop(alone);
+        (0..count).map(|_| bound(local_addr, true)).collect::<io::Result<_>>()?
+    };
+    for socket in &sockets {
+        socket.listen(BACKLOG)?;
+    }
+    Ok((sockets, local_addr))
+}
+
+/// A socket on an address, which it shares with the other cores' sockets or with nobody.
+fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(shared)?;
     // Accepted sockets inherit it: the last part of a long pipeline must not wait for an acknowledgement.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
     Ok(socket)
 }

@@ -218,6 +218,27 @@ fn stopping_closes_connections_and_frees_the_port() {
     target.stop();
     assert_closed(&mut stream);
     assert!(TcpStream::connect(address).is_err());
+    let again = start(NullConfig { listen: address, ..config(64) }).expect("the port is free");
+    assert_eq!(again.local_addr(), address);
+}
+
+#[test]
+fn the_port_is_shared_with_no_other_null_target() {
+    let cores: Vec<usize> =
+        core_affinity::get_core_ids().expect("cores").into_iter().map(|core| core.id).collect();
+    for first in [&cores[..1], &cores] {
+        let target = start(NullConfig { cores: first.to_vec(), ..config(8) }).expect("it starts");
+        let listen = target.local_addr();
+        for second in [&cores[..1], &cores] {
+            let again = NullConfig { listen, cores: second.to_vec(), ..config(8) };
+            let error = start(again).expect_err("the port is taken").to_string();
+            assert!(error.starts_with(&format!("--listen {listen}: ")), "{error}");
+        }
+        let mut stream = connect(&target);
+        stream.write_all(GET).expect("sends");
+        read_answer(&mut stream, true);
+        assert_eq!(target.stop(), Counts { requests: 1, connections: 1 }, "it is not disturbed");
+    }
 }
 
 #[test]

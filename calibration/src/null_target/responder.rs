@@ -4,6 +4,7 @@
 //! which are bounded.
 
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -119,6 +120,9 @@ impl Responder {
     /// kernel takes to wind the ring up.
     fn end(self) -> Counts {
         let Responder { mut ring, listener, slots, counts, .. } = self;
+        // The pending accept keeps the listener open until the ring is wound up, so it stops listening here: whoever binds
+        // the address next would find it in use. It fails only for a socket that does not listen any more.
+        let _ = listener.shutdown(Shutdown::Both);
         ring.close(listener.into_raw_fd());
         for fd in slots.iter().filter_map(|slot| slot.fd) {
             ring.close(fd);
