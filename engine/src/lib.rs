@@ -12,6 +12,7 @@ pub mod distribution;
 pub mod endpoint;
 pub mod flow;
 pub mod host;
+mod leaves;
 pub mod load;
 pub mod machine;
 pub mod merge;

@@ -3,246 +3,54 @@
 //! The plan is written out through serde, so that every field is in it without being named here, and hashed with
 //! FNV-1a of 64 bits. It tells plans apart; it is no protection against a forger.
 
-use std::fmt::{self, Display};
-
-use serde::ser::{self, Serialize};
-
+use crate::leaves::{Leaf, leaves};
 use crate::plan::Plan;
 
-/// The digest of a plan as a report shows it: FNV-1a (64 bits) of its fields in order as text. A structure is
-/// `{name=value,…}`, a list `[value,…]`, a text its length in bytes, a colon and itself, a number decimal.
+/// The digest of a plan: FNV-1a (64 bits) of a text of lines, each ended by a line feed, one for each value of the plan as
+/// the report's `config` shows it, in that order.
+///
+/// A line is `name=value`. Values within others have their names joined by points, the elements of a list their numbers
+/// from 0: `thresholds.busy`, `headers.0`. How values are written:
+///
+/// - a text as its length in bytes, a colon and itself. Durations, lists of cores, sets of statuses and addresses are
+///   the texts of the report, choices such as `open` or `off` their names;
+/// - a number in decimal with the fewest digits that read back as the same double, without an exponent, and without a point
+///   when it is whole. The rate is the number of requests per second;
+/// - what the plan doesn't say, and an empty list, has no line. Neither has `backfill` when it is off.
+///
+/// Two things are not as the flags had them: `raw` is left out, for where the samples go says nothing about the load; and
+/// the plan is the redacted one, whose secret headers and body are `sha256:` and 16 digits. The fields of `config` that
+/// follow the plan's, from `target_address` on, are not in it.
+///
+/// The plan whose text is the following has the digest `a9d31b6c5314d391`:
+///
+/// ```text
+#[doc = include_str!("fingerprint.txt")]
+/// ```
 pub fn plan_digest(plan: &Plan) -> u64 {
-    let mut text = Text(String::new());
-    // Where the samples go says nothing about the load.
-    let plan = Plan { raw: None, ..plan.clone() };
-    plan.serialize(&mut text).expect("a plan holds nothing that text can't say");
-    text.0.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    text(plan).bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// The written plan.
-struct Text(String);
-
-impl Text {
-    fn put(&mut self, value: impl Display) -> Result<(), Never> {
-        self.0.push_str(&value.to_string());
-        Ok(())
-    }
-
-    fn open(&mut self, bracket: char) -> Result<&mut Text, Never> {
-        self.0.push(bracket);
-        Ok(self)
-    }
-
-    fn field(&mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Result<(), Never> {
-        self.put(format_args!("{name}="))?;
-        value.serialize(&mut *self)?;
-        self.put(',')
-    }
-
-    fn element(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), Never> {
-        value.serialize(&mut *self)?;
-        self.put(',')
-    }
-}
-
-/// The error that serde asks for; writing text has none.
-#[derive(Debug)]
-struct Never(String);
-
-impl Display for Never {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Never {}
-
-impl ser::Error for Never {
-    fn custom<T: Display>(message: T) -> Never {
-        Never(message.to_string())
-    }
-}
-
-macro_rules! plain {
-    ($($method:ident: $type:ty),*) => {
-        $(fn $method(self, value: $type) -> Result<(), Never> { self.put(value) })*
+/// The text that is hashed.
+fn text(plan: &Plan) -> String {
+    let plan = Plan { raw: None, ..plan.clone() };
+    let line = |(name, leaf): &(String, Leaf)| match leaf {
+        Leaf::Nothing => String::new(),
+        Leaf::Text(text) => format!("{name}={}:{text}\n", text.len()),
+        Leaf::Truth(_) | Leaf::Whole(_) | Leaf::Fraction(_) => format!("{name}={leaf}\n"),
     };
-}
-
-impl ser::Serializer for &mut Text {
-    type Ok = ();
-    type Error = Never;
-    type SerializeSeq = Self;
-    type SerializeTuple = Self;
-    type SerializeTupleStruct = Self;
-    type SerializeTupleVariant = Self;
-    type SerializeMap = Self;
-    type SerializeStruct = Self;
-    type SerializeStructVariant = Self;
-
-    plain!(
-        serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
-        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_u128: u128,
-        serialize_f32: f32, serialize_f64: f64, serialize_char: char
-    );
-
-    fn serialize_str(self, value: &str) -> Result<(), Never> {
-        self.put(format_args!("{}:{value}", value.len()))
-    }
-
-    fn serialize_bytes(self, value: &[u8]) -> Result<(), Never> {
-        value.serialize(self)
-    }
-
-    fn serialize_none(self) -> Result<(), Never> {
-        self.put('-')
-    }
-
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Never> {
-        value.serialize(self)
-    }
-
-    fn serialize_unit(self) -> Result<(), Never> {
-        self.put('-')
-    }
-
-    fn serialize_unit_struct(self, name: &'static str) -> Result<(), Never> {
-        self.put(name)
-    }
-
-    fn serialize_unit_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-    ) -> Result<(), Never> {
-        self.put(variant)
-    }
-
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(
-        self,
-        _: &'static str,
-        value: &T,
-    ) -> Result<(), Never> {
-        value.serialize(self)
-    }
-
-    fn serialize_newtype_variant<T: Serialize + ?Sized>(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        value: &T,
-    ) -> Result<(), Never> {
-        self.field(variant, value)
-    }
-
-    fn serialize_seq(self, _: Option<usize>) -> Result<Self, Never> {
-        self.open('[')
-    }
-
-    fn serialize_tuple(self, _: usize) -> Result<Self, Never> {
-        self.open('[')
-    }
-
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self, Never> {
-        self.open('[')
-    }
-
-    fn serialize_tuple_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        _: usize,
-    ) -> Result<Self, Never> {
-        self.put(variant)?;
-        self.open('[')
-    }
-
-    fn serialize_map(self, _: Option<usize>) -> Result<Self, Never> {
-        self.open('{')
-    }
-
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self, Never> {
-        self.open('{')
-    }
-
-    fn serialize_struct_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        _: usize,
-    ) -> Result<Self, Never> {
-        self.put(variant)?;
-        self.open('{')
-    }
-}
-
-macro_rules! list {
-    ($($trait:ident $method:ident),*) => {
-        $(impl ser::$trait for &mut Text {
-            type Ok = ();
-            type Error = Never;
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Never> {
-                self.element(value)
-            }
-            fn end(self) -> Result<(), Never> {
-                self.put(']')
-            }
-        })*
-    };
-}
-
-list!(SerializeSeq serialize_element, SerializeTuple serialize_element,
-    SerializeTupleStruct serialize_field, SerializeTupleVariant serialize_field);
-
-macro_rules! fields {
-    ($($trait:ident),*) => {
-        $(impl ser::$trait for &mut Text {
-            type Ok = ();
-            type Error = Never;
-            fn serialize_field<T: Serialize + ?Sized>(
-                &mut self,
-                name: &'static str,
-                value: &T,
-            ) -> Result<(), Never> {
-                self.field(name, value)
-            }
-            fn end(self) -> Result<(), Never> {
-                self.put('}')
-            }
-        })*
-    };
-}
-
-fields!(SerializeStruct, SerializeStructVariant);
-
-impl ser::SerializeMap for &mut Text {
-    type Ok = ();
-    type Error = Never;
-
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Never> {
-        key.serialize(&mut **self)?;
-        self.put('=')
-    }
-
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Never> {
-        self.element(value)
-    }
-
-    fn end(self) -> Result<(), Never> {
-        self.put('}')
-    }
+    leaves(&plan).iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Nanos;
+    use crate::plan::{Arrivals, Model, Overload, Switch, Wait};
+    use crate::redact::Redacted;
+    use crate::units::{CoreList, Nanos};
+    use crate::verdict::Thresholds;
 
     fn plan() -> Plan {
         Plan { target: "http://127.0.0.1:1/".to_owned(), ..Plan::default() }
@@ -270,13 +78,70 @@ mod tests {
             plan_digest(&Plan { headers, ..plan() })
         };
         assert_ne!(digest(&["a", "b"]), digest(&["a,b"]));
-        assert_ne!(digest(&["a,1:b"]), digest(&["a", "b"]));
+        assert_ne!(digest(&["a\nheaders.1=1:b"]), digest(&["a", "b"]));
     }
 
     #[test]
     fn the_digest_survives_the_document() {
-        let json = serde_json::to_string(&plan()).expect("a document");
+        let busy = 0.9499999999999991;
+        let plan = Plan { thresholds: Thresholds { busy, ..Thresholds::default() }, ..plan() };
+        let json = serde_json::to_string(&plan).expect("a document");
         let back: Plan = serde_json::from_str(&json).expect("a plan");
-        assert_eq!(plan_digest(&back), plan_digest(&plan()));
+        assert_eq!(plan_digest(&back), plan_digest(&plan));
+    }
+
+    /// Every field has a value of its own, so that another default is no other digest, and a new field is named here.
+    #[test]
+    fn the_worked_example_is_right() {
+        let plan = Plan {
+            target: "http://127.0.0.1:8080/shop?item=1".to_owned(),
+            model: Some(Model::Open),
+            rate: Some("2.5k".parse().expect("a rate")),
+            arrivals: Arrivals::Poisson,
+            seed: u64::MAX,
+            conns: Some(1_000),
+            period: None,
+            duration: Nanos::from_secs(90),
+            warmup: Nanos(1_500_000_000),
+            timeout: Nanos(250_000),
+            method: "POST".to_owned(),
+            headers: vec!["Accept: */*".to_owned(), "Authorization: abc".to_owned()],
+            body: Some("abc".to_owned()),
+            cores: Some(CoreList::new(vec![0, 1, 3])),
+            wait: Wait::Hybrid,
+            flush: Some(4),
+            overload: Overload::Drop,
+            queue_max: Some(Nanos(100_000_000)),
+            deadline: None,
+            keepalive: Switch::On,
+            requests_per_connection: None,
+            source_addresses: vec!["127.0.0.2".parse().expect("an address")],
+            settle: Nanos(0),
+            prewarm: None,
+            expect_status: "2xx,404".parse().expect("a set"),
+            backfill: Switch::Off,
+            raw: Some("run.samples".into()),
+            thresholds: Thresholds {
+                unsent: 0.001,
+                offered: 0.02,
+                lateness: 0.05,
+                lateness_floor_us: 20.0,
+                lateness_tail: 0.1,
+                lateness_tail_floor_us: 1_000.0,
+                lateness_invalid: 0.5,
+                busy: 0.9499999999999991,
+                busy_behind: 0.6,
+                capped: 0.0,
+                littles_law: 1e-7,
+                percentile: 0.999,
+                stolen: 0.01,
+                stolen_invalid: 0.1,
+                throttled: 0.001,
+                errors: 1.0,
+            },
+        };
+        let redacted = Redacted::new(&plan, b"abc").into_plan();
+        assert_eq!(text(&redacted), include_str!("fingerprint.txt"));
+        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "a9d31b6c5314d391");
     }
 }
