@@ -144,11 +144,16 @@ struct Sides {
 }
 
 impl Sides {
+    /// `bucket_ns` is a value of the pooled bucket. The batches' own buckets may be wider: what counts as within is all of the one
+    /// that holds the value, and what counts as below ends where that one begins.
     fn of(group: &[Histogram<u64>], bucket_ns: u64) -> Sides {
         let sum = |count: &dyn Fn(&Histogram<u64>) -> u64| group.iter().map(count).sum::<u64>();
-        let below_ns = bucket_ns.checked_sub(1);
+        let below = |batch: &Histogram<u64>| {
+            let below_ns = batch.lowest_equivalent(bucket_ns).checked_sub(1);
+            below_ns.map_or(0, |high| batch.count_between(0, high))
+        };
         Sides {
-            below: sum(&|batch| below_ns.map_or(0, |high| batch.count_between(0, high))) as f64,
+            below: sum(&below) as f64,
             within: sum(&|batch| batch.count_at(bucket_ns)) as f64,
             count: sum(&Histogram::len) as f64,
         }

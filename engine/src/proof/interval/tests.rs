@@ -1,6 +1,9 @@
 //! The intervals: sample sizes, ranks, and how often they cover the truth, with independent and with dependent samples.
 
 use super::*;
+use crate::outcome::Outcome;
+use crate::series::Series;
+use crate::units::SECOND_NS;
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp, Exp1};
@@ -54,26 +57,32 @@ fn students_t_is_that_of_the_tables() {
     }
 }
 
-/// One simulated run: seconds of samples in order, and the pool.
+/// One simulated run: the samples of its seconds as a series keeps them, and the pool.
 struct Run {
     pooled: Distribution,
-    batches: Vec<Histogram<u64>>,
+    series: Series,
 }
 
 impl Run {
     fn new(seconds: usize) -> Run {
-        let batch = Distribution::new().histogram().clone();
-        Run { pooled: Distribution::new(), batches: vec![batch; seconds] }
+        let mut series = Series::new();
+        // Each second is there, with samples or without.
+        (0..seconds).for_each(|second| series.in_flight(second as u64 * SECOND_NS, 0));
+        Run { pooled: Distribution::new(), series }
     }
 
     fn record(&mut self, second: usize, value_ns: u64) {
         self.pooled.record(value_ns);
-        self.batches[second].record(value_ns).expect("within the range");
+        self.series.ended(second as u64 * SECOND_NS, value_ns, Outcome::Answered(200));
+    }
+
+    fn by_batches(&self, p: f64) -> Result<Interval, TooFewSamples> {
+        interval(&self.pooled, &self.series.batches(), p)
     }
 
     fn covers(&self, batches: bool, p: f64, truth_ns: f64) -> bool {
-        let batches: &[Histogram<u64>] = if batches { &self.batches } else { &[] };
-        let found = interval(&self.pooled, batches, p).expect("enough samples");
+        let batches = if batches { self.series.batches() } else { Vec::new() };
+        let found = interval(&self.pooled, &batches, p).expect("enough samples");
         found.low_ns as f64 <= truth_ns && truth_ns <= found.high_ns as f64
     }
 }
@@ -168,7 +177,7 @@ fn one_answer_time_is_known_exactly() {
     for second in 0..10 {
         (0..200).for_each(|_| run.record(second, 5_000_000));
     }
-    let found = interval(&run.pooled, &run.batches, 0.99).expect("enough samples");
+    let found = run.by_batches(0.99).expect("enough samples");
     assert_eq!(
         (found.low_ns, found.high_ns, found.method),
         (5_000_000, 5_000_000, Method::Batches)
@@ -184,7 +193,7 @@ fn dependence_raises_the_samples_needed() {
         (0..100).for_each(|k| run.record(second, if k < slow { 200_000_000 } else { 1_000_000 }));
     }
     assert!(interval(&run.pooled, &[], 0.99).is_ok());
-    let refused = interval(&run.pooled, &run.batches, 0.99).expect_err("one bad second of ten");
+    let refused = run.by_batches(0.99).expect_err("one bad second of ten");
     assert!(refused.count == 1_000 && 1_000 < refused.needed, "{refused}");
 }
 
@@ -194,8 +203,8 @@ fn neighbouring_batches_are_joined_when_there_are_many() {
     for second in 0..512 {
         (0..20).for_each(|k| run.record(second, 1_000_000 + 1_000 * k));
     }
-    let joined: Vec<Histogram<u64>> = run
-        .batches
+    let batches = run.series.batches();
+    let joined: Vec<Histogram<u64>> = batches
         .chunks(18)
         .map(|group| {
             let mut sum = group[0].clone();
@@ -204,7 +213,41 @@ fn neighbouring_batches_are_joined_when_there_are_many() {
         })
         .collect();
     assert!(joined.len() <= BATCHES_MAX);
-    assert_eq!(interval(&run.pooled, &run.batches, 0.9), interval(&run.pooled, &joined, 0.9));
+    assert_eq!(run.by_batches(0.9), interval(&run.pooled, &joined, 0.9));
+}
+
+/// `per_second` samples in each of `seconds`, of which `value_ns` gives the value by their number within the second.
+fn steady(seconds: usize, per_second: u64, value_ns: impl Fn(u64) -> u64) -> Run {
+    let mut run = Run::new(seconds);
+    for second in 0..seconds {
+        (0..per_second).for_each(|k| run.record(second, value_ns(k)));
+    }
+    run
+}
+
+/// The ends of the interval by batches, ms.
+fn ends_ms(run: &Run, p: f64) -> (f64, f64) {
+    let found = run.by_batches(p).unwrap_or_else(|refused| panic!("{p}: {refused}"));
+    assert_eq!(found.method, Method::Batches);
+    (found.low_ns as f64 / 1e6, found.high_ns as f64 / 1e6)
+}
+
+#[test]
+fn a_bucket_of_the_batches_is_wider_than_one_of_the_pool() {
+    // Nine of ten within half a bucket of the series, the rest from 2 to 100 ms.
+    let near = |k: u64| 1_003_000 + k * 4_000 / 1_800;
+    let run = steady(5, 2_000, |k| if k < 1_800 { near(k) } else { (k - 1_798) * 490_000 });
+    for p in [0.5, 0.75] {
+        let (low, high) = ends_ms(&run, p);
+        assert!(1.003 <= low && low <= high && high <= 1.0076, "p{p}: {low} to {high} ms");
+    }
+    // Nearly all have the smallest value, which lies within its bucket.
+    let run = steady(5, 2_000, |k| if k < 1_900 { 1_003_000 } else { 50_000_000 });
+    assert_eq!(ends_ms(&run, 0.5).0, 1.003);
+    assert!(ends_ms(&run, 0.5).1 < 1.004);
+    let run = steady(6, 300, |k| if k < 276 { SECOND_NS } else { 2 * SECOND_NS });
+    let (low, high) = ends_ms(&run, 0.5);
+    assert!((1_000.0..1_001.0).contains(&low) && high < 1_001.0, "{low} to {high} ms");
 }
 
 proptest! {
@@ -219,7 +262,7 @@ proptest! {
         let quantile_ns = run.pooled.quantile_ns(p).expect("not empty");
         let independent = interval(&run.pooled, &[], p).expect("60 samples suffice");
         prop_assert!(independent.low_ns <= quantile_ns && quantile_ns <= independent.high_ns);
-        if let Ok(found) = interval(&run.pooled, &run.batches, p) {
+        if let Ok(found) = run.by_batches(p) {
             prop_assert!(found.low_ns <= independent.low_ns && independent.high_ns <= found.high_ns);
             prop_assert_eq!(found.method == Method::Batches, BATCHES_MIN <= seconds);
         }
