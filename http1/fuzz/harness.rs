@@ -1,6 +1,6 @@
 //! What must hold for any bytes in any split; shared by the fuzz target and the ordinary tests.
 
-use http1::response::{Progress, Response, ResponseParser};
+use http1::response::{Progress, Response, ResponseParser, Violation};
 
 /// The most memory that a parser may hold, in bytes.
 const MEMORY_MAX: usize = 64 * 1024;
@@ -8,8 +8,9 @@ const MEMORY_MAX: usize = 64 * 1024;
 /// Everything that a stream of bytes, cut into pieces, comes to, in one line.
 ///
 /// Each response is written as `STATUS keep|close BODY_BYTES @END`, where the end is the place in
-/// the stream; then comes the end of the stream: `idle` between responses, `by close STATUS
-/// BODY_BYTES`, or the code of the rule that was broken.
+/// the stream; then comes the code of the rule that was broken or, when none was, what the end of the
+/// stream makes of the rest: `idle` between responses, `by close STATUS BODY_BYTES` or `cut_short`.
+/// So the line also tells what is known while the connection stays open.
 pub(crate) fn transcript<'a>(head_request: bool, pieces: impl Iterator<Item = &'a [u8]>) -> String {
     let mut parser = ResponseParser::new(head_request);
     let mut line = String::new();
@@ -46,7 +47,11 @@ pub(crate) fn transcript<'a>(head_request: bool, pieces: impl Iterator<Item = &'
             assert!(!keep_alive && consumed == 0, "a closed connection carries no more");
             format!("{line}by close {status} {body_bytes}")
         }
-        Err(violation) => line + violation.code(),
+        Err(violation) => {
+            let expected = Violation::CutShort;
+            assert_eq!(violation, expected, "a broken rule is found before the stream ends");
+            line + violation.code()
+        }
     }
 }
 
@@ -59,12 +64,16 @@ fn written(response: &Response, place: usize) -> String {
 
 /// Checks one input: its first byte chooses the method and the split, the rest is the stream.
 ///
-/// The stream must come to the same in one piece, byte by byte and in pieces of the chosen size.
+/// The stream must come to the same in one piece, byte by byte and in pieces of the chosen size; so must
+/// the part of it that some of these pieces make up.
 pub(crate) fn run(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };
     let head_request = choice & 1 == 1;
     let piece = usize::from(choice >> 1).max(2);
-    let whole = transcript(head_request, std::iter::once(stream));
-    assert_eq!(transcript(head_request, stream.chunks(1)), whole, "byte by byte");
-    assert_eq!(transcript(head_request, stream.chunks(piece)), whole, "in pieces of {piece}");
+    let part = &stream[..stream.len() * usize::from(choice) / 256];
+    for bytes in [stream, part] {
+        let whole = transcript(head_request, std::iter::once(bytes));
+        assert_eq!(transcript(head_request, bytes.chunks(1)), whole, "byte by byte");
+        assert_eq!(transcript(head_request, bytes.chunks(piece)), whole, "in pieces of {piece}");
+    }
 }

@@ -4,9 +4,14 @@
 //! bytes are counted, never kept and never looked at twice; a byte of a head is looked at a bounded
 //! number of times however the stream is split. There is no socket and no clock here: the caller
 //! brings the bytes, the end of the stream and the deadline.
+//!
+//! The answer depends neither on the split nor on whether the stream ends: a byte that breaks the syntax
+//! is refused by the feed that brings it, a head whose fields contradict each other by the feed that
+//! makes it whole.
 
 mod chunked;
 mod head;
+mod lines;
 #[cfg(test)]
 mod tests;
 mod violation;
@@ -15,6 +20,7 @@ pub use violation::Violation;
 
 use chunked::Chunks;
 use head::{Framing, Head};
+use lines::{Lines, check_start};
 
 /// Bytes in one head, at most.
 const HEAD_MAX: usize = 64 * 1024;
@@ -28,16 +34,8 @@ const INTERIM_MAX: u32 = 16;
 /// What the buffer holds from the start, once a head is split over two feeds.
 const BUFFER_MIN: usize = 1024;
 
-/// A status line that trailers are read behind: they are fields, under the same rules as a head's.
-/// A 204 has no body, so that framing fields among them are ignored (RFC 9110, section 6.5.1).
-const TRAILERS_PREFIX: &[u8] = b"HTTP/1.1 204 \r\n";
-
-/// The longest beginning of a head whose every byte is known: `HTTP/1.1 200`.
-const START_LENGTH: usize = 12;
-
 // The buffer doubles up to its limit, so the limit must be reachable by doubling.
 const _: () = assert!(HEAD_MAX.is_power_of_two() && BUFFER_MIN.is_power_of_two());
-const _: () = assert!(TRAILERS_PREFIX.len() + TRAILERS_MAX < HEAD_MAX);
 
 /// What a feed came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +75,10 @@ pub struct ResponseParser {
     head: Head,
     body_bytes: u64,
     interim: u32,
-    /// The part seen so far of a split head or of the trailers.
+    /// The part seen so far of a split head.
     buffer: Vec<u8>,
-    blank_line: BlankLine,
+    /// What that part, or the trailers so far, come to.
+    lines: Lines,
     /// Bytes looked at, each as often as it was: the measure of work in the tests.
     #[cfg(test)]
     looked_at: u64,
@@ -92,7 +91,9 @@ enum State {
     /// A body with this many bytes to come.
     Length(u64),
     Chunks(Chunks),
-    Trailers,
+    /// The trailers, with this many bytes of them seen. They are judged, not kept: nothing in them may
+    /// change the framing (RFC 9110, section 6.5.1).
+    Trailers(usize),
     UntilClose,
     Failed(Violation),
 }
@@ -107,7 +108,7 @@ impl ResponseParser {
             body_bytes: 0,
             interim: 0,
             buffer: Vec::new(),
-            blank_line: BlankLine::Elsewhere,
+            lines: Lines::head(),
             #[cfg(test)]
             looked_at: 0,
         }
@@ -119,7 +120,7 @@ impl ResponseParser {
         self.body_bytes = 0;
         self.interim = 0;
         self.buffer.clear();
-        self.blank_line = BlankLine::Elsewhere;
+        self.lines = Lines::head();
     }
 
     /// Takes the next bytes of the stream, up to the end of one response.
@@ -137,21 +138,17 @@ impl ResponseParser {
 
     /// Takes the end of the stream, which completes a body that only the close delimits.
     ///
-    /// Anything else is [`Violation::ClosedBeforeResponse`] while the parser is idle, otherwise
-    /// [`Violation::CutShort`] or the rule that the unfinished head breaks. The parser is of no use
-    /// afterwards until [`ResponseParser::reset`].
+    /// Anything else is [`Violation::ClosedBeforeResponse`] while the parser is idle, the rule that a
+    /// feed has found broken, or [`Violation::CutShort`]. The parser is of no use afterwards until
+    /// [`ResponseParser::reset`].
     pub fn finish(&mut self) -> Result<Response, Violation> {
         let violation = match self.state {
             State::UntilClose => return Ok(self.done(0)),
             State::Failed(violation) => violation,
             State::Head if self.is_idle() => Violation::ClosedBeforeResponse,
-            // A whole feed finds a broken line of an unfinished head at once; gathered bytes are
-            // only parsed when the head ends, so that the answer would depend on the split.
-            State::Head => match self.parse_buffer() {
-                Err(violation) => violation,
-                Ok(_) => Violation::CutShort,
-            },
-            State::Length(_) | State::Chunks(_) | State::Trailers => Violation::CutShort,
+            State::Head | State::Length(_) | State::Chunks(_) | State::Trailers(_) => {
+                Violation::CutShort
+            }
         };
         self.state = State::Failed(violation);
         Err(violation)
@@ -196,11 +193,11 @@ impl ResponseParser {
                     if !over {
                         return Ok(Progress::NeedMore);
                     }
-                    self.state = State::Trailers;
-                    self.blank_line = BlankLine::LineFeed;
+                    self.state = State::Trailers(0);
+                    self.lines = Lines::trailers();
                 }
-                State::Trailers => {
-                    return Ok(match self.take_trailers(rest)? {
+                State::Trailers(seen) => {
+                    return Ok(match self.take_trailers(rest, seen)? {
                         Some(taken) => Progress::Done(self.done(at + taken)),
                         None => Progress::NeedMore,
                     });
@@ -232,23 +229,19 @@ impl ResponseParser {
                 }
             }
         }
-        let seen = self.buffer.len();
-        let (taken, whole) = self.gather(bytes, HEAD_MAX);
-        if seen < START_LENGTH {
-            check_start(&self.buffer)?;
-            if is_later_minor(&self.buffer) {
-                self.buffer[7] = b'1';
-            }
+        let (taken, whole) = self.gather(bytes)?;
+        if is_later_minor(&self.buffer) {
+            self.buffer[7] = b'1';
         }
         if whole {
             // The blank line that ends the buffer is the one that ends the head, so it is whole.
             let head = self.parse_buffer()?.ok_or(Violation::LineEnd)?;
             self.buffer.clear();
+            self.lines = Lines::head();
             self.enter_body(head)?;
             return Ok(Some(taken));
         }
         if self.buffer.len() == HEAD_MAX {
-            self.parse_buffer()?;
             return Err(Violation::HeadTooLarge);
         }
         Ok(None)
@@ -276,47 +269,35 @@ impl ResponseParser {
         Ok(())
     }
 
-    /// Takes the trailer section up to its blank line; the bytes taken once it is whole.
-    fn take_trailers(&mut self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
-        if self.buffer.is_empty() {
-            if bytes.starts_with(b"\r\n") {
-                return Ok(Some(2));
-            }
-            if bytes.is_empty() {
-                return Ok(None);
-            }
-            self.extend_buffer(TRAILERS_PREFIX);
-        }
-        let limit = TRAILERS_PREFIX.len() + TRAILERS_MAX;
-        let (taken, whole) = self.gather(bytes, limit);
-        if whole {
-            return match self.parse_buffer() {
-                Ok(Some(_)) => {
-                    self.buffer.clear();
-                    Ok(Some(taken))
-                }
-                Err(Violation::TooManyFields) => Err(Violation::TooManyFields),
-                Ok(None) | Err(_) => Err(Violation::Trailer),
-            };
-        }
-        if self.buffer.len() == limit {
+    /// Takes the trailer section, of which `seen` bytes have come, up to its blank line; the bytes taken
+    /// once it is whole.
+    fn take_trailers(&mut self, bytes: &[u8], seen: usize) -> Result<Option<usize>, Violation> {
+        let window = &bytes[..bytes.len().min(TRAILERS_MAX - seen)];
+        let end = self.lines.take(window).map_err(|violation| match violation {
+            Violation::TooManyFields => Violation::TooManyFields,
+            _ => Violation::Trailer,
+        })?;
+        self.look_at(end.unwrap_or(window.len()));
+        let seen = seen + window.len();
+        if end.is_none() && seen == TRAILERS_MAX {
             return Err(Violation::TrailersTooLarge);
         }
-        Ok(None)
+        self.state = State::Trailers(seen);
+        Ok(end)
     }
 
-    /// Moves bytes into the buffer up to a blank line, at most to `limit` bytes altogether.
+    /// Moves bytes of a head into the buffer up to its blank line, at most [`HEAD_MAX`] altogether.
     ///
     /// Returns how many were moved and whether the blank line is among them. Only new bytes are
-    /// searched, because the parser of heads would begin again at the first byte every time.
-    fn gather(&mut self, bytes: &[u8], limit: usize) -> (usize, bool) {
-        let room = limit - self.buffer.len();
+    /// judged, because the parser of heads would begin again at the first byte every time.
+    fn gather(&mut self, bytes: &[u8]) -> Result<(usize, bool), Violation> {
+        let room = HEAD_MAX - self.buffer.len();
         let window = &bytes[..bytes.len().min(room)];
-        let end = self.blank_line.find_end(window);
+        let end = self.lines.take(window)?;
         let taken = end.unwrap_or(window.len());
         self.look_at(taken);
         self.extend_buffer(&window[..taken]);
-        (taken, end.is_some())
+        Ok((taken, end.is_some()))
     }
 
     /// Adds bytes to the buffer, whose memory doubles up to the largest head and no further: no
@@ -358,61 +339,10 @@ impl ResponseParser {
     }
 }
 
-/// Refuses at once what cannot become a status line of HTTP/1 (RFC 9112, section 4).
-///
-/// So a peer that speaks something else is found by its first bytes, not by a timeout.
-fn check_start(bytes: &[u8]) -> Result<(), Violation> {
-    for (&byte, place) in bytes.iter().zip(0..START_LENGTH) {
-        let (fits, violation) = match place {
-            0..5 => (byte == b"HTTP/"[place], Violation::NotHttp),
-            5..7 => (byte == b"1."[place - 5], Violation::Version),
-            7 => (byte.is_ascii_digit(), Violation::Version),
-            8 => (byte == b' ', Violation::StatusLine),
-            _ => (byte.is_ascii_digit(), Violation::StatusLine),
-        };
-        if !fits {
-            return Err(violation);
-        }
-    }
-    Ok(())
-}
-
 /// Whether a head claims HTTP/1.2 or later.
 ///
 /// Such a message is to be read as the highest minor version that the recipient knows, here 1.1 (RFC 9110,
 /// section 2.5). The parser of heads knows only 1.0 and 1.1, so the digit is replaced in a copy.
 fn is_later_minor(head: &[u8]) -> bool {
     matches!(head.get(7), Some(b'2'..=b'9'))
-}
-
-/// How much of a blank line the bytes so far end in.
-///
-/// A blank line is an LF followed by LF or CR LF, since a single LF ends a line as well (RFC 9112,
-/// section 2.2). A folded line never looks like one, because it begins with a blank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BlankLine {
-    /// The last byte ended no line.
-    Elsewhere,
-    /// The last byte was an LF.
-    LineFeed,
-    /// The last bytes were LF CR.
-    LineFeedReturn,
-}
-
-impl BlankLine {
-    /// Goes over the next bytes up to the end of a blank line, and returns where that is.
-    fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
-        for (at, &byte) in bytes.iter().enumerate() {
-            *self = match (*self, byte) {
-                (BlankLine::LineFeed | BlankLine::LineFeedReturn, b'\n') => {
-                    *self = BlankLine::Elsewhere;
-                    return Some(at + 1);
-                }
-                (_, b'\n') => BlankLine::LineFeed,
-                (BlankLine::LineFeed, b'\r') => BlankLine::LineFeedReturn,
-                _ => BlankLine::Elsewhere,
-            };
-        }
-        None
-    }
 }

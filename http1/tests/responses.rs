@@ -18,6 +18,9 @@ fn check_method(head_request: bool, stream: &[u8], expected: &str) {
         let (left, right) = stream.split_at(cut);
         let split = transcript(head_request, [left, right].into_iter());
         assert_eq!(split, expected, "cut at {cut}: {shown:?}");
+        // What is known of the left part before the right one comes is known however it came.
+        let known = transcript(head_request, std::iter::once(left));
+        assert_eq!(transcript(head_request, left.chunks(1)), known, "up to {cut}: {shown:?}");
     }
 }
 
@@ -98,7 +101,7 @@ fn chunks_end_with_the_last_one() {
     for stream in ["", "3", "3\r", "3\r\n", "3\r\nab", "3\r\nabc", "3\r\nabc\r", "3\r\nabc\r\n"] {
         check(chunked(stream), "cut_short");
     }
-    for stream in ["0\r\n", "0\r\n\r", "0\r\nA: b\r\n", "0\r\nA: b", "0\r\nno colon"] {
+    for stream in ["0\r\n", "0\r\n\r", "0\r\nA: b\r\n", "0\r\nA: b", "0\r\nno-colon"] {
         check(chunked(stream), "cut_short");
     }
     check(chunked("ffffffffffffffff\r\nabc"), "cut_short");
@@ -144,6 +147,7 @@ fn trailers_are_fields() {
     {
         check(chunked(&format!("0\r\n{lines}\r\n")), "trailer");
     }
+    check(chunked("0\r\nno colon"), "trailer");
 }
 
 #[test]
@@ -343,9 +347,41 @@ fn streams_that_end_early_are_cut_short() {
     for length in 1..stream.len() {
         check(&stream[..length], "cut_short");
     }
-    // What is already broken stays broken, however little of the head has come.
-    check("HTTP/1.1 200 OK\r\nA\0", "header_name");
-    check("HTTP/1.1 200 OK\r\n A", "header_name");
+}
+
+/// A peer that breaks a rule and keeps the connection open must not pass for one that is slow.
+#[test]
+fn a_broken_byte_is_refused_before_anything_follows_it() {
+    for (start, broken) in [
+        ("HTTP/1.1 20", "HTTP/1.1 20x"),
+        ("HTTP/1.1 200", "HTTP/1.1 200O"),
+        ("HTTP/1.1 200 O", "HTTP/1.1 200 O\0"),
+        ("HTTP/1.1 200 OK\r", "HTTP/1.1 200 OK\rA"),
+    ] {
+        check(start, "cut_short");
+        check(broken, "status_line");
+    }
+    for (lines, last, expected) in [
+        ("", " ", "header_name"),
+        ("", "\0", "header_name"),
+        ("A", "\0", "header_name"),
+        ("A", " ", "header_name"),
+        ("A", "\n", "header_name"),
+        ("A:", "\0", "header_value"),
+        ("A: \r", "b", "header_value"),
+        ("A: b", "\u{7f}", "header_value"),
+        ("A: b\r\n c", "\0", "header_value"),
+        ("A: b\r\n \r\n\tc\r", "\t", "header_value"),
+        ("A: b\r\n", "(", "header_name"),
+        ("A: b\r\n\r", "\r", "line_end"),
+    ] {
+        let start = format!("HTTP/1.1 200 OK\r\n{lines}");
+        check(&start, "cut_short");
+        check(start + last, expected);
+        let start = chunked(&format!("0\r\n{lines}"));
+        check(&start, "cut_short");
+        check(start + last, "trailer");
+    }
 }
 
 #[test]
@@ -359,7 +395,12 @@ fn limits_are_refused() {
     let line = |bytes: usize| chunked(&format!("1;{}\r\nx\r\n0\r\n\r\n", "a".repeat(bytes - 4)));
     let trailer = |bytes: usize| chunked(&format!("0\r\nA: {}\r\n\r\n", "a".repeat(bytes - 7)));
     let trailers = |count: usize| chunked(&format!("0\r\n{}\r\n", "A: b\r\n".repeat(count)));
+    // The field too many is over when the next byte does not fold it.
+    let beyond = fields(129);
+    let end = beyond.len() - 2;
     for (stream, expected) in [
+        (beyond[..end].to_owned(), "cut_short"),
+        (format!("{}A", &beyond[..end]), "too_many_fields"),
         (largest, "200 keep 0 @65536; idle"),
         (too_large, "head_too_large"),
         (fields(128), "by close 200 0"),
