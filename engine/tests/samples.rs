@@ -1,8 +1,10 @@
 //! Raw samples and what `verify` makes of them: a run's numbers come back from its file, and no changed byte and no
 //! changed number goes unseen.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use engine::host;
 use engine::machine::Machine;
@@ -21,6 +23,7 @@ use engine::shard::ShardReport;
 use engine::units::{CoreList, Nanos};
 use engine::verify::{Finding, report_alone, with_samples};
 use engine::vitals::Vitals;
+use rustix::process::{Uid, geteuid};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -476,6 +479,49 @@ fn a_full_disk_costs_samples_and_leaves_no_file() {
     assert_eq!(made.summary.file, None);
     assert_eq!(fs::read_dir(made.folder.path()).expect("the folder").count(), 0);
     assert_eq!(wrong(report_alone(&made.report)), [], "the report is whole");
+}
+
+/// A user who is nobody in particular.
+const SOMEBODY: u32 = 54_321;
+
+/// Runs as somebody, who owns the folder, where the tests are root's; else as whoever runs them. Ids and the rights that
+/// come with them are a thread's own, and those of the threads that it starts.
+fn as_somebody<T: Send>(folder: &Path, run: impl FnOnce() -> T + Send) -> T {
+    let is_root = geteuid().is_root();
+    if is_root {
+        chown(folder, Some(SOMEBODY), None).expect("root may");
+    }
+    thread::scope(|scope| {
+        let ran = scope.spawn(|| {
+            if is_root {
+                let uid = Uid::from_raw(SOMEBODY);
+                rustix::thread::set_thread_res_uid(uid, uid, uid).expect("root may");
+            }
+            run()
+        });
+        ran.join().expect("it runs to its end")
+    })
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_costs_no_sample() {
+    let folder = tempfile::tempdir().expect("a folder");
+    set_mode(folder.path(), 0o333);
+    let path = folder.path().to_owned();
+    let made = as_somebody(&path, || {
+        fs::read_dir(folder.path()).expect_err("the folder can't be read");
+        let file = SampleFile::create(&path_in(&folder), SHARDS).expect("it can be written to");
+        Made::with(plan("50"), folder, file)
+    });
+    set_mode(made.folder.path(), 0o755);
+    let counted = made.report.whole.counts.intended;
+    assert_eq!((made.summary.written, made.summary.lost), (counted, 0), "{:?}", made.summary);
+    assert_eq!(made.summary.file, Some(made.path()));
+    assert_eq!(wrong(with_samples(&made.report, &[&made.path()])), []);
 }
 
 #[test]

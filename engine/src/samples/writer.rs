@@ -59,8 +59,9 @@ impl Temporary {
         self.file.sync_all()?;
         std::fs::rename(&self.path, &self.name)?;
         self.keep = true;
-        let folder = self.name.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        // The file stands whole under its name. That the name outlasts a power cut is asked for where the folder can be read,
+        // which writing to it doesn't need; a refusal costs no sample.
+        let _ = File::open(folder_of(&self.name)).and_then(|folder| folder.sync_all());
         Ok(self.name.clone())
     }
 }
@@ -72,6 +73,10 @@ impl Drop for Temporary {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Checks before a run that samples can be written to `path`, leaving nothing behind.
