@@ -525,6 +525,39 @@ fn a_folder_that_cannot_be_read_costs_no_sample() {
 }
 
 #[test]
+fn an_older_file_that_cannot_be_replaced_is_found_before_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let older = path_in(&folder);
+    fs::write(&older, "of an earlier run").expect("written");
+    let refusal = |expected: &str| {
+        let error = as_somebody(folder.path(), || check_writable(&older)).expect_err("refused");
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(fs::read(&older).expect("still there"), b"of an earlier run");
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing is left");
+    };
+    set_mode(&older, 0o444);
+    refusal("the older file can't be written");
+    if !geteuid().is_root() {
+        return; // Files of other users are root's to make.
+    }
+    set_mode(&older, 0o666);
+    as_somebody(folder.path(), || check_writable(&older)).expect("the folder is somebody's own");
+    let inside = folder.path().join("sticky");
+    fs::create_dir(&inside).expect("a folder");
+    set_mode(&inside, 0o1777);
+    for (file, kept) in [("run.samples", "run.samples"), ("other", "other.tmp")] {
+        let kept = inside.join(kept);
+        fs::write(&kept, "root's").expect("written");
+        set_mode(&kept, 0o666);
+        let file = inside.join(file);
+        let error = as_somebody(folder.path(), || check_writable(&file)).expect_err("refused");
+        assert!(error.to_string().contains(&kept.display().to_string()), "{error}");
+        assert!(kept.exists());
+        check_writable(&file).expect("root may");
+    }
+}
+
+#[test]
 fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let inside = folder.path().join("missing/run.samples");

@@ -2,14 +2,16 @@
 //!
 //! An error of the disk ends the writing, not the run: blocks go on being taken and given back, their samples are lost.
 
-use std::fs::File;
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::process::geteuid;
 use rustix::thread::CpuSet;
 
 use super::frame::{BlockHead, End, Header, ShardEnd};
@@ -46,12 +48,26 @@ impl Temporary {
         }
         // A link stays a link: the file behind it is the one to replace.
         let name = std::fs::canonicalize(name).unwrap_or(name.to_owned());
+        // An older file is replaced at the end. Opening it for appending changes nothing and shows whether it may be written.
+        match OpenOptions::new().append(true).open(&name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(refuse(format!("the older file can't be written: {error}")));
+            }
+            _ => {}
+        }
         let mut path = name.as_os_str().to_owned();
         path.push(".tmp");
         let path = PathBuf::from(path);
         let file = File::create(&path)
             .map_err(|error| refuse(format!("{} can't be created: {error}", path.display())))?;
-        Ok(Temporary { file, path, name, keep: false })
+        let temporary = Temporary { file, path, name, keep: false };
+        for file in [&temporary.path, &temporary.name] {
+            if !may_be_removed(file) {
+                let file = file.display();
+                return Err(refuse(format!("{file} is another user's, and its folder is sticky")));
+            }
+        }
+        Ok(temporary)
     }
 
     /// Makes the bytes durable, then gives the file its name.
@@ -73,6 +89,15 @@ impl Drop for Temporary {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// Whether a file, where there is one, can be removed from its folder, to which this process may write. From a sticky one,
+/// such as /tmp, only the owner of the file or of the folder removes it.
+fn may_be_removed(file: &Path) -> bool {
+    let (Ok(folder), Ok(file)) = (folder_of(file).metadata(), file.metadata()) else { return true };
+    let own = geteuid();
+    let owners = [file.uid(), folder.uid()];
+    folder.mode() & libc::S_ISVTX == 0 || own.is_root() || owners.contains(&own.as_raw())
 }
 
 fn folder_of(file: &Path) -> &Path {
@@ -124,7 +149,7 @@ impl SampleFile {
             file,
         };
         if let Err(error) = std::fs::remove_file(&output.file.name)
-            && error.kind() != std::io::ErrorKind::NotFound
+            && error.kind() != ErrorKind::NotFound
         {
             output.error = Some(format!("the older file can't be removed: {error}"));
         }
