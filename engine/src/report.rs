@@ -23,6 +23,7 @@ use crate::plan::Plan;
 use crate::proof::interval::{Method, interval, needed};
 use crate::proof::stationarity::Stationarity;
 use crate::proof::summary::ArrivalProof;
+use crate::samples::FileError;
 use crate::series::Series;
 use crate::verdict::Verdict;
 use crate::vitals::ShardVitals;
@@ -121,8 +122,8 @@ pub struct Samples {
     pub written: u64,
     /// Samples of the window that are missing.
     pub lost: u64,
-    /// The disk's first error.
-    pub error: Option<String>,
+    /// The first error on the way to the file.
+    pub error: Option<FileError>,
 }
 
 /// The run over time.

@@ -80,4 +80,6 @@ pub use frame::{End, Header, ShardEnd, Tally};
 pub use reader::{ReadError, SampleReader};
 pub use sample::{Kind, SAMPLE_BYTES, Sample};
 pub use sampler::{BLOCK_RECORDS, BLOCKS, Lane, Sampled, Sampler};
-pub use writer::{SampleFile, SampleWriter, SamplesSummary, check_writable};
+pub use writer::{
+    FileError, FileErrorKind, SampleFile, SampleWriter, SamplesSummary, check_writable,
+};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Model;
 use crate::proof::interval::needed;
 use crate::report::{DistributionPart, Report};
+use crate::samples::FileErrorKind;
 
 /// Whether a run can be trusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -477,7 +478,17 @@ fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
 
 fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
     let Some(samples) = report.samples.as_ref().filter(|samples| 0 < samples.lost) else { return };
-    let why = samples.error.as_deref().unwrap_or("the disk could not keep up");
+    let why = samples.error.as_ref().map_or("the disk could not keep up", |error| &error.text);
+    let cure = match samples.error.as_ref().map(|error| error.kind) {
+        None => "write --raw to a faster disk, or lower the load",
+        Some(FileErrorKind::NoRoom) => "write --raw to a disk with more room",
+        Some(FileErrorKind::Disk) => {
+            "write --raw to another disk; the kernel's log (dmesg) says what is wrong with this one"
+        }
+        Some(FileErrorKind::Place) => {
+            "let no other program touch the file of --raw, its .tmp or their folder during the run"
+        }
+    };
     reasons.push(Reason {
         code: Code::RawSamplesLost,
         level: Level::Suspect,
@@ -485,7 +496,7 @@ fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
         figure: samples.lost as f64,
         threshold: 0.0,
         meaning: "the report is whole; the file of samples isn't, and can't prove it".to_owned(),
-        cure: "write --raw to a disk with more room or speed".to_owned(),
+        cure: cure.to_owned(),
     });
 }
 

@@ -13,14 +13,15 @@ use engine::outcome::{Cause, Outcome, Patience, Skipped};
 use engine::plan::Plan;
 use engine::recorder::{Outlook, Recorder, Stamps};
 use engine::redact::Redacted;
-use engine::report::Report;
+use engine::report::{Report, Samples};
 use engine::samples::{
-    BLOCK_RECORDS, BLOCKS, Header, Kind, SAMPLE_BYTES, Sample, SampleFile, SampleReader,
-    SamplesSummary, ShardEnd, check_writable, plan_digest,
+    BLOCK_RECORDS, BLOCKS, FileError, FileErrorKind, Header, Kind, SAMPLE_BYTES, Sample,
+    SampleFile, SampleReader, SamplesSummary, ShardEnd, check_writable, plan_digest,
 };
 use engine::schedule::{Digest, Schedule, mix};
 use engine::shard::ShardReport;
 use engine::units::{CoreList, Nanos};
+use engine::verdict::{Code, judge};
 use engine::verify::{Finding, report_alone, with_samples};
 use engine::vitals::Vitals;
 use rustix::process::{Uid, geteuid};
@@ -475,10 +476,54 @@ fn a_full_disk_costs_samples_and_leaves_no_file() {
     let counts = &made.report.whole.counts;
     assert_eq!((made.summary.written, made.summary.lost), (0, counts.intended));
     let error = made.summary.error.clone().expect("an error");
-    assert!(error.contains("No space left on device"), "{error}");
+    assert_eq!(error.kind, FileErrorKind::NoRoom);
+    assert!(error.text.starts_with("writing /"), "{error:?}");
+    assert!(error.text.contains("run.samples.tmp: No space left on device"), "{error:?}");
     assert_eq!(made.summary.file, None);
     assert_eq!(fs::read_dir(made.folder.path()).expect("the folder").count(), 0);
     assert_eq!(wrong(report_alone(&made.report)), [], "the report is whole");
+}
+
+#[test]
+fn a_file_that_vanished_is_told_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = SampleFile::create(&path_in(&folder), SHARDS).expect("a folder of our own");
+    let temporary = folder.path().join("run.samples.tmp");
+    fs::remove_file(&temporary).expect("it was there");
+    let made = Made::with(plan("50"), folder, file);
+    assert_eq!((made.summary.written, made.summary.lost), (0, made.report.whole.counts.intended));
+    let error = made.summary.error.clone().expect("an error");
+    assert_eq!(error.kind, FileErrorKind::Place);
+    let names =
+        format!("renaming {} to {}: No such file", temporary.display(), made.path().display());
+    assert!(error.text.starts_with(&names), "{error:?}");
+}
+
+#[test]
+fn lost_samples_have_the_cure_of_their_cause() {
+    let mut report = Made::new(plan("50")).report;
+    let mut reason = |error: Option<FileErrorKind>| {
+        let error = error.map(|kind| FileError { kind, text: "writing it: no".to_owned() });
+        report.samples = Some(Samples { file: None, written: 0, lost: 7, error });
+        let mut reasons = judge(&report).reasons;
+        reasons.retain(|reason| reason.code == Code::RawSamplesLost);
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        (reasons[0].evidence.clone(), reasons[0].cure.clone())
+    };
+    let (evidence, cure) = reason(None);
+    assert!(
+        evidence.ends_with("could not keep up") && cure.contains("faster"),
+        "{evidence}; {cure}"
+    );
+    for (kind, word) in [
+        (FileErrorKind::NoRoom, "more room"),
+        (FileErrorKind::Disk, "another disk"),
+        (FileErrorKind::Place, "touch the file"),
+    ] {
+        let (evidence, cure) = reason(Some(kind));
+        assert!(evidence.ends_with("7 raw samples were lost: writing it: no"), "{evidence}");
+        assert!(cure.contains(word), "{cure}");
+    }
 }
 
 /// A user who is nobody in particular.

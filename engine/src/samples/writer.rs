@@ -3,7 +3,7 @@
 //! An error of the disk ends the writing, not the run: blocks go on being taken and given back, their samples are lost.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::{Error, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 use rustix::thread::CpuSet;
+use serde::{Deserialize, Serialize};
 
 use super::frame::{BlockHead, End, Header, ShardEnd};
 use super::sampler::{Lane, Sampled};
@@ -71,9 +72,15 @@ impl Temporary {
     }
 
     /// Makes the bytes durable, then gives the file its name.
-    fn publish(mut self) -> std::io::Result<PathBuf> {
-        self.file.sync_all()?;
-        std::fs::rename(&self.path, &self.name)?;
+    fn publish(mut self) -> Result<PathBuf, FileError> {
+        let path = self.path.display();
+        self.file
+            .sync_all()
+            .map_err(|error| FileError::of_disk(&format!("syncing {path}"), &error))?;
+        std::fs::rename(&self.path, &self.name).map_err(|error| {
+            let step = format!("renaming {path} to {}", self.name.display());
+            FileError::of_place(&step, &error)
+        })?;
         self.keep = true;
         // The file stands whole under its name. That the name outlasts a power cut is asked for where the folder can be read,
         // which writing to it doesn't need; a refusal costs no sample.
@@ -88,6 +95,45 @@ impl Drop for Temporary {
             // Nothing can be done about a file that can't be removed; its name says that it isn't whole.
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// What kept samples from their file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileError {
+    /// What to do something about.
+    pub kind: FileErrorKind,
+    /// The step that failed, with its file, and why.
+    pub text: String,
+}
+
+/// What was wrong when samples could not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileErrorKind {
+    /// The disk or the user's quota of it was full, or the file as large as it may be.
+    NoRoom,
+    /// The disk failed.
+    Disk,
+    /// The file or its folder was changed, moved or removed by another program during the run.
+    Place,
+}
+
+impl FileError {
+    /// The disk's answer when it was to take bytes.
+    fn of_disk(step: &str, error: &Error) -> FileError {
+        let kind = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                FileErrorKind::NoRoom
+            }
+            _ => FileErrorKind::Disk,
+        };
+        FileError { kind, text: format!("{step}: {error}") }
+    }
+
+    /// The file system's answer to a change of names.
+    fn of_place(step: &str, error: &Error) -> FileError {
+        FileError { kind: FileErrorKind::Place, text: format!("{step}: {error}") }
     }
 }
 
@@ -151,7 +197,8 @@ impl SampleFile {
         if let Err(error) = std::fs::remove_file(&output.file.name)
             && error.kind() != ErrorKind::NotFound
         {
-            output.error = Some(format!("the older file can't be removed: {error}"));
+            let step = format!("removing the older {}", output.file.name.display());
+            output.error = Some(FileError::of_place(&step, &error));
         }
         let finishing = Arc::new(AtomicBool::new(false));
         let busy_cores = busy_cores.to_vec();
@@ -209,7 +256,7 @@ fn write_all(output: &mut Output, lanes: &[Lane], finishing: &AtomicBool) {
 /// The file being written, and what became of the samples.
 struct Output {
     file: Temporary,
-    error: Option<String>,
+    error: Option<FileError>,
     bytes: u64,
     written: Vec<u64>,
     lost: Vec<u64>,
@@ -223,7 +270,10 @@ impl Output {
         }
         match self.file.file.write_all(bytes) {
             Ok(()) => self.bytes += bytes.len() as u64,
-            Err(error) => self.error = Some(format!("{}: {error}", self.file.path.display())),
+            Err(error) => {
+                let step = format!("writing {}", self.file.path.display());
+                self.error = Some(FileError::of_disk(&step, &error));
+            }
         }
     }
 
@@ -262,8 +312,8 @@ pub struct SamplesSummary {
     pub lost: u64,
     /// Length of the file, bytes.
     pub bytes: u64,
-    /// The first error of the disk.
-    pub error: Option<String>,
+    /// The first error.
+    pub error: Option<FileError>,
     /// The whole file, under its own name; `None` when there is none.
     pub file: Option<PathBuf>,
 }
@@ -292,7 +342,7 @@ impl SampleWriter {
         output.put(&end.encode());
         let published = match output.error {
             Some(error) => Err(error),
-            None => output.file.publish().map_err(|error| format!("syncing the file: {error}")),
+            None => output.file.publish(),
         };
         match published {
             Ok(file) => SamplesSummary {
