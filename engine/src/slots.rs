@@ -50,6 +50,11 @@ impl Slots {
         self.connections.is_empty()
     }
 
+    /// Connections that are open or being opened.
+    pub fn open_count(&self) -> usize {
+        self.connections.len() - self.closed.stack.len()
+    }
+
     /// Sockets that are being connected.
     pub fn connecting(&self) -> usize {
         self.connecting
@@ -58,6 +63,12 @@ impl Slots {
     /// Connections with a request.
     pub fn busy(&self) -> usize {
         self.busy
+    }
+
+    /// Requests on the wire: handed to the kernel, their responses awaited.
+    #[inline]
+    pub fn in_flight(&self) -> usize {
+        self.busy - self.queued.len()
     }
 
     /// The name of an operation on the slot's present socket.
