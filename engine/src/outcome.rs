@@ -17,6 +17,14 @@ pub enum Outcome {
     Unsent(Skipped),
 }
 
+impl Outcome {
+    /// Whether the time that it took counts as a latency. That of a failure doesn't, nor that of an arrival that was dropped:
+    /// a short one would make the percentiles look better than they were.
+    pub fn has_latency(self) -> bool {
+        !matches!(self, Outcome::Failed(_) | Outcome::Unsent(Skipped::Dropped))
+    }
+}
+
 /// Whose patience ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {

@@ -42,7 +42,7 @@ pub struct Recorder {
     outlook: Outlook,
     /// `received − sent`; timed out and abandoned requests with the time they had lasted.
     pub naive: Distribution,
-    /// `received − intended`; the unsent as well, with their age at the end.
+    /// `received − intended`; the unsent as well, with their age at the end, except those that were dropped.
     pub corrected: Distribution,
     /// Intended → noticed.
     pub pacer_lateness: Distribution,
@@ -56,18 +56,18 @@ pub struct Recorder {
     pub success_corrected: Distribution,
     /// The run over time.
     pub series: Series,
-    /// The requests in flight over time.
+    /// The requests in flight over the window, those of the warm-up that reached into it included.
     pub flow: Flow,
-    /// Time that failed requests were in flight, ns: they have no latency, yet they were there.
-    pub failed_ns: u128,
     /// Evidence of the arrivals of an open model.
     pub arrivals: Option<Arrivals>,
     /// Requests due in the window.
     pub intended: u64,
-    /// Requests handed to the kernel.
+    /// Requests handed to the kernel, or failed for want of a connection.
     pub sent: u64,
-    /// Of these, before the end of the window.
+    /// Of these, handed to the kernel before the end of the window.
     pub sent_in_window: u64,
+    /// Of the sent, those that never had a connection.
+    pub unconnected: u64,
     /// Requests never sent.
     pub unsent: u64,
     /// Requests with a whole response.
@@ -112,6 +112,7 @@ impl Recorder {
     /// An empty recorder; all its memory is allocated here.
     pub fn new(outlook: Outlook) -> Recorder {
         let arrivals = outlook.scheduled.then(|| Arrivals::new(outlook.window_ns..outlook.end_ns));
+        let flow = Flow::new(outlook.window_ns, outlook.end_ns);
         Recorder {
             outlook,
             naive: Distribution::new(),
@@ -122,12 +123,12 @@ impl Recorder {
             success_naive: Distribution::new(),
             success_corrected: Distribution::new(),
             series: Series::new(),
-            flow: Flow::default(),
-            failed_ns: 0,
+            flow,
             arrivals,
             intended: 0,
             sent: 0,
             sent_in_window: 0,
+            unconnected: 0,
             unsent: 0,
             answered: 0,
             answered_in_window: 0,
@@ -160,15 +161,29 @@ impl Recorder {
     /// A request of the window was handed to the kernel.
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps, in_window: bool) {
-        self.sent += 1;
+        self.tried(stamps);
         self.sent_in_window += u64::from(in_window);
-        self.pacer_lateness.record(stamps.noticed_ns - stamps.intended_ns);
-        self.connection_wait.record(stamps.sent_ns - stamps.noticed_ns);
-        self.series.sent(stamps.intended_ns - self.outlook.window_ns);
-        self.flow.enter(stamps.sent_ns);
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.record(stamps.intended_ns, stamps.sent_ns);
         }
+    }
+
+    /// A request of the window had no connection, because none could be opened: it is about to fail, at `stamps.sent_ns`, and
+    /// no arrival at the target.
+    pub fn unconnected(&mut self, stamps: &Stamps) {
+        self.tried(stamps);
+        self.unconnected += 1;
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.record_unsent(stamps.intended_ns);
+        }
+    }
+
+    #[inline]
+    fn tried(&mut self, stamps: &Stamps) {
+        self.sent += 1;
+        self.pacer_lateness.record(stamps.noticed_ns - stamps.intended_ns);
+        self.connection_wait.record(stamps.sent_ns - stamps.noticed_ns);
+        self.series.sent(stamps.intended_ns - self.outlook.window_ns);
     }
 
     /// A request of the window ended at `ended_ns`.
@@ -182,11 +197,12 @@ impl Recorder {
             if let Some(arrivals) = &mut self.arrivals {
                 arrivals.record_unsent(stamps.intended_ns);
             }
-            self.corrected.record(corrected_ns);
+            if outcome.has_latency() {
+                self.corrected.record(corrected_ns);
+            }
             return;
         }
         let naive_ns = ended_ns - stamps.sent_ns;
-        self.flow.leave(ended_ns);
         match outcome {
             Outcome::Answered(status) => {
                 self.answered += 1;
@@ -205,9 +221,7 @@ impl Recorder {
             }
             Outcome::Abandoned => self.abandoned += 1,
             Outcome::Failed(cause) => {
-                // A failure has no latency: a fast one would make the percentiles look better than they were.
                 self.failed += 1;
-                self.failed_ns += u128::from(naive_ns);
                 self.errors.add(cause);
                 return;
             }
@@ -240,13 +254,13 @@ impl Recorder {
         self.success_corrected.merge(&other.success_corrected);
         self.series.merge(&other.series);
         self.flow.merge(&other.flow);
-        self.failed_ns += other.failed_ns;
         if let (Some(mine), Some(theirs)) = (&mut self.arrivals, &other.arrivals) {
             mine.merge(theirs);
         }
         self.intended += other.intended;
         self.sent += other.sent;
         self.sent_in_window += other.sent_in_window;
+        self.unconnected += other.unconnected;
         self.unsent += other.unsent;
         self.answered += other.answered;
         self.answered_in_window += other.answered_in_window;

@@ -31,7 +31,7 @@ pub struct Slot {
     pub errors: u64,
     /// Requests whose response was awaited when the interval ended, whenever they were due.
     pub in_flight: u64,
-    /// Corrected latencies of the requests that were due, failures left out.
+    /// Corrected latencies of the requests that were due, failures and dropped arrivals left out.
     pub latency: Histogram<u64>,
 }
 
@@ -127,7 +127,7 @@ impl Series {
             Outcome::Unsent(_) => slot.unsent += 1,
             Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => slot.errors += 1,
         }
-        if !matches!(outcome, Outcome::Failed(_)) {
+        if outcome.has_latency() {
             // The run's own distributions count what lies beyond the range.
             let _ = slot.latency.record(latency_ns.min(VALUE_MAX_NS));
         }

@@ -1,7 +1,7 @@
 //! One request as 40 bytes.
 
 use super::causes;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Skipped};
 use crate::recorder::Stamps;
 
 /// Length of a record, bytes.
@@ -14,7 +14,8 @@ pub struct Sample {
     pub intended_ns: u64,
     /// When the shard saw that it was due.
     pub noticed_ns: u64,
-    /// Just before the system call that carried it; 0 when unsent.
+    /// Just before the system call that carried it; 0 when unsent. A request that never had a connection failed at this time:
+    /// it equals `ended_ns`.
     pub sent_ns: u64,
     /// When it was over: received, or given up.
     pub ended_ns: u64,
@@ -165,9 +166,10 @@ impl Sample {
         counted.then(|| self.ended_ns - self.sent_ns)
     }
 
-    /// `received − intended`, as the report's corrected distribution counts it: `None` for what failed.
+    /// `received − intended`, as the report's corrected distribution counts it: `None` for what failed or was dropped.
     pub fn corrected_ns(&self) -> Option<u64> {
-        (self.kind != Kind::Failed).then(|| self.ended_ns - self.intended_ns)
+        let dropped = self.cause == causes::code_of_skipped(Skipped::Dropped);
+        (self.kind != Kind::Failed && !dropped).then(|| self.ended_ns - self.intended_ns)
     }
 
     /// Intended → noticed; `None` when unsent.
@@ -239,6 +241,7 @@ mod tests {
             Outcome::Failed(Cause::CutShort),
             Outcome::Abandoned,
             Outcome::Unsent(Skipped::End),
+            Outcome::Unsent(Skipped::Dropped),
         ] {
             let mut recorder = Recorder::new(Outlook::default());
             if !matches!(outcome, Outcome::Unsent(_)) {
