@@ -67,7 +67,7 @@ impl OpenLoad {
             self.lagging = false;
             return None;
         }
-        if self.waiting.len() == WAITING_MAX {
+        if self.is_full() {
             self.lagging = true;
             return None;
         }
@@ -103,6 +103,11 @@ impl OpenLoad {
         self.waiting.front().map(|waiting| waiting.intended_ns)
     }
 
+    /// Whether no further arrival can wait: the next one stays in the schedule until there is room.
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() == WAITING_MAX
+    }
+
     /// How many arrivals wait.
     pub fn waiting_len(&self) -> usize {
         self.waiting.len()
@@ -121,6 +126,8 @@ pub struct PacedLoad {
     round: u64,
     next_user: usize,
     waiting: u64,
+    /// No connection before this one has a request that waits; moved by [`PacedLoad::pop_any_waiting`] alone, after the end.
+    first_waiting: usize,
 }
 
 /// One connection's pace.
@@ -162,6 +169,7 @@ impl PacedLoad {
             round: 0,
             next_user: 0,
             waiting: 0,
+            first_waiting: 0,
         }
     }
 
@@ -216,10 +224,11 @@ impl PacedLoad {
         0 < self.users[user].pending
     }
 
-    /// Any due request that waits: for those that were never sent.
+    /// Any due request that waits, when nothing will wait any more: for those that were never sent.
     pub fn pop_any_waiting(&mut self) -> Option<Waiting> {
-        let user = self.users.iter().position(|user| 0 < user.pending)?;
-        self.pop_waiting(user)
+        let later = &self.users[self.first_waiting..];
+        self.first_waiting += later.iter().position(|user| 0 < user.pending)?;
+        self.pop_waiting(self.first_waiting)
     }
 
     /// How many due requests wait.

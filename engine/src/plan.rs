@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::status::StatusSet;
-use crate::units::{CoreList, Nanos, Rate};
+use crate::units::{CoreList, Nanos, Rate, SECOND_NS};
 use crate::verdict::Thresholds;
 
 /// The plan of one run. The names of the fields are those of the flags.
@@ -336,6 +336,21 @@ impl Plan {
                 "leave it away for a closed model without a pace",
             ));
         }
+        if let Some(period) = self.period
+            && u128::from(period.0) * u128::from(Rate::MAX_PER_SECOND)
+                < self.conns() as u128 * u128::from(SECOND_NS)
+        {
+            return Err(PlanError::new(
+                "--period",
+                period,
+                format!(
+                    "{} connections would offer more than {} requests a second",
+                    self.conns(),
+                    Rate::MAX_PER_SECOND
+                ),
+                "give a longer period, or leave it away for a closed model without a pace",
+            ));
+        }
         let lengths = [
             ("--duration", Some(self.duration)),
             ("--warmup", Some(self.warmup)),
@@ -535,6 +550,7 @@ mod tests {
             (Plan { model: Some(Model::Closed), ..open() }, "--rate"),
             (Plan { period: Some(Nanos(1)), ..open() }, "--period"),
             (Plan { period: Some(Nanos(0)), ..plan() }, "--period"),
+            (Plan { period: Some(Nanos(639)), conns: Some(64), ..plan() }, "--period"),
             (Plan { duration: Nanos(0), ..open() }, "--duration"),
             (Plan { timeout: Nanos(0), ..open() }, "--timeout"),
             (Plan { conns: Some(0), ..open() }, "--conns"),

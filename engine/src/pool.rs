@@ -70,10 +70,14 @@ impl std::error::Error for PrepareError {}
 /// The first problem, with its cure.
 pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     let endpoint = Endpoint::parse(&plan.target).map_err(PrepareError::Plan)?;
-    let plan = plan.complete(&placement::allowed_cores()).map_err(PrepareError::Plan)?;
+    let mut plan = plan.complete(&placement::allowed_cores()).map_err(PrepareError::Plan)?;
     // Read once: a pipe has its content only once, and a file may change.
     let body = endpoint::read_body(&plan).map_err(PrepareError::Plan)?;
     let request = endpoint::render_request(&plan, &endpoint, &body).map_err(PrepareError::Plan)?;
+    if request.closes() {
+        // RFC 9112, 9.6: who sends `Connection: close` sends no further request on that connection.
+        plan.keepalive = Switch::Off;
+    }
     host::require(plan.conns(), plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
         samples::check_writable(file).map_err(PrepareError::File)?;

@@ -157,8 +157,10 @@ pub struct Shard {
     end_ns: u64,
     drain_end_ns: u64,
     running: bool,
-    /// When a connection was last opened, ns since the epoch.
-    connected_ns: u64,
+    /// The most connections that were open at once.
+    conns_most: usize,
+    /// When they became as many, ns since the epoch.
+    grown_ns: u64,
     next_source: usize,
     sampler: Option<Sampler>,
 }
@@ -195,7 +197,8 @@ impl Shard {
             end_ns: plan.end_ns,
             drain_end_ns: plan.end_ns + plan.timeout_ns,
             running: false,
-            connected_ns: 0,
+            conns_most: 0,
+            grown_ns: 0,
             next_source: 0,
             sampler: plan.samples.clone().map(Lane::sampler),
             plan,
@@ -261,6 +264,9 @@ impl Shard {
         self.vitals.turn();
         self.reap();
         self.admit();
+        if self.deadlines.first().is_some_and(|(_, over_ns)| over_ns <= self.now_ns()) {
+            self.catch_up();
+        }
         let now_ns = self.now_ns();
         self.expire(now_ns);
         self.retry(now_ns);
@@ -272,11 +278,19 @@ impl Shard {
         true
     }
 
+    /// Fetches what the kernel has: a thread that stood still would take its own silence for the target's.
+    fn catch_up(&mut self) {
+        self.stamp_queued();
+        self.ring.poll();
+        self.reap();
+    }
+
     fn heed_stop(&mut self) {
         let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);
         if stop_ns != 0 {
             let stop_ns = stop_ns.saturating_sub(self.epoch_ns);
             self.end_ns = self.end_ns.min(stop_ns);
+            self.recorder.flow.stop_at(stop_ns);
             self.drain_end_ns = self.drain_end_ns.min(stop_ns + DRAIN_INTERRUPTED_NS);
         }
     }
@@ -301,6 +315,8 @@ impl Shard {
         self.stamp_queued();
         let now_ns = self.now_ns();
         let due_ns = match &self.load {
+            // Where no more can wait, an arrival is taken when a request ends.
+            Load::Open(load) if load.is_full() => None,
             Load::Open(load) => load.next_due_ns().filter(|due_ns| *due_ns < self.end_ns),
             Load::Paced(load) => Some(load.next_due_ns()).filter(|due_ns| *due_ns < self.end_ns),
             Load::Closed => None,
@@ -349,8 +365,10 @@ impl Shard {
 
     /// Ends what is left and gives the report.
     fn finish(mut self) -> ShardReport {
+        self.catch_up();
         let now_ns = self.now_ns();
         self.stamp_queued();
+        let capped = self.slots.is_full();
         while let Some((slot, _)) = self.deadlines.first() {
             if self.slots[slot].state == State::InFlight {
                 let ended_ns = now_ns.max(self.slots[slot].stamps.sent_ns);
@@ -365,7 +383,7 @@ impl Shard {
                 self.close_slot(slot);
             }
         }
-        self.count_unsent(now_ns);
+        self.count_unsent(now_ns, capped);
         self.ring.submit();
         self.show(now_ns);
         self.vitals.observe(now_ns, self.window_ns, self.end_ns);
@@ -374,7 +392,7 @@ impl Shard {
             Load::Open(load) => load.digest(),
             Load::Closed | Load::Paced(_) => Digest::default(),
         };
-        let vitals = self.vitals.report(self.recorder.sent, self.ring.overflows());
+        let vitals = self.vitals.report(self.recorder.sent_in_window, self.ring.overflows());
         let sampled = self.sampler.map(Sampler::finish);
         ShardReport { recorder: self.recorder, digest, vitals, sampled }
     }

@@ -6,26 +6,34 @@ use crate::load::{Load, Waiting};
 use crate::outcome::{Outcome, Skipped};
 use crate::recorder::Stamps;
 
+/// Arrivals that one turn takes at most: what the ring has completed meanwhile has to be looked at.
+const ADMITTED_MAX: usize = 4_096;
+/// Beyond this an arrival counts as noticed late, ns: well above what a turn takes.
+const NOTICED_LATE_NS: u64 = 1_000_000;
+
 impl Shard {
     /// Sends what is due, or lets it wait for a connection.
     pub(super) fn admit(&mut self) {
         let mut now_ns = self.now_ns();
         self.drop_overdue(now_ns);
-        loop {
+        let deadline_ns = self.plan.deadline_ns;
+        for _ in 0..ADMITTED_MAX {
             match &mut self.load {
                 Load::Closed => return,
                 Load::Open(load) => {
                     let Some(arrival) = load.take_due(now_ns, self.end_ns) else { return };
-                    if load.waiting_len() == 0
-                        && let Some(slot) = self.slots.take_idle()
-                    {
-                        self.intended(arrival.intended_ns);
+                    let intended_ns = arrival.intended_ns;
+                    let nobody_waits = load.waiting_len() == 0;
+                    if nobody_waits && deadline_ns <= now_ns - intended_ns {
+                        self.give_up(intended_ns);
+                    } else if nobody_waits && let Some(slot) = self.slots.take_idle() {
+                        self.intended(intended_ns);
                         self.begin(slot, arrival);
                     } else {
                         load.wait(arrival);
-                        self.intended(arrival.intended_ns);
+                        self.intended(intended_ns);
                         self.open_for_waiting(now_ns);
-                        self.count_waited(arrival.intended_ns, self.slots.is_full());
+                        self.count_waited(intended_ns, self.is_capped());
                     }
                 }
                 Load::Paced(load) => {
@@ -33,11 +41,14 @@ impl Shard {
                         return;
                     };
                     let slot = u32::try_from(user).expect("connections are numbered in 32 bits");
-                    if self.slots[slot].state == State::Idle {
+                    if deadline_ns <= now_ns - intended_ns {
+                        self.give_up(intended_ns);
+                    } else if self.slots[slot].state == State::Idle {
                         self.slots.leave_idle(slot);
                         self.intended(intended_ns);
                         self.begin(slot, Waiting { intended_ns, noticed_ns: now_ns });
-                    } else {
+                    } else if self.plan.outlook.backfill_ns.is_none() {
+                        // Back-filling stands for these requests: sending them late as well would count them twice.
                         load.wait(user, intended_ns, now_ns);
                         self.intended(intended_ns);
                         self.count_waited(intended_ns, false);
@@ -46,6 +57,22 @@ impl Shard {
             }
             now_ns = self.now_ns();
         }
+    }
+
+    /// A request was noticed after its user had gone: it is not sent.
+    fn give_up(&mut self, intended_ns: u64) {
+        self.intended(intended_ns);
+        self.skip(intended_ns, intended_ns + self.plan.deadline_ns, Skipped::Deadline);
+    }
+
+    /// Whether an arrival that waits does so because no further connection is allowed: none can be opened, and none is being
+    /// opened for it.
+    fn is_capped(&self) -> bool {
+        let waiting = match &self.load {
+            Load::Open(load) => load.waiting_len(),
+            Load::Closed | Load::Paced(_) => return false,
+        };
+        self.slots.is_full() && self.slots.connecting() < waiting
     }
 
     /// A connection is free for a request.
@@ -73,9 +100,21 @@ impl Shard {
             };
             let (over_ns, reason) = self.patience_of(waiting.intended_ns);
             if now_ns < over_ns {
-                return Some(waiting);
+                return Some(self.blamed(waiting, now_ns));
             }
             self.skip(waiting.intended_ns, over_ns, reason);
+        }
+    }
+
+    /// An arrival that was noticed late came together with all others of that time. That connections had to be opened for so
+    /// many at once is no backlog of the target's: unless the cap is reached, its wait is the generator's lateness too.
+    fn blamed(&self, waiting: Waiting, now_ns: u64) -> Waiting {
+        let late = NOTICED_LATE_NS < waiting.noticed_ns - waiting.intended_ns;
+        match self.load {
+            Load::Open(_) if late && !self.slots.is_full() => {
+                Waiting { noticed_ns: now_ns, ..waiting }
+            }
+            _ => waiting,
         }
     }
 
@@ -142,8 +181,8 @@ impl Shard {
         }
     }
 
-    /// Counts what was due and never sent, after the end.
-    pub(super) fn count_unsent(&mut self, now_ns: u64) {
+    /// Counts what was due and never sent, after the end; `capped` says that all connections were busy then.
+    pub(super) fn count_unsent(&mut self, now_ns: u64, capped: bool) {
         loop {
             let (waiting, known) = match &mut self.load {
                 Load::Open(load) => match load.pop_waiting() {
@@ -161,6 +200,7 @@ impl Shard {
             let Some(intended_ns) = waiting else { return };
             if !known {
                 self.intended(intended_ns);
+                self.count_waited(intended_ns, capped);
             }
             self.skip(intended_ns, now_ns, Skipped::End);
         }

@@ -36,7 +36,10 @@ impl Shard {
         let now_ns = self.now_ns();
         self.deadlines.remove(slot);
         self.slots.connected(slot);
-        self.connected_ns = now_ns;
+        if self.conns_most < self.slots.open_count() {
+            self.conns_most = self.slots.open_count();
+            self.grown_ns = now_ns;
+        }
         let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
         self.recorder.connected(self.slots[slot].since_ns, now_ns, in_window);
         self.arm(slot);
@@ -93,8 +96,8 @@ impl Shard {
         let reusable = reusable
             && !connection.sending
             && connection.served < self.plan.requests_per_connection;
-        self.slots.answered(slot);
         self.end(slot, now_ns, Outcome::Answered(status));
+        self.slots.answered(slot);
         if reusable {
             self.ready(slot);
         } else {

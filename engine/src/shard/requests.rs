@@ -39,6 +39,7 @@ impl Shard {
             return;
         }
         let now_ns = self.now_ns();
+        self.recorder.flow.pass(now_ns, self.slots.in_flight());
         while let Some(slot) = self.slots.take_queued() {
             let connection = &mut self.slots[slot];
             if matches!(self.load, Load::Closed) {
@@ -58,20 +59,36 @@ impl Shard {
         }
     }
 
-    pub(super) fn count_sent(&mut self, stamps: &Stamps) {
+    fn count_sent(&mut self, stamps: &Stamps) {
         if self.window_ns <= stamps.intended_ns {
             self.recorder.sent(stamps, stamps.sent_ns <= self.end_ns);
-        } else if self.running {
+        } else {
+            self.count_unrecorded();
+        }
+    }
+
+    fn count_unconnected(&mut self, stamps: &Stamps) {
+        if self.window_ns <= stamps.intended_ns {
+            self.recorder.unconnected(stamps);
+        } else {
+            self.count_unrecorded();
+        }
+    }
+
+    fn count_unrecorded(&mut self) {
+        if self.running {
             self.recorder.warmup_sent += 1;
         } else {
             self.recorder.setup_sent += 1;
         }
     }
 
-    /// The slot's request is over.
+    /// The slot's request is over; its connection is freed or closed after this.
     pub(super) fn end(&mut self, slot: u32, ended_ns: u64, outcome: Outcome) {
         self.deadlines.remove(slot);
         let stamps = self.slots[slot].stamps;
+        self.recorder.flow.pass(ended_ns, self.slots.in_flight());
+        self.recorder.flow.stay(stamps.sent_ns, ended_ns);
         self.record(&stamps, ended_ns, outcome);
     }
 
@@ -148,7 +165,7 @@ impl Shard {
         match waiting {
             Some(Waiting { intended_ns, noticed_ns }) => {
                 let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns };
-                self.count_sent(&stamps);
+                self.count_unconnected(&stamps);
                 self.record(&stamps, now_ns, Outcome::Failed(cause));
             }
             None => self.recorder.connection_errors.add(cause),

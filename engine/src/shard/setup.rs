@@ -10,6 +10,7 @@ use super::{Shard, YIELD_NS};
 use crate::clock;
 use crate::connection::State;
 use crate::deadlines::Deadlines;
+use crate::flow::Flow;
 use crate::load::{Load, OpenLoad, Waiting};
 use crate::schedule::{self, Schedule};
 use crate::shard::Drive;
@@ -69,12 +70,12 @@ impl Shard {
     async fn settle(&mut self, longest_ns: u64) {
         self.end_ns = longest_ns;
         self.drain_end_ns = longest_ns + SETUP_DRAIN_NS;
-        self.connected_ns = self.now_ns();
+        self.grown_ns = self.now_ns();
         let mut yielded_ns = self.now_ns();
         while self.turn(yielded_ns + YIELD_NS) {
             let now_ns = self.now_ns();
             if yielded_ns + YIELD_NS <= now_ns {
-                if (self.connected_ns + self.plan.settle_ns <= now_ns || self.is_stopped())
+                if (self.grown_ns + self.plan.settle_ns <= now_ns || self.is_stopped())
                     && now_ns < self.end_ns
                 {
                     self.end_ns = now_ns;
@@ -110,7 +111,8 @@ impl Shard {
     pub(super) fn begin_at(&mut self, epoch_ns: u64) {
         // Connects that are under way were stamped on the clock of the set-up.
         self.epoch_ns = epoch_ns;
-        self.connected_ns = 0;
+        self.grown_ns = 0;
+        self.recorder.flow = Flow::new(self.plan.outlook.window_ns, self.plan.end_ns);
         self.deadlines = Deadlines::new(self.plan.conns);
         for slot in 0..self.slots.len() {
             if self.slots[slot].state == State::Connecting {
