@@ -93,6 +93,22 @@ impl Config {
     }
 }
 
+impl Report {
+    /// How many requests may be between due and sent when the window ends, without anybody's fault: one a shard, or as many
+    /// as wait for their own connection to open, which is connects per second times their time (Little's law).
+    pub fn at_the_edge(&self) -> f64 {
+        let connect = &self.whole.connect_time;
+        let connect_s = connect.p99.or(connect.max).unwrap_or(0.0) / 1e6;
+        let window_s = self.config.window_s();
+        let per_second = if window_s == 0.0 {
+            0.0
+        } else {
+            self.whole.counts.connects_in_window as f64 / window_s
+        };
+        (per_second * connect_s).max(self.generator.shards.len() as f64)
+    }
+}
+
 /// How the generator itself fared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
@@ -102,12 +118,12 @@ pub struct Generator {
     pub machine: Machine,
 }
 
-/// Little's law over the window's requests: see [`crate::flow`].
+/// Little's law over the window: see [`crate::flow`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LittlesLaw {
-    /// Mean number in flight, integrated over time.
+    /// Mean number of requests on the wire in the window, the live count integrated over time.
     pub in_flight_mean: f64,
-    /// Requests per second times their mean time in flight.
+    /// Requests per second times their mean stay on the wire within the window, by their stamps.
     pub expected: f64,
     /// How far the two are apart, as a share of the larger.
     pub residual: f64,
@@ -270,10 +286,12 @@ pub struct Successes {
 pub struct Counts {
     /// Requests whose intended time lay in the window.
     pub intended: u64,
-    /// Handed to the kernel.
+    /// Handed to the kernel, or failed for want of a connection.
     pub sent: u64,
-    /// Of these, before the end of the window.
+    /// Of these, handed to the kernel before the end of the window.
     pub sent_in_window: u64,
+    /// Of the sent, those that never had a connection: failed, under the cause of the failed connect.
+    pub unconnected: u64,
     /// Never sent.
     pub unsent: u64,
     /// The unsent by reason.

@@ -9,6 +9,7 @@ use crate::plan::Model;
 use crate::proof::interval::needed;
 use crate::report::{DistributionPart, Report};
 use crate::samples::FileErrorKind;
+use crate::vitals::ShardVitals;
 
 /// Whether a run can be trusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,7 +93,7 @@ pub struct Thresholds {
     pub unsent: f64,
     /// How far the offered rate may be off the plan's, as a share; chance is allowed for on top.
     pub offered: f64,
-    /// Pacer lateness p99 against corrected p50.
+    /// Pacer lateness p99, or the highest percentile known below it, against corrected p50.
     pub lateness: f64,
     /// Pacer lateness p99 that is never held against a run, microseconds.
     pub lateness_floor_us: f64,
@@ -100,8 +101,12 @@ pub struct Thresholds {
     pub lateness_tail: f64,
     /// Pacer lateness p99.9 that is never held against a run, microseconds.
     pub lateness_tail_floor_us: f64,
-    /// Pacer lateness p99 against corrected p99, from which the tail is the generator's own.
+    /// The same percentile against that of corrected, from which the tail is the generator's own.
     pub lateness_invalid: f64,
+    /// Share of the window in which a shard stood still, for more than 10 ms at a stretch.
+    pub stopped: f64,
+    /// The same, from which the run is invalid.
+    pub stopped_invalid: f64,
     /// Busy share of a shard.
     pub busy: f64,
     /// Busy share of a shard while an open load falls behind, if the planned rate would need more than [`Thresholds::busy`].
@@ -120,6 +125,8 @@ pub struct Thresholds {
     pub throttled: f64,
     /// Share of the intended requests without a good answer.
     pub errors: f64,
+    /// The same, from which the run is invalid: its percentiles are those of the few.
+    pub errors_invalid: f64,
 }
 
 impl Default for Thresholds {
@@ -132,6 +139,8 @@ impl Default for Thresholds {
             lateness_tail: 0.1,
             lateness_tail_floor_us: 1_000.0,
             lateness_invalid: 0.5,
+            stopped: 0.01,
+            stopped_invalid: 0.1,
             busy: 0.95,
             busy_behind: 0.6,
             capped: 0.001,
@@ -141,6 +150,7 @@ impl Default for Thresholds {
             stolen_invalid: 0.1,
             throttled: 0.001,
             errors: 0.01,
+            errors_invalid: 0.5,
         }
     }
 }
@@ -169,37 +179,46 @@ pub fn judge(report: &Report) -> Verdict {
 }
 
 fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    share_of(part as f64, whole)
+}
+
+fn share_of(part: f64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part / whole as f64 }
 }
 
 fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-fn p99_us(part: &DistributionPart) -> f64 {
-    part.quantile_us(0.99).unwrap_or(0.0)
-}
-
 fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
     let counts = &report.whole.counts;
-    let late = counts.intended.saturating_sub(counts.sent_in_window);
-    // In flight between due and sent when the window ends there is always the odd request: one a shard.
-    let allowed =
-        (bounds.unsent * counts.intended as f64).max(report.generator.shards.len() as f64);
+    let plan = &report.config.plan;
+    let (late, allowed, what) = if plan.model() == Model::Open {
+        // Requests that no connection could be had for are errors, and no fault of the pace.
+        let sent = counts.sent_in_window + counts.unconnected;
+        (
+            counts.intended.saturating_sub(sent),
+            (bounds.unsent * counts.intended as f64).max(report.at_the_edge()),
+            "were not sent before the window's end",
+        )
+    } else {
+        // A paced user who waits for an answer is late by design; a request that never left is not.
+        (counts.unsent, bounds.unsent * counts.intended as f64, "were never sent")
+    };
     let figure = share(late, counts.intended);
-    if report.config.plan.model() == Model::Open && allowed < late as f64 {
+    if allowed < late as f64 {
         reasons.push(Reason {
             code: Code::RateMissed,
             level: Level::Invalid,
             evidence: format!(
-                "{late} of {} intended requests ({}) were not sent before the window's end; allowed are {}",
+                "{late} of {} intended requests ({}) {what}; allowed are {}",
                 counts.intended,
                 percent(figure),
-                percent(bounds.unsent)
+                percent(share_of(allowed, counts.intended))
             ),
             figure,
-            threshold: bounds.unsent,
+            threshold: share_of(allowed, counts.intended),
             meaning: "the target saw less load than the plan says, so its latencies belong to another, lower rate".to_owned(),
             cure: "see the other reasons for what held the sends up; lower --rate, raise --conns, or add --cores".to_owned(),
         });
@@ -228,39 +247,87 @@ fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
 }
 
 fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
+    let found =
+        late_for_most(report).or_else(|| stopped(report)).or_else(|| late_in_the_tail(report));
+    reasons.extend(found);
+}
+
+const OWN_CORES: &str =
+    "give the shards cores of their own (--cores), use --wait spin, or stop what else runs there";
+
+/// The highest of the quantiles that is known, with its name: p99 where there are samples for it.
+fn highest_known(part: &DistributionPart) -> Option<(f64, &'static str, f64)> {
+    [(0.99, "p99"), (0.9, "p90"), (0.5, "p50")]
+        .into_iter()
+        .find_map(|(q, name)| part.quantile_us(q).map(|us| (q, name, us)))
+}
+
+fn late_for_most(report: &Report) -> Option<Reason> {
     let bounds = &report.config.plan.thresholds;
     let (lateness, corrected) = (&report.whole.pacer_lateness, &report.whole.corrected);
-    let us = |part: &DistributionPart, q: f64| part.quantile_us(q).unwrap_or(0.0);
-    let cure = "give the shards cores of their own (--cores), use --wait spin, or stop what else runs there".to_owned();
-    let p99 = p99_us(lateness);
-    let threshold = (bounds.lateness * us(corrected, 0.5)).max(bounds.lateness_floor_us);
-    if threshold < p99 {
-        let own_tail = bounds.lateness_invalid * p99_us(corrected) <= p99;
-        reasons.push(Reason {
-            code: Code::GeneratorLate,
-            level: if own_tail { Level::Invalid } else { Level::Suspect },
-            evidence: format!("pacer lateness p99 is {p99:.1} µs; allowed are {threshold:.1} µs"),
-            figure: p99,
-            threshold,
-            meaning: "requests left late by the generator's own fault; corrected latencies contain that lateness".to_owned(),
-            cure,
-        });
-        return;
+    let (q, name, figure) = highest_known(lateness)?;
+    let typical_us = corrected.quantile_us(0.5).unwrap_or(0.0);
+    let threshold = (bounds.lateness * typical_us).max(bounds.lateness_floor_us);
+    if figure <= threshold {
+        return None;
     }
-    let tail = us(lateness, 0.999);
-    let threshold =
-        (bounds.lateness_tail * us(corrected, 0.999)).max(bounds.lateness_tail_floor_us);
-    if threshold < tail {
-        reasons.push(Reason {
-            code: Code::GeneratorLate,
-            level: Level::Suspect,
-            evidence: format!("pacer lateness p99.9 is {tail:.1} µs; allowed are {threshold:.1} µs"),
-            figure: tail,
-            threshold,
-            meaning: "the generator paused; corrected p99.9 and above contain its pauses, lower percentiles don't".to_owned(),
-            cure,
-        });
+    let own = corrected.quantile_us(q).is_some_and(|us| bounds.lateness_invalid * us <= figure);
+    Some(Reason {
+        code: Code::GeneratorLate,
+        level: if own { Level::Invalid } else { Level::Suspect },
+        evidence: format!("pacer lateness {name} is {figure:.1} µs; allowed are {threshold:.1} µs"),
+        figure,
+        threshold,
+        meaning: "requests left late by the generator's own fault; corrected latencies contain that lateness".to_owned(),
+        cure: OWN_CORES.to_owned(),
+    })
+}
+
+/// A shard that stood still: a closed loop knows no lateness, and a slow open one has too few samples to show it.
+fn stopped(report: &Report) -> Option<Reason> {
+    let bounds = &report.config.plan.thresholds;
+    let share_of = |shard: &ShardVitals| {
+        if shard.observed_s == 0.0 { 0.0 } else { shard.stopped_s / shard.observed_s }
+    };
+    let shards = report.generator.shards.iter();
+    let (figure, shard) = shards
+        .map(|shard| (share_of(shard), shard))
+        .max_by(|one, other| one.0.total_cmp(&other.0))?;
+    if figure <= bounds.stopped {
+        return None;
     }
+    Some(Reason {
+        code: Code::GeneratorLate,
+        level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
+        evidence: format!(
+            "the shard on core {} looked at nothing for {:.3} s ({}), {:.1} ms at a stretch; allowed are {}",
+            shard.core,
+            shard.stopped_s,
+            percent(figure),
+            shard.longest_gap_us / 1e3,
+            percent(bounds.stopped)
+        ),
+        figure,
+        threshold: bounds.stopped,
+        meaning: "answers that came meanwhile were seen late, and what was to be sent wasn't: latencies and throughput contain the generator's own stops".to_owned(),
+        cure: OWN_CORES.to_owned(),
+    })
+}
+
+fn late_in_the_tail(report: &Report) -> Option<Reason> {
+    let bounds = &report.config.plan.thresholds;
+    let figure = report.whole.pacer_lateness.quantile_us(0.999)?;
+    let tail_us = report.whole.corrected.quantile_us(0.999).unwrap_or(0.0);
+    let threshold = (bounds.lateness_tail * tail_us).max(bounds.lateness_tail_floor_us);
+    (threshold < figure).then(|| Reason {
+        code: Code::GeneratorLate,
+        level: Level::Suspect,
+        evidence: format!("pacer lateness p99.9 is {figure:.1} µs; allowed are {threshold:.1} µs"),
+        figure,
+        threshold,
+        meaning: "the generator paused; corrected p99.9 and above contain its pauses, lower percentiles don't".to_owned(),
+        cure: OWN_CORES.to_owned(),
+    })
 }
 
 fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
@@ -432,16 +499,26 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
     let delays = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
     let waited = delays.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
+    // A shard whose group is held back waits for its core as well, and to the kernel it is the same wait. That part is the
+    // quota's, which has a reason of its own with another cure; where several cores were held back, more than that part is
+    // taken off, since the kernel gives their sum.
+    let throttled = throttled(report);
+    let waited = (waited - throttled.unwrap_or(0.0)).max(0.0);
     let steal = report.generator.machine.steal;
     let figure = steal.max(waited);
     if figure <= bounds.stolen {
         return;
     }
+    let beside = match throttled {
+        None => ", by others or by a quota, which is not known here",
+        Some(throttled) if 0.0 < throttled => " beyond what its quota explains",
+        Some(_) => "",
+    };
     reasons.push(Reason {
         code: Code::CpuStolen,
         level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
         evidence: format!(
-            "the hypervisor took {} of the cores' time, and a shard waited for its core for {} of the window; allowed are {}",
+            "the hypervisor took {} of the cores' time, and a shard waited for its core for {} of the window{beside}; allowed are {}",
             percent(steal),
             percent(waited),
             percent(bounds.stolen)
@@ -454,11 +531,20 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     });
 }
 
+/// Time for which the control group was held back against the window, cores added up; `None` where it isn't known.
+fn throttled(report: &Report) -> Option<f64> {
+    let window_s = report.config.window_s();
+    let throttled_s = report.generator.machine.throttled_s?;
+    Some(if window_s == 0.0 { 0.0 } else { throttled_s / window_s })
+}
+
 fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
     let threshold = report.config.plan.thresholds.throttled;
-    let window_s = report.config.window_s();
-    let throttled_s = report.generator.machine.throttled_s;
-    let figure = if window_s == 0.0 { 0.0 } else { throttled_s / window_s };
+    let (Some(figure), Some(throttled_s)) =
+        (throttled(report), report.generator.machine.throttled_s)
+    else {
+        return;
+    };
     if threshold < figure {
         reasons.push(Reason {
             code: Code::CpuThrottled,
@@ -519,24 +605,34 @@ fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
 }
 
 fn errors(report: &Report, reasons: &mut Vec<Reason>) {
-    let threshold = report.config.plan.thresholds.errors;
+    let bounds = &report.config.plan.thresholds;
     let counts = &report.whole.counts;
     let bad = counts.failed + counts.timed_out + counts.abandoned + counts.unexpected_status;
     let figure = share(bad, counts.intended);
-    if threshold < figure {
-        reasons.push(Reason {
-            code: Code::Errors,
-            level: Level::Suspect,
-            evidence: format!(
-                "{bad} of {} requests ({}) had no good answer; allowed are {}",
-                counts.intended,
-                percent(figure),
-                percent(threshold)
-            ),
-            figure,
-            threshold,
-            meaning: "the percentiles of all answers mix good and bad ones; those of successes stand beside them".to_owned(),
-            cure: "look at the errors by cause; name statuses that are meant with --expect-status".to_owned(),
-        });
+    if figure <= bounds.errors {
+        return;
     }
+    let level = if bounds.errors_invalid < figure { Level::Invalid } else { Level::Suspect };
+    let meaning = if counts.answered == 0 {
+        "nothing was answered: what latencies there are, are those of requests that were given up"
+    } else if report.whole.successes.is_some() {
+        "the percentiles of all answers mix good and bad ones; those of successes stand beside them"
+    } else {
+        "failed requests have no latency: the percentiles are those of the others"
+    };
+    reasons.push(Reason {
+        code: Code::Errors,
+        level,
+        evidence: format!(
+            "{bad} of {} requests ({}) had no good answer; allowed are {}",
+            counts.intended,
+            percent(figure),
+            percent(bounds.errors)
+        ),
+        figure,
+        threshold: bounds.errors,
+        meaning: meaning.to_owned(),
+        cure: "look at the errors by cause; name statuses that are meant with --expect-status"
+            .to_owned(),
+    });
 }

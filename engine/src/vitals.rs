@@ -33,13 +33,15 @@ pub struct ShardVitals {
     pub requests_per_turn: f64,
     /// The longest stretch in which the shard didn't look at what was due, microseconds.
     pub longest_gap_us: f64,
+    /// All such stretches above 10 ms together, seconds: the shard stood still, or had that much to do in one turn.
+    pub stopped_s: f64,
     /// Times that the kernel took the core away while the shard could run.
     pub involuntary_switches: u64,
     /// Time that the shard could run and had no core, seconds.
     pub run_queue_delay_s: f64,
-    /// Times that the completion queue overflowed.
+    /// Times that the completion queue overflowed, in the whole run.
     pub cq_overflows: u64,
-    /// Times that a receive ended because no buffer was free, and was armed again.
+    /// Times that a receive ended because no buffer was free, and was armed again, in the whole run.
     pub buffers_exhausted: u64,
 }
 
@@ -50,6 +52,7 @@ pub struct Vitals {
     turns: u64,
     polling_ns: u64,
     longest_gap_ns: u64,
+    stopped_ns: u64,
     /// When the shard last came back from waiting.
     back_ns: u64,
     begin: Option<Edge>,
@@ -66,7 +69,11 @@ struct Edge {
     turns: u64,
     polling_ns: u64,
     longest_gap_ns: u64,
+    stopped_ns: u64,
 }
+
+/// A gap above this is a stop, ns: longer than the turns of a busy shard, shorter than what others' time slices add up to.
+const STOP_NS: u64 = 10_000_000;
 
 impl Vitals {
     /// Nothing seen yet, on this core.
@@ -76,6 +83,7 @@ impl Vitals {
             turns: 0,
             polling_ns: 0,
             longest_gap_ns: 0,
+            stopped_ns: 0,
             back_ns: 0,
             begin: None,
             end: None,
@@ -114,6 +122,9 @@ impl Vitals {
     #[inline]
     fn gap(&mut self, gap_ns: u64) {
         self.longest_gap_ns = self.longest_gap_ns.max(gap_ns);
+        if STOP_NS < gap_ns {
+            self.stopped_ns += gap_ns;
+        }
     }
 
     /// Takes the accounts at the first look from `window_ns` on, and at the first from `end_ns` on.
@@ -136,10 +147,11 @@ impl Vitals {
             turns: self.turns,
             polling_ns: self.polling_ns,
             longest_gap_ns: self.longest_gap_ns,
+            stopped_ns: self.stopped_ns,
         }
     }
 
-    /// What the window showed; a window that was never reached shows zeros.
+    /// What the window showed, in which `sent` requests were sent; a window that was never reached shows zeros.
     pub fn report(&self, sent: u64, cq_overflows: u64) -> ShardVitals {
         let now = || Edge { ..self.edge(self.back_ns) };
         let begin = self.begin.unwrap_or_else(now);
@@ -165,6 +177,7 @@ impl Vitals {
             turns,
             requests_per_turn: ratio(sent as f64, turns as f64),
             longest_gap_us: end.longest_gap_ns as f64 / 1e3,
+            stopped_s: seconds(end.stopped_ns - begin.stopped_ns),
             involuntary_switches: accounts.involuntary_switches,
             run_queue_delay_s: seconds(accounts.run_queue_ns),
             cq_overflows,

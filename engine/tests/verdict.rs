@@ -14,10 +14,11 @@ fn clean() -> Report {
     for shard in &mut report.generator.shards {
         shard.busy = 0.5;
         shard.run_queue_delay_s = 0.0;
+        shard.stopped_s = 0.0;
         shard.cq_overflows = 0;
     }
     report.generator.machine.steal = 0.0;
-    report.generator.machine.throttled_s = 0.0;
+    report.generator.machine.throttled_s = Some(0.0);
     let part = &mut report.whole;
     part.counts.sent_in_window = part.counts.intended;
     part.counts.capped = 0;
@@ -66,7 +67,9 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
             report.whole.counts.connection_errors.insert("local_resource".to_owned(), 1);
         }),
         (Code::CpuStolen, Level::Suspect, |report| report.generator.machine.steal = 0.02),
-        (Code::CpuThrottled, Level::Invalid, |report| report.generator.machine.throttled_s = 0.1),
+        (Code::CpuThrottled, Level::Invalid, |report| {
+            report.generator.machine.throttled_s = Some(0.1)
+        }),
         (Code::RawSamplesLost, Level::Suspect, |report| {
             report.samples = Some(Samples { file: None, written: 0, lost: 1, error: None });
         }),
@@ -123,6 +126,28 @@ fn a_core_that_could_not_offer_the_rate_is_saturated_although_it_waited_at_times
     assert_eq!(codes(0.8, 0.9), [Code::RateMissed], "the rate needs 89 %");
     assert_eq!(codes(0.3, 0.1), [Code::RateMissed], "an idle generator waits for its target");
     assert_eq!(codes(0.8, 1.0), []);
+}
+
+#[test]
+fn a_wait_that_the_quota_explains_is_not_blamed_on_others() {
+    let judged = |throttled_s: Option<f64>| {
+        let mut report = clean();
+        for shard in &mut report.generator.shards {
+            (shard.observed_s, shard.run_queue_delay_s) = (0.5, 0.35);
+        }
+        report.generator.machine.throttled_s = throttled_s;
+        judge(&report).reasons
+    };
+    let codes = |throttled_s: Option<f64>| -> Vec<Code> {
+        judged(throttled_s).iter().map(|reason| reason.code).collect()
+    };
+    assert_eq!(codes(Some(0.0)), [Code::CpuStolen]);
+    assert_eq!(codes(Some(0.35)), [Code::CpuThrottled]);
+    assert_eq!(codes(Some(1.4)), [Code::CpuThrottled], "the sum of four cores");
+    assert_eq!(codes(Some(0.2)), [Code::CpuStolen, Code::CpuThrottled], "the rest is others'");
+    let unknown = judged(None);
+    assert_eq!(unknown[0].code, Code::CpuStolen);
+    assert!(unknown[0].evidence.contains("by a quota, which is not known"), "{unknown:?}");
 }
 
 #[test]

@@ -65,6 +65,7 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         turns: 90_000,
         requests_per_turn: 1.1,
         longest_gap_us: 85.0,
+        stopped_s: 0.0,
         involuntary_switches: 3,
         run_queue_delay_s: 0.0,
         cq_overflows: 0,
@@ -88,7 +89,7 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         whole: part.clone(),
         generator: Generator {
             shards: vec![shard],
-            machine: Machine { steal: 0.0, throttled_s: 0.0, ports },
+            machine: Machine { steal: 0.0, throttled_s: Some(0.0), ports },
         },
         arrivals: None,
         arrivals_line: open.then(|| "arrivals were Poisson(5000/s) as planned: figures".to_owned()),
