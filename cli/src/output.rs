@@ -1,7 +1,8 @@
 //! Where results go: standard output, and files that are whole or absent.
 //!
 //! A file is opened before the run, so that a run never ends with nowhere to put its report. It is written beside its final
-//! name and renamed at the end: an existing report stays as it is until the new one is complete.
+//! name, under one that no other process uses, and renamed at the end: an existing report stays as it is until the new one is
+//! complete, and of two runs that write the same report each is whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -63,7 +64,11 @@ impl OutputFile {
         Ok(file)
     }
 
-    fn create(flag: &'static str, path: &Path) -> Result<OutputFile, Failure> {
+    /// Opens what `flag` names.
+    ///
+    /// # Errors
+    /// A path that can't be written, as a usage error.
+    pub(crate) fn create(flag: &'static str, path: &Path) -> Result<OutputFile, Failure> {
         let refuse = |problem: String, cure: &str| {
             Failure::Usage(format!("{flag} {}: {problem}; {cure}", path.display()))
         };
@@ -74,28 +79,33 @@ impl OutputFile {
             )
         };
         // A link stays a link: the file behind it is the one to replace.
-        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let rename = match fs::metadata(&real) {
+        let real = real_path(path);
+        match fs::metadata(&real) {
             Ok(found) if found.is_dir() => {
                 return Err(refuse("is a folder".to_owned(), "name a file in it"));
             }
-            Ok(found) if !found.is_file() => None,
+            Ok(found) if !found.is_file() => {
+                let device = OpenOptions::new().write(true).open(&real).map_err(unwritable)?;
+                let writer = BufWriter::new(device);
+                return Ok(OutputFile { flag, shown: path.to_owned(), rename: None, writer });
+            }
             Ok(_) => {
                 // Opening it for appending changes nothing and shows whether it may be written.
                 OpenOptions::new().append(true).open(&real).map_err(unwritable)?;
-                Some((temporary(&real), real.clone()))
             }
             Err(_) if real.file_name().is_none() => {
                 return Err(refuse("is no file name".to_owned(), "name a file"));
             }
-            Err(_) => Some((temporary(&real), real.clone())),
-        };
-        let file = match &rename {
-            Some((temporary, _)) => File::create(temporary),
-            None => OpenOptions::new().write(true).open(&real),
-        };
-        let writer = BufWriter::new(file.map_err(unwritable)?);
-        Ok(OutputFile { flag, shown: path.to_owned(), rename, writer })
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(error)),
+            Err(_) => {}
+        }
+        let (file, temporary) = create_temporary(&real).map_err(unwritable)?;
+        Ok(OutputFile {
+            flag,
+            shown: path.to_owned(),
+            rename: Some((temporary, real)),
+            writer: BufWriter::new(file),
+        })
     }
 
     /// Fills the file by `write`, makes it durable and gives it its name; the answer is the path as it was given.
@@ -138,12 +148,61 @@ impl Drop for OutputFile {
     }
 }
 
-/// `FILE.tmp` in the folder of the file, so that the rename stays within one file system. A link stays a link: it is the folder
-/// of the file behind it.
-pub(crate) fn temporary(path: &Path) -> PathBuf {
-    let mut name = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
+/// `FILE.PID.tmp` in the folder of the file, so that the rename stays within one file system, and its name. It is always a new
+/// file: what has the name already is another's, such as the remains of a process that had this one's number and was killed.
+fn create_temporary(real: &Path) -> io::Result<(File, PathBuf)> {
+    let mut attempt = 0;
+    loop {
+        let mut name = real.as_os_str().to_owned();
+        name.push(format!(".{}", std::process::id()));
+        if 0 < attempt {
+            name.push(format!("-{attempt}"));
+        }
+        name.push(".tmp");
+        let temporary = PathBuf::from(name);
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 100 => {
+                attempt += 1;
+            }
+            opened => return opened.map(|file| (file, temporary)),
+        }
+    }
+}
+
+/// Where raw samples are written until they are whole: `FILE.tmp`, beside the file behind a link.
+pub(crate) fn raw_temporary(raw: &Path) -> PathBuf {
+    let mut name = real_path(raw).into_os_string();
     name.push(".tmp");
     PathBuf::from(name)
+}
+
+/// The path of the file itself: through links, also those that lead to no file yet. Two names of one file are equal so, and
+/// what doesn't exist comes back as it is.
+fn real_path(path: &Path) -> PathBuf {
+    /// As many links as Linux follows.
+    const LINKS_MAX: usize = 40;
+    if let Ok(real) = fs::canonicalize(path) {
+        return real;
+    }
+    let mut real = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&real) {
+            Ok(to) => real = folder(&real).join(to),
+            Err(_) => break,
+        }
+    }
+    match (fs::canonicalize(folder(&real)), real.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => real,
+    }
+}
+
+/// The folder that a file is in.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
 #[cfg(test)]
@@ -191,9 +250,40 @@ mod tests {
         assert_eq!(fs::read_to_string(&real).expect("there"), "new");
         assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
 
+        // A link to a file that is yet to come keeps pointing as well.
+        let (later, waiting) = (folder.path().join("later"), folder.path().join("waiting"));
+        std::os::unix::fs::symlink("later", &waiting).expect("linked");
+        let file = OutputFile::create("--out", &waiting).expect("opens");
+        file.finish(|writer| writer.write_all(b"new")).expect("written");
+        assert_eq!(fs::read_to_string(&later).expect("there"), "new");
+        assert!(fs::symlink_metadata(&waiting).expect("there").is_symlink());
+
         let null = OutputFile::create("--out", Path::new("/dev/null")).expect("opens");
         null.finish(|writer| writer.write_all(b"gone")).expect("written");
         assert!(!fs::metadata("/dev/null").expect("there").is_file());
+    }
+
+    #[test]
+    fn no_temporary_name_is_anothers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("report.json");
+        let others = [".tmp".to_owned(), format!(".{}.tmp", std::process::id())];
+        let others = others.map(|end| folder.path().join(format!("report.json{end}")));
+        for other in &others {
+            fs::write(other, "another's").expect("written");
+        }
+        // Two writers of one file at the same time: the last to end has the name, and nothing is mixed.
+        let first = OutputFile::create("--out", &path).expect("opens");
+        let second = OutputFile::create("--out", &path).expect("opens");
+        let third = OutputFile::create("--out", &path).expect("opens");
+        second.finish(|writer| writer.write_all(b"the second, whole")).expect("written");
+        first.finish(|writer| writer.write_all(b"the first")).expect("written");
+        drop(third);
+        assert_eq!(fs::read_to_string(&path).expect("there"), "the first");
+        for other in &others {
+            assert_eq!(fs::read_to_string(other).expect("there"), "another's");
+        }
+        assert_eq!(names(folder.path()).len(), 3, "{:?}", names(folder.path()));
     }
 
     #[test]

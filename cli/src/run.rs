@@ -67,7 +67,7 @@ pub(crate) fn drive(
         return Err(Failure::Interrupted);
     }
     if let Some(raw) = &prepared.plan().raw {
-        stop.covers(output::temporary(raw));
+        stop.covers(output::raw_temporary(raw));
     }
     let line = ProgressLine::new(prepared.plan(), progress);
     let run = Run::start(prepared)?;

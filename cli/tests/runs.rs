@@ -368,7 +368,9 @@ fn a_second_signal_ends_it_at_once_and_leaves_no_half_file() {
     // The target answers nothing for an hour, so the first signal alone leaves a drain to wait for.
     let witness = Witness::start(&["--base-latency", "1h", "--tail-fraction", "0"]);
     let run = long_run(&witness, folder.path());
-    assert_eq!(names(folder.path()), ["raw.bin.tmp", "report.json.tmp", "run.csv.tmp"]);
+    let own = |name: &str| format!("{name}.{}.tmp", run.id());
+    let temporary = ["raw.bin.tmp".to_owned(), own("report.json"), own("run.csv")];
+    assert_eq!(names(folder.path()), temporary);
     signal(&run, "INT");
     // Two signals that are pending at once count as one, so the second comes after a pause.
     std::thread::sleep(std::time::Duration::from_millis(200));

@@ -131,6 +131,16 @@ fn files_that_cannot_be_written_or_read() {
 }
 
 #[test]
+fn files_with_temporary_names_that_are_anothers_stay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    fs::write(path("keep.json.tmp"), "another's").expect("written");
+    refused(&["run", "https://127.0.0.1/", "--out", &path("keep.json")], 2, &["https"]);
+    assert_eq!(fs::read_to_string(path("keep.json.tmp")).expect("there"), "another's");
+    assert_eq!(files(folder.path()), 1, "nothing else is left");
+}
+
+#[test]
 fn a_refused_run_leaves_an_old_report_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("report.json");
