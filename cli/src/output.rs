@@ -205,6 +205,30 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
+/// Refuses what would be written over something else of the same run: two results under one name, or a result over a file that
+/// the run reads or still writes. Each file comes with what names it: a flag, or a flag and why.
+///
+/// # Errors
+/// Both of their names and the path, as a usage error.
+pub(crate) fn require_distinct(files: &[(&str, PathBuf)]) -> Result<(), Failure> {
+    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+    for (name, path) in files {
+        let real = real_path(path);
+        if fs::metadata(&real).is_ok_and(|found| !found.is_file()) {
+            // A device or a pipe takes one text after the other; a folder is refused in its own words.
+            continue;
+        }
+        if let Some((other, _)) = seen.iter().find(|(_, other)| *other == real) {
+            return Err(Failure::Usage(format!(
+                "{name} {}: is the file of {other} as well; name a file for each",
+                path.display()
+            )));
+        }
+        seen.push((name, real));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,6 +308,24 @@ mod tests {
             assert_eq!(fs::read_to_string(other).expect("there"), "another's");
         }
         assert_eq!(names(folder.path()).len(), 3, "{:?}", names(folder.path()));
+    }
+
+    #[test]
+    fn one_file_under_two_names_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("inner")).expect("made");
+        std::os::unix::fs::symlink("b", path("link")).expect("linked");
+        for (one, other) in [("a", "a"), ("a", "inner/../a"), ("b", "link"), ("link", "b")] {
+            let failure = require_distinct(&[("--out", path(one)), ("--csv", path(other))])
+                .expect_err("the same");
+            let text = failure.to_string();
+            assert!(matches!(failure, Failure::Usage(_)), "{text}");
+            assert!(text.starts_with("--csv ") && text.contains("--out"), "{text}");
+        }
+        require_distinct(&[("--out", path("a")), ("--csv", path("b"))]).expect("two files");
+        let null = || PathBuf::from("/dev/null");
+        require_distinct(&[("--out", null()), ("--csv", null())]).expect("a device takes all");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::{csv, hlog, json, output, planning};
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let plan = planning::plan(&args.flags, args.plan.as_deref())?;
     let stop = StopRequest::listen()?;
+    check_files(args, &plan)?;
     let open = |flag, path: &Option<PathBuf>| {
         path.as_ref().map(|path| OutputFile::open(flag, path, &stop)).transpose()
     };
@@ -51,6 +52,26 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         Level::Invalid if !args.allow_invalid => ExitCode::from(EXIT_INVALID),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Checks that no file of the run would be written over another.
+///
+/// # Errors
+/// The flags and the path, as a usage error.
+fn check_files(args: &RunArgs, plan: &Plan) -> Result<(), Failure> {
+    let body = plan.body.as_deref().and_then(|body| body.strip_prefix('@')).map(PathBuf::from);
+    let temporary = plan.raw.as_deref().map(output::raw_temporary);
+    let files = [
+        ("--plan", &args.plan),
+        ("--body", &body),
+        ("--raw", &plan.raw),
+        ("--raw (until it is whole)", &temporary),
+        ("--out", &args.out),
+        ("--hdr", &args.hdr),
+        ("--csv", &args.csv),
+    ];
+    let named = files.into_iter().filter_map(|(name, file)| Some((name, file.clone()?)));
+    output::require_distinct(&named.collect::<Vec<_>>())
 }
 
 /// Runs what was prepared to its end, or to the first signal, and shows how far it is. The answer holds the wall clock's time

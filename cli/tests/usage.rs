@@ -131,6 +131,27 @@ fn files_that_cannot_be_written_or_read() {
 }
 
 #[test]
+fn results_under_one_name_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Nobody listens: a run that went further would be refused for that.
+    let (listener, url) = listening();
+    drop(listener);
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (plain, other, plan) = (path("a"), path("./a"), path("plan.toml"));
+    for flags in [["--out", "--hdr"], ["--out", "--csv"], ["--hdr", "--csv"], ["--out", "--raw"]] {
+        let args = ["run", &url, flags[0], &plain, flags[1], &other];
+        refused(&args, 2, &[flags[0], flags[1], "/a: is the file of", "name a file for each"]);
+    }
+    refused(&["run", &url, "--raw", &plain, "--out", &path("a.tmp")], 2, &["--out", "--raw"]);
+    fs::write(&plan, "seed = 1").expect("written");
+    refused(&["run", &url, "--plan", &plan, "--out", &plan], 2, &["--out", "--plan"]);
+    let body = format!("@{plan}");
+    refused(&["run", &url, "--body", &body, "--csv", &plan], 2, &["--csv", "--body"]);
+    assert_eq!(fs::read_to_string(&plan).expect("there"), "seed = 1");
+    assert_eq!(files(folder.path()), 1, "nothing else is left");
+}
+
+#[test]
 fn files_with_temporary_names_that_are_anothers_stay() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
