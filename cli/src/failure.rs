@@ -51,8 +51,8 @@ impl fmt::Display for Failure {
 impl From<PrepareError> for Failure {
     fn from(error: PrepareError) -> Failure {
         match &error {
-            PrepareError::Plan(_) => Failure::Usage(error.to_string()),
-            PrepareError::Host(_) | PrepareError::Target(_) | PrepareError::File(_) => {
+            PrepareError::Plan(_) | PrepareError::File(_) => Failure::Usage(error.to_string()),
+            PrepareError::Host(_) | PrepareError::Target(_) => {
                 Failure::CouldNotRun(error.to_string())
             }
         }

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Checks that no file of the run would be written over another.
+/// Checks that no file of the run would be written over another, and that the raw samples can be written at all.
 ///
 /// # Errors
 /// The flags and the path, as a usage error.
@@ -71,7 +71,19 @@ fn check_files(args: &RunArgs, plan: &Plan) -> Result<(), Failure> {
         ("--csv", &args.csv),
     ];
     let named = files.into_iter().filter_map(|(name, file)| Some((name, file.clone()?)));
-    output::require_distinct(&named.collect::<Vec<_>>())
+    output::require_distinct(&named.collect::<Vec<_>>())?;
+    if let (Some(raw), Some(temporary)) = (&plan.raw, &temporary) {
+        if temporary.exists() {
+            return Err(Failure::Usage(format!(
+                "--raw {}: {} exists, which another run is writing or left behind when it was killed; remove it or name \
+                 another file",
+                raw.display(),
+                temporary.display()
+            )));
+        }
+        drop(OutputFile::create("--raw", raw)?);
+    }
+    Ok(())
 }
 
 /// Runs what was prepared to its end, or to the first signal, and shows how far it is. The answer holds the wall clock's time

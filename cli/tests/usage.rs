@@ -114,10 +114,11 @@ fn files_that_cannot_be_written_or_read() {
     let (_listener, url) = listening();
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let missing = path("none/report.json");
-    for flag in ["--out", "--hdr", "--csv"] {
-        refused(&["run", &url, flag, &missing], 2, &[flag, &missing, "folder that exists"]);
+    for flag in ["--out", "--hdr", "--csv", "--raw"] {
+        let words = format!("truetail: {flag} {missing}: can't be written (No such file");
+        refused(&["run", &url, flag, &missing], 2, &[&words, "folder that exists"]);
     }
-    refused(&["run", &url, "--raw", &missing], 1, &["--raw", &missing]);
+    refused(&["run", &url, "--raw", "/dev/null"], 2, &["--raw /dev/null", "no regular file"]);
     refused(&["run", &url, "--out", &path("")], 2, &["--out", "is a folder"]);
     refused(&["verify", &missing], 2, &["REPORT", &missing, "can't be read"]);
     refused(&["samples", &missing, "--csv"], 1, &[&missing]);
@@ -154,11 +155,18 @@ fn results_under_one_name_are_refused_before_anything_runs() {
 #[test]
 fn files_with_temporary_names_that_are_anothers_stay() {
     let folder = tempfile::tempdir().expect("a folder");
+    let (_listener, url) = listening();
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
-    fs::write(path("keep.json.tmp"), "another's").expect("written");
+    for name in ["keep.json.tmp", "keep.bin.tmp"] {
+        fs::write(path(name), "another's").expect("written");
+    }
     refused(&["run", "https://127.0.0.1/", "--out", &path("keep.json")], 2, &["https"]);
-    assert_eq!(fs::read_to_string(path("keep.json.tmp")).expect("there"), "another's");
-    assert_eq!(files(folder.path()), 1, "nothing else is left");
+    let raw = path("keep.bin");
+    refused(&["run", &url, "--raw", &raw], 2, &["--raw", "keep.bin.tmp exists", "remove it"]);
+    for name in ["keep.json.tmp", "keep.bin.tmp"] {
+        assert_eq!(fs::read_to_string(path(name)).expect("there"), "another's");
+    }
+    assert_eq!(files(folder.path()), 2, "nothing else is left");
 }
 
 #[test]
