@@ -1,6 +1,7 @@
 //! The command `samples`: raw samples as lines of CSV or JSON, as they are read.
 
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -67,9 +68,10 @@ enum Broken {
 
 /// Streams a file to standard output. Samples of a damaged file come out up to the damage.
 pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
-    let path = &args.file;
-    let damaged = |error: ReadError| Failure::CouldNotRun(format!("{}: {error}", path.display()));
-    let mut reader = SampleReader::open(Path::new(path)).map_err(damaged)?;
+    let path = args.file.display();
+    let damaged = |error: ReadError| Failure::CouldNotRun(format!("FILE {path}: {error}"));
+    let file = open("FILE", &args.file)?;
+    let mut reader = SampleReader::new(BufReader::new(file)).map_err(damaged)?;
     let mut writer = BufWriter::new(io::stdout().lock());
     let streamed = stream(&mut reader, &mut writer, args.csv);
     let flushed = writer.flush();
@@ -80,9 +82,24 @@ pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
     }
     let lost = reader.end().map_or(0, |end| end.lost());
     if 0 < lost {
-        complain(&format!("{}: {lost} samples were lost during the run", path.display()));
+        complain(&format!("FILE {path}: {lost} samples were lost during the run"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a file of samples that the argument `name` names.
+///
+/// # Errors
+/// A path that can't be read, as a usage error.
+pub(crate) fn open(name: &str, path: &Path) -> Result<File, Failure> {
+    let opened = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
+        true => Err(io::ErrorKind::IsADirectory.into()),
+        false => Ok(file),
+    });
+    opened.map_err(|error| {
+        let path = path.display();
+        Failure::Usage(format!("{name} {path}: can't be read ({error}); name a file of --raw"))
+    })
 }
 
 fn stream(

@@ -10,7 +10,7 @@ use engine::verify::{report_alone, with_samples};
 use crate::args::VerifyArgs;
 use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
 use crate::output::say;
-use crate::{json, text};
+use crate::{json, samples, text};
 
 /// Prints each check; the exit code is 1 where one found a difference.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
@@ -18,6 +18,9 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let file = File::open(&args.report).map_err(|error| {
         Failure::Usage(format!("REPORT {path}: can't be read ({error}); name a file of --out"))
     })?;
+    for file in &args.raw {
+        samples::open("--raw", file)?;
+    }
     let report = json::read_report(BufReader::new(file)).map_err(|problem| {
         Failure::CouldNotRun(format!("REPORT {path}: is no report of this version ({problem})"))
     })?;

@@ -121,13 +121,19 @@ fn files_that_cannot_be_written_or_read() {
     refused(&["run", &url, "--raw", "/dev/null"], 2, &["--raw /dev/null", "no regular file"]);
     refused(&["run", &url, "--out", &path("")], 2, &["--out", "is a folder"]);
     refused(&["verify", &missing], 2, &["REPORT", &missing, "can't be read"]);
-    refused(&["samples", &missing, "--csv"], 1, &[&missing]);
+    for (file, why) in [(&missing, "No such file"), (&path(""), "directory")] {
+        let unreadable = [&format!("FILE {file}: can't be read ("), why, "name a file of --raw"];
+        refused(&["samples", file, "--csv"], 2, &unreadable);
+    }
     refused(&["samples", &missing], 2, &["--csv", "--json"]);
     refused(&["run", "--plan", &missing], 2, &["--plan", &missing, "can't be read"]);
     refused(&["demo", "--out-dir", "/dev/null/x"], 2, &["--out-dir /dev/null/x"]);
     let plan = path("plan.toml");
     fs::write(&plan, "rate = 5\nrats = 6\n").expect("written");
     refused(&["verify", &plan], 1, &["REPORT", &plan, "is no report"]);
+    let unreadable = format!("--raw {missing}: can't be read (");
+    refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "name a file of --raw"]);
+    refused(&["samples", &plan, "--json"], 1, &[&format!("FILE {plan}: at byte 0: ")]);
     refused(&["run", &url, "--plan", &plan], 2, &["--plan", &plan, "line 2", "rats"]);
 }
 
