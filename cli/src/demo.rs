@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,9 +15,10 @@ use target::{Stall, TargetConfig};
 use crate::args::DemoArgs;
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::output::{OutputFile, say};
+use crate::run::{self, Results};
 use crate::signals::StopRequest;
 use crate::text::demo::{Stalls, explanation, tables};
-use crate::{json, run, witness};
+use crate::{json, witness};
 
 /// The target's latency between its stalls.
 const BASE_LATENCY: Duration = Duration::from_millis(1);
@@ -66,35 +66,39 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
     let closed = Plan { conns: Some(1), ..plan.clone() };
     let open = Plan { rate: Some(RATE.parse().expect("the rate is a constant")), ..plan };
     let mut reports = Vec::new();
+    let mut results = Results::default();
     for (plan, file) in [(closed, closed_file), (open, open_file)] {
         let (finished, _) = run::drive(pool::prepare(plan)?, &stop, !args.quiet)?;
-        file.finish(|writer| json::write(&finished.report, writer))?;
+        results.add(file.finish(|writer| json::write(&finished.report, writer)));
         let interrupted = finished.report.interrupted;
         reports.push(finished.report);
         if interrupted {
             break;
         }
     }
-    target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
-    match &reports[..] {
+    let stopped = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()));
+    results.failures.extend(stopped.err());
+    let written = results.written.join(", ");
+    let (said, done) = match &reports[..] {
         [closed, open] if !open.interrupted => {
-            show(closed, open, &args.out_dir)?;
-            Ok(ExitCode::SUCCESS)
+            let files = if results.failures.is_empty() { "\nBoth reports" } else { "\nWritten" };
+            (show(closed, open, &format!("{files}: {written}\n")), ExitCode::SUCCESS)
         }
         _ => {
-            let folder = args.out_dir.display();
-            say(&format!("interrupted; what was measured so far is in {folder}\n"))?;
-            Ok(ExitCode::from(EXIT_INTERRUPTED))
+            let said = say(&format!("interrupted; what was measured so far: {written}\n"));
+            (said, ExitCode::from(EXIT_INTERRUPTED))
         }
-    }
+    };
+    results.failures.extend(said.err());
+    Ok(results.exit_code(done))
 }
 
-fn show(closed: &Report, open: &Report, folder: &Path) -> Result<(), Failure> {
+fn show(closed: &Report, open: &Report, last: &str) -> Result<(), Failure> {
     let us = |duration: Duration| duration.as_secs_f64() * 1e6;
     let stalls =
         Stalls { every_us: us(STALL_EVERY), hold_us: us(STALL_FOR), base_us: us(BASE_LATENCY) };
     say(&tables(closed, open))?;
     say("\n")?;
     say(&explanation(closed, open, stalls))?;
-    say(&format!("\nBoth reports: {0}/closed.json, {0}/open.json\n", folder.display()))
+    say(last)
 }

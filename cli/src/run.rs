@@ -32,26 +32,50 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (finished, began) = drive(pool::prepare(plan)?, &stop, !args.quiet)?;
 
     let Finished { report, measured, .. } = &finished;
-    let mut written = Vec::new();
+    let mut results = Results::default();
     if let Some(out) = out {
-        written.push(out.finish(|writer| json::write(report, writer))?);
+        results.add(out.finish(|writer| json::write(report, writer)));
     }
     if let Some(hdr) = hdr {
         let (begin, length) = window(&report.config.plan, report.config.schedule_until);
         let entries = hlog::entries(measured, begin, length);
-        written.push(hdr.finish(|writer| hlog::write(writer, began, &entries))?);
+        results.add(hdr.finish(|writer| hlog::write(writer, began, &entries)));
     }
     if let Some(csv) = csv {
         let window_s = report.config.window_s();
-        written.push(csv.finish(|writer| csv::write(writer, &report.series, window_s))?);
+        results.add(csv.finish(|writer| csv::write(writer, &report.series, window_s)));
     }
-    let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
-    say(&summary(report, &written))?;
-    Ok(match report.verdict.level {
+    let said = say(&summary(report, &results.written));
+    results.failures.extend(said.err());
+    Ok(results.exit_code(match report.verdict.level {
         _ if report.interrupted => ExitCode::from(EXIT_INTERRUPTED),
         Level::Invalid if !args.allow_invalid => ExitCode::from(EXIT_INVALID),
         _ => ExitCode::SUCCESS,
-    })
+    }))
+}
+
+/// What became of the results of a run that took place: one that can't be written takes no other with it.
+#[derive(Default)]
+pub(crate) struct Results {
+    /// The files that are whole, as they were given.
+    pub(crate) written: Vec<String>,
+    /// Why others are not.
+    pub(crate) failures: Vec<Failure>,
+}
+
+impl Results {
+    /// Notes what became of one file.
+    pub(crate) fn add(&mut self, written: Result<PathBuf, Failure>) {
+        match written {
+            Ok(path) => self.written.push(path.display().to_string()),
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+
+    /// Says what went wrong, and gives the exit code: that of the failures where there are any, else `done`.
+    pub(crate) fn exit_code(&self, done: ExitCode) -> ExitCode {
+        self.failures.iter().map(Failure::report).last().unwrap_or(done)
+    }
 }
 
 /// Checks that no file of the run would be written over another, and that the raw samples can be written at all.

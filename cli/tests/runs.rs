@@ -260,6 +260,34 @@ fn a_report_and_its_samples_are_verified_and_a_change_is_found() {
 }
 
 #[test]
+fn a_result_that_cannot_be_written_takes_nothing_else_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let witness = Witness::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
+    // The log and the report each fail in their own way; the bound makes the run invalid for certain.
+    let output = Command::new(BINARY)
+        .args(["run", &witness.url, "--rate", "100", "--duration", "300ms", "--warmup", "0s"])
+        .args(["--out", "/dev/full", "--hdr", "/dev/full", "--csv", "run.csv"])
+        .args(["--threshold", "busy=0"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("INVALID: ") && said.contains("corrected"), "{said}");
+    assert!(said.contains("run.csv") && !said.contains("/dev/full"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{stderr}");
+    for (line, flag) in lines.iter().zip(["--out", "--hdr"]) {
+        let words = format!("truetail: {flag} /dev/full: could not be written (No space left");
+        assert!(line.starts_with(&words), "{stderr}");
+    }
+    let csv = fs::read_to_string(folder.path().join("run.csv")).expect("the series was written");
+    assert!(1 < csv.lines().count(), "{csv}");
+    witness.interrupt();
+}
+
+#[test]
 fn an_invalid_run_says_so_first_and_exits_with_3() {
     let witness = Witness::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
     // No generator is idle all the time, so a bound of nothing is crossed for certain.
