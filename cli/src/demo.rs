@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use engine::placement;
 use engine::plan::Plan;
-use engine::pool;
 use engine::report::Report;
 use engine::units::{CoreList, Nanos};
 use target::{Stall, TargetConfig};
@@ -68,7 +67,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let mut results = Results::default();
     for (plan, file) in [(closed, closed_file), (open, open_file)] {
-        let (finished, _) = run::drive(pool::prepare(plan)?, &stop, !args.quiet)?;
+        let (finished, _) = run::drive(plan, &stop, !args.quiet)?;
         results.add(file.finish(|writer| json::write(&finished.report, writer)));
         let interrupted = finished.report.interrupted;
         reports.push(finished.report);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +17,7 @@ use crate::output::{OutputFile, say};
 use crate::progress::{self, ProgressLine};
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
-use crate::{csv, hlog, json, output, planning};
+use crate::{csv, hlog, json, output, planning, signals};
 
 /// Runs a plan and writes what came of it.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let out = open("--out", &args.out)?;
     let hdr = open("--hdr", &args.hdr)?;
     let csv = open("--csv", &args.csv)?;
-    let (finished, began) = drive(pool::prepare(plan)?, &stop, !args.quiet)?;
+    let (finished, began) = drive(plan, &stop, !args.quiet)?;
 
     let Finished { report, measured, .. } = &finished;
     let mut results = Results::default();
@@ -74,7 +75,7 @@ impl Results {
 
     /// Says what went wrong, and gives the exit code: that of the failures where there are any, else `done`.
     pub(crate) fn exit_code(&self, done: ExitCode) -> ExitCode {
-        self.failures.iter().map(Failure::report).last().unwrap_or(done)
+        self.failures.iter().fold(done, |_, failure| failure.report())
     }
 }
 
@@ -110,23 +111,25 @@ fn check_files(args: &RunArgs, plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs what was prepared to its end, or to the first signal, and shows how far it is. The answer holds the wall clock's time
-/// of its epoch too.
+/// Prepares a plan and runs it to its end, or to the first signal, and shows how far it is. The answer holds the wall clock's
+/// time of its epoch too.
 ///
 /// # Errors
-/// A core on which no shard could be started, a file that can't be written, or a signal that came before.
+/// A plan that can't be run, a core on which no shard could be started, a file that can't be written, or a signal that came
+/// before the run.
 pub(crate) fn drive(
-    prepared: Prepared,
+    plan: Plan,
     stop: &StopRequest,
     progress: bool,
 ) -> Result<(Finished, SystemTime), Failure> {
-    if stop.asked() {
-        return Err(Failure::Interrupted);
-    }
+    let prepared = prepare(plan, stop)?;
     if let Some(raw) = &prepared.plan().raw {
         stop.covers(output::raw_temporary(raw));
     }
     let line = ProgressLine::new(prepared.plan(), progress);
+    if stop.asked() {
+        return Err(Failure::Interrupted);
+    }
     let run = Run::start(prepared)?;
     while !run.is_finished() {
         if stop.asked() {
@@ -139,6 +142,26 @@ pub(crate) fn drive(
     let finished = run.wait();
     let since = Duration::from_nanos(clock::now_ns().saturating_sub(finished.epoch_ns));
     Ok((finished, SystemTime::now() - since))
+}
+
+/// Prepares a plan, for as long as no signal comes: a name that isn't resolved or a target that doesn't answer takes seconds,
+/// on a thread that ends with the program.
+fn prepare(plan: Plan, stop: &StopRequest) -> Result<Prepared, Failure> {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        // Nobody listens any more where a signal came first.
+        let _ = done.send(pool::prepare(plan));
+    });
+    loop {
+        if stop.asked() {
+            return Err(Failure::Interrupted);
+        }
+        match is_done.recv_timeout(signals::POLL_INTERVAL) {
+            Ok(prepared) => return Ok(prepared?),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => panic!("preparing a plan sends its result"),
+        }
+    }
 }
 
 /// Where the recorded window began, since the beginning of the run, and how long it was.

@@ -79,4 +79,4 @@ impl StopRequest {
 }
 
 /// How long after a signal a waiting program notices it, at most.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);

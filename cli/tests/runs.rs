@@ -4,8 +4,11 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -322,7 +325,7 @@ fn long_run(witness: &Witness, folder: &Path) -> Child {
         if folder.join("raw.bin.tmp").exists() && 100 < received(witness) {
             return run;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
     run.kill().expect("it is ours");
     let status = run.wait().expect("it ends");
@@ -342,7 +345,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn received(witness: &Witness) -> u64 {
     use std::io::Write as _;
     let address = witness.url.trim_start_matches("http://").trim_end_matches('/');
-    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    let mut stream = TcpStream::connect(address).expect("it listens");
     stream
         .write_all(b"GET /__ledger HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         .expect("it reads");
@@ -373,6 +376,54 @@ fn an_interrupted_run_writes_what_it_has_and_says_so() {
     }
 }
 
+/// A listener that takes no further connection: its queue is full of connections that nobody accepts.
+fn deaf() -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("it has one");
+    let waiting =
+        (0..20_000).map_while(|_| TcpStream::connect_timeout(&address, DEAF_FOR).ok()).collect();
+    (listener, waiting)
+}
+
+/// How long a listener has to be silent to count as deaf: a connection's second attempt comes after one second.
+const DEAF_FOR: Duration = Duration::from_millis(1_500);
+
+#[test]
+fn a_signal_is_heeded_while_the_target_is_looked_for() {
+    let (listener, waiting) = deaf();
+    let url = format!("http://{}/", listener.local_addr().expect("it has one"));
+    // On a slow machine the target may have been given up before the signal comes: then the exit code is 1, and once more.
+    let heeded = (0..5).any(|_| {
+        let mut run =
+            Command::new(BINARY).args(["run", &url]).stderr(Stdio::piped()).spawn().expect("runs");
+        // Before the handler is set, the signal would end the program by itself.
+        let status = format!("/proc/{}/status", run.id());
+        let hears = |text: String| {
+            let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:\t"))?;
+            Some(u64::from_str_radix(mask, 16).expect("a mask") & 1 << (2 - 1) != 0)
+        };
+        while fs::read_to_string(&status).ok().and_then(hears) != Some(true) {
+            if run.try_wait().expect("it is ours").is_some() {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        // Until it is waited for, even a process that has ended can be signalled.
+        signal(&run, "INT");
+        let output = run.wait_with_output().expect("it ends");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            ["interrupted before", "takes no connection"]
+                .iter()
+                .any(|words| stderr.contains(words)),
+            "{stderr}"
+        );
+        output.status.code() == Some(130)
+    });
+    assert!(heeded, "no signal was heeded");
+    drop(waiting);
+}
+
 #[test]
 fn a_target_that_never_answers_does_not_hold_an_interrupted_run() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -401,7 +452,7 @@ fn a_second_signal_ends_it_at_once_and_leaves_no_half_file() {
     assert_eq!(names(folder.path()), temporary);
     signal(&run, "INT");
     // Two signals that are pending at once count as one, so the second comes after a pause.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    thread::sleep(Duration::from_millis(200));
     signal(&run, "INT");
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
