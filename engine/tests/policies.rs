@@ -52,9 +52,10 @@ fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
         part.counts
     );
     assert_eq!(part.counts.intended, part.counts.sent + part.counts.unsent);
-    // A request is sent within its longest wait, and what the shard takes for a turn: never late in silence.
-    let longest_us = part.connection_wait.max.expect("values");
-    assert!(longest_us < 20_000.0 + 15_000.0, "{longest_us}");
+    // What was dropped has no latency: it would look like an answer after 20 ms. Few are answered sooner than in 20 ms and 5 ms,
+    // since all wait for as long as they may.
+    assert_eq!(part.corrected.count, part.counts.sent, "{:?}", part.counts);
+    assert!(20_000.0 < part.corrected.p50.expect("values"), "{:?}", part.corrected);
 }
 
 #[test]
@@ -68,11 +69,11 @@ fn a_deadline_counts_from_intended_and_apart_from_the_timeout() {
     assert!(0 < counts.unsent_reasons["deadline"], "{counts:?}");
     assert_eq!(counts.errors.get("timed_out"), None, "{counts:?}");
     assert_eq!(counts.timed_out, counts.errors.get("deadline").copied().unwrap_or(0), "{counts:?}");
-    assert!(
-        report.whole.corrected.max.expect("values") <= 80_000.0,
-        "nobody waits much longer: {:?}",
-        report.whole.corrected
-    );
+    // Those who gave up count with their patience, whenever the shard saw it.
+    assert_eq!(report.whole.naive.count, counts.sent);
+    let given_up = counts.timed_out + counts.unsent_reasons["deadline"];
+    assert!(counts.answered < given_up, "most of 1,000/s at 5 ms give up: {counts:?}");
+    assert!(49_900.0 < report.whole.corrected.p90.expect("values"), "{:?}", report.whole.corrected);
 }
 
 #[test]
@@ -142,7 +143,6 @@ fn the_set_up_opens_what_the_window_needs() {
     let counts = &report.whole.counts;
     assert_consistent(&report);
     assert!(0 < counts.setup.sent, "load was offered before the warm-up: {counts:?}");
-    assert!(counts.connects_in_window <= counts.connects / 2, "{counts:?}");
     assert_eq!(Some(counts.intended + counts.warmup.sent), report.config.schedule_arrivals);
 
     let prewarmed = Plan { prewarm: Some(30), ..open(support::plan(address), "100") };
@@ -222,4 +222,60 @@ fn raw_samples_are_one_for_each_request_of_the_window() {
     let findings = engine::verify::with_samples(&report, &[&file]);
     let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
     assert!(!findings.is_empty() && wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn the_users_own_connection_close_is_kept() {
+    // The server would keep the connection, but who says close may send nothing more on it (RFC 9112, section 9.6).
+    let address = serve(always_ok);
+    let plan = Plan {
+        headers: vec!["Connection: close".to_owned()],
+        duration: Nanos(200_000_000),
+        ..open(plan(address), "200")
+    };
+    let counts = run(plan).report.whole.counts;
+    assert_eq!((counts.answered, counts.connects), (counts.intended, counts.intended));
+}
+
+#[test]
+fn arrivals_beyond_the_queue_are_counted_as_waiting_and_cost_no_turns() {
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(100));
+        always_ok(number, stream)
+    });
+    // 200,000 arrivals in a second, of which a shard holds 65,536; one connection answers ten.
+    let plan = Plan {
+        conns: Some(1),
+        duration: Nanos::from_secs(1),
+        timeout: Nanos(200_000_000),
+        arrivals: Arrivals::Constant,
+        ..open(plan(address), "200k")
+    };
+    let report = run(plan).report;
+    let counts = &report.whole.counts;
+    assert_eq!(counts.intended, 200_000);
+    assert!(counts.intended - 5 <= counts.capped, "{counts:?}");
+    let codes = support::codes(&report);
+    assert!(codes.contains(&"cap_reached".to_owned()), "{codes:?}");
+}
+
+#[test]
+fn back_filling_stands_for_the_requests_that_it_replaces() {
+    let address = serve(|number, stream| {
+        if number == 5 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        always_ok(number, stream)
+    });
+    let paced = Plan {
+        conns: Some(1),
+        period: Some(Nanos(10_000_000)),
+        backfill: Switch::On,
+        ..plan(address)
+    };
+    let part = run(paced).report.whole;
+    // 50 periods: those that the slow request filled are not sent as well.
+    assert!(part.counts.intended <= 42, "{:?}", part.counts);
+    assert_eq!((part.counts.waited, part.counts.unsent), (0, 0), "{:?}", part.counts);
+    assert!(part.corrected.count <= 52, "{} values", part.corrected.count);
 }

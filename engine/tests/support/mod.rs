@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::plan::Plan;
 use engine::pool::{self, Finished, Run};
+use engine::report::Report;
 use engine::units::{CoreList, Nanos, Rate};
 
 /// A whole response.
@@ -77,4 +78,13 @@ pub fn open(plan: Plan, rate: &str) -> Plan {
 pub fn run(plan: Plan) -> Finished {
     let prepared = pool::prepare(plan).unwrap_or_else(|error| panic!("{error}"));
     Run::start(prepared).unwrap_or_else(|error| panic!("{error}")).wait()
+}
+
+/// The codes of the verdict's reasons, as the document has them.
+pub fn codes(report: &Report) -> Vec<String> {
+    let name = |reason: &engine::verdict::Reason| match serde_json::to_value(reason.code) {
+        Ok(serde_json::Value::String(name)) => name,
+        other => panic!("a code is a word: {other:?}"),
+    };
+    report.verdict.reasons.iter().map(name).collect()
 }

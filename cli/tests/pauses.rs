@@ -1,0 +1,174 @@
+//! A generator or a target that is stopped for a while: whose fault it was shows, and nothing is lost or made up.
+//!
+//! The stops are longer than anything that a busy machine does; bounds on times are lower ones, or relations of a report's own
+//! figures.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_truetail");
+
+/// The witness, whose ledger stands in a file when it has ended.
+struct Witness {
+    child: Child,
+    /// Kept open: a witness says its last words into it.
+    _stdout: BufReader<ChildStdout>,
+    url: String,
+}
+
+impl Witness {
+    fn start(folder: &Path, args: &[&str]) -> Witness {
+        let mut child = Command::new(BINARY)
+            .args(["target", "--listen", "127.0.0.1:0", "--ledger", "ledger.json"])
+            .args(args)
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("a line");
+        let url = line.split([' ', ',']).find(|word| word.starts_with("http://"));
+        let url = url.unwrap_or_else(|| panic!("no URL in: {line}")).to_owned();
+        Witness { child, _stdout: stdout, url }
+    }
+
+    /// Ends it as a user does; gives its ledger.
+    fn ledger(mut self, folder: &Path) -> Value {
+        signal(&self.child, "INT");
+        assert!(self.child.wait().expect("it ends").success());
+        document(&folder.join("ledger.json"))
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        // It has ended already when the test went well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+fn document(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).expect("the document was written");
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+/// Who is stopped.
+enum Stopped {
+    Generator,
+    Target,
+}
+
+/// A run of 3 s without a warm-up, with one of the two stopped from its first second on; gives the report and the ledger.
+fn run_with_a_stop(
+    target: &[&str],
+    flags: &[&str],
+    stopped: Stopped,
+    stop: Duration,
+) -> (Value, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let witness = Witness::start(folder.path(), target);
+    let run = Command::new(BINARY)
+        .args(["run", &witness.url, "--duration", "3s", "--warmup", "0s", "--allow-invalid"])
+        .args(["--out", "report.json"])
+        .args(flags)
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    std::thread::sleep(Duration::from_secs(1));
+    let whom = match stopped {
+        Stopped::Generator => &run,
+        Stopped::Target => &witness.child,
+    };
+    signal(whom, "STOP");
+    std::thread::sleep(stop);
+    signal(whom, "CONT");
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    (document(&folder.path().join("report.json")), witness.ledger(folder.path()))
+}
+
+fn codes(report: &Value) -> Vec<&str> {
+    let reasons = report["verdict"]["reasons"].as_array().expect("a list");
+    reasons.iter().map(|reason| reason["code"].as_str().expect("a word")).collect()
+}
+
+fn us(report: &Value, distribution: &str, figure: &str) -> f64 {
+    report[distribution][figure]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{distribution}.{figure}: {}", report[distribution]))
+}
+
+#[test]
+fn a_stopped_generator_is_late_and_blames_nobody_else() {
+    let stop = Duration::from_millis(400);
+    let (report, ledger) =
+        run_with_a_stop(&["--base-latency", "1ms"], &["--rate", "1k"], Stopped::Generator, stop);
+    assert!(codes(&report).contains(&"generator_late"), "{}", report["verdict"]);
+    assert_ne!(report["verdict"]["level"], "valid");
+    // The pause is the pacer's, and the burst behind it, for which connections had to be opened, is so as well.
+    assert!(350_000.0 < us(&report, "pacer_lateness", "max"));
+    assert!(
+        us(&report, "connection_wait", "p99") < us(&report, "pacer_lateness", "p99") / 10.0,
+        "{} {}",
+        report["connection_wait"],
+        report["pacer_lateness"]
+    );
+    assert_eq!(report["counts"]["answered"], ledger["answered"]);
+    assert_eq!(report["counts"]["answered"], report["counts"]["intended"]);
+}
+
+#[test]
+fn a_stopped_closed_loop_is_late_too() {
+    let (report, ledger) = run_with_a_stop(
+        &["--base-latency", "1ms"],
+        &["--conns", "4"],
+        Stopped::Generator,
+        Duration::from_millis(800),
+    );
+    assert!(codes(&report).contains(&"generator_late"), "{}", report["verdict"]);
+    assert!(0.7 < report["generator"]["shards"][0]["stopped_s"].as_f64().expect("a number"));
+    assert_eq!(report["counts"]["answered"], ledger["answered"]);
+}
+
+#[test]
+fn an_answer_that_came_while_the_generator_stood_still_is_no_timeout() {
+    // The stop is longer than the timeout: the answers lie in the kernel meanwhile.
+    let (report, ledger) = run_with_a_stop(
+        &["--serial", "--base-latency", "1ms"],
+        &["--conns", "1", "--timeout", "400ms"],
+        Stopped::Generator,
+        Duration::from_millis(900),
+    );
+    assert_eq!(report["counts"]["timed_out"], 0, "{}", report["counts"]);
+    assert_eq!(report["counts"]["answered"], ledger["answered"]);
+}
+
+#[test]
+fn a_stopped_target_is_a_wait_and_no_lateness() {
+    let (report, ledger) = run_with_a_stop(
+        &["--base-latency", "1ms"],
+        &["--rate", "1k", "--conns", "20"],
+        Stopped::Target,
+        Duration::from_millis(800),
+    );
+    assert!(codes(&report).contains(&"cap_reached"), "{}", report["verdict"]);
+    // The users waited for the target's return: in the queue for a connection, which the naive view leaves out for nearly all.
+    assert!(600_000.0 < us(&report, "connection_wait", "max"));
+    assert!(us(&report, "pacer_lateness", "p99") < us(&report, "connection_wait", "p99") / 10.0);
+    assert!(100_000.0 < us(&report, "corrected", "p90"));
+    assert!(us(&report, "naive", "p90") < us(&report, "corrected", "p90") / 2.0);
+    assert_eq!(report["counts"]["answered"], ledger["answered"]);
+    assert_eq!(report["counts"]["answered"], report["counts"]["intended"]);
+}
