@@ -10,6 +10,7 @@ pub mod processor;
 use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use rustix::system::uname;
 
@@ -270,7 +271,7 @@ fn clock_source() -> Option<String> {
 }
 
 /// The text of one of the kernel's files, without the space around it; `None` where there is none or it is empty.
-fn read(path: &str) -> Option<String> {
+fn read(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 

@@ -12,15 +12,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
+use crate::host::cgroup::{Quotas, Throttled};
 use crate::shard::Signals;
+use crate::units::SECOND_NS;
 
 /// What the machine did to the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Share of the used cores' time that the hypervisor gave to others, in the window.
     pub steal: f64,
-    /// Time for which this process's control group was held back for having used up its quota, in the window, seconds.
-    pub throttled_s: f64,
+    /// Time for which a control group around this process was held back for having used up its quota, in the window,
+    /// seconds, summed over cores. Of several groups the one held back longest counts. `None` where the kernel doesn't say.
+    pub throttled_s: Option<f64>,
     /// Ports of this machine.
     pub ports: Ports,
 }
@@ -44,11 +47,11 @@ pub struct Ports {
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The kernel's accounts at one moment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Accounts {
     steal: u64,
     total: u64,
-    throttled_us: u64,
+    throttled: Throttled,
 }
 
 /// A thread that watches the machine until all shards have ended.
@@ -88,7 +91,8 @@ impl Watch {
 
 fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     let mut machine = Machine::default();
-    let mut edges: [Option<Accounts>; 2] = [None; 2];
+    let quotas = Quotas::of_this_process();
+    let mut edges: [Option<Accounts>; 2] = [None, None];
     let ended = |ended: &AtomicUsize| shards <= ended.load(Ordering::Relaxed);
     while !ended(&signals.ended) {
         let epoch_ns = signals.epoch_ns.load(Ordering::Acquire);
@@ -99,10 +103,10 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
         let now_ns = if epoch_ns == 0 { 0 } else { clock::now_ns().saturating_sub(epoch_ns) };
         let started = epoch_ns != 0 && watched.window_ns <= now_ns;
         if started && edges[0].is_none() {
-            edges[0] = Some(Accounts::read(&watched.cores));
+            edges[0] = Some(Accounts::read(&watched.cores, &quotas));
         }
         if started && watched.end_ns <= now_ns && edges[1].is_none() {
-            edges[1] = Some(Accounts::read(&watched.cores));
+            edges[1] = Some(Accounts::read(&watched.cores, &quotas));
         }
         // Parked in short stretches, so that it ends soon after the shards.
         for _ in 0..10 {
@@ -112,33 +116,27 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
         }
     }
     machine.ports.look();
-    let last = edges[1].unwrap_or_else(|| Accounts::read(&watched.cores));
-    if let Some(first) = edges[0] {
+    let [first, last] = edges;
+    let last = last.unwrap_or_else(|| Accounts::read(&watched.cores, &quotas));
+    if let Some(first) = first {
         let total = last.total.saturating_sub(first.total);
         machine.steal = if total == 0 {
             0.0
         } else {
             last.steal.saturating_sub(first.steal) as f64 / total as f64
         };
-        machine.throttled_s = last.throttled_us.saturating_sub(first.throttled_us) as f64 / 1e6;
+        machine.throttled_s =
+            last.throttled.longest_since(&first.throttled).map(|ns| ns as f64 / SECOND_NS as f64);
     }
     machine.ports.count(watched.sources);
     machine
 }
 
 impl Accounts {
-    fn read(cores: &[usize]) -> Accounts {
+    fn read(cores: &[usize], quotas: &Quotas) -> Accounts {
         let (steal, total) = steal_of(&fs::read_to_string("/proc/stat").unwrap_or_default(), cores);
-        Accounts { steal, total, throttled_us: throttled_us(&cgroup_file("cpu.stat")) }
+        Accounts { steal, total, throttled: quotas.throttled() }
     }
-}
-
-/// A file of this process's control group (version 2); empty where there is none.
-pub fn cgroup_file(name: &str) -> String {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let path =
-        own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").trim_end_matches('/');
-    fs::read_to_string(format!("/sys/fs/cgroup{path}/{name}")).unwrap_or_default()
 }
 
 /// Stolen and total ticks of these cores in `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
@@ -154,13 +152,6 @@ fn steal_of(stat: &str, cores: &[usize]) -> (u64, u64) {
         }
     }
     sums
-}
-
-fn throttled_us(cpu_stat: &str) -> u64 {
-    cpu_stat
-        .lines()
-        .find_map(|line| line.strip_prefix("throttled_usec ")?.trim().parse().ok())
-        .unwrap_or(0)
 }
 
 impl Ports {
@@ -213,7 +204,6 @@ mod tests {
         let stat = "cpu  1 1 1 1 1 1 1 99 0 0\ncpu0 10 0 5 80 0 0 1 4 0 0\ncpu1 1 0 0 8 0 0 0 1 0 0\nintr 5\n";
         assert_eq!(steal_of(stat, &[0]), (4, 100));
         assert_eq!(steal_of(stat, &[0, 1]), (5, 110));
-        assert_eq!(throttled_us("usage_usec 5\nnr_throttled 2\nthrottled_usec 1234\n"), 1_234);
         assert_eq!(
             sockets(
                 "sockets: used 9\nTCP: inuse 5 orphan 0 tw 7 alloc 9 mem 1\nUDP: inuse 1 mem 0\n"

@@ -50,7 +50,7 @@ pub fn network(target: SocketAddr) -> Network {
         target_on_this_host: here,
         loopback: folder
             .as_ref()
-            .and_then(|folder| read(&format!("{folder}/type")))
+            .and_then(|folder| read(format!("{folder}/type")))
             .map(|kind| is_loopback(&kind)),
         driver: folder
             .as_ref()

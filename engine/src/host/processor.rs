@@ -76,10 +76,10 @@ fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 pub fn cores(numbers: &[usize], info: &CpuInfo) -> Vec<Core> {
     let of = |core: usize| Core {
         core,
-        siblings: read(&in_folder(core, "topology/thread_siblings_list"))
+        siblings: read(in_folder(core, "topology/thread_siblings_list"))
             .and_then(|text| cores_in(&text)),
         governor: governor(core),
-        frequency_mhz: read(&in_folder(core, "cpufreq/scaling_cur_freq"))
+        frequency_mhz: read(in_folder(core, "cpufreq/scaling_cur_freq"))
             .and_then(|text| mhz_of_khz(&text))
             .or_else(|| info.frequency_mhz(core)),
     };
@@ -88,7 +88,7 @@ pub fn cores(numbers: &[usize], info: &CpuInfo) -> Vec<Core> {
 
 /// What sets the frequency of a core; `None` where the kernel has no say in it.
 pub fn governor(core: usize) -> Option<String> {
-    read(&in_folder(core, "cpufreq/scaling_governor"))
+    read(in_folder(core, "cpufreq/scaling_governor"))
 }
 
 fn in_folder(core: usize, file: &str) -> String {
@@ -109,7 +109,7 @@ pub fn mitigations() -> BTreeMap<String, String> {
     let folder = "/sys/devices/system/cpu/vulnerabilities";
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter_map(|name| read(&format!("{folder}/{name}")).map(|text| (name, text))).collect()
+    names.filter_map(|name| read(format!("{folder}/{name}")).map(|text| (name, text))).collect()
 }
 
 /// Whether a hypervisor runs this machine, and whose machine it is.
