@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use engine::units::Nanos;
-use target::{Pause, Stall, TargetConfig, TargetError};
+use target::{Ledger, Pause, Stall, TargetConfig, TargetError};
 
 use crate::args::TargetArgs;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{complain, say};
 use crate::signals::StopRequest;
 
 /// Serves until SIGINT or SIGTERM, then writes the ledger if a file was named.
@@ -21,7 +21,22 @@ pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     stop.wait();
     let ledger = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
     say(&format!("received {}, answered {}\n", ledger.received, ledger.answered))?;
+    if let Some(line) = starved(&ledger) {
+        complain(&line);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to say when connections could not be accepted, which a client can't tell from a slow service.
+fn starved(ledger: &Ledger) -> Option<String> {
+    let errors = ledger.connections.accept_errors;
+    (0 < errors).then(|| {
+        format!(
+            "{errors} times a connection could not be accepted, for want of open files or memory, and its client \
+             waited for that too; raise the limit of open files (ulimit -n, as root above the hard limit), or offer \
+             fewer connections"
+        )
+    })
 }
 
 fn config(args: TargetArgs) -> TargetConfig {
@@ -60,5 +75,21 @@ pub(crate) fn not_started(error: TargetError) -> Failure {
         | TargetError::CoreNotAllowed { .. }
         | TargetError::LedgerFile { .. } => Failure::Usage(line),
         _ => Failure::CouldNotRun(line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_found_no_descriptor_are_told_with_the_cure() {
+        let listen = "127.0.0.1:0".parse().expect("an address");
+        let target = target::start(TargetConfig::new(listen)).expect("it starts");
+        let mut ledger = target.stop().expect("a ledger");
+        assert_eq!(starved(&ledger), None);
+        ledger.connections.accept_errors = 47;
+        let line = starved(&ledger).expect("a line");
+        assert!(line.starts_with("47 times ") && line.contains("ulimit -n"), "{line}");
     }
 }

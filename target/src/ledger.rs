@@ -77,7 +77,8 @@ pub struct Connections {
     pub open: u64,
     /// Closed, by either side.
     pub closed: u64,
-    /// Not accepted, for want of descriptors or memory.
+    /// Times that a connection could not be accepted, for want of descriptors or memory. It is tried again every 10 ms,
+    /// and the client waits meanwhile.
     pub accept_errors: u64,
 }
 

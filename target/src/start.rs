@@ -31,7 +31,8 @@ pub struct Target {
     ledger_file: Option<LedgerFile>,
 }
 
-/// Starts a target. It listens when this returns.
+/// Starts a target. It listens when this returns. The soft limit of open files is raised to the hard one, for the whole
+/// process.
 ///
 /// # Errors
 /// When the configuration contradicts itself, a core may not be used, the address can't be listened on, the ledger can't
@@ -40,6 +41,8 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     config.check()?;
     config.cores = allowed_cores(&config.cores)?;
     check_memlock(config.cores.len())?;
+    // A connection that is not accepted for want of a descriptor looks like a slow service.
+    system::raise_open_files();
     let open = |path: &PathBuf| {
         LedgerFile::open(path)
             .map_err(|source| TargetError::LedgerFile { path: path.clone(), source })
@@ -163,7 +166,6 @@ fn allowed_cores(asked: &[usize]) -> Result<Vec<usize>, TargetError> {
 
 fn check_memlock(executors: usize) -> Result<(), TargetError> {
     let need_bytes = MEMLOCK_PER_EXECUTOR * executors as u64;
-    // A limit that can't be read is none of the user's mistakes; glommio checks its own part again.
     let limit_bytes = system::memlock_limit_bytes().unwrap_or(u64::MAX);
     if limit_bytes < need_bytes {
         let need_kib = need_bytes >> 10;

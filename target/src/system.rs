@@ -1,11 +1,11 @@
-//! What the target asks of the kernel directly: the clock, the timer slack, the limit of locked memory, a socket's error.
+//! What the target asks of the kernel directly: the clock, the timer slack, its limits, a socket's error.
 
 #![expect(unsafe_code, reason = "the kernel is reached through libc")]
 
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use glommio::net::TcpStream;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::SockRef;
 
 /// The time on CLOCK_MONOTONIC, ns.
@@ -26,12 +26,18 @@ pub(crate) fn set_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
 }
 
-/// The soft limit of locked memory, bytes.
-pub(crate) fn memlock_limit_bytes() -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a live rlimit of this frame, and the call keeps none of it.
-    let status = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
-    if status == 0 { Ok(limit.rlim_cur) } else { Err(io::Error::last_os_error()) }
+/// The soft limit of locked memory, bytes; `None` when there is none.
+pub(crate) fn memlock_limit_bytes() -> Option<u64> {
+    getrlimit(Resource::Memlock).current
+}
+
+/// Raises the soft limit of open files, of this whole process, to the hard one.
+pub(crate) fn raise_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // Where that is refused, each connection that finds no descriptor is counted as it comes.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
 }
 
 /// Whether the kernel has noted an error on the socket since it was last asked, such as a reset by the peer.
