@@ -276,7 +276,6 @@ impl Plan {
                 "leave it away, or choose --model closed without --rate",
             ));
         }
-        self.check_durations()?;
         let conns = *self.conns.get_or_insert(match model {
             Model::Open => CONNS_OPEN_DEFAULT,
             Model::Closed => CONNS_CLOSED_DEFAULT,
@@ -289,6 +288,7 @@ impl Plan {
                 "give the number of connections that may be open at once",
             ));
         }
+        self.check_durations(conns)?;
         self.check_policies(model, conns)?;
         self.complete_cores(allowed_cores, conns)?;
         let flush = *self.flush.get_or_insert(match model {
@@ -306,7 +306,7 @@ impl Plan {
         Ok(self)
     }
 
-    fn check_durations(&self) -> Result<(), PlanError> {
+    fn check_durations(&self, conns: usize) -> Result<(), PlanError> {
         if self.duration.0 == 0 {
             let problem = if self.warmup.0 == 0 {
                 "there is nothing to record"
@@ -338,14 +338,13 @@ impl Plan {
         }
         if let Some(period) = self.period
             && u128::from(period.0) * u128::from(Rate::MAX_PER_SECOND)
-                < self.conns() as u128 * u128::from(SECOND_NS)
+                < conns as u128 * u128::from(SECOND_NS)
         {
             return Err(PlanError::new(
                 "--period",
                 period,
                 format!(
-                    "{} connections would offer more than {} requests a second",
-                    self.conns(),
+                    "{conns} connections would offer more than {} requests a second",
                     Rate::MAX_PER_SECOND
                 ),
                 "give a longer period, or leave it away for a closed model without a pace",
@@ -550,7 +549,7 @@ mod tests {
             (Plan { model: Some(Model::Closed), ..open() }, "--rate"),
             (Plan { period: Some(Nanos(1)), ..open() }, "--period"),
             (Plan { period: Some(Nanos(0)), ..plan() }, "--period"),
-            (Plan { period: Some(Nanos(639)), conns: Some(64), ..plan() }, "--period"),
+            (Plan { period: Some(Nanos(639)), ..plan() }, "--period"),
             (Plan { duration: Nanos(0), ..open() }, "--duration"),
             (Plan { timeout: Nanos(0), ..open() }, "--timeout"),
             (Plan { conns: Some(0), ..open() }, "--conns"),
