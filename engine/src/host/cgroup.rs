@@ -16,9 +16,9 @@ use super::{cores_in, read};
 pub struct ControlGroup {
     /// Processor time, in cores: the quota over its period (`cpu.max`; `cpu.cfs_quota_us` of version 1).
     pub cpu: Option<Limit<f64>>,
-    /// Cores that its processes may run on (`cpuset.cpus.effective`).
+    /// Cores that its processes may run on (`cpuset.cpus.effective`; `cpuset.effective_cpus` of version 1).
     pub cpuset: Option<Vec<usize>>,
-    /// Memory, bytes (`memory.max`).
+    /// Memory, bytes (`memory.max`; `memory.limit_in_bytes` of version 1).
     pub memory_bytes: Option<Limit<u64>>,
 }
 
@@ -27,16 +27,8 @@ pub fn control_group() -> ControlGroup {
     let (cpu, cpuset, memory) = (groups("cpu"), groups("cpuset"), groups("memory"));
     ControlGroup {
         cpu: tightest(cpu.iter().filter_map(|group| quota(group))),
-        cpuset: cpuset
-            .iter()
-            .find_map(|group| read(group.join("cpuset.cpus.effective")))
-            .and_then(|text| cores_in(&text)),
-        memory_bytes: tightest(
-            memory
-                .iter()
-                .filter_map(|group| read(group.join("memory.max")))
-                .filter_map(|text| memory_limit(&text)),
-        ),
+        cpuset: cpuset.iter().find_map(|group| cores_of(group)),
+        memory_bytes: tightest(memory.iter().filter_map(|group| memory_of(group))),
     }
 }
 
@@ -135,13 +127,30 @@ fn cpu_limit(text: &str) -> Option<Limit<f64>> {
     (0 < period).then(|| Limit::AtMost(quota as f64 / period as f64))
 }
 
-/// `memory.max`: bytes, or `max`.
+fn cores_of(group: &Path) -> Option<Vec<usize>> {
+    let text = read(group.join("cpuset.cpus.effective"))
+        .or_else(|| read(group.join("cpuset.effective_cpus")))?;
+    cores_in(&text)
+}
+
+fn memory_of(group: &Path) -> Option<Limit<u64>> {
+    let text =
+        read(group.join("memory.max")).or_else(|| read(group.join("memory.limit_in_bytes")))?;
+    memory_limit(&text)
+}
+
+/// Bytes. No limit is `max`, in version 1 the largest number of whole pages that the kernel can count.
 fn memory_limit(text: &str) -> Option<Limit<u64>> {
     match text {
         "max" => Some(Limit::Unlimited),
-        bytes => bytes.parse().ok().map(Limit::AtMost),
+        bytes => bytes.parse().ok().map(|bytes| {
+            if NO_MEMORY_LIMIT_MIN <= bytes { Limit::Unlimited } else { Limit::AtMost(bytes) }
+        }),
     }
 }
+
+/// A limit from here on is none, whatever the size of a page: no machine has that much memory.
+const NO_MEMORY_LIMIT_MIN: u64 = 1 << 62;
 
 /// Time for which a group was held back by its own quota, ns, summed over cores: microseconds in version 2, ns in version
 /// 1. A `cpu.stat` without such a line is that of a group that can't have a quota.
@@ -225,11 +234,13 @@ mod tests {
         assert_eq!(cpu_limit("150000"), None);
         assert_eq!(memory_limit("max"), Some(Limit::Unlimited));
         assert_eq!(memory_limit("4194304"), Some(Limit::AtMost(4_194_304)));
+        assert_eq!(memory_limit("9223372036854771712"), Some(Limit::Unlimited));
+        assert_eq!(memory_limit("9223372036854710272"), Some(Limit::Unlimited), "pages of 64 KiB");
         assert_eq!(memory_limit("4M"), None);
     }
 
     #[test]
-    fn a_quota_is_read_in_both_versions() {
+    fn limits_are_read_in_both_versions() {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| {
             std::fs::write(folder.path().join(name), text).expect("written");
@@ -241,6 +252,16 @@ mod tests {
         assert_eq!(quota(folder.path()), Some(Limit::AtMost(0.3)));
         write("cpu.max", "200000 100000\n");
         assert_eq!(quota(folder.path()), Some(Limit::AtMost(2.0)));
+
+        assert_eq!((cores_of(folder.path()), memory_of(folder.path())), (None, None));
+        write("cpuset.effective_cpus", "0-1\n");
+        write("memory.limit_in_bytes", "4194304\n");
+        assert_eq!(cores_of(folder.path()), Some(vec![0, 1]));
+        assert_eq!(memory_of(folder.path()), Some(Limit::AtMost(4_194_304)));
+        write("cpuset.cpus.effective", "1\n");
+        write("memory.max", "max\n");
+        assert_eq!(cores_of(folder.path()), Some(vec![1]));
+        assert_eq!(memory_of(folder.path()), Some(Limit::Unlimited));
     }
 
     #[test]
