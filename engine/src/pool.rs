@@ -237,7 +237,7 @@ pub enum Phase {
 pub struct Progress {
     /// Where it is.
     pub phase: Phase,
-    /// Since the epoch, ns; 0 during set-up.
+    /// Since the epoch, ns; during the set-up since its beginning.
     pub elapsed_ns: u64,
     /// Requests that were due.
     pub intended: u64,
@@ -273,6 +273,7 @@ pub struct Run {
     ring_features: Vec<String>,
     watch: Watch,
     samples: Option<SampleWriter>,
+    began_ns: u64,
 }
 
 /// An interruption takes effect this much later, so that every shard has read it by then: twice the shards' yield.
@@ -296,6 +297,7 @@ impl Run {
         let signals = Arc::new(Signals::default());
         let boards: Vec<Arc<Board>> = cores.iter().map(|_| Arc::new(Board::default())).collect();
         let (ready, all_ready) = mpsc::channel();
+        let began_ns = clock::now_ns();
         let mut handles = Vec::new();
         let mut failure = None;
         for (shard, core) in cores.iter().enumerate() {
@@ -331,7 +333,7 @@ impl Run {
         };
         let watch = Watch::begin(watched, signals.clone(), shards);
         let samples = file.map(|file| file.begin(sample_header(&prepared.redacted), &cores));
-        Ok(Run { prepared, handles, boards, signals, ring_features, watch, samples })
+        Ok(Run { prepared, handles, boards, signals, ring_features, watch, samples, began_ns })
     }
 
     /// Ends the run early: nothing more is issued, what is in flight is awaited for at most two seconds.
@@ -355,11 +357,13 @@ impl Run {
         }
         let plan = &self.prepared.plan;
         let epoch_ns = self.signals.epoch_ns.load(Ordering::Acquire);
-        let elapsed_ns = if epoch_ns == 0 { 0 } else { clock::now_ns().saturating_sub(epoch_ns) };
+        let of_setup = epoch_ns == 0;
+        let since_ns = if of_setup { self.began_ns } else { epoch_ns };
+        let elapsed_ns = clock::now_ns().saturating_sub(since_ns);
         let phase = match elapsed_ns {
             _ if self.is_finished() => Phase::Done,
             _ if self.signals.stop_ns.load(Ordering::Relaxed) != 0 => Phase::Drain,
-            0 => Phase::Setup,
+            _ if of_setup => Phase::Setup,
             elapsed_ns if elapsed_ns < plan.warmup.0 => Phase::Warmup,
             elapsed_ns if elapsed_ns < plan.end_ns() => Phase::Steady,
             _ => Phase::Drain,

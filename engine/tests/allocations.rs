@@ -4,7 +4,10 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use engine::plan::Plan;
 use engine::seal;
@@ -44,6 +47,25 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Heads in two pieces, chunks, statuses, closes, failures and silence, in turn.
+fn trouble(number: u64, stream: &mut TcpStream) -> bool {
+    let (head, rest) = support::OK.split_at(20);
+    match number % 50 {
+        0 => return true,
+        1 => return stream.write_all(b"SSH-2.0\r\n").is_err(),
+        2 => return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx").is_err(),
+        3 => return stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nuntil the close").is_err(),
+        number if number % 3 == 0 => stream.write_all(head).expect("sent"),
+        number if number % 3 == 1 => {
+            let chunks = b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n";
+            return stream.write_all(chunks).is_ok();
+        }
+        _ => return always_ok(number, stream),
+    }
+    std::thread::sleep(Duration::from_millis(1));
+    stream.write_all(rest).is_ok()
+}
+
 #[test]
 fn the_request_loop_allocates_nothing() {
     // The counter counts: a sealed thread that allocates is seen.
@@ -53,14 +75,21 @@ fn the_request_loop_allocates_nothing() {
     assert_eq!(SEALED_ALLOCATIONS.swap(0, Ordering::Relaxed), 1);
 
     let address = serve(always_ok);
+    let troubled = serve(trouble);
+    let timeout = Nanos(100_000_000);
     let plans = [
         open(plan(address), "2k"),
         Plan { conns: Some(8), ..plan(address) },
         Plan { conns: Some(8), period: Some(Nanos(5_000_000)), ..plan(address) },
+        Plan { timeout, ..open(plan(troubled), "500") },
+        Plan { timeout, conns: Some(20), ..plan(troubled) },
     ];
     for plan in plans {
-        let finished = run(plan.clone());
-        assert!(500 < finished.report.whole.counts.answered, "{:?}", finished.report.whole.counts);
+        let counts = run(plan.clone()).report.whole.counts;
+        assert!(100 < counts.answered, "{counts:?}");
+        let causes: Vec<&str> = counts.errors.keys().map(String::as_str).collect();
+        let troubled = ["cut_short", "protocol:not_http", "timed_out"];
+        assert_eq!(causes, if plan.timeout == timeout { &troubled[..] } else { &[] }, "{counts:?}");
         assert_eq!(SEALED_ALLOCATIONS.load(Ordering::Relaxed), 0, "{plan:?}");
     }
 }

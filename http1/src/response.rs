@@ -31,7 +31,7 @@ const TRAILERS_MAX: usize = 16 * 1024;
 /// Interim (1xx) responses before one final response, at most.
 const INTERIM_MAX: u32 = 16;
 
-/// What the buffer holds from the start, once a head is split over two feeds.
+/// What the buffer holds from the start: a head of common size that is split over two feeds.
 const BUFFER_MIN: usize = 1024;
 
 // The buffer doubles up to its limit, so the limit must be reachable by doubling.
@@ -107,7 +107,7 @@ impl ResponseParser {
             head: Head { status: 0, framing: Framing::Length(0), keep_alive: false },
             body_bytes: 0,
             interim: 0,
-            buffer: Vec::new(),
+            buffer: Vec::with_capacity(BUFFER_MIN),
             lines: Lines::head(),
             #[cfg(test)]
             looked_at: 0,

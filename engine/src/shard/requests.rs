@@ -96,14 +96,19 @@ impl Shard {
     pub(super) fn record(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
         match outcome {
             Outcome::Answered(_) => self.summary.answered += 1,
-            _ => self.summary.errors += 1,
+            Outcome::Unsent(_) => {}
+            Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => {
+                self.summary.errors += 1
+            }
         }
         if self.window_ns <= stamps.intended_ns {
             self.recorder.ended(stamps, ended_ns, ended_ns <= self.end_ns, outcome);
             if let Some(sampler) = &mut self.sampler {
                 sampler.push(stamps, ended_ns, outcome);
             }
-            self.summary.glance.record(ended_ns - stamps.intended_ns);
+            if outcome.has_latency() {
+                self.summary.glance.record(ended_ns - stamps.intended_ns);
+            }
         } else if matches!(outcome, Outcome::Answered(_)) {
             let answered = if self.running {
                 &mut self.recorder.warmup_answered

@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Shard, YIELD_NS};
+use crate::board::Summary;
 use crate::clock;
 use crate::connection::State;
 use crate::deadlines::Deadlines;
@@ -112,6 +113,7 @@ impl Shard {
         // Connects that are under way were stamped on the clock of the set-up.
         self.epoch_ns = epoch_ns;
         self.grown_ns = 0;
+        self.summary = Summary::default();
         self.recorder.flow = Flow::new(self.plan.outlook.window_ns, self.plan.end_ns);
         self.deadlines = Deadlines::new(self.plan.conns);
         for slot in 0..self.slots.len() {
