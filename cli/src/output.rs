@@ -78,27 +78,27 @@ impl OutputFile {
                 "name a file in a folder that exists and is yours to write",
             )
         };
-        // A link stays a link: the file behind it is the one to replace.
-        let real = real_path(path);
-        match fs::metadata(&real) {
+        match fs::metadata(path) {
             Ok(found) if found.is_dir() => {
                 return Err(refuse("is a folder".to_owned(), "name a file in it"));
             }
             Ok(found) if !found.is_file() => {
-                let device = OpenOptions::new().write(true).open(&real).map_err(unwritable)?;
+                let device = OpenOptions::new().write(true).open(path).map_err(unwritable)?;
                 let writer = BufWriter::new(device);
                 return Ok(OutputFile { flag, shown: path.to_owned(), rename: None, writer });
             }
             Ok(_) => {
                 // Opening it for appending changes nothing and shows whether it may be written.
-                OpenOptions::new().append(true).open(&real).map_err(unwritable)?;
+                OpenOptions::new().append(true).open(path).map_err(unwritable)?;
             }
-            Err(_) if real.file_name().is_none() => {
+            Err(_) if path.file_name().is_none() => {
                 return Err(refuse("is no file name".to_owned(), "name a file"));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(error)),
             Err(_) => {}
         }
+        // A link stays a link: the file behind it is the one to replace.
+        let real = real_path(path);
         let (file, temporary) = create_temporary(&real).map_err(unwritable)?;
         Ok(OutputFile {
             flag,
@@ -213,11 +213,11 @@ fn folder(path: &Path) -> &Path {
 pub(crate) fn require_distinct(files: &[(&str, PathBuf)]) -> Result<(), Failure> {
     let mut seen: Vec<(&str, PathBuf)> = Vec::new();
     for (name, path) in files {
-        let real = real_path(path);
-        if fs::metadata(&real).is_ok_and(|found| !found.is_file()) {
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             // A device or a pipe takes one text after the other; a folder is refused in its own words.
             continue;
         }
+        let real = real_path(path);
         if let Some((other, _)) = seen.iter().find(|(_, other)| *other == real) {
             return Err(Failure::Usage(format!(
                 "{name} {}: is the file of {other} as well; name a file for each",
@@ -285,6 +285,18 @@ mod tests {
         let null = OutputFile::create("--out", Path::new("/dev/null")).expect("opens");
         null.finish(|writer| writer.write_all(b"gone")).expect("written");
         assert!(!fs::metadata("/dev/null").expect("there").is_file());
+
+        // As /dev/stdout is: a link to a pipe, which has no path.
+        use std::io::Read as _;
+        use std::os::fd::AsRawFd as _;
+        let (mut reader, pipe) = io::pipe().expect("a pipe");
+        let shown = PathBuf::from(format!("/proc/self/fd/{}", pipe.as_raw_fd()));
+        let file = OutputFile::create("--out", &shown).expect("opens");
+        file.finish(|writer| writer.write_all(b"through")).expect("written");
+        drop(pipe);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("text");
+        assert_eq!(text, "through");
     }
 
     #[test]
