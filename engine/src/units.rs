@@ -184,7 +184,7 @@ impl FromStr for Rate {
         }
         if Rate::MAX_PER_SECOND * 1_000_000 < micro {
             return Err(format!(
-                "`{text}` is above {} a second, more than one machine can send",
+                "`{text}` is above {0} a second, more than one machine can send; give {0} at most",
                 Rate::MAX_PER_SECOND
             ));
         }
