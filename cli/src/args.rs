@@ -8,8 +8,9 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use engine::units::{CoreList, Nanos};
 
 pub(crate) use plan_flags::PlanFlags;
@@ -75,6 +76,7 @@ pub(crate) struct RunArgs {
     #[arg(
         long,
         value_name = "FILE.toml",
+        value_parser = file(),
         help_heading = PLAN,
         long_help = "Read the plan from a file; flags override it. Its keys are the flags' names with `headers` for the \
             list of headers, such as: target = \"http://127.0.0.1:8080/\", rate = \"20k\", duration = \"10s\""
@@ -82,13 +84,14 @@ pub(crate) struct RunArgs {
     pub(crate) plan: Option<PathBuf>,
 
     /// Write the report as JSON
-    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
+    #[arg(long, value_name = "FILE", value_parser = file(), help_heading = RESULTS)]
     pub(crate) out: Option<PathBuf>,
 
     /// Write the run over time as CSV, a row for each interval of the window
     #[arg(
         long,
         value_name = "FILE",
+        value_parser = file(),
         help_heading = RESULTS,
         long_help = "Write the run over time as CSV: a header, then a row for each of at most 512 intervals of the window. A \
             request belongs to the interval in which it was due. Columns: start_s and length_s in seconds since the start of \
@@ -98,7 +101,7 @@ pub(crate) struct RunArgs {
     pub(crate) csv: Option<PathBuf>,
 
     /// Write an HdrHistogram interval log, values in ns: corrected for each interval, naive as a whole, each under its tag
-    #[arg(long, value_name = "FILE.hlog", help_heading = RESULTS)]
+    #[arg(long, value_name = "FILE.hlog", value_parser = file(), help_heading = RESULTS)]
     pub(crate) hdr: Option<PathBuf>,
 
     /// Exit with 0 where the verdict is invalid, which else gives 3
@@ -147,7 +150,12 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
     /// Where to listen, IP:PORT; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_parser = socket_address,
+        default_value = "127.0.0.1:8080"
+    )]
     pub(crate) listen: SocketAddr,
 
     /// The cores to serve from, such as 0 or 0-3 [default: the first allowed one, which a run leaves free]
@@ -155,11 +163,16 @@ pub(crate) struct TargetArgs {
     pub(crate) cores: Option<CoreList>,
 
     /// Bytes of a response's body
-    #[arg(long, value_name = "BYTES", default_value = "128")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = whole_number::<usize>(COUNT_MAX),
+        default_value = "128"
+    )]
     pub(crate) body_size: usize,
 
     /// Write the ledger as JSON when the server ends; it is always at /__ledger
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     pub(crate) ledger: Option<PathBuf>,
 
     /// From a request to its response
@@ -167,7 +180,13 @@ pub(crate) struct TargetArgs {
     pub(crate) base_latency: Nanos,
 
     /// The part of the requests, 0 to 1, that take --tail-latency instead of the base
-    #[arg(long, value_name = "FRACTION", default_value = "0", help_heading = LATENCY)]
+    #[arg(
+        long,
+        value_name = "FRACTION",
+        value_parser = fraction,
+        default_value = "0",
+        help_heading = LATENCY
+    )]
     pub(crate) tail_fraction: f64,
 
     /// The latency of these
@@ -175,7 +194,13 @@ pub(crate) struct TargetArgs {
     pub(crate) tail_latency: Nanos,
 
     /// The seed that chooses them
-    #[arg(long, value_name = "N", default_value = "1", help_heading = LATENCY)]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number::<u64>(WHOLE_MAX),
+        default_value = "1",
+        help_heading = LATENCY
+    )]
     pub(crate) seed: u64,
 
     /// Serve one request at a time, in order, over all connections
@@ -191,7 +216,13 @@ pub(crate) struct TargetArgs {
     pub(crate) stall_for: Option<Nanos>,
 
     /// Pause before every N-th request, which makes the server serial
-    #[arg(long, value_name = "N", requires = "pause_for", help_heading = STALLS)]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number::<u64>(WHOLE_MAX),
+        requires = "pause_for",
+        help_heading = STALLS
+    )]
     pub(crate) pause_every_requests: Option<u64>,
 
     /// How long such a pause lasts
@@ -203,7 +234,12 @@ pub(crate) struct TargetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct NullTargetArgs {
     /// Where to listen, IP:PORT
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_parser = socket_address,
+        default_value = "127.0.0.1:8080"
+    )]
     pub(crate) listen: SocketAddr,
 
     /// The cores to serve from, such as 0 or 0-3 [default: the first allowed one, which a run leaves free]
@@ -211,7 +247,12 @@ pub(crate) struct NullTargetArgs {
     pub(crate) cores: Option<CoreList>,
 
     /// Connections that each core holds at most; those beyond are closed
-    #[arg(long, value_name = "N", default_value = "4096")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number::<usize>(COUNT_MAX),
+        default_value = "4096"
+    )]
     pub(crate) conns: usize,
 }
 
@@ -219,7 +260,7 @@ pub(crate) struct NullTargetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// The folder for the two reports
-    #[arg(long, value_name = "FOLDER", default_value = "truetail-demo")]
+    #[arg(long, value_name = "FOLDER", value_parser = file(), default_value = "truetail-demo")]
     pub(crate) out_dir: PathBuf,
 
     /// Length of each of the two runs
@@ -235,12 +276,74 @@ pub(crate) struct DemoArgs {
 ///
 /// # Errors
 /// What the parser has to say, help and version included.
-pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(args)
+pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&command().try_get_matches_from(args)?)
 }
 
-/// A usage error in one line: the flag, the value and the cure.
-pub(crate) fn one_line(error: &clap::Error) -> String {
+/// The definition, with one thing that holds for all flags: what follows one is its value, also `-5`, so that the flag itself
+/// says what is wrong with it.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|command| {
+        command.mut_args(|arg| {
+            let values = arg.get_num_args().map_or(1, |count| count.max_values());
+            let one = arg.get_action().takes_values() && values == 1;
+            if one && !arg.is_positional() { arg.allow_hyphen_values(true) } else { arg }
+        })
+    })
+}
+
+/// What shows the help for these arguments, those of the program included.
+pub(crate) fn help_for(args: &[OsString]) -> String {
+    let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
+    match Cli::command().find_subcommand(name) {
+        Some(_) => format!("truetail {name} --help"),
+        None => "truetail --help".to_owned(),
+    }
+}
+
+/// A file that is written or read.
+fn file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.to_str() {
+        Some(name) => file_name(name).map(PathBuf::from),
+        None => Ok(path),
+    })
+}
+
+/// The name of one, where it has to be text.
+fn file_name(text: &str) -> Result<String, &'static str> {
+    match text.strip_prefix('-') {
+        Some(_) => Err("begins like a flag; name a file, as ./-name where it begins so"),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// A whole number from 0 to a bound.
+fn whole_number<T: TryFrom<u64>>(max: u64) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number: &u64| *number <= max);
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| format!("is no whole number; give one from 0 to {max}"))
+    }
+}
+
+/// A number of things that a machine can hold; what it is for decides how many are too many.
+const COUNT_MAX: u64 = u32::MAX as u64;
+/// The largest whole number of a plan file, where they are signed.
+const WHOLE_MAX: u64 = i64::MAX.cast_unsigned();
+
+/// A part of the whole; what it is for decides whether it can be meant.
+fn fraction(text: &str) -> Result<f64, &'static str> {
+    text.parse().map_err(|_| "is no number; give one from 0 to 1, such as 0.01")
+}
+
+/// Where to listen.
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "is no IP address with a port; give IP:PORT, such as 127.0.0.1:8080")
+}
+
+/// A usage error in one line: the flag, the value and the cure. `help` is what shows more.
+pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
@@ -257,7 +360,8 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
                 .map_or_else(|| "can't be read".to_owned(), ToString::to_string);
             // The engine's own types name the value already.
             let problem = problem.strip_prefix(&format!("`{value}` ")).unwrap_or(&problem);
-            format!("{flag} {value}: {problem}; see `truetail --help`")
+            let shown = if value.is_empty() { "''" } else { &value };
+            format!("{flag} {shown}: {problem}; see `{help}`")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) if value.is_empty() => {
             format!("{flag}: has no value; give one after it")
@@ -275,50 +379,106 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
                 .map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: "))
                 .filter(|line| !line.starts_with("For more information"))
                 .collect();
-            format!("{}; see `truetail --help`", told.join("; ").replace(":; ", ": "))
+            format!("{}; see `{help}`", told.join("; ").replace(":; ", ": "))
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
+    fn line_for(args: &[&str]) -> String {
+        let args = std::iter::once(&"truetail").chain(args).map(OsString::from);
+        let args: Vec<OsString> = args.collect();
+        one_line(&parse(&args).expect_err("a wrong line"), &help_for(&args))
+    }
+
     fn check(args: &[&str], line: &str) {
-        let args = std::iter::once("truetail").chain(args.iter().copied()).map(OsString::from);
-        let error = parse(args).expect_err(line);
-        assert_eq!(one_line(&error), line);
+        assert_eq!(line_for(args), line);
     }
 
     #[test]
     fn the_definition_is_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
     fn a_wrong_value_is_told_in_one_line() {
         check(
             &["run", "http://x/", "--rate", "0"],
-            "--rate 0: is not above zero; give requests per second above 0, such as 500, 20k or 1.5M; see `truetail --help`",
+            "--rate 0: is not above zero; give requests per second above 0, such as 500, 20k or 1.5M; see `truetail run --help`",
         );
         check(
             &["run", "http://x/", "--rate", "-5"],
-            "--rate -5: is no rate; give requests per second above 0, such as 500, 20k or 1.5M; see `truetail --help`",
+            "--rate -5: is no rate; give requests per second above 0, such as 500, 20k or 1.5M; see `truetail run --help`",
         );
         check(
             &["run", "http://x/", "--duration", "10"],
-            "--duration 10: is no duration; write a number with ns, us, ms, s, m or h, such as 30s or 1.5ms; see `truetail --help`",
+            "--duration 10: is no duration; write a number with ns, us, ms, s, m or h, such as 30s or 1.5ms; see `truetail run --help`",
         );
         check(
             &["run", "http://x/", "--threshold", "busy=much"],
-            "--threshold busy=much: has no number behind the =; give one, such as busy=0.9; see `truetail --help`",
+            "--threshold busy=much: has no number behind the =; give one, such as busy=0.9; see `truetail run --help`",
         );
         check(
             &["run", "http://x/", "--model", "half"],
             "--model half: is unknown; choose from open, closed",
         );
+    }
+
+    #[test]
+    fn a_value_may_begin_with_a_dash_and_is_judged_by_its_flag() {
+        for (args, line) in [
+            (["run", "--duration", "-5s"], "--duration -5s: is no duration"),
+            (
+                ["run", "--conns", "-1"],
+                "--conns -1: is no whole number; give one from 0 to 4294967295",
+            ),
+            (["run", "--cores", "-1"], "--cores -1: is no list of cores"),
+            (
+                ["run", "--seed", "-1"],
+                "--seed -1: is no whole number; give one from 0 to 9223372036854775807",
+            ),
+            (["run", "--seed", "1.5"], "--seed 1.5: is no whole number"),
+            (["run", "--model", "-1"], "--model -1: is unknown; choose from open, closed"),
+            (["run", "--threshold", "-1"], "--threshold -1: has no =; give NAME=VALUE"),
+            (["run", "--expect-status", "-1"], "--expect-status -1: "),
+            (["run", "--source-addresses", "-1"], "--source-addresses -1: is no IP address; give"),
+            (["run", "--rate", "--conns"], "--rate --conns: is no rate"),
+            (["run", "--out", "--hdr"], "--out --hdr: begins like a flag; name a file"),
+            (["run", "--raw", "-"], "--raw -: begins like a flag; name a file"),
+            (["run", "--rate", ""], "--rate '': is no rate; give requests per second"),
+            (
+                ["run", "--rate", "100000001"],
+                "--rate 100000001: is above 100000000 a second, more than one machine can send; give",
+            ),
+            (["run", "--cores", ""], "--cores '': is no list of cores"),
+            (["run", "--conns", ""], "--conns '': is no whole number"),
+            (["target", "--base-latency", "-5ms"], "--base-latency -5ms: is no duration"),
+            (
+                ["target", "--tail-fraction", "much"],
+                "--tail-fraction much: is no number; give one from 0 to 1",
+            ),
+            (["target", "--body-size", "-1"], "--body-size -1: is no whole number"),
+            (
+                ["target", "--body-size", "17m"],
+                "--body-size 17m: is no whole number; give one from 0 to",
+            ),
+            (
+                ["target", "--listen", "localhost:21000"],
+                "--listen localhost:21000: is no IP address with a port; give IP:PORT, such as 127.0.0.1:8080",
+            ),
+            (["null-target", "--conns", "-1"], "--conns -1: is no whole number"),
+            (["demo", "--duration", "-1s"], "--duration -1s: is no duration"),
+        ] {
+            let told = line_for(&args);
+            assert!(told.starts_with(line), "{told}");
+            let help = format!("; see `truetail {} --help`", args[0]);
+            assert!(told.ends_with(&help) || told.contains("choose from"), "{told}");
+        }
+        // A flag that takes several values ends where the next flag begins.
+        assert!(line_for(&["verify", "r", "--raw", "a", "--nonsense"]).contains("--nonsense"));
     }
 
     #[test]
@@ -329,10 +489,9 @@ mod tests {
             (&["run", "http://x/", "--rate"], "--rate"),
             (&["target", "--stall-every", "1s"], "--stall-for"),
             (&["rum"], "rum"),
-            (&[], "truetail --help"),
+            (&["--nonsense"], "see `truetail --help`"),
         ] {
-            let args = std::iter::once("truetail").chain(args.iter().copied()).map(OsString::from);
-            let line = one_line(&parse(args).expect_err(words));
+            let line = line_for(args);
             assert!(line.contains(words) && !line.contains('\n'), "{line}");
         }
     }

@@ -20,23 +20,26 @@ mod verify;
 mod witness;
 mod words;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use args::Command;
+use clap::error::ErrorKind;
 use engine::placement;
 use engine::units::CoreList;
-use failure::Failure;
+use failure::{EXIT_USAGE, Failure};
 
 fn main() -> ExitCode {
-    let cli = match args::parse(std::env::args_os()) {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let cli = match args::parse(&args) {
         Ok(cli) => cli,
-        Err(error) if error.use_stderr() => {
-            return Failure::Usage(args::one_line(&error)).report();
-        }
-        Err(help) => {
+        Err(error) if tells_its_words(error.kind()) => {
             // Help that nobody reads to its end is no failure.
-            let _ = help.print();
-            return ExitCode::SUCCESS;
+            let _ = error.print();
+            return if error.use_stderr() { EXIT_USAGE.into() } else { ExitCode::SUCCESS };
+        }
+        Err(error) => {
+            return Failure::Usage(args::one_line(&error, &args::help_for(&args))).report();
         }
     };
     let ended = match cli.command {
@@ -51,6 +54,15 @@ fn main() -> ExitCode {
         Command::Man { command } => words::man(command.as_deref()),
     };
     ended.unwrap_or_else(|failure| failure.report())
+}
+
+/// Whether what the parser says is the help or the version, asked for or in place of a command that is missing.
+fn tells_its_words(kind: ErrorKind) -> bool {
+    use ErrorKind as Kind;
+    matches!(
+        kind,
+        Kind::DisplayHelp | Kind::DisplayVersion | Kind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
 }
 
 /// The cores that a server was given, or the first allowed one: a run takes the last ones by default.

@@ -84,12 +84,13 @@ fn values_that_contradict_or_cannot_be() {
         &["--threshold speed=1", "unknown", "busy"],
     );
     refused(&["run", url, "--threshold", "busy=nan"], 2, &["--threshold busy=NaN", "is no bound"]);
-    refused(&["run", url, "--nonsense"], 2, &["--nonsense", "truetail --help"]);
+    refused(&["run", url, "--nonsense"], 2, &["--nonsense", "`truetail run --help`"]);
     refused(&["target", "--tail-fraction", "2"], 2, &["--tail-fraction 2", "0 to 1"]);
+    refused(&["target", "--tail-fraction", "-0.1"], 2, &["--tail-fraction -0.1", "0 to 1"]);
     refused(&["target", "--stall-every", "1s"], 2, &["--stall-for"]);
     refused(&["target", "--listen", "nowhere"], 2, &["--listen nowhere"]);
     refused(&["null-target", "--cores", "4000"], 2, &["--cores 4000", "choose from"]);
-    refused(&["man", "nothing"], 2, &["nothing", "truetail --help"]);
+    refused(&["man", "nothing"], 2, &["nothing", "`truetail --help`"]);
 }
 
 #[test]
@@ -208,6 +209,17 @@ fn help_and_generated_words_go_to_stdout() {
             assert!(stdout.contains(word), "{args:?}: `{word}` is missing in: {stdout}");
         }
     }
+}
+
+#[test]
+fn without_a_command_the_help_is_shown() {
+    let output = truetail(&[]);
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    for word in ["Usage: truetail <COMMAND>", "Commands:", "doctor", "truetail demo"] {
+        assert!(stderr.contains(word), "`{word}` is missing in: {stderr}");
+    }
+    assert!(output.stdout.is_empty() && !stderr.contains("truetail: "), "{stderr}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use engine::units::{CoreList, Nanos, Rate};
 use engine::verdict::Thresholds;
 use serde::{Serialize, Serializer};
 
-use super::{JUDGEMENT, RESULTS};
+use super::{COUNT_MAX, JUDGEMENT, RESULTS, WHOLE_MAX, file_name, whole_number};
 
 const LOAD: &str = "Load";
 const CONNECTIONS: &str = "Connections";
@@ -45,7 +45,6 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "PER_SECOND",
-        allow_hyphen_values = true,
         help_heading = LOAD,
         help = "Open model: requests per second, such as 500, 20k or 1.5M"
     )]
@@ -64,8 +63,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "N",
-        // A plan file's whole numbers are signed.
-        value_parser = clap::value_parser!(u64).range(..=i64::MAX.cast_unsigned()),
+        value_parser = whole_number::<u64>(WHOLE_MAX),
         help_heading = LOAD,
         help = with_default("Open model: the seed of the schedule; one seed, one schedule", "seed")
     )]
@@ -75,7 +73,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number,
+        value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = LOAD,
         help = format!(
             "Connections: the in-flight cap of the open model, the users of the closed one \
@@ -167,7 +165,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number,
+        value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = MACHINE,
         help = format!(
             "Requests that one system call may carry: more is cheaper, fewer keeps the stamps exact \
@@ -231,8 +229,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "N",
-        // A plan file's whole numbers are signed.
-        value_parser = clap::value_parser!(u64).range(..=i64::MAX.cast_unsigned()),
+        value_parser = whole_number::<u64>(WHOLE_MAX),
         help_heading = CONNECTIONS,
         help = "Close a connection after this many requests [default: when the target closes it]"
     )]
@@ -243,6 +240,7 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "LIST",
         value_delimiter = ',',
+        value_parser = ip_address,
         help_heading = CONNECTIONS,
         help = "Local addresses to connect from, in turn, such as 127.0.0.2,127.0.0.3 [default: the kernel's choice]"
     )]
@@ -264,7 +262,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number,
+        value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = CONNECTIONS,
         help = "Open model: connections to open before anything is sent [default: 0]"
     )]
@@ -298,6 +296,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "FILE",
+        value_parser = file_name,
         help_heading = RESULTS,
         help = "Write the stamps of every request of the window, 40 bytes each [default: none]"
     )]
@@ -305,13 +304,10 @@ pub(crate) struct PlanFlags {
     pub(crate) raw: Option<String>,
 }
 
-/// A number of things; the engine decides how many are too many.
-fn whole_number(text: &str) -> Result<usize, String> {
-    // A plan file's whole numbers are signed and have 64 bits, which leaves room for any of 32.
-    let number: Result<u32, _> = text.parse();
-    number
-        .map(|number| number as usize)
-        .map_err(|_| format!("is no whole number; give one from 0 to {}", u32::MAX))
+/// One of this machine's addresses.
+fn ip_address(text: &str) -> Result<IpAddr, &'static str> {
+    text.parse()
+        .map_err(|_| "is no IP address; give those of this machine, such as 127.0.0.2,127.0.0.3")
 }
 
 /// A bound of the verdict, `NAME=VALUE`, among those that the engine knows.
