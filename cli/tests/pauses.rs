@@ -172,3 +172,26 @@ fn a_stopped_target_is_a_wait_and_no_lateness() {
     assert_eq!(report["counts"]["answered"], ledger["answered"]);
     assert_eq!(report["counts"]["answered"], report["counts"]["intended"]);
 }
+
+#[test]
+fn a_signal_in_the_drain_interrupts_the_run_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // It answers after an hour, which is also the timeout: only the signal ends the drain.
+    let witness = Witness::start(folder.path(), &["--base-latency", "1h"]);
+    let mut run = Command::new(BINARY)
+        .args(["run", &witness.url, "--rate", "50", "--duration", "200ms", "--warmup", "0s"])
+        .args(["--timeout", "1h", "--out", "report.json", "--allow-invalid"])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    // Long after the window; on a machine so slow that it isn't, the run is interrupted all the same.
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(run.try_wait().expect("it is ours").is_none(), "it waits for its answers");
+    signal(&run, "INT");
+    assert_eq!(run.wait().expect("it ends").code(), Some(130));
+    let report = document(&folder.path().join("report.json"));
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(report["counts"]["abandoned"], report["counts"]["sent"]);
+    assert!(codes(&report).contains(&"interrupted"), "{}", report["verdict"]);
+}

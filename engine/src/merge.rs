@@ -45,15 +45,17 @@ pub struct Circumstances {
     pub environment: Environment,
     /// What the machine did to it.
     pub machine: Machine,
-    /// Where an interruption ended the window, ns since the epoch.
-    pub stopped_ns: Option<u64>,
+    /// Whether it was interrupted, in its window or in its drain.
+    pub interrupted: bool,
+    /// Where the window ended, ns since the epoch.
+    pub until_ns: u64,
     /// What became of the raw samples.
     pub samples: Option<Samples>,
 }
 
 /// The report of a local run.
 pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) {
-    let Circumstances { plan, address, environment, machine, stopped_ns, samples } = run;
+    let Circumstances { plan, address, environment, machine, interrupted, until_ns, samples } = run;
     let plan = plan.into_plan();
     let (first, others) = shards.split_first().expect("a run has at least one shard");
     let mut recorder = first.recorder.clone();
@@ -64,7 +66,6 @@ pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) 
         recorder.merge(&shard.recorder);
         digest.merge(shard.digest);
     }
-    let until_ns = stopped_ns.unwrap_or_else(|| plan.end_ns());
     let window_ns = until_ns.saturating_sub(plan.warmup.0);
     let batches = recorder.series.batches();
     let part = part(&recorder, &plan, window_ns, &batches);
@@ -76,7 +77,7 @@ pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) 
     let mut report = Report {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
         schema: SCHEMA,
-        interrupted: stopped_ns.is_some(),
+        interrupted,
         config: Config {
             target_address: address.to_string(),
             schedule_digest: scheduled.then(|| digest.hex()),

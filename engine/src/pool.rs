@@ -395,15 +395,16 @@ impl Run {
         let plan = &self.prepared.plan;
         let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);
         let epoch_ns = self.signals.epoch_ns.load(Ordering::Acquire);
-        let stopped_ns = (stop_ns != 0)
-            .then(|| stop_ns.saturating_sub(epoch_ns))
-            .filter(|at| *at < plan.end_ns());
+        let interrupted = stop_ns != 0;
+        let until_ns = match interrupted {
+            true => stop_ns.saturating_sub(epoch_ns).min(plan.end_ns()),
+            false => plan.end_ns(),
+        };
         let samples = self.samples.map(|writer| {
             let ends = parts.iter().map(|part| {
                 let sampled = part.sampled.expect("each shard had a sampler");
                 (sampled, ShardEnd::new(&part.recorder, part.digest))
             });
-            let until_ns = stopped_ns.unwrap_or_else(|| plan.end_ns());
             samples_part(writer.finish(ends.collect(), until_ns, epoch_ns))
         });
         let circumstances = Circumstances {
@@ -411,7 +412,8 @@ impl Run {
             environment: host::environment(plan.cores(), self.ring_features, self.prepared.address),
             plan: self.prepared.redacted,
             machine: self.watch.finish(),
-            stopped_ns,
+            interrupted,
+            until_ns,
             samples,
         };
         let (report, measured) = merge::report(circumstances, &parts);

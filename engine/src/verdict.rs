@@ -592,10 +592,11 @@ fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
         reasons.push(Reason {
             code: Code::Interrupted,
             level: Level::Suspect,
-            evidence: format!(
-                "the window lasted {:.3} s of {planned_s} s",
-                report.config.window_s()
-            ),
+            evidence: if report.config.window_s() < planned_s {
+                format!("the window lasted {:.3} s of {planned_s} s", report.config.window_s())
+            } else {
+                "the drain after the window was cut short".to_owned()
+            },
             figure: report.config.window_s(),
             threshold: planned_s,
             meaning: "the numbers are those of the part that was run".to_owned(),

@@ -122,7 +122,8 @@ impl Made {
             address,
             environment,
             machine: Machine::default(),
-            stopped_ns: None,
+            interrupted: false,
+            until_ns: plan.end_ns(),
             samples: None,
         };
         let (report, _) = merge::report(run, &shards);

@@ -46,7 +46,7 @@ fn subject(report: &Report) -> [String; 2] {
     let config = &report.config;
     let plan = &config.plan;
     let counts = &report.whole.counts;
-    let length = if report.interrupted {
+    let length = if report.interrupted && config.window_s() < plan.duration.as_secs_f64() {
         format!("interrupted after {:.1} s of {}", config.window_s(), plan.duration)
     } else {
         plan.duration.to_string()
