@@ -30,7 +30,7 @@ fn listening() -> (TcpListener, String) {
 
 #[test]
 fn urls_that_cannot_be_asked() {
-    refused(&["run"], 2, &["--target", "no URL", "http://"]);
+    refused(&["run"], 2, &["--target '': no URL", "http://"]);
     refused(
         &["run", "https://127.0.0.1/"],
         2,
@@ -73,7 +73,11 @@ fn values_that_contradict_or_cannot_be() {
     refused(&["run", url, "--conns", "many"], 2, &["--conns many", "whole number"]);
     refused(&["run", url, "--cores", "4000"], 2, &["--cores 4000", "may use", "choose from"]);
     refused(&["run", url, "--cores", "a"], 2, &["--cores a", "0-3"]);
-    refused(&["run", url, "--header", "no colon"], 2, &["--header no colon", "Name: value"]);
+    refused(
+        &["run", url, "--header", "no colon"],
+        2,
+        &["--header no: has no colon", "Name: value"],
+    );
     refused(&["run", url, "--body", "@/none/there"], 2, &["--body @/none/there", "readable"]);
     refused(&["run", url, "--queue-max", "1ms"], 2, &["--queue-max 1ms", "--overload drop"]);
     refused(&["run", url, "--source-addresses", "127.0.0.2,here"], 2, &["--source-addresses here"]);

@@ -35,8 +35,9 @@ impl Endpoint {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(url: &str) -> Result<Endpoint, PlanError> {
-        let refuse =
-            |problem: String, cure: &str| Err(PlanError::new("--target", url, problem, cure));
+        let refuse = |problem: String, cure: &str| {
+            Err(PlanError::new("--target", without_credentials(url), problem, cure))
+        };
         let example = "write it as http://HOST[:PORT]/PATH, such as http://127.0.0.1:8080/";
         if url.is_empty() {
             return refuse("no URL was given".to_owned(), example);
@@ -49,7 +50,7 @@ impl Endpoint {
                     "use the server's plain http port",
                 );
             }
-            Some((scheme, _)) => return refuse(format!("the scheme {scheme} is unknown"), example),
+            Some(_) => return refuse("the scheme is unknown".to_owned(), example),
             None => return refuse("the scheme is missing".to_owned(), example),
         }
         // What follows `#` names a place in the answer and is never sent (RFC 9110, section 4.2.5).
@@ -71,7 +72,7 @@ impl Endpoint {
             (Some(0), _) => return refuse("port 0 can't be connected to".to_owned(), example),
             (Some(port), _) => port,
             (None, Some((before, after))) if !before.is_empty() && !after.ends_with(']') => {
-                return refuse(format!("`{after}` is no port"), example);
+                return refuse("what follows the host's colon is no port".to_owned(), example);
             }
             (None, _) => PORT_DEFAULT,
         };
@@ -121,6 +122,19 @@ impl Endpoint {
     }
 }
 
+/// A refused URL as it may be shown: what stands before the last `@` may be a user's name and password. Nothing can be said of the
+/// parts of what is no URL, so a path with an `@` loses its begin as well.
+fn without_credentials(url: &str) -> String {
+    match (url.rsplit_once('@'), url.split_once("://")) {
+        _ if url.is_empty() => "''".to_owned(),
+        (None, _) => url.to_owned(),
+        (Some((_, rest)), Some((scheme, _))) if !scheme.contains('@') => {
+            format!("{scheme}://…@{rest}")
+        }
+        (Some((_, rest)), _) => format!("…@{rest}"),
+    }
+}
+
 /// Connects to an address and closes the connection again.
 fn probe(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -155,9 +169,10 @@ pub fn render_request(plan: &Plan, endpoint: &Endpoint, body: &[u8]) -> Result<R
     let mut headers = Vec::new();
     for line in &plan.headers {
         let Some((name, value)) = line.split_once(':') else {
+            // The first word alone: the others may be a secret.
             return Err(PlanError::new(
                 "--header",
-                line,
+                line.split_whitespace().next().unwrap_or("''"),
                 "has no colon",
                 "write it as 'Name: value'",
             ));
@@ -235,6 +250,31 @@ mod tests {
             let error = Endpoint::parse(url).expect_err(url);
             assert_eq!(error.flag, "--target", "{url}");
             assert!(!error.cure.is_empty(), "{url}");
+        }
+    }
+
+    #[test]
+    fn no_refusal_shows_a_secret() {
+        for (url, shown) in [
+            ("http://user:pa55@h/", "http://…@h/"),
+            ("https://user:pa55@h/x", "https://…@h/x"),
+            ("http://user:pa55/w0rd@h/", "http://…@h/"),
+            ("http://user:pa55@h/a@b c", "http://…@b c"),
+            ("user:pa55@h", "…@h"),
+            ("user@pa55://w0rd@h", "…@h"),
+            ("", "''"),
+            ("http://h:0/", "http://h:0/"),
+        ] {
+            let error = Endpoint::parse(url).expect_err(url);
+            assert_eq!(error.value, shown);
+            let text = error.to_string();
+            assert!(!text.contains("pa55") && !text.contains("w0rd"), "{text}");
+        }
+        let endpoint = Endpoint::parse("http://h/").expect("a URL");
+        for (header, shown) in [("Authorization Bearer pa55", "Authorization"), ("", "''")] {
+            let plan = Plan { headers: vec![header.to_owned()], ..Plan::default() };
+            let error = render_request(&plan, &endpoint, b"").expect_err(shown);
+            assert_eq!(error.value, shown);
         }
     }
 
