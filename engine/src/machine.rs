@@ -1,11 +1,12 @@
 //! What the machine did to the run: processor time stolen or throttled, ports in use. Watched from a thread of its own.
 //!
-//! A shard can't see why it got no processor time; the kernel's accounts of the machine can. They are read at the edges of
-//! the window; ports, which come and go, twice a second.
+//! A shard can't see why it got no processor time; the kernel's accounts of the machine can. They are read at the window's
+//! begin and at its end; ports, which come and go, in between as well.
 
 use std::fs;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,15 +14,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::host::cgroup::{Quotas, Throttled};
+use crate::placement::leave_cores;
 use crate::shard::Signals;
 use crate::units::SECOND_NS;
 
 /// What the machine did to the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Share of the used cores' time that the hypervisor gave to others, in the window.
-    pub steal: f64,
-    /// Time for which a control group around this process was held back for having used up its quota, in the window,
+    /// The stretch that `steal` and `throttled_s` cover, seconds: the window, as far as the watch was awake at its begin and
+    /// at its end. 0 when it wasn't; then neither is known.
+    pub observed_s: f64,
+    /// Share of the used cores' time that the hypervisor gave to others, in that stretch.
+    pub steal: Option<f64>,
+    /// Time for which a control group around this process was held back for having used up its quota, in that stretch,
     /// seconds, summed over cores. Of several groups the one held back longest counts. `None` where the kernel doesn't say.
     pub throttled_s: Option<f64>,
     /// Ports of this machine.
@@ -43,11 +48,15 @@ pub struct Ports {
     pub headroom: u64,
 }
 
-/// Looks at the machine this often.
-const INTERVAL: Duration = Duration::from_millis(500);
+/// The ports are looked at this often in the window, ns.
+const PORTS_EVERY_NS: u64 = 500_000_000;
+/// The watch sleeps this long at most before the epoch is set: it is to be awake at the epoch, which is set 20 ms ahead.
+const NAP_BEFORE_NS: u64 = 5_000_000;
+/// The watch sleeps this long at most afterwards: a stop is set 100 ms ahead, and the watch is to end soon after the shards.
+const NAP_NS: u64 = 50_000_000;
 
 /// The kernel's accounts at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Accounts {
     steal: u64,
     total: u64,
@@ -90,46 +99,93 @@ impl Watch {
 }
 
 fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
-    let mut machine = Machine::default();
+    leave_cores(&watched.cores);
     let quotas = Quotas::of_this_process();
-    let mut edges: [Option<Accounts>; 2] = [None, None];
-    let ended = |ended: &AtomicUsize| shards <= ended.load(Ordering::Relaxed);
-    while !ended(&signals.ended) {
+    let (mut edges, mut rounds) = (Edges::default(), Rounds::default());
+    let mut ports = Ports::default();
+    loop {
+        // Asked before the clock: when all shards have ended, the window is over by then.
+        let ended = shards <= signals.ended.load(Ordering::Relaxed);
         let epoch_ns = signals.epoch_ns.load(Ordering::Acquire);
-        if epoch_ns == u64::MAX {
-            break;
-        }
-        machine.ports.look();
-        let now_ns = if epoch_ns == 0 { 0 } else { clock::now_ns().saturating_sub(epoch_ns) };
-        let started = epoch_ns != 0 && watched.window_ns <= now_ns;
-        if started && edges[0].is_none() {
-            edges[0] = Some(Accounts::read(&watched.cores, &quotas));
-        }
-        if started && watched.end_ns <= now_ns && edges[1].is_none() {
-            edges[1] = Some(Accounts::read(&watched.cores, &quotas));
-        }
-        // Parked in short stretches, so that it ends soon after the shards.
-        for _ in 0..10 {
-            if !ended(&signals.ended) {
-                thread::sleep(INTERVAL / 10);
+        let now_ns = clock::now_ns();
+        let mut wake_ns = now_ns + if epoch_ns == 0 { NAP_BEFORE_NS } else { NAP_NS };
+        if epoch_ns != 0 && epoch_ns != u64::MAX {
+            let stop_ns = match signals.stop_ns.load(Ordering::Relaxed) {
+                _ if ended => now_ns,
+                0 => u64::MAX,
+                stop_ns => stop_ns,
+            };
+            let end_ns = (epoch_ns + watched.end_ns).min(stop_ns);
+            let window = epoch_ns + watched.window_ns..end_ns;
+            edges.look(now_ns, &window, || Accounts::read(&watched.cores, &quotas));
+            if rounds.is_due(now_ns, &window) {
+                ports.look();
+                rounds.done(clock::now_ns(), &window);
+            }
+            for next_ns in [window.start, window.end, rounds.next_ns] {
+                wake_ns = if now_ns < next_ns { wake_ns.min(next_ns) } else { wake_ns };
             }
         }
+        if ended || epoch_ns == u64::MAX {
+            break;
+        }
+        thread::sleep(Duration::from_nanos(wake_ns.saturating_sub(clock::now_ns())));
     }
-    machine.ports.look();
-    let [first, last] = edges;
-    let last = last.unwrap_or_else(|| Accounts::read(&watched.cores, &quotas));
-    if let Some(first) = first {
-        let total = last.total.saturating_sub(first.total);
-        machine.steal = if total == 0 {
-            0.0
-        } else {
-            last.steal.saturating_sub(first.steal) as f64 / total as f64
+    ports.count(watched.sources);
+    Machine { ports, ..edges.machine() }
+}
+
+/// The accounts at the window's begin and at its end, each with the moment at which they were read.
+#[derive(Debug, Default)]
+struct Edges {
+    begin: Option<(u64, Accounts)>,
+    end: Option<(u64, Accounts)>,
+}
+
+impl Edges {
+    /// Reads the accounts if `now_ns` is the first look in the window, or the first after it. A begin that was slept through
+    /// is not made up for at the end: the two would cover nothing.
+    fn look(&mut self, now_ns: u64, window: &Range<u64>, read: impl FnOnce() -> Accounts) {
+        if self.begin.is_none() && window.contains(&now_ns) {
+            self.begin = Some((now_ns, read()));
+        } else if self.begin.is_some() && self.end.is_none() && window.end <= now_ns {
+            self.end = Some((now_ns, read()));
+        }
+    }
+
+    /// What came between the two; nothing is known when one is missing.
+    fn machine(&self) -> Machine {
+        let (Some((begin_ns, begin)), Some((end_ns, end))) = (&self.begin, &self.end) else {
+            return Machine::default();
         };
-        machine.throttled_s =
-            last.throttled.longest_since(&first.throttled).map(|ns| ns as f64 / SECOND_NS as f64);
+        let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
+        let total = end.total.saturating_sub(begin.total);
+        let steal = end.steal.saturating_sub(begin.steal);
+        Machine {
+            observed_s: seconds(end_ns - begin_ns),
+            // The kernel counts in ticks: a stretch shorter than one says nothing.
+            steal: (0 < total).then(|| steal as f64 / total as f64),
+            throttled_s: end.throttled.longest_since(&begin.throttled).map(seconds),
+            ..Machine::default()
+        }
     }
-    machine.ports.count(watched.sources);
-    machine
+}
+
+/// When the ports are looked at: at the window's begin, at intervals, and at its end.
+#[derive(Debug, Default)]
+struct Rounds {
+    next_ns: u64,
+}
+
+impl Rounds {
+    fn is_due(&self, now_ns: u64, window: &Range<u64>) -> bool {
+        window.start <= now_ns && self.next_ns.min(window.end) <= now_ns && self.next_ns != u64::MAX
+    }
+
+    /// A look has been taken by `now_ns`.
+    fn done(&mut self, now_ns: u64, window: &Range<u64>) {
+        self.next_ns = if window.end <= now_ns { u64::MAX } else { now_ns + PORTS_EVERY_NS };
+    }
 }
 
 impl Accounts {
@@ -210,6 +266,65 @@ mod tests {
             ),
             (5, 7)
         );
+    }
+
+    fn accounts(steal: u64, total: u64) -> Accounts {
+        Accounts { steal, total, ..Accounts::default() }
+    }
+
+    #[test]
+    fn the_accounts_are_those_of_the_window_and_of_the_moments_at_which_they_were_read() {
+        let window = 1_000_000_000..2_000_000_000;
+        let mut edges = Edges::default();
+        let mut reads = 0;
+        for (now_ns, total) in [
+            (0, 0),
+            (999_999_999, 10),
+            (1_000_000_100, 20),
+            (1_500_000_000, 30),
+            (2_100_000_100, 220),
+            (3_000_000_000, 999),
+        ] {
+            edges.look(now_ns, &window, || {
+                reads += 1;
+                accounts(total / 4, total)
+            });
+        }
+        assert_eq!(reads, 2, "one look at each edge");
+        let machine = edges.machine();
+        assert_eq!((machine.observed_s, machine.steal), (1.1, Some(0.25)));
+        assert_eq!(machine.throttled_s, None, "no group was there to be asked");
+    }
+
+    #[test]
+    fn a_window_of_which_an_edge_was_missed_says_nothing() {
+        let window = 10..20;
+        for looks in [&[][..], &[5], &[15], &[5, 20, 30]] {
+            let mut edges = Edges::default();
+            looks.iter().for_each(|now_ns| edges.look(*now_ns, &window, || accounts(1, *now_ns)));
+            assert_eq!(edges.machine(), Machine::default(), "{looks:?}");
+        }
+        // A stop moves the end.
+        let mut edges = Edges::default();
+        edges.look(12, &window, || accounts(0, 0));
+        edges.look(16, &(10..16), || accounts(2, 4));
+        assert_eq!(edges.machine().steal, Some(0.5));
+    }
+
+    #[test]
+    fn the_ports_are_looked_at_from_the_begin_to_the_end_of_the_window() {
+        let window = SECOND_NS..SECOND_NS + PORTS_EVERY_NS + 10;
+        let mut rounds = Rounds::default();
+        let mut looks = Vec::new();
+        for now_ns in
+            [0, 1, window.start, window.start + 5, window.end - 1, window.end, u64::MAX / 2]
+        {
+            if rounds.is_due(now_ns, &window) {
+                looks.push(now_ns);
+                rounds.done(now_ns, &window);
+            }
+        }
+        assert_eq!(looks, [window.start, window.end - 1, window.end]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::thread::{CpuSet, sched_setaffinity};
+
 use crate::units::CoreList;
 
 /// The cores that this process may use, in rising order; never empty.
@@ -26,6 +28,21 @@ pub fn online_cores() -> Vec<usize> {
         .unwrap_or_else(|| {
             (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
         })
+}
+
+/// Takes the shards' cores out of this thread's mask, so that it never interrupts one. Where no other core is allowed
+/// they have to be shared.
+pub fn leave_cores(busy_cores: &[usize]) {
+    let mut cores = CpuSet::new();
+    for core in allowed_cores() {
+        if !busy_cores.contains(&core) {
+            cores.set(core);
+        }
+    }
+    if 0 < cores.count() {
+        // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
+        let _ = sched_setaffinity(None, &cores);
+    }
 }
 
 #[cfg(test)]

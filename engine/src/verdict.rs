@@ -505,7 +505,7 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     let throttled = throttled(report);
     let waited = (waited - throttled.unwrap_or(0.0)).max(0.0);
     let steal = report.generator.machine.steal;
-    let figure = steal.max(waited);
+    let figure = steal.unwrap_or(0.0).max(waited);
     if figure <= bounds.stolen {
         return;
     }
@@ -519,7 +519,7 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
         level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
         evidence: format!(
             "the hypervisor took {} of the cores' time, and a shard waited for its core for {} of the window{beside}; allowed are {}",
-            percent(steal),
+            steal.map_or("an unknown share".to_owned(), percent),
             percent(waited),
             percent(bounds.stolen)
         ),
@@ -531,11 +531,12 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     });
 }
 
-/// Time for which the control group was held back against the window, cores added up; `None` where it isn't known.
+/// Time for which the control group was held back against the stretch that it was watched for, cores added up; `None`
+/// where it isn't known.
 fn throttled(report: &Report) -> Option<f64> {
-    let window_s = report.config.window_s();
-    let throttled_s = report.generator.machine.throttled_s?;
-    Some(if window_s == 0.0 { 0.0 } else { throttled_s / window_s })
+    let machine = &report.generator.machine;
+    let throttled_s = machine.throttled_s?;
+    (0.0 < machine.observed_s).then(|| throttled_s / machine.observed_s)
 }
 
 fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
@@ -550,7 +551,8 @@ fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
             code: Code::CpuThrottled,
             level: Level::Invalid,
             evidence: format!(
-                "the control group was held back for {throttled_s:.3} s ({}); allowed are {}",
+                "the control group was held back for {throttled_s:.3} s in {:.3} s ({}); allowed are {}",
+                report.generator.machine.observed_s,
                 percent(figure),
                 percent(threshold)
             ),

@@ -18,8 +18,8 @@ fn clean() -> Report {
         shard.stopped_s = 0.0;
         shard.cq_overflows = 0;
     }
-    report.generator.machine.steal = 0.0;
-    report.generator.machine.throttled_s = Some(0.0);
+    let machine = &mut report.generator.machine;
+    (machine.observed_s, machine.steal, machine.throttled_s) = (0.5, Some(0.0), Some(0.0));
     let part = &mut report.whole;
     part.counts.sent_in_window = part.counts.intended;
     part.counts.capped = 0;
@@ -75,8 +75,8 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
             report.whole.counts.connection_errors.insert("local_resource".to_owned(), 1);
         }),
         (Code::LocalResource, Level::Invalid, |report| report.generator.shards[0].cq_overflows = 1),
-        (Code::CpuStolen, Level::Suspect, |report| report.generator.machine.steal = 0.011),
-        (Code::CpuStolen, Level::Invalid, |report| report.generator.machine.steal = 0.11),
+        (Code::CpuStolen, Level::Suspect, |report| report.generator.machine.steal = Some(0.011)),
+        (Code::CpuStolen, Level::Invalid, |report| report.generator.machine.steal = Some(0.11)),
         (Code::CpuStolen, Level::Suspect, |report| waited_for_its_core(report, 0.011)),
         (Code::CpuThrottled, Level::Invalid, |report| {
             report.generator.machine.throttled_s = Some(0.1)
@@ -129,7 +129,7 @@ fn a_figure_at_its_bound_is_no_reason() {
         |report| report.littles_law.residual = 0.01,
         |report| report.stationarity = Some(shifted(0.1)),
         |report| report.whole.corrected.count = 563,
-        |report| report.generator.machine.steal = 0.01,
+        |report| report.generator.machine.steal = Some(0.01),
         |report| waited_for_its_core(report, 0.0099),
         |report| {
             report.whole.counts.unexpected_status = report.whole.counts.intended / 200;

@@ -12,11 +12,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::geteuid;
-use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use super::frame::{BlockHead, End, Header, ShardEnd};
 use super::sampler::{Lane, Sampled};
+use crate::placement::leave_cores;
 use crate::plan::PlanError;
 
 /// How long the writer sleeps when no block was full: the shards' blocks last a hundred times longer at their fastest.
@@ -213,21 +213,6 @@ impl SampleFile {
             })
             .expect("a process with shards may have one more thread");
         SampleWriter { thread, finishing }
-    }
-}
-
-/// Takes the shards' cores out of this thread's mask, so that it never interrupts one. Where no other core is allowed
-/// they have to be shared.
-fn leave_cores(busy_cores: &[usize]) {
-    let mut cores = CpuSet::new();
-    for core in crate::placement::allowed_cores() {
-        if !busy_cores.contains(&core) {
-            cores.set(core);
-        }
-    }
-    if 0 < cores.count() {
-        // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
-        let _ = rustix::thread::sched_setaffinity(None, &cores);
     }
 }
 
