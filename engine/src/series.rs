@@ -29,7 +29,7 @@ pub struct Slot {
     pub answered: u64,
     /// Of these, timed out, failed or abandoned.
     pub errors: u64,
-    /// Requests whose response was awaited when the interval ended, whenever they were due.
+    /// Requests whose response was awaited when this was last looked at in the interval, whenever they were due.
     pub in_flight: u64,
     /// Corrected latencies of the requests that were due, failures and dropped arrivals left out.
     pub latency: Histogram<u64>,
@@ -53,12 +53,6 @@ impl Slot {
         self.errors = 0;
         self.in_flight = 0;
         self.latency.reset();
-    }
-
-    /// Adds the interval that followed this one.
-    fn append(&mut self, later: &Slot) {
-        self.add_counts(later);
-        self.in_flight = later.in_flight;
     }
 
     fn add_counts(&mut self, other: &Slot) {
@@ -144,15 +138,31 @@ impl Series {
             self.double();
         }
         let at = usize::try_from(at_ns / self.interval_ns).expect("below the number of slots");
-        self.len = self.len.max(at + 1);
+        if self.len <= at {
+            self.reach(at + 1);
+        }
         &mut self.slots[at]
+    }
+
+    /// Takes intervals into use. Until it is looked at again, the number in flight is what it was.
+    fn reach(&mut self, len: usize) {
+        let in_flight = self.slots().last().map_or(0, |slot| slot.in_flight);
+        for slot in &mut self.slots[self.len..len] {
+            slot.in_flight = in_flight;
+        }
+        self.len = len;
     }
 
     /// Makes each interval twice as long.
     fn double(&mut self) {
         for at in 0..SLOTS_MAX / 2 {
             let (before, after) = self.slots.split_at_mut(2 * at + 1);
-            before[2 * at].append(&after[0]);
+            let (slot, later) = (&mut before[2 * at], &after[0]);
+            slot.add_counts(later);
+            // The last interval in use may have none behind it.
+            if 2 * at + 1 < self.len {
+                slot.in_flight = later.in_flight;
+            }
             self.slots.swap(at, 2 * at);
         }
         for slot in &mut self.slots[SLOTS_MAX / 2..] {
@@ -171,7 +181,9 @@ impl Series {
         while other.interval_ns < self.interval_ns {
             other.double();
         }
-        self.len = self.len.max(other.len);
+        let len = self.len.max(other.len);
+        self.reach(len);
+        other.reach(len);
         for (mine, theirs) in self.slots.iter_mut().zip(other.slots()) {
             mine.add_counts(theirs);
             mine.in_flight += theirs.in_flight;
@@ -205,9 +217,23 @@ mod tests {
         for at_ns in times_ns {
             series.intended(*at_ns);
             series.sent(*at_ns);
+            if let Some(in_flight) = seen_in_flight(*at_ns) {
+                series.in_flight(*at_ns, in_flight);
+            }
             series.ended(*at_ns, 1_000 + at_ns % 7_000, Outcome::Answered(200));
         }
         series
+    }
+
+    /// The number in flight that [`filled`] says was seen; not each time it is looked at.
+    fn seen_in_flight(at_ns: u64) -> Option<u64> {
+        (at_ns % 3 != 0).then_some(at_ns % 7)
+    }
+
+    /// What was last seen in flight before `end_ns`.
+    fn last_in_flight(times_ns: &[u64], end_ns: u64) -> u64 {
+        let before = times_ns.iter().filter(|at_ns| **at_ns < end_ns);
+        before.rev().find_map(|at_ns| seen_in_flight(*at_ns)).unwrap_or(0)
     }
 
     #[test]
@@ -231,18 +257,50 @@ mod tests {
         assert_eq!(series.slots()[0].in_flight, 5);
     }
 
+    #[test]
+    fn an_odd_last_interval_keeps_its_number_in_flight() {
+        let series = |last: u64, in_flight: u64| {
+            let mut series = Series::new();
+            series.in_flight(last * INTERVAL_FIRST_NS, in_flight);
+            series
+        };
+        // The first part has doubled, the second one does so when they meet.
+        let mut merged = series(512, 3);
+        merged.in_flight(510 * INTERVAL_FIRST_NS, 3);
+        merged.merge(&series(510, 5));
+        assert_eq!(merged.slots()[255].in_flight, 8);
+    }
+
+    #[test]
+    fn an_interval_that_nobody_looked_at_has_what_was_in_flight_before() {
+        let mut series = Series::new();
+        series.in_flight(0, 3);
+        series.intended(2 * INTERVAL_FIRST_NS);
+        series.in_flight(3 * INTERVAL_FIRST_NS, 1);
+        let in_flight: Vec<u64> = series.slots().iter().map(|slot| slot.in_flight).collect();
+        assert_eq!(in_flight, [3, 3, 3, 1]);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn merging_is_recording_all(
-            left in proptest::collection::vec(0_u64..400_000_000_000, 0..40),
-            right in proptest::collection::vec(0_u64..100_000_000_000, 0..40),
+            mut left in proptest::collection::vec(0_u64..400_000_000_000, 0..40),
+            mut right in proptest::collection::vec(0_u64..100_000_000_000, 0..40),
         ) {
+            left.sort_unstable();
+            right.sort_unstable();
             let mut merged = filled(&left);
             merged.merge(&filled(&right));
             let both: Vec<u64> = left.iter().chain(&right).copied().collect();
-            let whole = filled(&both);
+            let mut whole = filled(&both);
             prop_assert_eq!(merged.interval_ns(), whole.interval_ns());
+            // What is in flight adds up over shards, so one that saw it all in turn says less.
+            let len = whole.len;
+            for (at, slot) in whole.slots[..len].iter_mut().enumerate() {
+                let end_ns = (at as u64 + 1) * merged.interval_ns();
+                slot.in_flight = last_in_flight(&left, end_ns) + last_in_flight(&right, end_ns);
+            }
             prop_assert_eq!(merged.slots(), whole.slots());
         }
     }
