@@ -1,6 +1,7 @@
 //! The run over time as CSV: a header, then a row for each interval of the window.
 //!
-//! A request belongs to the interval in which it was due. The columns, all of them numbers:
+//! A request belongs to the interval in which it was due; only the last two columns count what went on in the interval,
+//! whenever the requests were due. The columns, all of them numbers:
 //!
 //! | column | content |
 //! | --- | --- |
@@ -11,14 +12,15 @@
 //! | `answered`, `errors` | of the sent, answered; timed out, failed or abandoned |
 //! | `in_flight` | responses awaited at the end of the interval, whenever their requests were due |
 //! | `p50_us`, `p99_us`, `max_us` | corrected latency, microseconds, to two digits; empty without a value |
+//! | `sends`, `answers` | requests that were sent in the interval, and answers that came in it, by their own stamps |
 
 use std::io::{self, Write};
 
 use engine::report::SeriesPart;
 
 /// The first line.
-const HEADER: &str =
-    "start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us";
+const HEADER: &str = "start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us,\
+                      sends,answers";
 
 /// Writes the series of a window of this length.
 ///
@@ -40,8 +42,10 @@ pub(crate) fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) 
         let times = [interval.p50, interval.p99, interval.max];
         let cells = counts.iter().map(u64::to_string);
         let times = times.iter().map(|us| us.map_or(String::new(), |us| us.to_string()));
+        let happened = [interval.sends, interval.answers];
+        let cells: Vec<String> =
+            cells.chain(times).chain(happened.iter().map(u64::to_string)).collect();
         // Nine digits are a nanosecond, more are the error of a difference of doubles.
-        let cells: Vec<String> = cells.chain(times).collect();
         writeln!(writer, "{start_s},{length_s:.9},{}", cells.join(","))?;
     }
     Ok(())
@@ -62,18 +66,21 @@ mod tests {
             series.intended(at_ns);
         }
         series.sent(0);
+        series.send(10_000);
         series.ended(0, 1_000_000, Outcome::Answered(200));
-        series.ended(1, 5_000_000, Outcome::Unsent(Skipped::Dropped));
+        series.answer(later_ns - 10_000);
+        series.ended(1, 5_000_000, Outcome::Unsent(Skipped::Deadline));
         series.sent(later_ns);
+        series.send(later_ns + 10_000);
         series.in_flight(later_ns, 1);
         series.ended(later_ns, 250_000, Outcome::Abandoned);
         let mut bytes = Vec::new();
         write(&mut bytes, &SeriesPart::new(&series), 0.3).expect("memory takes it");
         insta::assert_snapshot!(String::from_utf8(bytes).expect("text"), @r"
-        start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us
-        0,0.125000000,2,1,1,1,0,0,1003.519,5013.503,5013.503
-        0.125,0.125000000,0,0,0,0,0,0,,,
-        0.25,0.050000000,1,1,0,0,1,1,250.879,250.879,250.879
+        start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us,sends,answers
+        0,0.125000000,2,1,1,1,0,0,1003.519,5013.503,5013.503,1,0
+        0.125,0.125000000,0,0,0,0,0,0,,,,0,1
+        0.25,0.050000000,1,1,0,0,1,1,250.879,250.879,250.879,1,0
         ");
     }
 }

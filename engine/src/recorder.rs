@@ -162,7 +162,10 @@ impl Recorder {
     #[inline]
     pub fn sent(&mut self, stamps: &Stamps, in_window: bool) {
         self.tried(stamps);
-        self.sent_in_window += u64::from(in_window);
+        if in_window {
+            self.sent_in_window += 1;
+            self.series.send(stamps.sent_ns - self.outlook.window_ns);
+        }
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.record(stamps.intended_ns, stamps.sent_ns);
         }
@@ -206,7 +209,10 @@ impl Recorder {
         match outcome {
             Outcome::Answered(status) => {
                 self.answered += 1;
-                self.answered_in_window += u64::from(in_window);
+                if in_window {
+                    self.answered_in_window += 1;
+                    self.series.answer(ended_ns - self.outlook.window_ns);
+                }
                 self.status[usize::from(status)] += 1;
                 if self.outlook.success.holds(status) {
                     self.success_naive.record(naive_ns);

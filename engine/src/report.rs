@@ -151,7 +151,7 @@ pub struct SeriesPart {
     pub intervals: Vec<IntervalPart>,
 }
 
-/// One interval of the run: the requests that were due in it.
+/// One interval of the run: the requests that were due in it, and what went on in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IntervalPart {
     /// Its start, seconds since the start of the window.
@@ -166,6 +166,11 @@ pub struct IntervalPart {
     pub answered: u64,
     /// Of these, timed out, failed or abandoned.
     pub errors: u64,
+    /// Sends in it, by their own stamps, of whichever requests of the window. Those after its end stand in no interval.
+    pub sends: u64,
+    /// Answers that came in it, by their own stamps, to whichever requests of the window. Those after its end stand in no
+    /// interval.
+    pub answers: u64,
     /// Responses awaited at its end.
     pub in_flight: u64,
     /// Corrected median, microseconds; `None` without values.
@@ -191,6 +196,8 @@ impl SeriesPart {
                 unsent: slot.unsent,
                 answered: slot.answered,
                 errors: slot.errors,
+                sends: slot.sends,
+                answers: slot.answers,
                 in_flight: slot.in_flight,
                 p50: us(slot.latency.value_at_quantile(0.5)),
                 p99: us(slot.latency.value_at_quantile(0.99)),

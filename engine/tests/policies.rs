@@ -29,6 +29,8 @@ fn assert_consistent(report: &Report) {
         sum(|interval| interval.errors),
         counts.timed_out + counts.failed + counts.abandoned
     );
+    assert_eq!(sum(|interval| interval.sends), counts.sent_in_window);
+    assert!(sum(|interval| interval.answers) <= counts.answered);
     assert!(report.littles_law.residual < 1e-9, "{:?}", report.littles_law);
 }
 
@@ -56,6 +58,22 @@ fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
     // since all wait for as long as they may.
     assert_eq!(part.corrected.count, part.counts.sent, "{:?}", part.counts);
     assert!(20_000.0 < part.corrected.p50.expect("values"), "{:?}", part.corrected);
+}
+
+#[test]
+fn a_target_that_stops_shows_as_a_gap_in_the_answers() {
+    // The 100th request is held for 300 ms, and with it the only connection.
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(if number == 100 { 300 } else { 0 }));
+        always_ok(number, stream)
+    });
+    let report = run(Plan { conns: Some(1), ..open(plan(address), "1k") }).report;
+    assert_consistent(&report);
+    let intervals = &report.series.intervals;
+    let gaps = intervals.iter().filter(|interval| interval.answers == 0 && interval.sends == 0);
+    assert!(1 <= gaps.count(), "300 ms hold an interval of 125 ms: {intervals:?}");
+    // By intended time none of them is empty.
+    assert!(intervals.iter().all(|interval| 0 < interval.answered), "{intervals:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use engine::outcome::{Cause, Outcome, Patience, Skipped};
 use engine::plan::Plan;
 use engine::recorder::{Outlook, Recorder, Stamps};
 use engine::redact::Redacted;
-use engine::report::{Report, Samples};
+use engine::report::{IntervalPart, Report, Samples};
 use engine::samples::{
     BLOCK_RECORDS, BLOCKS, FileError, FileErrorKind, Header, Kind, SAMPLE_BYTES, Sample,
     SampleFile, SampleReader, SamplesSummary, ShardEnd, check_writable, plan_digest,
@@ -233,6 +233,7 @@ fn a_true_report_passes_with_and_without_samples() {
         "samples: successes.naive.p99",
         "samples: intended times",
         "samples: unsent",
+        "samples: series",
     ] {
         assert!(findings.iter().any(|finding| finding.what == what), "{what} was not checked");
     }
@@ -329,6 +330,31 @@ fn wrong_samples_with_right_checksums_are_found() {
     bytes[84..124].copy_from_slice(&Sample { sent_ns: record.ended_ns + 1, ..record }.encode());
     seal_first_block(&mut bytes);
     assert!(refusal(&bytes).starts_with("at byte 84: stamps run backwards"));
+}
+
+#[test]
+fn counts_moved_to_another_interval_are_found_by_the_samples() {
+    let made = Made::new(plan("500"));
+    let moves: [fn(&mut IntervalPart) -> &mut u64; 7] = [
+        |interval| &mut interval.intended,
+        |interval| &mut interval.sent,
+        |interval| &mut interval.unsent,
+        |interval| &mut interval.answered,
+        |interval| &mut interval.errors,
+        |interval| &mut interval.sends,
+        |interval| &mut interval.answers,
+    ];
+    for count in moves {
+        let mut report = made.report.clone();
+        let intervals = &mut report.series.intervals;
+        let from = intervals.iter_mut().position(|interval| 0 < *count(interval)).expect("one");
+        *count(&mut intervals[from]) -= 1;
+        *count(&mut intervals[from + 1]) += 1;
+        assert_eq!(wrong(report_alone(&report)), [], "the sums are the same");
+        let wrong = wrong(with_samples(&report, &[&made.path()]));
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert_eq!(wrong[0].found, "2 intervals with others, 0 counts in none");
+    }
 }
 
 #[test]

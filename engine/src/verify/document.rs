@@ -248,18 +248,28 @@ fn series(report: &Report) -> Vec<Finding> {
     let counts = &report.whole.counts;
     let intervals = &report.series.intervals;
     let errors = [counts.timed_out, counts.failed, counts.abandoned];
-    let sums: [(&str, u128, CountOf); 5] = [
+    let window_s = report.config.window_s();
+    let sums: [(&str, u128, CountOf); 6] = [
         ("intended", u128::from(counts.intended), |interval| interval.intended),
         ("sent", u128::from(counts.sent), |interval| interval.sent),
         ("unsent", u128::from(counts.unsent), |interval| interval.unsent),
         ("answered", u128::from(counts.answered), |interval| interval.answered),
         ("errors", errors.map(u128::from).iter().sum(), |interval| interval.errors),
+        ("sends", u128::from(counts.sent_in_window), |interval| interval.sends),
     ];
+    let sum = |number: CountOf| -> u128 {
+        intervals.iter().map(|interval| u128::from(number(interval))).sum()
+    };
+    let answers = sum(|interval| interval.answers) as f64;
     sums.into_iter()
         .map(|(what, expected, number)| {
-            let found: u128 = intervals.iter().map(|interval| u128::from(number(interval))).sum();
-            Finding::equal(format!("series: sum of {what}"), expected, found)
+            Finding::equal(format!("series: sum of {what}"), expected, sum(number))
         })
+        .chain([Finding::close(
+            "series: answers per second",
+            report.whole.rate.answered,
+            if window_s == 0.0 { 0.0 } else { answers / window_s },
+        )])
         .chain(summed_up("series: intervals", each_interval(report)))
         .collect()
 }

@@ -12,7 +12,7 @@ use super::parts::same_map;
 use super::{Finding, QUANTILES, is_close, seconds_to_ns, to_ns};
 use crate::distribution::{Distribution, VALUE_MAX_NS, backfill, rank};
 use crate::plan::Plan;
-use crate::report::{DistributionPart, Report};
+use crate::report::{DistributionPart, IntervalPart, Report};
 use crate::samples::{
     End, Header, Kind, ReadError, Sample, SampleReader, Tally, cause_name, plan_digest,
 };
@@ -70,7 +70,7 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let measured = measured(report);
     let plan = &report.config.plan;
-    let mut replay = Replay::new(until_ns, measured.len());
+    let mut replay = Replay::new(report, until_ns, measured.len());
     for file in files {
         match replay.read(file, plan, &measured) {
             Ok((header, end)) => findings.extend(belonging(report, file, &header, &end)),
@@ -83,6 +83,7 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
     findings.extend(replay.counts(report));
     findings.extend(replay.rates(report));
     findings.extend(replay.schedule(report));
+    findings.push(replay.series.against(&report.series.intervals));
     for ((name, document, measure), rebuilt) in measured.into_iter().zip(&replay.distributions) {
         findings.extend(against_rebuilt(name, document, rebuilt));
         match sorted(files, plan, measure) {
@@ -126,10 +127,11 @@ struct Replay {
     errors: BTreeMap<String, u64>,
     skipped: BTreeMap<String, u64>,
     distributions: Vec<Distribution>,
+    series: SeriesCounts,
 }
 
 impl Replay {
-    fn new(until_ns: u64, distributions: usize) -> Replay {
+    fn new(report: &Report, until_ns: u64, distributions: usize) -> Replay {
         Replay {
             until_ns,
             tally: Tally::default(),
@@ -143,6 +145,7 @@ impl Replay {
             errors: BTreeMap::new(),
             skipped: BTreeMap::new(),
             distributions: vec![Distribution::new(); distributions],
+            series: SeriesCounts::new(report),
         }
     }
 
@@ -192,10 +195,11 @@ impl Replay {
         self.tally.add(sample.kind);
         self.intended.add(sample.intended_ns);
         self.early += u64::from(sample.intended_ns < header.window_start_ns);
-        let sent = sample.kind != Kind::Unsent;
-        self.sent_in_window += u64::from(sent && sample.sent_ns <= self.until_ns);
-        let answered = sample.kind == Kind::Answered;
-        self.answered_in_window += u64::from(answered && sample.ended_ns <= self.until_ns);
+        let sent = sample.kind != Kind::Unsent && sample.sent_ns <= self.until_ns;
+        self.sent_in_window += u64::from(sent);
+        let answered = sample.kind == Kind::Answered && sample.ended_ns <= self.until_ns;
+        self.answered_in_window += u64::from(answered);
+        self.series.add(sample, sent, answered);
     }
 
     fn counts(&self, report: &Report) -> Vec<Finding> {
@@ -258,6 +262,78 @@ impl Replay {
             Finding::equal("samples: whole schedule", whole.hex(), self.taken.hex()),
             Finding::equal("samples: intended times", window.hex(), self.intended.hex()),
         ]
+    }
+}
+
+/// The counts of an interval: by when requests were due intended, sent, unsent, answered and errors; by when they happened sends
+/// and answers.
+type IntervalCounts = [u64; 7];
+
+/// The counts of the report's intervals, made again.
+struct SeriesCounts {
+    window_ns: u64,
+    interval_ns: u64,
+    intervals: Vec<IntervalCounts>,
+    /// What belongs to no interval of the report.
+    outside: u64,
+}
+
+impl SeriesCounts {
+    fn new(report: &Report) -> SeriesCounts {
+        SeriesCounts {
+            window_ns: report.config.plan.warmup.0,
+            interval_ns: seconds_to_ns(report.series.interval_s).max(1),
+            intervals: vec![[0; 7]; report.series.intervals.len()],
+            outside: 0,
+        }
+    }
+
+    /// `sent` and `answered` say whether it was, before the end of the window.
+    fn add(&mut self, sample: &Sample, sent: bool, answered: bool) {
+        let end = match sample.kind {
+            Kind::Unsent => 2,
+            Kind::Answered => 3,
+            Kind::TimedOut | Kind::Failed | Kind::Abandoned => 4,
+        };
+        self.count(sample.intended_ns, 0, true);
+        self.count(sample.intended_ns, 1, sample.kind != Kind::Unsent);
+        self.count(sample.intended_ns, end, true);
+        // The moment between two intervals belongs to the earlier one.
+        self.count(sample.sent_ns.saturating_sub(1).max(self.window_ns), 5, sent);
+        self.count(sample.ended_ns.saturating_sub(1).max(self.window_ns), 6, answered);
+    }
+
+    fn count(&mut self, at_ns: u64, column: usize, counts: bool) {
+        if !counts {
+            return;
+        }
+        let since_ns = at_ns.checked_sub(self.window_ns);
+        let at = since_ns.and_then(|ns| usize::try_from(ns / self.interval_ns).ok());
+        match at.and_then(|at| self.intervals.get_mut(at)) {
+            Some(interval) => interval[column] += 1,
+            None => self.outside += 1,
+        }
+    }
+
+    fn against(&self, intervals: &[IntervalPart]) -> Finding {
+        let stated = |interval: &IntervalPart| {
+            let IntervalPart { intended, sent, unsent, answered, errors, sends, answers, .. } =
+                *interval;
+            [intended, sent, unsent, answered, errors, sends, answers]
+        };
+        let rebuilt = self.intervals.iter().zip(intervals);
+        let differ = rebuilt.filter(|(rebuilt, interval)| **rebuilt != stated(interval)).count();
+        let ok = differ == 0 && self.outside == 0;
+        Finding::new(
+            "samples: series",
+            "each interval's counts",
+            if ok {
+                "each interval's counts".to_owned()
+            } else {
+                format!("{differ} intervals with others, {} counts in none", self.outside)
+            },
+            ok,
+        )
     }
 }
 
