@@ -57,6 +57,7 @@ fn fate(intended_ns: u64) -> (Stamps, u64, Outcome) {
         5..10 => Outcome::Failed(Cause::Reset),
         10..15 => Outcome::Failed(Cause::Protocol("chunk_end")),
         15..20 => Outcome::Abandoned,
+        40..45 => return (stamps, sent_ns, Outcome::Failed(Cause::ConnectRefused)),
         20..25 => Outcome::Unsent(Skipped::End),
         25 => return (stamps, ended_ns + 70_000_000_000, Outcome::TimedOut(Patience::Timeout)),
         26..40 => Outcome::Answered(503),
@@ -100,8 +101,10 @@ impl Made {
                 }
                 let (stamps, ended_ns, outcome) = fate(due_ns);
                 recorder.intended(due_ns);
-                if !matches!(outcome, Outcome::Unsent(_)) {
-                    recorder.sent(&stamps, stamps.sent_ns <= plan.end_ns());
+                match outcome {
+                    Outcome::Unsent(_) => {}
+                    Outcome::Failed(Cause::ConnectRefused) => recorder.unconnected(&stamps),
+                    _ => recorder.sent(&stamps, stamps.sent_ns <= plan.end_ns()),
                 }
                 recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
                 sampler.push(&stamps, ended_ns, outcome);

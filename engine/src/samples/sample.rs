@@ -160,6 +160,11 @@ impl Sample {
         Ok(())
     }
 
+    /// Whether it failed for want of a connection, so that it was never handed to the kernel.
+    pub fn is_unconnected(&self) -> bool {
+        self.kind == Kind::Failed && self.sent_ns == self.ended_ns
+    }
+
     /// `received − sent`, as the report's naive distribution counts it: `None` for what failed or was never sent.
     pub fn naive_ns(&self) -> Option<u64> {
         let counted = matches!(self.kind, Kind::Answered | Kind::TimedOut | Kind::Abandoned);

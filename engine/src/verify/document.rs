@@ -160,6 +160,7 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
             unexpected(&counts.status, plan),
             u128::from(counts.unexpected_status),
         ),
+        at_most("unconnected", failed, counts.unconnected),
         at_most("capped", counts.waited, counts.capped),
         at_most("connects_in_window", counts.connects, counts.connects_in_window),
         at_most("setup.answered", counts.setup.sent, counts.setup.answered),

@@ -121,6 +121,7 @@ struct Replay {
     taken: Digest,
     intended: Digest,
     early: u64,
+    unconnected: u64,
     sent_in_window: u64,
     answered_in_window: u64,
     status: BTreeMap<String, u64>,
@@ -139,6 +140,7 @@ impl Replay {
             taken: Digest::default(),
             intended: Digest::default(),
             early: 0,
+            unconnected: 0,
             sent_in_window: 0,
             answered_in_window: 0,
             status: BTreeMap::new(),
@@ -195,7 +197,10 @@ impl Replay {
         self.tally.add(sample.kind);
         self.intended.add(sample.intended_ns);
         self.early += u64::from(sample.intended_ns < header.window_start_ns);
-        let sent = sample.kind != Kind::Unsent && sample.sent_ns <= self.until_ns;
+        self.unconnected += u64::from(sample.is_unconnected());
+        let sent = sample.kind != Kind::Unsent
+            && !sample.is_unconnected()
+            && sample.sent_ns <= self.until_ns;
         self.sent_in_window += u64::from(sent);
         let answered = sample.kind == Kind::Answered && sample.ended_ns <= self.until_ns;
         self.answered_in_window += u64::from(answered);
@@ -208,6 +213,7 @@ impl Replay {
             ("intended", samples.intended, counts.intended),
             ("sent", samples.sent, counts.sent),
             ("sent_in_window", self.sent_in_window, counts.sent_in_window),
+            ("unconnected", self.unconnected, counts.unconnected),
             ("unsent", samples.unsent, counts.unsent),
             ("answered", samples.answered, counts.answered),
             ("timed_out", samples.timed_out, counts.timed_out),
