@@ -65,8 +65,8 @@ pub struct Response {
 /// The parser of one connection.
 ///
 /// A head that arrives whole is read where it lies. One that is split is gathered in a buffer that
-/// the parser owns: it starts without memory, grows to at most 64 KiB and keeps what it has, so
-/// that a connection pays for its largest split head once.
+/// the parser owns: it starts with 1 KiB, grows to at most 64 KiB and keeps what it has, so that a
+/// connection pays for its largest split head once.
 #[derive(Debug)]
 pub struct ResponseParser {
     head_request: bool,
