@@ -92,6 +92,9 @@ fn values_that_contradict_or_cannot_be() {
     refused(&["target", "--tail-fraction", "2"], 2, &["--tail-fraction 2", "0 to 1"]);
     refused(&["target", "--tail-fraction", "-0.1"], 2, &["--tail-fraction -0.1", "0 to 1"]);
     refused(&["target", "--stall-every", "1s"], 2, &["--stall-for"]);
+    let pause =
+        ["target", "--pause-every-requests", "500", "--pause-for", "200ms", "--cores", "0,1"];
+    refused(&pause, 2, &["--pause-every-requests", "--cores 0,1 ", "one core"]);
     refused(&["target", "--listen", "nowhere"], 2, &["--listen nowhere"]);
     refused(&["null-target", "--cores", "4000"], 2, &["--cores 4000", "choose from"]);
     refused(&["man", "nothing"], 2, &["nothing", "`truetail --help`"]);

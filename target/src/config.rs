@@ -112,11 +112,9 @@ impl TargetConfig {
             return Err(TargetError::BodySize { size: self.body_size, size_max: BODY_SIZE_MAX });
         }
         if 1 < self.cores.len() {
-            if self.serial {
-                return Err(TargetError::OneServer { flag: "--serial", cores: self.cores.clone() });
-            }
-            if self.pause.is_some() {
-                let flag = "--pause-every-requests";
+            // The pause comes first: whoever asks for one may have set `serial` only for its sake.
+            let pause = self.pause.map(|_| "--pause-every-requests");
+            if let Some(flag) = pause.or(self.serial.then_some("--serial")) {
                 return Err(TargetError::OneServer { flag, cores: self.cores.clone() });
             }
         }

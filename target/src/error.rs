@@ -50,7 +50,10 @@ pub enum TargetError {
         size_max: usize,
     },
     /// A flag that describes one server, on several cores.
-    #[error("{flag} describes one server, and --cores {cores:?} would run several: give one core")]
+    #[error(
+        "{flag} describes one server, and --cores {} would run several: give one core",
+        list(cores)
+    )]
     OneServer {
         /// The flag.
         flag: &'static str,
@@ -62,8 +65,9 @@ pub enum TargetError {
     CoreTwice(usize),
     /// A core is outside this process's affinity mask.
     #[error(
-        "--cores {core}: this process may not run there, only on {allowed:?}: choose among those, or widen the mask \
-         (taskset, cpuset)"
+        "--cores {core}: this process may not run there, only on {}: choose among those, or widen the mask (taskset, \
+         cpuset)",
+        list(allowed)
     )]
     CoreNotAllowed {
         /// The core asked for.
@@ -119,6 +123,11 @@ pub enum TargetError {
     /// An executor did not publish its tally in time: its core is stopped or starved.
     #[error("an executor did not answer within {0:?}: its core is stopped or starved, ask again")]
     LedgerLate(Duration),
+}
+
+/// Cores as the flag takes them.
+fn list(cores: &[usize]) -> String {
+    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn listen_cure(source: &std::io::Error) -> &'static str {

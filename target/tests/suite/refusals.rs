@@ -36,10 +36,13 @@ fn contradictions_are_named() {
     let cores = vec![0, 1];
     check(
         TargetConfig { serial: true, cores: cores.clone(), ..config() },
-        &["--serial", "one core"],
+        &["--serial", "--cores 0,1 ", "one core"],
     );
     let pause = Some(Pause { every_requests: 5, hold: Duration::from_millis(5) });
-    check(TargetConfig { pause, cores, ..config() }, &["--pause-every-requests", "one core"]);
+    for serial in [false, true] {
+        let config = TargetConfig { pause, serial, cores: cores.clone(), ..config() };
+        check(config, &["--pause-every-requests", "--cores 0,1 ", "one core"]);
+    }
     check(TargetConfig { cores: vec![0, 0], ..config() }, &["--cores", "core 0 twice"]);
 }
 
