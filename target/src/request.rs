@@ -68,15 +68,28 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
         (_, true, _) => Persistence::Keep,
         (_, false, true) => Persistence::KeepTold,
     };
-    let path = request.path.and_then(|path| path.split('?').next());
     Ok(Some(Head {
         len,
         head_only: request.method == Some("HEAD"),
         persistence,
         expects_continue: fields.expects_continue && version_1_1 && body != Body::sized(0),
         body,
-        asks_ledger: path == Some(LEDGER_PATH),
+        asks_ledger: request.path.is_some_and(|target| path(target) == LEDGER_PATH),
     }))
+}
+
+/// The path of a request target in origin form or in absolute form (RFC 9112, section 3.2).
+fn path(target: &str) -> &str {
+    const SCHEME: &str = "http://";
+    let is_absolute =
+        target.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
+    let origin = if is_absolute {
+        let rest = &target[SCHEME.len()..];
+        rest.find(['/', '?']).map_or("", |end| &rest[end..])
+    } else {
+        target
+    };
+    origin.split_once('?').map_or(origin, |(path, _)| path)
 }
 
 /// The fields that decide framing and persistence.
@@ -175,6 +188,10 @@ mod tests {
             |path: &str| parsed(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).asks_ledger;
         assert!(asks("/__ledger") && asks("/__ledger?now"));
         assert!(!asks("/__ledgers") && !asks("/"));
+        // RFC 9112, section 3.2.2: a server accepts the absolute form from every client.
+        assert!(asks("http://127.0.0.1:21007/__ledger") && asks("HTTP://a/__ledger?now"));
+        assert!(!asks("http://a/") && !asks("http://a") && !asks("http://a?/__ledger"));
+        assert!(!asks("http://__ledger") && !asks("/http://a/__ledger"));
     }
 
     #[test]
