@@ -49,8 +49,8 @@ pub enum Progress {
 /// One complete final response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The status code: three digits, 100 to 199 excluded. A code outside 100 to 599 is not refused
-    /// (RFC 9110, section 15, tells a client to treat it as a server error).
+    /// The status code, from 200 up. One beyond 599 is not refused (RFC 9110, section 15, tells a client
+    /// to treat it as a server error).
     pub status: u16,
     /// Whether the connection may carry another response (RFC 9112, section 9.3). Bytes behind a
     /// response that nobody asked for forbid it as well, which only the caller can know.
@@ -215,7 +215,7 @@ impl ResponseParser {
     fn take_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
         if self.buffer.is_empty() {
             // The common start passes with one comparison: 116 ns a feed, 137 ns with the loop (2026-11-21).
-            let common = bytes.starts_with(b"HTTP/1.1 ");
+            let common = bytes.starts_with(b"HTTP/1.1 2");
             if !common {
                 check_start(bytes)?;
             }

@@ -245,7 +245,7 @@ fn status_lines_are_exact() {
         check(&stream, &format!("200 keep 0 @{}; idle", stream.len()));
     }
     check("HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n", "999 keep 0 @37; idle");
-    check("HTTP/1.1 042 x\r\nContent-Length: 0\r\n\r\n", "42 keep 0 @37; idle");
+    check("HTTP/1.1 600 x\r\nContent-Length: 0\r\n\r\n", "600 keep 0 @37; idle");
     for start in [
         "x",
         "\r\nHTTP/1.1 200 OK",
@@ -276,6 +276,10 @@ fn status_lines_are_exact() {
         "HTTP/1.1 20 OK",
         "HTTP/1.1 2000 OK",
         "HTTP/1.1 -20 OK",
+        "HTTP/1.1 042 x",
+        "HTTP/1.1 000 x",
+        "HTTP/1.0 099 x",
+        "HTTP/1.1 042 x\r\nA\0",
         "HTTP/1.1 200\tOK",
         "HTTP/1.1 200 O\0K",
         "HTTP/1.1 200 O\rK",

@@ -22,7 +22,7 @@ pub(crate) enum Framing {
 /// What a head says about the response behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The status code, three digits.
+    /// The status code, three digits from 100 up.
     pub(crate) status: u16,
     /// How the body ends.
     pub(crate) framing: Framing,

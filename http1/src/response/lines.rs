@@ -106,7 +106,8 @@ impl Lines {
     }
 }
 
-/// Refuses at once what cannot become a status line of HTTP/1 (RFC 9112, section 4).
+/// Refuses at once what cannot become a status line of HTTP/1 (RFC 9112, section 4), such as a code below
+/// 100 (RFC 9110, section 15).
 ///
 /// So a peer that speaks something else is found by its first bytes, not by a timeout.
 pub(crate) fn check_start(bytes: &[u8]) -> Result<(), Violation> {
@@ -119,6 +120,7 @@ fn check_start_byte(place: u8, byte: u8) -> Result<(), Violation> {
         5..7 => (byte == b"1."[usize::from(place) - 5], Violation::Version),
         7 => (byte.is_ascii_digit(), Violation::Version),
         8 => (byte == b' ', Violation::StatusLine),
+        9 => (matches!(byte, b'1'..=b'9'), Violation::StatusLine),
         _ => (byte.is_ascii_digit(), Violation::StatusLine),
     };
     if fits { Ok(()) } else { Err(violation) }

@@ -11,7 +11,7 @@ pub enum Violation {
     /// The version is not `1.` and a digit.
     #[error("the version is not HTTP/1.x (RFC 9112, section 2.3)")]
     Version,
-    /// The status line has no three-digit code, or a control character.
+    /// The status line has no three-digit code from 100 up, or a control character.
     #[error("the status line is malformed (RFC 9112, section 4)")]
     StatusLine,
     /// A header line has no name, or a name with a forbidden byte, or blanks before its colon.
