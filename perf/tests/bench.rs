@@ -31,6 +31,7 @@ fn text(output: &Output) -> String {
 fn the_hot_functions_have_a_cost() {
     let output = text(&bench(&["--quick", "micro"]));
     for row in [
+        "ResponseParser::feed, a response of 175 bytes",
         "Distribution::record ×4, one request",
         "Recorder::sent and ended, one request",
         "Schedule::next, constant, 20k/s",

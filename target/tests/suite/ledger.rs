@@ -32,7 +32,7 @@ fn over_http(target: &Target) -> Ledger {
     serde_json::from_slice(&response.body).expect("a ledger")
 }
 
-/// Asks for the ledger until it is as expected, or for ten seconds.
+/// Asks for the ledger until it is as expected, or for a minute.
 fn ledger_when(target: &Target, expected: impl Fn(&Ledger) -> bool) -> Ledger {
     let began = Instant::now();
     loop {
@@ -40,7 +40,7 @@ fn ledger_when(target: &Target, expected: impl Fn(&Ledger) -> bool) -> Ledger {
         if expected(&ledger) {
             return ledger;
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "never came: {}", ledger.to_json());
+        assert!(began.elapsed() < Duration::from_secs(60), "never came: {}", ledger.to_json());
     }
 }
 
@@ -152,7 +152,8 @@ fn the_json_names_times_in_ns_and_quantiles_in_us() {
 
 #[test]
 fn a_peer_that_goes_away_is_not_answered() {
-    let target = start(TargetConfig { base_latency: Duration::from_millis(100), ..config() });
+    // Long enough for a slow machine to hang up meanwhile; only the answer finds out that the peer is gone.
+    let target = start(TargetConfig { base_latency: Duration::from_secs(2), ..config() });
     let mut client = Client::connect(target.local_addr());
     client.send([GET, GET, GET].concat());
     ledger_when(&target, |ledger| ledger.received == 3);
