@@ -14,8 +14,9 @@ const EDGES: [(&str, &[&str]); 6] = [
     ("perf", &["http1", "engine"]),
 ];
 
-/// The crates of ours that a manifest names, under any kind of dependency, for one platform only or under another name.
-fn imports(manifest: &toml::Table) -> BTreeSet<String> {
+/// The crates of ours that a manifest names, under any kind of dependency, for one platform only or under another name, also
+/// one that the workspace gives it.
+fn imports(manifest: &toml::Table, workspace: &toml::Table) -> BTreeSet<String> {
     const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
     let platforms = manifest.get("target").and_then(toml::Value::as_table);
     let platforms = platforms.into_iter().flatten().filter_map(|(_, table)| table.as_table());
@@ -23,7 +24,15 @@ fn imports(manifest: &toml::Table) -> BTreeSet<String> {
         .chain(platforms)
         .flat_map(|table| KINDS.iter().filter_map(|kind| table.get(*kind)?.as_table()))
         .flatten()
-        .map(|(name, value)| value.get("package").and_then(toml::Value::as_str).unwrap_or(name))
+        .flat_map(|(name, value)| {
+            let inherited = value.get("workspace").and_then(toml::Value::as_bool) == Some(true);
+            let value =
+                if inherited { &workspace["workspace"]["dependencies"][name] } else { value };
+            let text = |key| value.get(key).and_then(toml::Value::as_str);
+            let folder = text("path").and_then(|path| Path::new(path).file_name()?.to_str());
+            [Some(text("package").unwrap_or(name)), folder]
+        })
+        .flatten()
         .filter(|name| EDGES.iter().any(|(known, _)| known == name))
         .map(str::to_owned)
         .collect()
@@ -48,7 +57,7 @@ fn the_crates_import_each_other_as_the_architecture_says() {
     for (name, allowed) in EDGES {
         let manifest = read(&root.join(name).join("Cargo.toml"));
         let allowed: BTreeSet<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
-        let imports = imports(&manifest);
+        let imports = imports(&manifest, &workspace);
         assert!(
             imports.is_subset(&allowed),
             "{name} imports {imports:?}, and may import {allowed:?}"
@@ -58,12 +67,19 @@ fn the_crates_import_each_other_as_the_architecture_says() {
 
 #[test]
 fn an_edge_that_is_not_allowed_is_seen() {
-    let manifest: toml::Table =
-        "[dependencies]\nserde = \"1\"\n[dev-dependencies]\ntarget = { path = \"../target\" }\n\
-         [build-dependencies]\nother = { package = \"perf\", path = \"../perf\" }\n\
-         [target.'cfg(unix)'.dependencies]\nengine.workspace = true\n"
-            .parse()
-            .expect("TOML");
-    let seen = ["engine", "perf", "target"].map(str::to_owned);
-    assert_eq!(imports(&manifest), BTreeSet::from(seen));
+    let workspace: toml::Table = "[workspace.dependencies]\nserde = \"1\"\nengine = { path = \"engine\" }\n\
+         witness = { package = \"target\", path = \"target\" }\nprobe = { path = \"calibration\" }\n"
+        .parse()
+        .expect("TOML");
+    let check = |manifest: &str, seen: &[&str]| {
+        let manifest: toml::Table = manifest.parse().expect("TOML");
+        let seen = seen.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(imports(&manifest, &workspace), seen, "{manifest}");
+    };
+    check("[dependencies]\nserde.workspace = true\nlibc = \"0.2\"\n", &[]);
+    check("[dev-dependencies]\nhttp1 = { path = \"../http1\" }\n", &["http1"]);
+    check("[build-dependencies]\nother = { package = \"perf\", path = \"../perf\" }\n", &["perf"]);
+    check("[target.'cfg(unix)'.dependencies]\nengine.workspace = true\n", &["engine"]);
+    check("[dependencies]\nwitness.workspace = true\n", &["target"]);
+    check("[dependencies]\nprobe = { workspace = true, optional = true }\n", &["calibration"]);
 }
