@@ -68,10 +68,14 @@ fn subject(report: &Report) -> [String; 2] {
         }
     };
     let errors: u64 = counts.errors.values().sum();
+    let unexpected = match counts.unexpected_status {
+        0 => String::new(),
+        unexpected => format!(", {} of them unexpected", count(unexpected)),
+    };
     [
         format!("{length}  {load}  {}", plan.target),
         format!(
-            "{} intended, {} answered, {}",
+            "{} intended, {} answered{unexpected}, {}",
             things(counts.intended, "request"),
             count(counts.answered),
             things(errors, "error")
@@ -171,6 +175,18 @@ mod tests {
         assert!(lines[2].starts_with("interrupted after 3.2 s of 30s"), "{text}");
         assert!(lines[3].ends_with("8 errors"), "{text}");
         assert!(text.contains("timed_out: 7, reset: 1"), "{text}");
+    }
+
+    #[test]
+    fn unexpected_statuses_stand_in_the_header() {
+        let mut part = part(250, 260, 1, 2);
+        part.counts.unexpected_status = 9_990;
+        let text = summary(&report(true, part), &[]);
+        let header = text.lines().nth(3).expect("a header");
+        assert_eq!(
+            header,
+            "10,000 requests intended, 10,000 answered, 9,990 of them unexpected, 0 errors"
+        );
     }
 
     #[test]
