@@ -1,8 +1,13 @@
 # One line a verb, the same for people and for CI.
 .PHONY: build demo test check bench calibrate real-servers
 
+# The recipes run target/release/…, which is a link into this folder: a caller's own choice must not lead elsewhere.
+export CARGO_TARGET_DIR := $(CURDIR)/build
+
+# A checkout without symbolic links has a text file where the link belongs; a folder there is left alone and named.
 build:
 	cargo build --release --locked --bins --examples
+	@test target/release -ef build/release || ln -sfnT ../build/release target/release
 
 demo: build
 	target/release/truetail demo
