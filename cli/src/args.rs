@@ -78,11 +78,21 @@ pub(crate) struct RunArgs {
         value_name = "FILE.toml",
         value_parser = file(),
         help_heading = PLAN,
-        long_help = "Read the plan from a file; flags override it. Its keys are the flags' names with `headers` for the \
-            list of headers, such as: target = \"http://127.0.0.1:8080/\", rate = \"20k\", duration = \"10s\""
+        long_help = "Read the plan from a file; flags override it. Its keys are the flags' names, those of the results too, with \
+            - or _ between words, and its values are theirs: target = \"http://127.0.0.1:8080/\", rate = \"20k\", \
+            queue-max = \"5ms\", quiet = true. What may be given several times is a list, also under the plural: \
+            headers = [\"A: b\"]; the bounds are a table: [thresholds] busy = 0.9. A flag that asks for the other model drops \
+            what only the file's model has, as --period drops its rate. Files are found from the working folder"
     )]
     pub(crate) plan: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(crate) results: ResultArgs,
+}
+
+/// Where the results of a run go, and what its end says. A plan file may hold them, but they are no part of the plan.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ResultArgs {
     /// Write the report as JSON
     #[arg(long, value_name = "FILE", value_parser = file(), help_heading = RESULTS)]
     pub(crate) out: Option<PathBuf>,
@@ -111,6 +121,19 @@ pub(crate) struct RunArgs {
     /// Show no progress; the summary is still printed
     #[arg(long, short, help_heading = RESULTS)]
     pub(crate) quiet: bool,
+}
+
+impl ResultArgs {
+    /// These, and where they say nothing, those of the file.
+    pub(crate) fn over(self, file: ResultArgs) -> ResultArgs {
+        ResultArgs {
+            out: self.out.or(file.out),
+            csv: self.csv.or(file.csv),
+            hdr: self.hdr.or(file.hdr),
+            allow_invalid: self.allow_invalid || file.allow_invalid,
+            quiet: self.quiet || file.quiet,
+        }
+    }
 }
 
 const JUDGEMENT: &str = "Judgement";
@@ -290,6 +313,13 @@ fn command() -> clap::Command {
             if one && !arg.is_positional() { arg.allow_hyphen_values(true) } else { arg }
         })
     })
+}
+
+/// Whether `run` has a flag of this name.
+pub(crate) fn is_flag_of_run(name: &str) -> bool {
+    let program = Cli::command();
+    let run = program.find_subcommand("run").expect("the program has it");
+    run.get_arguments().any(|arg| arg.get_long() == Some(name))
 }
 
 /// What shows the help for these arguments, those of the program included.

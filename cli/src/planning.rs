@@ -1,37 +1,79 @@
-//! From flags and plan file to the plan: the flags given are laid over the file, and the engine's own type reads the result.
+//! From flags and plan file to the plan: each key of the file is read as the flag of its name, the flags given are laid over
+//! the file's, and the engine's own type reads the result.
+//!
+//! So there is one vocabulary: what a flag takes, the file takes, and what is wrong with a value is said in the flag's words.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use engine::plan::Plan;
+use toml::{Spanned, Table, Value};
 
-use crate::args::PlanFlags;
+use crate::args::{self, Command, PlanFlags, ResultArgs, RunArgs};
 use crate::failure::Failure;
 
-/// The plan that the flags say, over that of the file if one is named.
+/// The plan that the flags say, over that of the file if one is named, and where the results go.
 ///
 /// # Errors
 /// A file that can't be read or is no plan, as a usage error.
-pub(crate) fn plan(flags: &PlanFlags, file: Option<&Path>) -> Result<Plan, Failure> {
-    let mut words = match file {
-        None => toml::Table::new(),
-        Some(path) => read(path)?,
-    };
-    let mut given = toml::Table::try_from(flags).expect("every flag has a form in TOML");
+pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
+    let RunArgs { flags, plan: file, results } = args;
+    let mut words = Table::new();
+    let mut results = results.clone();
+    if let Some(path) = file {
+        let file = read(path)?;
+        words = words_of(&file.flags);
+        overrule(&mut words, flags);
+        results = results.over(file.results);
+    }
+    let mut given = words_of(flags);
     // Each bound is overridden by itself: one flag leaves the file's other bounds as they are.
-    if let Some(toml::Value::Table(bounds)) = given.remove("thresholds") {
-        let table = toml::Value::Table(toml::Table::new());
-        let kept = words.entry("thresholds").or_insert(table).as_table_mut();
-        kept.expect("the file is a plan").extend(bounds);
+    if let Some(Value::Table(bounds)) = given.remove("thresholds") {
+        let kept = words.entry("thresholds").or_insert(Value::Table(Table::new())).as_table_mut();
+        kept.expect("bounds are a table").extend(bounds);
     }
     words.extend(given);
     if let Some(url) = &flags.url {
-        words.insert("target".to_owned(), toml::Value::String(url.clone()));
+        words.insert("target".to_owned(), Value::String(url.clone()));
     }
-    let plan: Plan =
-        words.try_into().expect("the file is a plan and the flags are of the plan's types");
+    let plan: Plan = words.try_into().expect("the flags are of the plan's types");
     check_thresholds(&plan)?;
-    Ok(plan)
+    Ok((plan, results))
+}
+
+/// Flags under the names of the plan's fields.
+fn words_of(flags: &PlanFlags) -> Table {
+    Table::try_from(flags).expect("every flag has a form in TOML")
+}
+
+/// Takes out of the file's words what can't go together with the flags given. Else the plan would be refused for a flag that
+/// the user never gave.
+fn overrule(words: &mut Table, given: &PlanFlags) {
+    let model = match (given.model.as_deref(), given.rate, given.period) {
+        (Some(model), _, _) => model,
+        (None, Some(_), None) => "open",
+        (None, None, Some(_)) => "closed",
+        _ => "",
+    };
+    let of_the_model: &[&str] = match model {
+        "open" => &["model", "period", "backfill"],
+        "closed" => &["model", "rate", "overload", "queue_max", "prewarm"],
+        _ => &[],
+    };
+    let is = |flag: &Option<String>, word: &str| flag.as_deref() == Some(word);
+    let of_the_rest = [
+        (is(&given.overload, "queue"), "queue_max"),
+        (is(&given.keepalive, "off"), "requests_per_connection"),
+        (given.requests_per_connection.is_some(), "keepalive"),
+    ];
+    for word in of_the_model {
+        words.remove(*word);
+    }
+    for (_, word) in of_the_rest.iter().filter(|(overruled, _)| *overruled) {
+        words.remove(*word);
+    }
 }
 
 /// A bound that no figure can be held against would make every run pass, or none.
@@ -50,43 +92,109 @@ fn check_thresholds(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The words of a plan file that is a plan by itself.
-fn read(path: &Path) -> Result<toml::Table, Failure> {
-    let refuse = |problem: String, cure: &str| {
-        Failure::Usage(format!("--plan {}: {problem}; {cure}", path.display()))
-    };
+/// The flags that a plan file stands for.
+fn read(path: &Path) -> Result<RunArgs, Failure> {
+    let refuse = |problem: String| Failure::Usage(format!("--plan {}: {problem}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| {
-        refuse(format!("can't be read ({error})"), "name a readable file of TOML")
+        refuse(format!("can't be read ({error}); name a readable file of TOML"))
     })?;
-    let wrong = |error: toml::de::Error| {
-        let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-        let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+    let line = |at: usize| 1 + text[..at].matches('\n').count();
+    let file: BTreeMap<String, Spanned<Value>> = toml::from_str(&text).map_err(|error| {
+        let place =
+            error.span().map_or_else(String::new, |span| format!("line {}: ", line(span.start)));
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
-        refuse(format!("{place}{message}"), "its keys are the names of the flags of `truetail run`")
+        refuse(format!("{place}{message}; write each line as KEY = VALUE, such as rate = \"20k\""))
+    })?;
+    let mut entries: Vec<(&String, &Spanned<Value>)> = file.iter().collect();
+    entries.sort_by_key(|(_, value)| value.span().start);
+    let mut flags = BTreeSet::new();
+    let mut words = Vec::new();
+    for (key, value) in entries {
+        let refuse = |problem| refuse(format!("line {}: {problem}", line(value.span().start)));
+        let flag = flag_of(key);
+        if flag == "plan" || !args::is_flag_of_run(&flag) {
+            let cure = "its keys are the names of flags; see `truetail run --help`";
+            return Err(refuse(format!("`{key}` can't stand in a plan file; {cure}")));
+        }
+        let said = arguments(&flag, value.get_ref());
+        // Alone, so that the line is known when it is refused.
+        parse(&said).map_err(refuse)?;
+        words.extend(said);
+        if !flags.insert(flag) {
+            return Err(refuse(format!("`{key}` stands there twice; leave one of them")));
+        }
+    }
+    parse(&words).map_err(refuse)
+}
+
+/// The flag that a key of the file stands for: its name, with either line between words, or the plural of a list's.
+fn flag_of(key: &str) -> String {
+    match key {
+        "headers" => "header".to_owned(),
+        "thresholds" => "threshold".to_owned(),
+        _ => key.replace('_', "-"),
+    }
+}
+
+/// A key and its value as they are given on the command line.
+fn arguments(flag: &str, value: &Value) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     };
-    toml::from_str::<Plan>(&text).map_err(wrong)?;
-    toml::from_str(&text).map_err(wrong)
+    let with = |text: String| format!("--{flag}={text}");
+    match value {
+        Value::Array(values) => values.iter().map(text).map(with).collect(),
+        Value::Table(values) => {
+            values.iter().map(|(name, value)| with(format!("{name}={}", text(value)))).collect()
+        }
+        // A flag without a value is given, or it isn't.
+        Value::Boolean(given) if ["quiet", "allow-invalid"].contains(&flag) => {
+            if *given {
+                vec![format!("--{flag}")]
+            } else {
+                Vec::new()
+            }
+        }
+        value => vec![with(text(value))],
+    }
+}
+
+/// Reads flags of `run` that a file stands for.
+///
+/// # Errors
+/// What is wrong with them, in a line.
+fn parse(words: &[String]) -> Result<RunArgs, String> {
+    let line = ["truetail", "run"].into_iter().chain(words.iter().map(String::as_str));
+    let line: Vec<OsString> = line.map(OsString::from).collect();
+    match args::parse(&line) {
+        Ok(cli) => match cli.command {
+            Command::Run(args) => Ok(*args),
+            _ => unreachable!("the command is run"),
+        },
+        Err(error) => Err(args::one_line(&error, &args::help_for(&line))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-    use engine::units::Rate;
+    use engine::units::{CoreList, Nanos, Rate};
 
     use super::*;
-    use crate::args::{Cli, Command};
 
-    fn plan_of(args: &[&str], file: Option<&str>) -> Result<Plan, Failure> {
+    fn read_both(args: &[&str], file: Option<&str>) -> Result<(Plan, ResultArgs), Failure> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("plan.toml");
         if let Some(text) = file {
             fs::write(&path, text).expect("written");
         }
-        let args = ["truetail", "run"].iter().chain(args);
-        let Command::Run(args) = Cli::try_parse_from(args).expect("arguments").command else {
-            unreachable!("the command was run")
-        };
-        plan(&args.flags, file.map(|_| path.as_path()))
+        let words: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
+        let flags = parse(&words).expect("arguments");
+        plan(&RunArgs { plan: file.map(|_| path), ..flags })
+    }
+
+    fn plan_of(args: &[&str], file: Option<&str>) -> Result<Plan, Failure> {
+        read_both(args, file).map(|(plan, _)| plan)
     }
 
     #[test]
@@ -167,11 +275,93 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_of_the_engine_is_a_plan_file() {
+        let plan = Plan {
+            target: "http://x/".to_owned(),
+            rate: Some("333.333333".parse().expect("a rate")),
+            headers: vec!["A: b".to_owned(), "C: d=e".to_owned()],
+            cores: Some(CoreList::new(vec![0, 1, 3])),
+            queue_max: Some(Nanos(1_500)),
+            source_addresses: vec!["::1".parse().expect("an address")],
+            raw: Some("r.bin".into()),
+            ..Plan::default()
+        };
+        let text = toml::to_string(&plan).expect("text");
+        assert_eq!(plan_of(&[], Some(&text)).expect("a plan"), plan);
+    }
+
+    #[test]
+    fn keys_are_the_names_of_flags() {
+        for (one, other) in [
+            ("header = \"A: b\"", "headers = [\"A: b\"]"),
+            ("queue-max = \"5ms\"", "queue_max = \"5ms\""),
+            ("cores = 0", "cores = \"0\""),
+            ("rate = 5_000", "rate = \"5k\""),
+            ("source-addresses = \"127.0.0.2,::1\"", "source_addresses = [\"127.0.0.2\", \"::1\"]"),
+            ("threshold = [\"busy=0.5\", \"errors=0\"]", "[thresholds]\nbusy = 0.5\nerrors = 0"),
+        ] {
+            let plans = [one, other].map(|text| plan_of(&[], Some(text)).expect(text));
+            assert_eq!(plans[0], plans[1], "{one}");
+            assert_ne!(plans[0], Plan::default(), "{one}");
+        }
+    }
+
+    #[test]
+    fn a_file_says_where_the_results_go_and_flags_override() {
+        let file = "out = \"a\"\nhdr = \"b\"\ncsv = \"c\"\nraw = \"d\"\nquiet = true\nallow_invalid = true\n";
+        let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
+        let ResultArgs { out, hdr, csv, allow_invalid, quiet } = results;
+        assert_eq!((out, hdr, csv), (Some("e".into()), Some("b".into()), Some("c".into())));
+        assert_eq!((plan.raw, allow_invalid, quiet), (Some("d".into()), true, true));
+        let (_, results) = read_both(&["--quiet"], Some("quiet = false\n")).expect("a plan");
+        assert_eq!((results.quiet, results.allow_invalid), (true, false));
+    }
+
+    #[test]
+    fn a_flag_drops_what_the_file_says_against_it() {
+        let open = "rate = \"5k\"\nmodel = \"open\"\noverload = \"drop\"\nqueue_max = \"5ms\"\nprewarm = 3\n";
+        let closed = "model = \"closed\"\nperiod = \"5ms\"\nbackfill = \"on\"\n";
+        let closing = "keepalive = \"off\"\n";
+        let reusing = "requests-per-connection = 7\n";
+        for (flags, file) in [
+            (["--model", "closed"], open),
+            (["--period", "5ms"], open),
+            (["--overload", "queue"], open),
+            (["--rate", "20k"], closed),
+            (["--keepalive", "off"], reusing),
+            (["--requests-per-connection", "7"], closing),
+        ] {
+            let plan = plan_of(&flags, Some(file)).expect("a plan");
+            plan.complete(&[0]).unwrap_or_else(|error| panic!("{flags:?}: {error}"));
+        }
+        // What contradicts itself by flags alone, or in the file alone, stays refused.
+        let plan = plan_of(&["--model", "closed", "--rate", "5"], None).expect("a plan");
+        assert_eq!(plan.complete(&[0]).expect_err("refused").flag, "--rate");
+        let file = "rate = 5\nperiod = \"1ms\"\n";
+        let plan = plan_of(&["--seed", "2"], Some(file)).expect("a plan");
+        assert_eq!(plan.complete(&[0]).expect_err("refused").flag, "--period");
+    }
+
+    #[test]
     fn a_wrong_file_is_told_with_its_line() {
+        let headers = "header = \"A: b\"\nheaders = [\"C: d\"]";
         for (file, words) in [
-            ("target = \"http://x/\"\nrats = 5\n", "line 2: unknown field `rats`"),
-            ("\n\nduration = 5\n", "line 3: invalid type"),
-            ("rate = 0", "line 1: `0` is not above zero"),
+            (
+                "target = \"http://x/\"\nrats = 5\n",
+                "line 2: `rats` can't stand in a plan file; its keys",
+            ),
+            ("plan = \"other.toml\"", "line 1: `plan` can't stand in a plan file"),
+            ("\n\nduration = 5\n", "line 3: --duration 5: is no duration; write a number with"),
+            ("rate = 0", "line 1: --rate 0: is not above zero; give"),
+            ("rate = true", "line 1: --rate true: is no rate; give requests per second"),
+            ("rate = [1, 2]", "line 1: the argument '--rate <PER_SECOND>' cannot be used multiple"),
+            ("seed = 1\nconns = -5", "line 2: --conns -5: is no whole number; give one from 0"),
+            ("cores = \"a\"", "line 1: --cores a: is no list of cores; write"),
+            ("keepalive = true", "line 1: --keepalive true: is unknown; choose from on, off"),
+            ("quiet = 5", "line 1: unexpected value '5' for '--quiet'"),
+            ("[thresholds]\nspeed = 1", "line 1: --threshold speed=1: is unknown; the names are"),
+            ("[thresholds]\nbusy = \"x\"", "--threshold busy=x: has no number"),
+            (headers, "line 2: `headers` stands there twice; leave one"),
             ("rate = ", "line 1: "),
         ] {
             let failure = plan_of(&[], Some(file)).expect_err(words);

@@ -11,7 +11,7 @@ use engine::plan::Plan;
 use engine::pool::{self, Finished, Prepared, Run};
 use engine::verdict::Level;
 
-use crate::args::RunArgs;
+use crate::args::{ResultArgs, RunArgs};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, Failure};
 use crate::output::{OutputFile, say};
 use crate::progress::{self, ProgressLine};
@@ -21,16 +21,16 @@ use crate::{csv, hlog, json, output, planning, signals};
 
 /// Runs a plan and writes what came of it.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let plan = planning::plan(&args.flags, args.plan.as_deref())?;
+    let (plan, wanted) = planning::plan(args)?;
     let stop = StopRequest::listen()?;
-    check_files(args, &plan)?;
+    check_files(args.plan.as_ref(), &plan, &wanted)?;
     let open = |flag, path: &Option<PathBuf>| {
         path.as_ref().map(|path| OutputFile::open(flag, path, &stop)).transpose()
     };
-    let out = open("--out", &args.out)?;
-    let hdr = open("--hdr", &args.hdr)?;
-    let csv = open("--csv", &args.csv)?;
-    let (finished, began) = drive(plan, &stop, !args.quiet)?;
+    let out = open("--out", &wanted.out)?;
+    let hdr = open("--hdr", &wanted.hdr)?;
+    let csv = open("--csv", &wanted.csv)?;
+    let (finished, began) = drive(plan, &stop, !wanted.quiet)?;
 
     let Finished { report, measured, .. } = &finished;
     let mut results = Results::default();
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     results.failures.extend(said.err());
     Ok(results.exit_code(match report.verdict.level {
         _ if report.interrupted => ExitCode::from(EXIT_INTERRUPTED),
-        Level::Invalid if !args.allow_invalid => ExitCode::from(EXIT_INVALID),
+        Level::Invalid if !wanted.allow_invalid => ExitCode::from(EXIT_INVALID),
         _ => ExitCode::SUCCESS,
     }))
 }
@@ -83,19 +83,23 @@ impl Results {
 ///
 /// # Errors
 /// The flags and the path, as a usage error.
-fn check_files(args: &RunArgs, plan: &Plan) -> Result<(), Failure> {
+fn check_files(
+    plan_file: Option<&PathBuf>,
+    plan: &Plan,
+    wanted: &ResultArgs,
+) -> Result<(), Failure> {
     let body = plan.body.as_deref().and_then(|body| body.strip_prefix('@')).map(PathBuf::from);
     let temporary = plan.raw.as_deref().map(output::raw_temporary);
     let files = [
-        ("--plan", &args.plan),
-        ("--body", &body),
-        ("--raw", &plan.raw),
-        ("--raw (until it is whole)", &temporary),
-        ("--out", &args.out),
-        ("--hdr", &args.hdr),
-        ("--csv", &args.csv),
+        ("--plan", plan_file),
+        ("--body", body.as_ref()),
+        ("--raw", plan.raw.as_ref()),
+        ("--raw (until it is whole)", temporary.as_ref()),
+        ("--out", wanted.out.as_ref()),
+        ("--hdr", wanted.hdr.as_ref()),
+        ("--csv", wanted.csv.as_ref()),
     ];
-    let named = files.into_iter().filter_map(|(name, file)| Some((name, file.clone()?)));
+    let named = files.into_iter().filter_map(|(name, file)| Some((name, file?.clone())));
     output::require_distinct(&named.collect::<Vec<_>>())?;
     if let (Some(raw), Some(temporary)) = (&plan.raw, &temporary) {
         if temporary.exists() {

@@ -143,6 +143,8 @@ fn files_that_cannot_be_written_or_read() {
     refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "name a file of --raw"]);
     refused(&["samples", &plan, "--json"], 1, &[&format!("FILE {plan}: at byte 0: ")]);
     refused(&["run", &url, "--plan", &plan], 2, &["--plan", &plan, "line 2", "rats"]);
+    fs::write(&plan, format!("rate = 5\nout = '{plan}'\n")).expect("written");
+    refused(&["run", &url, "--plan", &plan], 2, &["--out", &plan, "the file of --plan"]);
 }
 
 #[test]
