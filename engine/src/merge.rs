@@ -10,6 +10,7 @@ use crate::flow::Flow;
 use crate::machine::Machine;
 use crate::outcome::{CauseCounts, Skipped};
 use crate::plan::{Model, Plan};
+use crate::proof::interval::dependent;
 use crate::proof::stationarity::stationarity;
 use crate::proof::summary::ArrivalProof;
 use crate::recorder::Recorder;
@@ -128,7 +129,8 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
     let per_second = |count: u64| {
         if window_ns == 0 { 0.0 } else { count as f64 * SECOND_NS as f64 / window_ns as f64 }
     };
-    let alone = |distribution: &Distribution| DistributionPart::new(distribution, &[]);
+    let dependent = dependent(batches);
+    let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
     let differ = recorder.success_corrected.count() != recorder.naive.count();
     Part {
         rate: Rates {
@@ -138,11 +140,12 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
             answered: per_second(recorder.answered_in_window),
         },
         naive: alone(&recorder.naive),
-        // Back-filled values are no pieces of the run.
-        corrected: DistributionPart::new(
-            &recorder.corrected,
-            if plan.backfill.is_off() { batches } else { &[] },
-        ),
+        corrected: if plan.backfill.is_off() {
+            DistributionPart::new(&recorder.corrected, batches)
+        } else {
+            // Back-filled values are no pieces of the run, and follow from each other.
+            DistributionPart::alone(&recorder.corrected, Some(true))
+        },
         pacer_lateness: alone(&recorder.pacer_lateness),
         connection_wait: alone(&recorder.connection_wait),
         connect_time: alone(&recorder.connect_time),

@@ -20,7 +20,7 @@ use crate::host::network::Network;
 use crate::host::processor::{Core, Virtualisation};
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::proof::interval::{Method, interval, needed};
+use crate::proof::interval::{Method, dependent, interval, method, needed};
 use crate::proof::stationarity::Stationarity;
 use crate::proof::summary::ArrivalProof;
 use crate::samples::FileError;
@@ -376,7 +376,7 @@ pub struct DistributionPart {
     pub p999: Option<f64>,
     /// The 99.99th percentile.
     pub p9999: Option<f64>,
-    /// 95 % confidence intervals of the percentiles.
+    /// Their 95 % confidence intervals.
     pub intervals: Intervals,
     /// The largest, exact.
     pub max: Option<f64>,
@@ -386,7 +386,12 @@ pub struct DistributionPart {
     pub histogram: String,
 }
 
-/// 95 % confidence intervals of percentiles, each `[low, high]` in microseconds.
+/// 95 % confidence intervals of percentiles, each `[low, high]` in microseconds, and what they rest on.
+///
+/// Only the corrected latencies are kept by pieces of the run, so only theirs can come from the spread between pieces, and only
+/// they can be seen to depend on each other. What stalls one moves the other distributions of the run as well. So where the
+/// corrected latencies depend on each other, the others have no intervals: ranks would give them a precision that they
+/// don't have. Back-filled values follow from each other and have none either.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Intervals {
     /// Of the median.
@@ -397,18 +402,79 @@ pub struct Intervals {
     pub p99: Option<[f64; 2]>,
     /// Of the 99.9th percentile.
     pub p999: Option<[f64; 2]>,
-    /// `batches`: from the spread between pieces of the run; `order_statistics`: from ranks, as if samples were independent.
+    /// How these were found, or sought where there are none. `batches`: from the spread between pieces of the run;
+    /// `order_statistics`: from ranks, as if values were independent. `None`: by no method, because values depend on each
+    /// other and this distribution is not kept by pieces.
     pub method: Option<Method>,
+    /// Whether the run's latencies depend on each other, by the spread between its pieces; `None` when there are too few of them
+    /// to tell.
+    pub dependent: Option<bool>,
+    /// What is missing where values are too few.
+    pub needed: IntervalNeeds,
+}
+
+/// How many values an interval would take that there are too few for, at the spread that these show between pieces of the run.
+/// `None` where there is an interval, and where no number of values would give one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IntervalNeeds {
+    /// Of the median.
+    pub p50: Option<u64>,
+    /// Of the 90th percentile.
+    pub p90: Option<u64>,
+    /// Of the 99th percentile.
+    pub p99: Option<u64>,
+    /// Of the 99.9th percentile.
+    pub p999: Option<u64>,
+}
+
+impl Intervals {
+    /// Of a distribution that the batches hold by pieces of the run; without batches, as if values were independent.
+    fn new(distribution: &Distribution, batches: &[Histogram<u64>]) -> Intervals {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let found = [0.5, 0.9, 0.99, 0.999].map(|p| interval(distribution, batches, p));
+        let [p50, p90, p99, p999] =
+            found.map(|found| found.ok().map(|found| [us(found.low_ns), us(found.high_ns)]));
+        let missing = found.map(|found| found.err().map(|refused| refused.needed));
+        Intervals {
+            p50,
+            p90,
+            p99,
+            p999,
+            method: Some(method(batches)),
+            dependent: dependent(batches),
+            needed: IntervalNeeds {
+                p50: missing[0],
+                p90: missing[1],
+                p99: missing[2],
+                p999: missing[3],
+            },
+        }
+    }
+
+    /// Of a distribution that is not kept by pieces of the run.
+    fn alone(distribution: &Distribution, dependent: Option<bool>) -> Intervals {
+        if dependent == Some(true) {
+            return Intervals { dependent, ..Intervals::default() };
+        }
+        Intervals { dependent, ..Intervals::new(distribution, &[]) }
+    }
 }
 
 impl DistributionPart {
-    /// The document's form of a distribution; `batches` are the same values by pieces of the run, where they are known.
+    /// The document's form of a distribution; `batches` are the same values by pieces of the run.
     pub fn new(distribution: &Distribution, batches: &[Histogram<u64>]) -> DistributionPart {
+        DistributionPart::with(distribution, Intervals::new(distribution, batches))
+    }
+
+    /// The document's form of a distribution that is not kept by pieces of the run, whose latencies depend on each other or don't.
+    pub fn alone(distribution: &Distribution, dependent: Option<bool>) -> DistributionPart {
+        DistributionPart::with(distribution, Intervals::alone(distribution, dependent))
+    }
+
+    fn with(distribution: &Distribution, intervals: Intervals) -> DistributionPart {
         let us = |ns: u64| ns as f64 / 1e3;
         let known = |q: f64| needed(q) <= distribution.count();
         let quantile = |q: f64| distribution.quantile_ns(q).filter(|_| known(q)).map(us);
-        let interval = |q: f64| interval(distribution, batches, q).ok();
-        let ends = |q: f64| interval(q).map(|found| [us(found.low_ns), us(found.high_ns)]);
         DistributionPart {
             unit: "us".to_owned(),
             count: distribution.count(),
@@ -419,13 +485,7 @@ impl DistributionPart {
             p99: quantile(0.99),
             p999: quantile(0.999),
             p9999: quantile(0.9999),
-            intervals: Intervals {
-                p50: ends(0.5),
-                p90: ends(0.9),
-                p99: ends(0.99),
-                p999: ends(0.999),
-                method: interval(0.5).map(|found| found.method),
-            },
+            intervals,
             max: distribution.max_ns().map(us),
             overflow: distribution.overflow(),
             histogram: encode_histogram(distribution.histogram()),

@@ -43,7 +43,8 @@ pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &Distribut
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    match corrected.intervals.method {
+    let given = ROWS.iter().any(|row| (row.interval)(&corrected.intervals).is_some());
+    match corrected.intervals.method.filter(|_| given) {
         Some(Method::Batches) => {
             text.push_str("[ ] 95 % interval of corrected, from batches of the window's seconds\n")
         }

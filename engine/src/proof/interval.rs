@@ -15,6 +15,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::statistics::{NORMAL_1_PERCENT_ABOVE, chi_squared_point};
 use crate::distribution::{Distribution, VALUE_MAX_NS, rank};
 
 /// Two-sided 5 % point of the normal distribution, as the sample sizes are usually given with.
@@ -78,6 +79,40 @@ fn needed_with(p: f64, width: f64) -> u64 {
     (side(p).max(side(1.0 - p)) - 1e-9).ceil() as u64
 }
 
+/// How intervals are found of samples that stand in these pieces of the run.
+pub fn method(batches: &[Histogram<u64>]) -> Method {
+    if BATCHES_MIN <= groups(batches).len() { Method::Batches } else { Method::OrderStatistics }
+}
+
+/// Whether samples depend on each other: the pieces of the run differ at one of the usual quantiles by more than those of
+/// independent samples do once in 100 runs. `None` when there are too few pieces or samples to tell.
+pub fn dependent(batches: &[Histogram<u64>]) -> Option<bool> {
+    let pooled = pool(batches);
+    let spreads = [0.5, 0.9, 0.99, 0.999]
+        .into_iter()
+        .filter(|p| needed(*p) <= pooled.count())
+        .filter_map(|p| spread(&pooled, batches, p));
+    // Σ(X_b − p·n_b)² over its variance is nearly χ².
+    let exceeds = |spread: Spread| {
+        let degrees = spread.degrees as u64;
+        chi_squared_point(degrees, NORMAL_1_PERCENT_ABOVE) < degrees as f64 * spread.index
+    };
+    spreads.map(exceeds).reduce(|one, other| one || other)
+}
+
+/// All samples of the pieces, each as the highest value of its bucket.
+pub(super) fn pool(batches: &[Histogram<u64>]) -> Distribution {
+    let mut pooled = Distribution::new();
+    for batch in batches {
+        for bucket in batch.iter_recorded() {
+            let value_ns = bucket.value_iterated_to();
+            pooled
+                .record_n(batch.highest_equivalent(value_ns), bucket.count_since_last_iteration());
+        }
+    }
+    pooled
+}
+
 /// The interval of quantile `p` of `pooled`, whose samples the `batches` hold in the order of the run, each within an equal
 /// piece of it. Batches without a sample are allowed; without enough batches samples are taken as independent, and the interval
 /// says so. It is never narrower than independent samples would make it.
@@ -94,10 +129,9 @@ pub fn interval(
     if count < needed(p) {
         return Err(TooFewSamples { count, needed: needed(p) });
     }
-    let (width, method) = match batch_width(pooled, batches, p) {
-        Some(width) => (width.max(independent), Method::Batches),
-        None => (independent, Method::OrderStatistics),
-    };
+    let by_batches = |spread: Spread| student_t(spread.degrees) * spread.index.sqrt();
+    let width = spread(pooled, batches, p).map_or(independent, by_batches).max(independent);
+    let method = method(batches);
     let n = count as f64;
     let half = width * (n * p * (1.0 - p)).sqrt();
     let (low, high) = ((n * p - half).floor(), (n * p + 1.0 + half).ceil());
@@ -114,16 +148,22 @@ pub fn interval(
     Ok(Interval { low_ns, high_ns, method })
 }
 
-/// Half the width of the interval of the rank, in standard deviations that independent samples would have; `None` when there are
-/// too few batches to tell.
-fn batch_width(pooled: &Distribution, batches: &[Histogram<u64>], p: f64) -> Option<f64> {
-    let groups = batches.chunks(batches.len().div_ceil(BATCHES_MAX).max(1));
+/// How far the batches' ranks of a quantile vary.
+struct Spread {
+    /// Their variance over that of independent samples: about 1 where they are.
+    index: f64,
+    /// Batches less one.
+    degrees: usize,
+}
+
+/// How far the batches vary at quantile `p`; `None` when there are too few batches to tell.
+fn spread(pooled: &Distribution, batches: &[Histogram<u64>], p: f64) -> Option<Spread> {
     let count: u64 = batches.iter().map(Histogram::len).sum();
-    if groups.len() < BATCHES_MIN || count == 0 {
+    if method(batches) != Method::Batches || count == 0 {
         return None;
     }
     let (bucket_ns, _) = bucket_at(pooled, rank(p, pooled.count()));
-    let sides: Vec<Sides> = groups.map(|group| Sides::of(group, bucket_ns)).collect();
+    let sides: Vec<Sides> = groups(batches).map(|group| Sides::of(group, bucket_ns)).collect();
     let below: f64 = sides.iter().map(|sides| sides.below).sum();
     let within: f64 = sides.iter().map(|sides| sides.within).sum();
     // The bucket may hold most of all samples, where a service answers in constant time: the same share of each batch's part
@@ -133,7 +173,12 @@ fn batch_width(pooled: &Distribution, batches: &[Histogram<u64>], p: f64) -> Opt
     let squares: f64 = sides.iter().map(|sides| excess(sides).powi(2)).sum();
     let degrees = sides.len() - 1;
     let variance = squares * sides.len() as f64 / degrees as f64;
-    Some(student_t(degrees) * (variance / (count as f64 * p * (1.0 - p))).sqrt())
+    Some(Spread { index: variance / (count as f64 * p * (1.0 - p)), degrees })
+}
+
+/// The batches, neighbours joined where there are many.
+fn groups(batches: &[Histogram<u64>]) -> std::slice::Chunks<'_, Histogram<u64>> {
+    batches.chunks(batches.len().div_ceil(BATCHES_MAX).max(1))
 }
 
 /// Where the samples of a batch lie to the pooled quantile's bucket.

@@ -3,9 +3,8 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::interval::{Interval, Method, interval};
+use super::interval::{Interval, Method, interval, pool};
 use super::statistics::{KOLMOGOROV_1_PERCENT, ks_between};
-use crate::distribution::Distribution;
 
 /// Share of the samples that may lie elsewhere in the last quarter than in the first, beyond chance.
 pub const DISTANCE_MAX: f64 = 0.1;
@@ -71,22 +70,10 @@ fn meet(one: &Interval, other: &Interval) -> bool {
     one.low_ns <= other.high_ns && other.low_ns <= one.high_ns
 }
 
-/// All samples of the pieces, each as the highest value of its bucket.
-fn pool(batches: &[Histogram<u64>]) -> Distribution {
-    let mut pooled = Distribution::new();
-    for batch in batches {
-        for bucket in batch.iter_recorded() {
-            let value_ns = bucket.value_iterated_to();
-            pooled
-                .record_n(batch.highest_equivalent(value_ns), bucket.count_since_last_iteration());
-        }
-    }
-    pooled
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distribution::Distribution;
     use crate::outcome::Outcome;
     use crate::series::Series;
     use crate::units::SECOND_NS;

@@ -9,11 +9,22 @@ use crate::distribution::{Distribution, VALUE_MAX_NS, rank};
 use crate::proof::interval::needed;
 use crate::report::{DistributionPart, Intervals};
 
-/// A distribution's numbers against its histogram; with the batches behind its intervals, these as well.
+/// What the intervals of a distribution rest on.
+#[derive(Clone, Copy)]
+pub(super) enum Pieces<'a> {
+    /// The same values by pieces of the run.
+    Batches(&'a [Histogram<u64>]),
+    /// None of its own, and whether the run's latencies depend on each other.
+    Alone(Option<bool>),
+    /// Not to be had: the intervals can't be checked.
+    Unknown,
+}
+
+/// A distribution's numbers against its histogram, and its intervals where what they rest on is known.
 pub(super) fn distribution(
     name: &str,
     document: &DistributionPart,
-    batches: Option<&[Histogram<u64>]>,
+    pieces: Pieces<'_>,
 ) -> Vec<Finding> {
     let histogram = match document.decode_histogram() {
         Ok(histogram) => histogram,
@@ -52,12 +63,14 @@ pub(super) fn distribution(
             (None, Some(found)) => Finding::new(name_of(key), "n/a", found, false),
         });
     }
-    if let Some(batches) = batches {
-        let ends = (to_ns(min), to_ns(max));
-        let whole = Distribution::of_document(histogram, document.overflow, ends);
-        let expected = DistributionPart::new(&whole, batches).intervals;
-        findings.push(intervals(name, &expected, &document.intervals));
-    }
+    let ends = (to_ns(min), to_ns(max));
+    let whole = Distribution::of_document(histogram, document.overflow, ends);
+    let expected = match pieces {
+        Pieces::Batches(batches) => DistributionPart::new(&whole, batches),
+        Pieces::Alone(dependent) => DistributionPart::alone(&whole, dependent),
+        Pieces::Unknown => return findings,
+    };
+    findings.push(intervals(name, &expected.intervals, &document.intervals));
     findings
 }
 
@@ -69,7 +82,11 @@ fn intervals(name: &str, expected: &Intervals, found: &Intervals) -> Finding {
             Some([low, high]) => format!("{low}-{high}"),
             None => "n/a".to_owned(),
         });
-        texts.join(" ")
+        let needed = [all.needed.p50, all.needed.p90, all.needed.p99, all.needed.p999];
+        let needed =
+            needed.map(|needed| needed.map_or("-".to_owned(), |needed| needed.to_string()));
+        let (method, dependent) = (all.method, all.dependent);
+        format!("{} needed {} {method:?} {dependent:?}", texts.join(" "), needed.join(" "))
     };
     let close = ends(expected).into_iter().zip(ends(found)).all(|pair| match pair {
         (Some([low, high]), Some([found_low, found_high])) => {
@@ -77,7 +94,9 @@ fn intervals(name: &str, expected: &Intervals, found: &Intervals) -> Finding {
         }
         (expected, found) => expected.is_none() && found.is_none(),
     });
-    let ok = close && expected.method == found.method;
+    let ok = close
+        && (expected.method, expected.dependent, &expected.needed)
+            == (found.method, found.dependent, &found.needed);
     Finding::new(format!("{name}.intervals"), text(expected), text(found), ok)
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::distribution::distribution;
+use super::distribution::{Pieces, distribution};
 use super::parts::{same, same_number, sum_of_agents};
 use super::{Finding, is_close, seconds_to_ns};
 use crate::plan::{Model, Plan};
+use crate::proof::interval::dependent;
 use crate::report::{
     Counts, DistributionPart, IntervalPart, Part, Report, SCHEMA, decode_histogram,
 };
@@ -58,9 +59,6 @@ fn summed_up(what: &str, findings: Vec<Finding>) -> Vec<Finding> {
     );
     std::iter::once(whole).chain(failed).collect()
 }
-
-/// No pieces: samples are then taken as independent.
-const NONE: &[Histogram<u64>] = &[];
 
 /// The latencies of each full second, or of each interval where that is longer, from the series.
 fn batches(report: &Report) -> Option<Vec<Histogram<u64>>> {
@@ -121,9 +119,11 @@ fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec
             findings.push(Finding::equal(format!("{name}.count"), length, document.count));
         }
         // Only the corrected latencies are kept over time, and back-filled ones are no pieces of the run.
-        let pieces = match name {
-            "corrected" if plan.backfill.is_off() => batches,
-            _ => batches.map(|_| NONE),
+        let pieces = match (name, batches) {
+            (_, None) => Pieces::Unknown,
+            ("corrected", Some(batches)) if plan.backfill.is_off() => Pieces::Batches(batches),
+            ("corrected", Some(_)) => Pieces::Alone(Some(true)),
+            (_, Some(batches)) => Pieces::Alone(dependent(batches)),
         };
         findings.extend(distribution(name, document, pieces));
     }

@@ -159,6 +159,24 @@ fn both_methods_cover_the_truth_of_independent_samples() {
     assert!(covered.as_flattened().iter().all(enough), "{covered:?}");
 }
 
+#[test]
+fn stalls_show_as_dependence_and_chance_does_not() {
+    let runs = 200;
+    let found = |run: Run| dependent(&run.series.batches()).expect("enough seconds");
+    let stalling = (0..runs).filter(|seed| found(stalling_run(*seed))).count();
+    let independent = (0..runs).filter(|seed| found(independent_run(*seed))).count();
+    println!(
+        "of {runs} found dependent: {stalling} with stalls, {independent} of independent samples"
+    );
+    assert!(198 <= stalling, "{stalling}");
+    // Four quantiles, each wrong once in 100 runs at most: below 4 % and three standard deviations.
+    assert!(independent <= 16, "{independent}");
+    let few = steady(4, 2_000, |k| 1_000_000 + k);
+    assert_eq!(dependent(&few.series.batches()), None, "four seconds");
+    assert_eq!(dependent(&steady(7, 1, |k| k).series.batches()), None, "seven samples");
+    assert_eq!(dependent(&[]), None);
+}
+
 /// Twenty seconds of independent exponential values, 1 ms on average.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "about 10⁶ ns")]
 fn independent_run(seed: u64) -> Run {

@@ -112,6 +112,22 @@ fn dispersion_computed_by_hand() {
     assert_eq!(index_of_dispersion([0, 0]), None);
 }
 
+/// Points of χ² as tables print them: 5 % and 1 % at either end, and 1 in 1,000 above.
+#[test]
+fn chi_squared_points_are_those_of_the_tables() {
+    for (degrees, normal, expected) in [
+        (4, NORMAL_1_PERCENT_ABOVE, 13.277),
+        (10, 1.645, 18.307),
+        (29, NORMAL_1_PERCENT_ABOVE, 49.588),
+        (29, -NORMAL_1_PERCENT_ABOVE, 14.256),
+        (100, 3.090, 149.449),
+        (100, -NORMAL_1_PERCENT_ABOVE, 70.065),
+    ] {
+        let point = chi_squared_point(degrees, normal);
+        assert!((point / expected - 1.0).abs() < 0.01, "{degrees}, {normal}: {point}");
+    }
+}
+
 #[test]
 fn autocorrelation_computed_by_hand() {
     let correlation = |values: &[u64]| {

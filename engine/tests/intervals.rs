@@ -1,0 +1,149 @@
+//! The intervals of a report: from the spread between pieces of the run, and none where that is not known and must be.
+
+use engine::host;
+use engine::machine::Machine;
+use engine::merge::{self, Circumstances};
+use engine::outcome::Outcome;
+use engine::plan::{Arrivals, Plan, Switch};
+use engine::proof::interval::Method;
+use engine::recorder::{Outlook, Recorder, Stamps};
+use engine::redact::Redacted;
+use engine::report::{Intervals, Report};
+use engine::schedule::{Digest, Schedule};
+use engine::shard::ShardReport;
+use engine::units::{CoreList, Nanos};
+use engine::verify::report_alone;
+use engine::vitals::Vitals;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn plan(seconds: u64) -> Plan {
+    Plan {
+        target: "http://127.0.0.1:1/".to_owned(),
+        rate: Some("500".parse().expect("a rate")),
+        arrivals: Arrivals::Constant,
+        duration: Nanos::from_secs(seconds),
+        warmup: Nanos(0),
+        cores: Some(CoreList::new(vec![0])),
+        ..Plan::default()
+    }
+    .complete(&[0])
+    .expect("a plan that runs")
+}
+
+/// A run without a network: each request takes what `latency_ns` says of its intended time.
+fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
+    let mut recorder = Recorder::new(Outlook { end_ns: plan.end_ns(), ..Outlook::default() });
+    let mut digest = Digest::default();
+    let rate = plan.rate.expect("an open plan");
+    for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), 0, 1) {
+        digest.add(due_ns);
+        let stamps = Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns: due_ns + 100 };
+        let ended_ns = stamps.sent_ns + latency_ns(due_ns);
+        recorder.intended(due_ns);
+        recorder.sent(&stamps, stamps.sent_ns <= plan.end_ns());
+        let outcome = Outcome::Answered(if due_ns % 9 == 0 { 503 } else { 200 });
+        recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
+    }
+    let vitals = Vitals::new(0).report(0, 0);
+    let shard = ShardReport { recorder, digest, vitals, sampled: None };
+    let address = "127.0.0.1:1".parse().expect("an address");
+    let run = Circumstances {
+        plan: Redacted::new(&plan, b""),
+        address,
+        environment: host::environment(&[0], Vec::new(), address),
+        machine: Machine::default(),
+        interrupted: false,
+        until_ns: plan.end_ns(),
+        samples: None,
+    };
+    merge::report(run, &[shard]).0
+}
+
+/// One second of ten stalls: who comes in its last half waits for its end.
+fn stalling(due_ns: u64) -> u64 {
+    let within_ns = due_ns % (10 * SECOND_NS);
+    if (SECOND_NS / 2..SECOND_NS).contains(&within_ns) {
+        SECOND_NS - within_ns
+    } else {
+        even(due_ns)
+    }
+}
+
+/// From 1 to 1.5 ms, without regard to time.
+fn even(due_ns: u64) -> u64 {
+    1_000_000 + engine::schedule::mix(due_ns) % 500_000
+}
+
+fn others(report: &Report) -> Vec<&Intervals> {
+    let part = &report.whole;
+    let successes = part.successes.as_ref().expect("some answers were no successes");
+    [
+        &part.naive,
+        &part.pacer_lateness,
+        &part.connection_wait,
+        &successes.naive,
+        &successes.corrected,
+    ]
+    .map(|distribution| &distribution.intervals)
+    .to_vec()
+}
+
+fn assert_verified(report: &Report) {
+    let wrong: Vec<_> = report_alone(report).into_iter().filter(|finding| !finding.ok).collect();
+    assert_eq!(wrong, []);
+}
+
+#[test]
+fn where_latencies_depend_on_each_other_only_the_corrected_have_intervals() {
+    let report = made(plan(30), stalling);
+    let corrected = &report.whole.corrected.intervals;
+    assert_eq!((corrected.method, corrected.dependent), (Some(Method::Batches), Some(true)));
+    for intervals in others(&report) {
+        assert_eq!(*intervals, Intervals { dependent: Some(true), ..Intervals::default() });
+    }
+    assert_verified(&report);
+}
+
+#[test]
+fn independent_latencies_have_intervals_by_rank() {
+    let report = made(plan(30), even);
+    let corrected = &report.whole.corrected.intervals;
+    assert_eq!((corrected.method, corrected.dependent), (Some(Method::Batches), Some(false)));
+    for intervals in others(&report) {
+        assert_eq!(intervals.method, Some(Method::OrderStatistics));
+        assert_eq!(intervals.dependent, Some(false));
+        assert!(intervals.p50.is_some() && intervals.p99.is_some(), "{intervals:?}");
+    }
+    assert_verified(&report);
+}
+
+#[test]
+fn a_short_run_says_that_it_took_its_values_as_independent() {
+    let report = made(plan(3), stalling);
+    for intervals in others(&report).into_iter().chain([&report.whole.corrected.intervals]) {
+        assert_eq!(intervals.method, Some(Method::OrderStatistics));
+        assert_eq!(intervals.dependent, None);
+        assert!(intervals.p50.is_some() && intervals.needed.p999 == Some(5_662), "{intervals:?}");
+    }
+    assert_verified(&report);
+}
+
+#[test]
+fn the_method_is_named_where_the_median_has_no_interval() {
+    // Half of the seconds take one time, half another: nobody knows where between them the median lies.
+    let report =
+        made(plan(6), |due_ns| if due_ns / SECOND_NS < 3 { 1_000_000 } else { 90_000_000 });
+    let corrected = &report.whole.corrected.intervals;
+    assert_eq!((corrected.p50, corrected.method), (None, Some(Method::Batches)));
+    assert!(report.whole.corrected.count < corrected.needed.p50.expect("a number"));
+    assert_verified(&report);
+}
+
+#[test]
+fn back_filled_values_have_no_intervals() {
+    let plan = Plan { backfill: Switch::On, period: Some(Nanos(2_000_000)), ..plan(30) };
+    let report = made(plan, even);
+    let corrected = &report.whole.corrected.intervals;
+    assert_eq!(*corrected, Intervals { dependent: Some(true), ..Intervals::default() });
+}
