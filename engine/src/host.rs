@@ -5,6 +5,7 @@
 pub mod cgroup;
 pub mod limits;
 pub mod network;
+pub mod ports;
 pub mod processor;
 
 use std::fmt;
@@ -15,9 +16,9 @@ use std::path::Path;
 use rustix::system::uname;
 
 use self::limits::{check_files, check_memlock};
+use self::ports::port_range;
 use self::processor::CpuInfo;
 
-use crate::machine::port_range;
 use crate::placement;
 use crate::report::Environment;
 use crate::ring::{Ring, RingConfig};

@@ -329,7 +329,8 @@ impl Run {
             cores: cores.clone(),
             window_ns: plan.warmup.0,
             end_ns: plan.end_ns(),
-            sources: plan.source_addresses.len().max(1) as u64,
+            target: prepared.address,
+            sources: plan.source_addresses.clone(),
         };
         let watch = Watch::begin(watched, signals.clone(), shards);
         let samples = file.map(|file| file.begin(sample_header(&prepared.redacted), &cores));

@@ -475,16 +475,21 @@ fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
     if failed + overflows == 0 {
         return;
     }
-    let ports = &report.generator.machine.ports;
+    let taken = match &report.generator.machine.ports {
+        None => "how many ports were taken is not known".to_owned(),
+        Some(ports) => format!(
+            "towards the target at most {} of {} ports were in use and {} in TIME_WAIT, {} left",
+            ports.in_use_max,
+            ports.range * ports.sources,
+            ports.time_wait_max,
+            ports.headroom
+        ),
+    };
     reasons.push(Reason {
         code: Code::LocalResource,
         level: Level::Invalid,
         evidence: format!(
-            "{failed} connections failed for lack of a local port, file or memory, the completion queue overflowed {overflows} times; \
-             {} sockets in use and {} in TIME_WAIT at most, of {} ports",
-            ports.in_use_max,
-            ports.time_wait_max,
-            ports.range * ports.sources
+            "{failed} connections failed for lack of a local port, file or memory, the completion queue overflowed {overflows} times; {taken}"
         ),
         figure: (failed + overflows) as f64,
         threshold: 0.0,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use engine::host::ports::Ports;
 use engine::plan::Switch;
 use engine::report::{DistributionPart, Report};
 
@@ -91,17 +92,8 @@ impl Lines {
             self.add("connect time", &p50_p99(&part.connect_time));
         }
         if plan.keepalive == Switch::Off {
-            let ports = &report.generator.machine.ports;
-            self.add(
-                "local ports",
-                &format!(
-                    "at most {} in use and {} in TIME_WAIT of {}: {} left",
-                    count(ports.in_use_max),
-                    count(ports.time_wait_max),
-                    count(ports.range * ports.sources),
-                    count(ports.headroom)
-                ),
-            );
+            let ports = report.generator.machine.ports.as_ref();
+            self.add("local ports", &ports.map_or("not known".to_owned(), taken));
         }
     }
 
@@ -149,6 +141,18 @@ impl Lines {
 
 fn p50_p99(of: &DistributionPart) -> String {
     format!("p50 {}, p99 {}", percentile(of, of.p50), percentile(of, of.p99))
+}
+
+/// The ports taken towards the target, when the most were.
+fn taken(ports: &Ports) -> String {
+    let all = count(ports.range * ports.sources);
+    let (in_use, time_wait) = (count(ports.in_use_max), count(ports.time_wait_max));
+    let on = match ports.sources {
+        0 | 1 => String::new(),
+        sources => format!(" on the fullest of {sources} addresses"),
+    };
+    let left = count(ports.headroom);
+    format!("at most {in_use} in use and {time_wait} in TIME_WAIT of {all}: {left} left{on}")
 }
 
 fn percent(share: f64) -> String {
@@ -242,6 +246,19 @@ mod tests {
         raw samples      9,990 written, 10 lost: raw.bin
         written          report.json
         ");
+    }
+
+    #[test]
+    fn ports_are_those_of_all_sources_and_what_is_left_that_of_one() {
+        let ports =
+            Ports { range: 100, sources: 2, in_use_max: 40, time_wait_max: 30, headroom: 70 };
+        let text =
+            "at most 40 in use and 30 in TIME_WAIT of 200: 70 left on the fullest of 2 addresses";
+        assert_eq!(taken(&ports), text);
+        let mut report = report(true, part(250, 260, 1, 2));
+        report.config.plan.keepalive = Switch::Off;
+        report.generator.machine.ports = None;
+        assert!(details(&report, &[]).contains("local ports      not known\n"));
     }
 
     #[test]

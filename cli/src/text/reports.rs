@@ -1,7 +1,8 @@
 //! Reports to render in tests: whole documents with figures of one's choice.
 
 use engine::distribution::Distribution;
-use engine::machine::{Machine, Ports};
+use engine::host::ports::Ports;
+use engine::machine::Machine;
 use engine::plan::Plan;
 use engine::report::{
     AgentPart, Config, Counts, DistributionPart, Environment, Generator, LittlesLaw, Part, Rates,
@@ -71,8 +72,13 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         cq_overflows: 0,
         buffers_exhausted: 0,
     };
-    let ports =
-        Ports { range: 28_232, sources: 1, in_use_max: 45, time_wait_max: 1_000, headroom: 27_187 };
+    let ports = Some(Ports {
+        range: 28_232,
+        sources: 1,
+        in_use_max: 45,
+        time_wait_max: 1_000,
+        headroom: 27_187,
+    });
     Report {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
         schema: SCHEMA,

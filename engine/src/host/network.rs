@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::ports::port_range;
 use super::read;
-use crate::machine::port_range;
 
 /// The way to the target; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ fn addresses() -> Vec<Addressed> {
 }
 
 /// The local address of packets to `target`. Connecting a UDP socket looks the route up and sends nothing.
-fn source_towards(target: SocketAddr) -> Option<IpAddr> {
+pub(super) fn source_towards(target: SocketAddr) -> Option<IpAddr> {
     let any = match target {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),

@@ -1,0 +1,314 @@
+//! Local ports: which the kernel chooses from, and how many of them connections to the target have taken.
+//!
+//! A connection takes a port of its source address towards one address and port. So only sockets towards the target count,
+//! those of other programs among them, and each source address has the whole range to itself.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use super::network::source_towards;
+
+/// Local ports, which connections to the target use up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports {
+    /// Ports that the kernel may choose from, for each source address.
+    pub range: u64,
+    /// Source addresses to connect from.
+    pub sources: u64,
+    /// Most ports of all sources in use at once, those in TIME_WAIT aside.
+    pub in_use_max: u64,
+    /// Most ports of all sources in TIME_WAIT at once. Whether the kernel may use one again before its minute is over is
+    /// said by `tcp_tw_reuse` in the environment.
+    pub time_wait_max: u64,
+    /// Ports left to the source that had the fewest, when it had the fewest; those in TIME_WAIT count as taken.
+    pub headroom: u64,
+}
+
+/// The ports that the kernel chooses from, first and last.
+pub fn port_range() -> Option<(u64, u64)> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut ends = text.split_whitespace().map(str::parse::<u64>);
+    let (first, last) = (ends.next()?.ok()?, ends.next()?.ok()?);
+    (first <= last).then_some((first, last))
+}
+
+/// Counts the ports taken towards one target, look by look.
+#[derive(Debug)]
+pub struct PortCount {
+    target: SocketAddr,
+    range: RangeInclusive<u64>,
+    sources: Vec<Source>,
+    ports: Ports,
+    looked: bool,
+}
+
+/// One source address and what of its ports is taken at this look.
+#[derive(Debug)]
+struct Source {
+    address: IpAddr,
+    in_use: u64,
+    time_wait: u64,
+}
+
+/// Where the kernel lists its TCP sockets, one a line. IPv4 addresses may stand in both, in the second as mapped ones.
+const SOCKETS: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
+/// The kernel's number for TIME_WAIT.
+const TIME_WAIT: &str = "06";
+
+impl PortCount {
+    /// Counts towards `target` from `sources`, or from the address that the kernel chooses when none is given. `None` where
+    /// the kernel names neither its range of ports nor that address.
+    pub fn new(target: SocketAddr, sources: &[IpAddr]) -> Option<PortCount> {
+        let (first, last) = port_range()?;
+        let mut sources = sources.to_vec();
+        // The unspecified address leaves the choice to the kernel as well.
+        if sources.is_empty() || sources.iter().any(IpAddr::is_unspecified) {
+            sources.retain(|source| !source.is_unspecified());
+            sources.push(source_towards(target)?);
+        }
+        Some(PortCount::within(first..=last, target, sources))
+    }
+
+    fn within(
+        range: RangeInclusive<u64>,
+        target: SocketAddr,
+        mut sources: Vec<IpAddr>,
+    ) -> PortCount {
+        sources.sort_unstable();
+        sources.dedup();
+        let size = range.end() - range.start() + 1;
+        let of =
+            |address: &IpAddr| Source { address: address.to_canonical(), in_use: 0, time_wait: 0 };
+        PortCount {
+            target: SocketAddr::new(target.ip().to_canonical(), target.port()),
+            ports: Ports {
+                range: size,
+                sources: sources.len() as u64,
+                headroom: size,
+                ..Ports::default()
+            },
+            sources: sources.iter().map(of).collect(),
+            range,
+            looked: false,
+        }
+    }
+
+    /// Counts what is taken now. Costs one to two microseconds for each TCP socket of this network namespace.
+    pub fn look(&mut self) {
+        for file in SOCKETS {
+            if let Ok(file) = File::open(file) {
+                self.count(BufReader::new(file));
+                self.looked = true;
+            }
+        }
+        self.sum_up();
+    }
+
+    /// What the looks found; `None` when there was none, or the kernel doesn't list its sockets.
+    pub fn ports(self) -> Option<Ports> {
+        self.looked.then_some(self.ports)
+    }
+
+    fn count(&mut self, mut lines: impl BufRead) {
+        // One line for all: a list may have tens of thousands.
+        let mut line = String::new();
+        while lines.read_line(&mut line).is_ok_and(|length| 0 < length) {
+            self.count_line(&line);
+            line.clear();
+        }
+    }
+
+    /// A line as the kernel writes it: number, local address, remote address, state, and more.
+    fn count_line(&mut self, line: &str) -> Option<()> {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (local, remote, state) = (words.next()?, words.next()?, words.next()?);
+        let (remote, remote_port) = remote.split_once(':')?;
+        if port(remote_port)? != self.target.port() || !self.is_target(address(remote)?) {
+            return None;
+        }
+        let (local, local_port) = local.split_once(':')?;
+        if !self.range.contains(&u64::from(port(local_port)?)) {
+            return None;
+        }
+        let local = address(local)?;
+        let source = self.sources.iter_mut().find(|source| source.address == local)?;
+        let taken = if state == TIME_WAIT { &mut source.time_wait } else { &mut source.in_use };
+        *taken += 1;
+        Some(())
+    }
+
+    /// Whether a socket's remote address is the target's. Who connects to the unspecified address reaches one of this
+    /// machine's own, and that one is listed.
+    fn is_target(&self, remote: IpAddr) -> bool {
+        remote == self.target.ip() || self.target.ip().is_unspecified()
+    }
+
+    fn sum_up(&mut self) {
+        let ports = &mut self.ports;
+        let (mut in_use, mut time_wait) = (0, 0);
+        for source in &mut self.sources {
+            let left = ports.range.saturating_sub(source.in_use + source.time_wait);
+            ports.headroom = ports.headroom.min(left);
+            in_use += source.in_use;
+            time_wait += source.time_wait;
+            (source.in_use, source.time_wait) = (0, 0);
+        }
+        ports.in_use_max = ports.in_use_max.max(in_use);
+        ports.time_wait_max = ports.time_wait_max.max(time_wait);
+    }
+}
+
+fn port(digits: &str) -> Option<u16> {
+    u16::from_str_radix(digits, 16).ok()
+}
+
+/// An address as the kernel lists it: in words of 32 bits, whose bytes are in the network's order and which are printed as
+/// this machine's numbers.
+fn address(digits: &str) -> Option<IpAddr> {
+    let word = |at: usize| {
+        let digits = digits.get(at..at + 8)?;
+        u32::from_str_radix(digits, 16).ok().map(u32::to_ne_bytes)
+    };
+    match digits.len() {
+        8 => Some(Ipv4Addr::from(word(0)?).into()),
+        32 => {
+            let mut bytes = [0; 16];
+            for (at, four) in bytes.chunks_exact_mut(4).enumerate() {
+                four.copy_from_slice(&word(at * 8)?);
+            }
+            Some(IpAddr::from(Ipv6Addr::from(bytes)).to_canonical())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An address and a port in the kernel's form.
+    fn listed(text: &str) -> String {
+        let text: SocketAddr = text.parse().expect("an address");
+        let bytes = match text.ip() {
+            IpAddr::V4(ip) => ip.octets().to_vec(),
+            IpAddr::V6(ip) => ip.octets().to_vec(),
+        };
+        let words: String = bytes
+            .chunks(4)
+            .map(|four| format!("{:08X}", u32::from_ne_bytes(four.try_into().expect("four"))))
+            .collect();
+        format!("{words}:{:04X}", text.port())
+    }
+
+    /// The kernel's list of these sockets, each local address, remote address and state.
+    fn list(sockets: &[(&str, &str, &str)]) -> String {
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n";
+        let rows = sockets.iter().enumerate().map(|(at, (local, remote, state))| {
+            format!("{at:4}: {} {} {state} 00000000:00000000 03:0\n", listed(local), listed(remote))
+        });
+        head.to_owned() + &rows.collect::<String>()
+    }
+
+    fn look(count: &mut PortCount, text: &str) {
+        count.count(text.as_bytes());
+        count.looked = true;
+        count.sum_up();
+    }
+
+    fn counting(target: &str, sources: &[&str]) -> PortCount {
+        let sources = sources.iter().map(|text| text.parse().expect("an address")).collect();
+        PortCount::within(32_768..=32_867, target.parse().expect("an address"), sources)
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn an_address_is_read_as_the_kernel_writes_it() {
+        assert_eq!(listed("127.0.0.1:8080"), "0100007F:1F90");
+        for (digits, expected) in [
+            ("0100007F", "127.0.0.1"),
+            ("00000000000000000000000001000000", "::1"),
+            ("B80D0120000000000000000002000000", "2001:db8::2"),
+            ("0000000000000000FFFF00000100007F", "127.0.0.1"),
+        ] {
+            assert_eq!(address(digits), Some(expected.parse().expect("an address")));
+        }
+        assert_eq!((address("0100007"), address("0100007G")), (None, None));
+    }
+
+    #[test]
+    fn only_ports_taken_towards_the_target_count() {
+        let mut count = counting("127.0.0.1:8080", &["127.0.0.1"]);
+        let text = list(&[
+            ("127.0.0.1:8080", "0.0.0.0:0", "0A"),
+            ("127.0.0.1:32768", "127.0.0.1:8080", "01"),
+            ("127.0.0.1:8080", "127.0.0.1:32768", "01"),
+            ("127.0.0.1:32769", "127.0.0.1:8080", "06"),
+            ("127.0.0.1:32770", "127.0.0.1:8080", "06"),
+            ("127.0.0.1:32771", "127.0.0.1:8081", "01"),
+            ("127.0.0.1:32772", "127.0.0.2:8080", "01"),
+            ("127.0.0.9:32773", "127.0.0.1:8080", "01"),
+            ("127.0.0.1:32868", "127.0.0.1:8080", "01"),
+        ]);
+        look(&mut count, &text);
+        let expected =
+            Ports { range: 100, sources: 1, in_use_max: 1, time_wait_max: 2, headroom: 97 };
+        assert_eq!(count.ports(), Some(expected));
+    }
+
+    #[test]
+    fn the_headroom_is_that_of_the_fullest_source_at_its_fullest() {
+        let mut count = counting("127.0.0.1:80", &["127.0.0.2", "127.0.0.3", "127.0.0.2"]);
+        let from = |last: &str, state: &str, sockets: u16| -> String {
+            let local = (0..sockets).map(|at| format!("127.0.0.{last}:{}", 32_768 + at));
+            let local: Vec<String> = local.collect();
+            let rows: Vec<_> =
+                local.iter().map(|local| (local.as_str(), "127.0.0.1:80", state)).collect();
+            list(&rows)
+        };
+        look(&mut count, &(from("2", "01", 10) + &from("3", "01", 30)));
+        look(&mut count, &(from("2", "06", 25) + &from("3", "06", 5)));
+        look(&mut count, "");
+        let expected =
+            Ports { range: 100, sources: 2, in_use_max: 40, time_wait_max: 30, headroom: 70 };
+        assert_eq!(count.ports(), Some(expected));
+    }
+
+    #[test]
+    fn targets_of_every_kind_are_found() {
+        for (target, source, local, remote) in [
+            ("[::1]:80", "::1", "[::1]:32768", "[::1]:80"),
+            ("127.0.0.1:80", "127.0.0.1", "[::ffff:127.0.0.1]:32768", "[::ffff:127.0.0.1]:80"),
+            ("[::ffff:127.0.0.1]:80", "::ffff:127.0.0.1", "127.0.0.1:32768", "127.0.0.1:80"),
+            ("0.0.0.0:80", "127.0.0.1", "127.0.0.1:32768", "127.0.0.1:80"),
+        ] {
+            let mut count = counting(target, &[source]);
+            look(&mut count, &list(&[(local, remote, "01")]));
+            assert_eq!(count.ports().map(|ports| ports.in_use_max), Some(1), "{target}");
+        }
+    }
+
+    #[test]
+    fn connections_of_this_process_are_counted() {
+        // An address that no other program connects to. A machine may be without IPv6.
+        for address in ["127.77.0.1:0", "[::1]:0"] {
+            let Ok(listener) = std::net::TcpListener::bind(address) else { continue };
+            let target = listener.local_addr().expect("bound");
+            let streams: Vec<_> = (0..3).map(|_| std::net::TcpStream::connect(target)).collect();
+            assert!(streams.iter().all(Result::is_ok), "{streams:?}");
+            let mut count = PortCount::new(target, &[]).expect("a range and a way");
+            count.look();
+            let ports = count.ports().expect("the kernel lists its sockets");
+            assert_eq!((ports.sources, ports.in_use_max), (1, 3));
+            assert!(ports.headroom <= ports.range - 3, "{ports:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_look_nothing_is_known() {
+        assert_eq!(counting("127.0.0.1:80", &["127.0.0.1"]).ports(), None);
+    }
+}
