@@ -1,7 +1,8 @@
-//! The plan as a report may show it: secrets are replaced by their hash. It writes no report itself.
+//! The plan as a report may show it: what may be a secret is replaced by its hash. It writes no report itself.
 //!
-//! A report is passed on, and what a request carries may be a password. The hash still tells whether two runs sent the
-//! same. It is unsalted, for that very reason, so it doesn't hide a value that can be guessed.
+//! A report is passed on, and what a request carries may be a password. No list knows all names that secrets go by, so only
+//! headers that can't hold one are shown. The hash still tells whether two runs sent the same. It is unsalted, for that very
+//! reason, so it doesn't hide a value that can be guessed. A path is shown: without it a report says little.
 
 use sha2::{Digest as _, Sha256};
 
@@ -11,22 +12,49 @@ use crate::plan::Plan;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redacted(Plan);
 
-/// A header whose name contains one of these, in any case, has a secret value: `Authorization`, `Proxy-Authorization`,
-/// `Cookie` and `X-Api-Key` among them.
-const SENSITIVE: [&str; 7] = ["auth", "cookie", "key", "password", "secret", "session", "token"];
+/// The headers whose values are shown: they say what is asked for, and in which form. `Referer` is not among them, since it
+/// is a URL with its query.
+const SHOWN: [&str; 25] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "keep-alive",
+    "origin",
+    "pragma",
+    "range",
+    "te",
+    "transfer-encoding",
+    "upgrade-insecure-requests",
+    "user-agent",
+];
 
 /// Bytes of SHA-256 that are shown, two hexadecimal digits each.
 const HASH_SHOWN: usize = 8;
 
 impl Redacted {
-    /// The plan with the values of sensitive headers and the body replaced by their hash; `body` is what the plan's
-    /// body stands for. The name of a body's file stays.
+    /// The plan with the body, the values of all headers but those in [`SHOWN`], and those of the URL's query replaced by
+    /// their hash; `body` is what the plan's body stands for. Names stay, that of a body's file among them.
     pub fn new(plan: &Plan, body: &[u8]) -> Redacted {
         let shown_body = |text: &String| match text.strip_prefix('@') {
             Some(file) => format!("@{file} {}", hash(body)),
             None => hash(body),
         };
         Redacted(Plan {
+            target: redacted_url(&plan.target),
             headers: plan.headers.iter().map(|line| redacted_header(line)).collect(),
             body: plan.body.as_ref().map(shown_body),
             ..plan.clone()
@@ -46,16 +74,51 @@ impl Redacted {
 
 fn redacted_header(line: &str) -> String {
     match line.split_once(':') {
-        Some((name, _)) if !is_sensitive(name) => line.to_owned(),
+        Some((name, _)) if is_shown(name) => line.to_owned(),
         Some((name, value)) => format!("{name}: {}", hash(value.trim().as_bytes())),
         // What is no header may be anything.
         None => hash(line.as_bytes()),
     }
 }
 
-fn is_sensitive(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SENSITIVE.iter().any(|part| name.contains(part))
+fn is_shown(name: &str) -> bool {
+    SHOWN.iter().any(|shown| shown.eq_ignore_ascii_case(name.trim()))
+}
+
+/// The URL with the user before its host, the values of its query and its fragment replaced by their hashes.
+fn redacted_url(url: &str) -> String {
+    let (url, fragment) = parted(url, '#');
+    let (url, query) = parted(url, '?');
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let mut shown = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    match authority.rsplit_once('@') {
+        Some((user, host)) => shown.push_str(&format!("{}@{host}", hash(user.as_bytes()))),
+        None => shown.push_str(authority),
+    }
+    shown.push_str(path);
+    if let Some(query) = query {
+        let pairs: Vec<String> = query.split('&').map(redacted_pair).collect();
+        shown.push_str(&format!("?{}", pairs.join("&")));
+    }
+    if let Some(fragment) = fragment {
+        shown.push_str(&format!("#{}", hash(fragment.as_bytes())));
+    }
+    shown
+}
+
+/// What comes before the first `mark`, and what comes after it.
+fn parted(text: &str, mark: char) -> (&str, Option<&str>) {
+    text.split_once(mark).map_or((text, None), |(before, after)| (before, Some(after)))
+}
+
+fn redacted_pair(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((name, value)) => format!("{name}={}", hash(value.as_bytes())),
+        None if pair.is_empty() => String::new(),
+        // A value without a name.
+        None => hash(pair.as_bytes()),
+    }
 }
 
 /// `sha256:` and the first 16 hexadecimal digits.
@@ -74,24 +137,46 @@ mod tests {
     const EMPTY: &str = "sha256:e3b0c44298fc1c14";
 
     #[test]
-    fn secret_headers_show_their_hash_and_others_their_value() {
+    fn headers_that_can_hold_no_secret_show_their_value_and_all_others_their_hash() {
         for (line, shown) in [
             ("Authorization: abc", format!("Authorization: {ABC}")),
             ("authorization:abc", format!("authorization: {ABC}")),
             ("Proxy-Authorization:  abc ", format!("Proxy-Authorization: {ABC}")),
             ("Cookie: abc", format!("Cookie: {ABC}")),
-            ("X-Api-Key: abc", format!("X-Api-Key: {ABC}")),
-            ("X-CSRF-Token: abc", format!("X-CSRF-Token: {ABC}")),
-            ("Client-SECRET: abc", format!("Client-SECRET: {ABC}")),
-            ("X-Password: abc", format!("X-Password: {ABC}")),
-            ("X-Session-Id: abc", format!("X-Session-Id: {ABC}")),
+            ("X-Passwd: abc", format!("X-Passwd: {ABC}")),
+            ("X-Signature: abc", format!("X-Signature: {ABC}")),
+            ("X-Credential: abc", format!("X-Credential: {ABC}")),
+            ("X-JWT: abc", format!("X-JWT: {ABC}")),
+            ("X-Accept: abc", format!("X-Accept: {ABC}")),
+            ("Accept-Key: abc", format!("Accept-Key: {ABC}")),
+            ("Referer: abc", format!("Referer: {ABC}")),
             ("Cookie:", format!("Cookie: {EMPTY}")),
             ("abc", ABC.to_owned()),
             ("Accept: text/html", "Accept: text/html".to_owned()),
-            ("X-Note: token: abc", "X-Note: token: abc".to_owned()),
+            ("ACCEPT-encoding : gzip", "ACCEPT-encoding : gzip".to_owned()),
+            ("User-Agent: abc", "User-Agent: abc".to_owned()),
             ("Connection: keep-alive", "Connection: keep-alive".to_owned()),
         ] {
             assert_eq!(redacted_header(line), shown);
+        }
+    }
+
+    #[test]
+    fn a_url_shows_names_and_no_values() {
+        for (url, shown) in [
+            ("http://h:1/a/b", "http://h:1/a/b".to_owned()),
+            ("http://[::1]:1", "http://[::1]:1".to_owned()),
+            ("http://h/?token=abc&api_key=", format!("http://h/?token={ABC}&api_key={EMPTY}")),
+            ("http://h?a=abc&&abc", format!("http://h?a={ABC}&&{ABC}")),
+            ("http://h/?", "http://h/?".to_owned()),
+            ("http://h/#abc", format!("http://h/#{ABC}")),
+            ("http://h/?a=abc#abc", format!("http://h/?a={ABC}#{ABC}")),
+            ("http://h/#abc?abc", format!("http://h/#{}", hash(b"abc?abc"))),
+            ("http://abc@h:1/x@y", format!("http://{ABC}@h:1/x@y")),
+            ("http://abc@h", format!("http://{ABC}@h")),
+            ("abc@h/", format!("{ABC}@h/")),
+        ] {
+            assert_eq!(redacted_url(url), shown, "{url}");
         }
     }
 
@@ -111,8 +196,8 @@ mod tests {
     #[test]
     fn all_else_stays() {
         let plan = Plan {
-            target: "http://h/?token=1".to_owned(),
-            headers: vec!["A: b".to_owned()],
+            target: "http://h/a?".to_owned(),
+            headers: vec!["Accept: b".to_owned()],
             ..Plan::default()
         };
         assert_eq!(Redacted::new(&plan, b"").into_plan(), plan);
