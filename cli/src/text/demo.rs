@@ -4,7 +4,7 @@ use engine::report::{Part, Report};
 
 use super::figures::{cell, count, percentile, ratio, time};
 use super::flow::flow;
-use super::table::ROWS;
+use super::table::{ROWS, lacks, listed};
 use super::verdict::headline;
 
 /// What the demonstration's target does.
@@ -37,6 +37,13 @@ pub(crate) fn tables(closed: &Report, open: &Report) -> String {
     }
     let requests = |part: &Part| format!("{:>11}", count(part.counts.intended));
     text.push_str(&row("requests", &requests(left), &requests(right)));
+    for (run, part) in [("closed loop", left), ("by arrival rate", right)] {
+        for (name, of) in [("naive", &part.naive), ("corrected", &part.corrected)] {
+            if let Some(lacks) = lacks(name, of, |_| true) {
+                text.push_str(&format!("n/a: {run}, {lacks}\n"));
+            }
+        }
+    }
     text.push('\n');
     for (name, report) in [("closed loop", closed), ("by arrival rate", open)] {
         text.push_str(&format!("{name:<16} {}\n", headline(&report.verdict)));
@@ -48,7 +55,11 @@ pub(crate) fn tables(closed: &Report, open: &Report) -> String {
 pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> String {
     let p99 = |report: &Report| report.whole.corrected.p99;
     let (Some(closed_us), Some(open_us)) = (p99(closed), p99(open)) else {
-        return "One of the runs has no latencies: there is nothing to compare.\n".to_owned();
+        return flow(&format!(
+            "There is no p99 to compare: the closed loop has {}, the run by arrival rate {}.",
+            listed(&closed.whole.corrected, &["p99"]),
+            listed(&open.whole.corrected, &["p99"])
+        ));
     };
     let target = format!(
         "The target answers in {} but stalls for {} in every {}, so {:.0} % of all users who come at a time of their own come \
@@ -82,7 +93,7 @@ pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::reports::{part, report};
+    use super::super::reports::{part, report, times};
     use super::*;
 
     const STALLS: Stalls = Stalls { every_us: 2e6, hold_us: 2e5, base_us: 1e3 };
@@ -111,6 +122,29 @@ mod tests {
         have sent, so its p99 is 1.02 ms. Requests sent when they are due, whatever the target does, show a
         p99 of 181 ms, 177 times as long: that is what users wait.
         ");
+    }
+
+    #[test]
+    fn a_short_demonstration_says_what_it_lacks() {
+        let closed = report(false, part(1_020, 1_020, 0, 0));
+        let mut open = part(1_020, 181_000, 0, 0);
+        (open.naive, open.corrected) = (times(1_020, 60), times(181_000, 60));
+        let open = report(true, open);
+        let text = tables(&closed, &open);
+        assert!(
+            text.contains(
+                "n/a: by arrival rate, naive has n = 60, p99 needs 563, p99.9 needs 5,662\n"
+            ),
+            "{text}"
+        );
+        assert!(!text.contains("n/a: closed loop"), "{text}");
+        let explained = explanation(&closed, &open, STALLS).replace('\n', " ");
+        assert!(
+            explained.contains(
+                "closed loop has p99 1.02 ms, the run by arrival rate p99 n/a (n = 60, need 563)"
+            ),
+            "{explained}"
+        );
     }
 
     #[test]

@@ -6,8 +6,9 @@ use engine::host::ports::Ports;
 use engine::plan::Switch;
 use engine::report::{DistributionPart, Report};
 
-use super::figures::{count, percentile, things, time};
+use super::figures::{count, things, time};
 use super::flow::indented;
+use super::table;
 
 /// The details' lines; `written` names the files that hold more.
 pub(crate) fn details(report: &Report, written: &[String]) -> String {
@@ -140,7 +141,7 @@ impl Lines {
 }
 
 fn p50_p99(of: &DistributionPart) -> String {
-    format!("p50 {}, p99 {}", percentile(of, of.p50), percentile(of, of.p99))
+    table::listed(of, &["p50", "p99"])
 }
 
 /// The ports taken towards the target, when the most were.
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn whatever_happened_has_its_line() {
         let mut part = part(250, 260, 1, 2);
-        part.connect_time = times(90, 1_000);
+        part.connect_time = times(90, 20);
         let counts = &mut part.counts;
         counts.connects_in_window = 1_000;
         (counts.waited, counts.capped) = (70, 60);
@@ -237,7 +238,7 @@ mod tests {
         connections      40 opened, 1,000 of them in the window
         waited           70 arrivals found none free, 60 of them at the cap of 1,000
         idle errors      local_resource: 2
-        connect time     p50 90.0 µs, p99 90.0 µs
+        connect time     p50 90.0 µs, p99 n/a (n = 20, need 563)
         local ports      at most 45 in use and 1,000 in TIME_WAIT of 28,232: 27,187 left
         generator        core 1 busy for 12.3 %, longest gap 85.0 µs
         schedule         arrivals were Poisson(5000/s) as planned: figures

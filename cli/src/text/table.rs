@@ -1,7 +1,8 @@
-//! The table of latencies: naive beside corrected, with the uncertainty of the corrected ones.
+//! The table of latencies: naive beside corrected, with the uncertainty of the corrected ones. What is not known says how many
+//! values there are, and how many it would take.
 
 use engine::proof::interval::{Method, needed};
-use engine::report::{DistributionPart, Intervals};
+use engine::report::{DistributionPart, IntervalNeeds, Intervals};
 
 use super::figures::{cell, count, percentile, time};
 
@@ -15,15 +16,47 @@ pub(crate) struct Row {
     pub(crate) of: fn(&DistributionPart) -> Option<f64>,
     /// Where its interval is kept, µs.
     interval: fn(&Intervals) -> Option<[f64; 2]>,
+    /// Where it is kept how many values the interval would take.
+    interval_needs: fn(&IntervalNeeds) -> Option<u64>,
 }
 
 /// The table's lines; the last one is the maximum.
 pub(crate) static ROWS: [Row; 5] = [
-    Row { name: "p50", quantile: Some(0.5), of: |part| part.p50, interval: |all| all.p50 },
-    Row { name: "p90", quantile: Some(0.9), of: |part| part.p90, interval: |all| all.p90 },
-    Row { name: "p99", quantile: Some(0.99), of: |part| part.p99, interval: |all| all.p99 },
-    Row { name: "p99.9", quantile: Some(0.999), of: |part| part.p999, interval: |all| all.p999 },
-    Row { name: "max", quantile: None, of: |part| part.max, interval: |_| None },
+    Row {
+        name: "p50",
+        quantile: Some(0.5),
+        of: |part| part.p50,
+        interval: |all| all.p50,
+        interval_needs: |all| all.p50,
+    },
+    Row {
+        name: "p90",
+        quantile: Some(0.9),
+        of: |part| part.p90,
+        interval: |all| all.p90,
+        interval_needs: |all| all.p90,
+    },
+    Row {
+        name: "p99",
+        quantile: Some(0.99),
+        of: |part| part.p99,
+        interval: |all| all.p99,
+        interval_needs: |all| all.p99,
+    },
+    Row {
+        name: "p99.9",
+        quantile: Some(0.999),
+        of: |part| part.p999,
+        interval: |all| all.p999,
+        interval_needs: |all| all.p999,
+    },
+    Row {
+        name: "max",
+        quantile: None,
+        of: |part| part.max,
+        interval: |_| None,
+        interval_needs: |_| None,
+    },
 ];
 
 /// Naive beside corrected; `title` stands over the names of the lines.
@@ -32,41 +65,90 @@ pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &Distribut
     for row in &ROWS {
         let shown = |part| cell(&percentile(part, (row.of)(part)));
         let line = format!("{:<8}{}  {}", row.name, shown(naive), shown(corrected));
-        let line = match doubt(row, corrected) {
+        let line = match (row.of)(corrected) {
             // What stands behind n/a belongs to it, what stands behind a time has a column of its own.
-            Some(needs) if (row.of)(corrected).is_none() => {
-                format!("{} {needs}", line.trim_end())
-            }
-            Some(interval) => format!("{line}  {interval}"),
-            None => line,
+            None => format!("{} {}", line.trim_end(), lack(row, corrected).unwrap_or_default()),
+            Some(_) => format!("{line}  {}", doubt(row, corrected)),
         };
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    let given = ROWS.iter().any(|row| (row.interval)(&corrected.intervals).is_some());
-    match corrected.intervals.method.filter(|_| given) {
-        Some(Method::Batches) => {
-            text.push_str("[ ] 95 % interval of corrected, from batches of the window's seconds\n")
-        }
-        Some(Method::OrderStatistics) => text.push_str(
-            "[ ] 95 % interval of corrected, from ranks as if requests were independent\n",
-        ),
-        None => {}
+    // What a line says behind its n/a holds for both columns where they have the same number of values.
+    let unsaid = |row: &Row| (row.of)(corrected).is_some() || naive.count != corrected.count;
+    if let Some(lacks) = lacks("naive", naive, unsaid) {
+        text.push_str(&format!("n/a: {lacks}\n"));
+    }
+    if let Some(legend) = legend(corrected) {
+        text.push_str(legend);
+        text.push('\n');
     }
     text
 }
 
-/// How sure a percentile is: its interval, or how many values it would need.
-fn doubt(row: &Row, part: &DistributionPart) -> Option<String> {
-    if let Some([low, high]) = (row.interval)(&part.intervals) {
-        return Some(format!("[{}, {}]", time(low), time(high)));
+/// What the brackets behind the corrected percentiles are.
+fn legend(corrected: &DistributionPart) -> Option<&'static str> {
+    let intervals = &corrected.intervals;
+    match intervals.method {
+        None if intervals.dependent == Some(true) && corrected.p50.is_some() => Some(
+            "[n/a] no interval: these depend on each other, and are not kept by seconds of the run",
+        ),
+        _ if ROWS.iter().all(|row| (row.interval)(intervals).is_none()) => None,
+        Some(Method::Batches) => {
+            Some("[ ] 95 % interval of corrected, from batches of the window's seconds")
+        }
+        Some(Method::OrderStatistics) => {
+            Some("[ ] 95 % interval of corrected, from ranks as if requests were independent")
+        }
+        None => None,
     }
+}
+
+/// How sure a percentile that is known is: its interval, or how many values that would take.
+fn doubt(row: &Row, part: &DistributionPart) -> String {
+    let missing = (row.interval_needs)(&part.intervals.needed);
+    match ((row.interval)(&part.intervals), missing) {
+        (Some([low, high]), _) => format!("[{}, {}]", time(low), time(high)),
+        (None, Some(needed)) => format!("[n/a {}]", few(part.count, needed)),
+        (None, None) if row.quantile.is_some() => "[n/a]".to_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+/// What stands behind the n/a of a percentile that is not known for want of values.
+fn lack(row: &Row, part: &DistributionPart) -> Option<String> {
     let needed = needed(row.quantile?);
-    if part.count < needed {
-        return Some(format!("(n = {}, need {})", count(part.count), count(needed)));
-    }
-    // Samples that depend on each other may be enough for a percentile and too few for its interval.
-    part.intervals.method.map(|_| "[n/a]".to_owned())
+    (part.count < needed).then(|| few(part.count, needed))
+}
+
+fn few(n: u64, needed: u64) -> String {
+    format!("(n = {}, need {})", count(n), count(needed))
+}
+
+/// Which percentiles of a distribution are not known for want of values, of those rows that `picked` picks; `None` when it is none:
+/// `naive has n = 100, p99 needs 563, p99.9 needs 5,662`.
+pub(crate) fn lacks(
+    name: &str,
+    part: &DistributionPart,
+    picked: impl Fn(&Row) -> bool,
+) -> Option<String> {
+    let lacking = ROWS.iter().filter(|row| (row.of)(part).is_none() && picked(row));
+    let needs: Vec<String> = lacking
+        .filter_map(|row| Some(format!("{} needs {}", row.name, count(needed(row.quantile?)))))
+        .collect();
+    let n = count(part.count);
+    (!needs.is_empty()).then(|| format!("{name} has n = {n}, {}", needs.join(", ")))
+}
+
+/// Some of a distribution's percentiles, by their names, in one line: `p50 1.02 ms, p99 n/a (n = 20, need 563)`.
+pub(crate) fn listed(part: &DistributionPart, names: &[&str]) -> String {
+    let rows = ROWS.iter().filter(|row| names.contains(&row.name));
+    let shown = rows.map(|row| {
+        let us = (row.of)(part);
+        let lack = lack(row, part).filter(|_| us.is_none());
+        let lack = lack.map_or(String::new(), |lack| format!(" {lack}"));
+        format!("{} {}{lack}", row.name, percentile(part, us))
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -111,12 +193,34 @@ mod tests {
         p99          n/a          990 ms  [983 ms, 998 ms]
         p99.9        n/a          n/a (n = 1,000, need 5,662)
         max          250 µs      1.00 s
+        n/a: naive has n = 100, p99 needs 563, p99.9 needs 5,662
         [ ] 95 % interval of corrected, from ranks as if requests were independent
         ");
+        // Enough for the percentile, too few for its interval at the spread between batches.
         let mut dependent = spread(6_000, 10);
         dependent.intervals.p999 = None;
-        let text = table("latency", &dependent, &dependent);
-        assert!(text.contains("p99.9       6.00 s       6.00 s   [n/a]\n"), "{text}");
+        dependent.intervals.needed.p999 = Some(9_123);
+        insta::assert_snapshot!(table("latency", &dependent, &dependent), @r"
+        latency       naive    corrected
+        p50         3.00 s       3.00 s   [2.92 s, 3.08 s]
+        p90         5.40 s       5.40 s   [5.35 s, 5.45 s]
+        p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
+        p99.9       6.00 s       6.00 s   [n/a (n = 6,000, need 9,123)]
+        max         6.00 s       6.00 s
+        [ ] 95 % interval of corrected, from batches of the window's seconds
+        ");
+        let alone = DistributionPart { intervals: Intervals::default(), ..spread(6_000, 0) };
+        let mut unknown = alone.clone();
+        unknown.intervals.dependent = Some(true);
+        insta::assert_snapshot!(table("successes", &alone, &unknown), @r"
+        successes     naive    corrected
+        p50         3.00 s       3.00 s   [n/a]
+        p90         5.40 s       5.40 s   [n/a]
+        p99         5.94 s       5.94 s   [n/a]
+        p99.9       6.00 s       6.00 s   [n/a]
+        max         6.00 s       6.00 s
+        [n/a] no interval: these depend on each other, and are not kept by seconds of the run
+        ");
         let empty = DistributionPart::new(&Distribution::new(), &[]);
         insta::assert_snapshot!(table("successes", &empty, &empty), @r"
         successes     naive    corrected
@@ -126,5 +230,14 @@ mod tests {
         p99.9        n/a          n/a (n = 0, need 5,662)
         max          n/a          n/a
         ");
+    }
+
+    #[test]
+    fn percentiles_in_a_line_say_what_they_lack() {
+        assert_eq!(listed(&times(250, 600), &["p50", "p99"]), "p50 250 µs, p99 250 µs");
+        assert_eq!(
+            listed(&times(250, 20), &["p50", "p99"]),
+            "p50 250 µs, p99 n/a (n = 20, need 563)"
+        );
     }
 }
