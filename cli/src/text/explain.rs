@@ -4,7 +4,7 @@ use engine::plan::{Model, Plan, Switch};
 use engine::report::Part;
 
 use super::figures::{count, percentile, ratio, things, time};
-use super::table::{ROWS, Row};
+use super::table::{ROWS, Row, lacks};
 
 /// Corrected and naive latency differ in earnest from this ratio on.
 const RATIO_MIN: f64 = 1.1;
@@ -13,21 +13,26 @@ const DIFFERENCE_MIN_US: f64 = 50.0;
 
 /// What differs and why, in one to three sentences.
 pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
-    if part.corrected.count == 0 {
-        return "No request has a latency: there is nothing to compare.".to_owned();
+    if part.corrected.count == 0 || part.naive.count == 0 {
+        return "No request has a latency from its sending on: there is nothing to compare."
+            .to_owned();
     }
     if plan.backfill == Switch::On {
         return "Corrected by back-filling: beside each response that took longer than the period stand the requests that it \
             held up, with what they would have waited. They were never sent."
             .to_owned();
     }
-    let Some(widest) = widest(part) else {
-        return agreement(plan);
+    let compared = compared(part);
+    let Some(widest) = widest(part, compared) else {
+        return agreement(part, plan, compared);
     };
     let shown = |distribution| percentile(distribution, (widest.row.of)(distribution));
+    let who = match widest.row.name {
+        "max" => format!("The slowest of {} took", things(part.corrected.count, "request")),
+        name => format!("At {name} users waited"),
+    };
     let what = format!(
-        "At {} users waited {}, {} times the naive {}: that clock starts when a request is sent, not when it was due.",
-        widest.row.name,
+        "{who} {}, {} times the naive {}: that clock starts when a request is sent, not when it was due.",
         shown(&part.corrected),
         ratio(widest.corrected_us, widest.naive_us),
         shown(&part.naive)
@@ -35,7 +40,15 @@ pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
     format!("{what} {}", cause(part, plan, &widest))
 }
 
-/// The percentile where corrected and naive differ most.
+/// The lines of the table to compare by: the percentiles, or the maximum where no percentile is known of both. Otherwise the maximum
+/// is one request, which is not what a comparison should rest on.
+fn compared(part: &Part) -> &'static [Row] {
+    let (max, percentiles) = ROWS.split_last().expect("the table has lines");
+    let known = |row: &Row| (row.of)(&part.naive).is_some() && (row.of)(&part.corrected).is_some();
+    if percentiles.iter().any(known) { percentiles } else { std::slice::from_ref(max) }
+}
+
+/// The line of the table where corrected and naive differ most.
 struct Widest {
     row: &'static Row,
     naive_us: f64,
@@ -48,12 +61,10 @@ impl Widest {
     }
 }
 
-/// The percentile where corrected and naive differ most, when they do.
-fn widest(part: &Part) -> Option<Widest> {
-    // The maximum is one request; it is not what a comparison should rest on.
+/// The line where corrected and naive differ most, when they do.
+fn widest(part: &Part, compared: &'static [Row]) -> Option<Widest> {
     // From the highest down, since of equal ratios the last is taken: the lower percentile concerns more users.
-    let percentiles = ROWS[..ROWS.len() - 1].iter().rev();
-    let differing = percentiles.filter_map(|row| {
+    let differing = compared.iter().rev().filter_map(|row| {
         // An immediate answer takes no less than a nanosecond, which keeps the ratio finite.
         let naive_us = (row.of)(&part.naive)?.max(0.001);
         let corrected_us = (row.of)(&part.corrected)?;
@@ -64,17 +75,21 @@ fn widest(part: &Part) -> Option<Widest> {
     differing.max_by(|one, other| one.ratio().total_cmp(&other.ratio()))
 }
 
-fn agreement(plan: &Plan) -> String {
+fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
     match (plan.model(), plan.period) {
+        (Model::Closed, None) => "In a closed loop they are the same by construction: a connection asks again only after its \
+            response, so the requests that would have come during a stall were never sent. Give --rate to see what users wait \
+            who don't wait for each other."
+            .to_owned(),
+        _ if compared.iter().all(|row| row.name == "max") => format!(
+            "Too few requests to compare percentiles: {}. Even the slowest took no longer than the naive figure says.",
+            lacks("naive", &part.naive, |_| true).unwrap_or_default()
+        ),
         (Model::Open, _) => "Naive and corrected agree: requests left when they were due, so what was measured is what users \
             waited."
             .to_owned(),
         (Model::Closed, Some(_)) => "Naive and corrected agree: responses came within the period, so each request left when \
             it was due."
-            .to_owned(),
-        (Model::Closed, None) => "In a closed loop they are the same by construction: a connection asks again only after its \
-            response, so the requests that would have come during a stall were never sent. Give --rate to see what users wait \
-            who don't wait for each other."
             .to_owned(),
     }
 }
@@ -114,7 +129,7 @@ fn cause(part: &Part, plan: &Plan, widest: &Widest) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reports::{part, plan};
+    use super::super::reports::{part, plan, times};
     use super::*;
 
     const CLOSED: &[&str] = &[];
@@ -137,6 +152,29 @@ mod tests {
     fn a_small_difference_is_none() {
         check(OPEN, &part(20, 60, 1, 39), &["agree"]);
         check(OPEN, &part(100_000, 101_000, 1, 999), &["agree"]);
+    }
+
+    #[test]
+    fn few_requests_are_compared_by_the_slowest() {
+        let few = |naive_us, corrected_us| Part {
+            naive: times(naive_us, 7),
+            corrected: times(corrected_us, 7),
+            pacer_lateness: times(2, 7),
+            connection_wait: times(corrected_us - naive_us, 7),
+            ..part(1, 1, 1, 1)
+        };
+        check(
+            OPEN,
+            &few(2_000_000, 7_150_000),
+            &[
+                "The slowest of 7 requests took 7.15 s, 3.6 times the naive 2.00 s",
+                "connection wait max 5.15 s",
+            ],
+        );
+        let alike = few(1_000, 1_000);
+        check(OPEN, &alike, &["Too few requests", "naive has n = 7, p50 needs 8"]);
+        assert!(!difference(&alike, &plan(true)).contains("agree"));
+        check(CLOSED, &alike, &["closed loop", "by construction"]);
     }
 
     #[test]
@@ -176,5 +214,7 @@ mod tests {
         let mut nothing = part(1, 1, 1, 1);
         nothing.corrected.count = 0;
         check(OPEN, &nothing, &["nothing to compare"]);
+        let unsent = Part { naive: times(0, 0), ..part(1, 9_000, 1, 1) };
+        check(OPEN, &unsent, &["nothing to compare"]);
     }
 }
