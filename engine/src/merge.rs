@@ -12,7 +12,7 @@ use crate::outcome::{CauseCounts, Skipped};
 use crate::plan::{Model, Plan};
 use crate::proof::interval::dependent;
 use crate::proof::stationarity::stationarity;
-use crate::proof::summary::ArrivalProof;
+use crate::proof::{ArrivalProof, Offer};
 use crate::recorder::Recorder;
 use crate::redact::Redacted;
 use crate::report::{
@@ -70,10 +70,6 @@ pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) 
     let window_ns = until_ns.saturating_sub(plan.warmup.0);
     let batches = recorder.series.batches();
     let part = part(&recorder, &plan, window_ns, &batches);
-    let arrivals = recorder.arrivals.as_ref().map(|arrivals| {
-        let rate = plan.rate.expect("arrivals are kept where there is a rate");
-        arrivals.summary(rate, plan.arrivals, shards.len(), until_ns)
-    });
     let scheduled = plan.model() == Model::Open;
     let mut report = Report {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
@@ -93,8 +89,8 @@ pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) 
             shards: shards.iter().map(|shard| shard.vitals.clone()).collect(),
             machine,
         },
-        arrivals_line: arrivals.as_ref().map(ArrivalProof::line),
-        arrivals,
+        arrivals_line: None,
+        arrivals: None,
         littles_law: littles_law(&recorder.flow),
         stationarity: stationarity(&batches),
         samples,
@@ -102,6 +98,8 @@ pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) 
         per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
         merged: part,
     };
+    report.arrivals = arrivals(&report, &recorder, until_ns);
+    report.arrivals_line = report.arrivals.as_ref().map(ArrivalProof::line);
     report.verdict = verdict::judge(&report);
     (
         report,
@@ -155,6 +153,22 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
         }),
         counts,
     }
+}
+
+/// The proof of the arrivals, with the counts of the report; `None` without a schedule.
+fn arrivals(report: &Report, recorder: &Recorder, until_ns: u64) -> Option<ArrivalProof> {
+    let (plan, counts) = (&report.config.plan, &report.whole.counts);
+    let arrivals = recorder.arrivals.as_ref()?;
+    Some(arrivals.summary(&Offer {
+        rate: plan.rate.expect("arrivals are kept where there is a rate"),
+        arrivals: plan.arrivals,
+        shards: report.generator.shards.len(),
+        until_ns,
+        intended: counts.intended,
+        sent_in_window: counts.sent_in_window,
+        unconnected: counts.unconnected,
+        at_the_edge: report.at_the_edge(),
+    }))
 }
 
 fn littles_law(flow: &Flow) -> LittlesLaw {

@@ -13,4 +13,4 @@ pub mod statistics;
 pub mod summary;
 
 pub use arrivals::Arrivals;
-pub use summary::ArrivalProof;
+pub use summary::{ArrivalProof, Offer};

@@ -1,10 +1,12 @@
-//! The intervals of a report: from the spread between pieces of the run, and none where that is not known and must be.
+//! The intervals of a report: from the spread between pieces of the run, and none where that is not known and must be. And what
+//! the report says in two places must be the same.
 
 use engine::host;
 use engine::machine::Machine;
 use engine::merge::{self, Circumstances};
 use engine::outcome::Outcome;
 use engine::plan::{Arrivals, Plan, Switch};
+use engine::proof::ArrivalProof;
 use engine::proof::interval::Method;
 use engine::recorder::{Outlook, Recorder, Stamps};
 use engine::redact::Redacted;
@@ -33,7 +35,8 @@ fn plan(seconds: u64) -> Plan {
 
 /// A run without a network: each request takes what `latency_ns` says of its intended time.
 fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
-    let mut recorder = Recorder::new(Outlook { end_ns: plan.end_ns(), ..Outlook::default() });
+    let mut recorder =
+        Recorder::new(Outlook { end_ns: plan.end_ns(), scheduled: true, ..Outlook::default() });
     let mut digest = Digest::default();
     let rate = plan.rate.expect("an open plan");
     for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), 0, 1) {
@@ -90,8 +93,13 @@ fn others(report: &Report) -> Vec<&Intervals> {
 }
 
 fn assert_verified(report: &Report) {
-    let wrong: Vec<_> = report_alone(report).into_iter().filter(|finding| !finding.ok).collect();
-    assert_eq!(wrong, []);
+    assert_eq!(wrong(report), Vec::<String>::new());
+}
+
+/// What `verify` finds wrong.
+fn wrong(report: &Report) -> Vec<String> {
+    let findings = report_alone(report).into_iter().filter(|finding| !finding.ok);
+    findings.map(|finding| finding.what).collect()
 }
 
 #[test]
@@ -146,4 +154,25 @@ fn back_filled_values_have_no_intervals() {
     let report = made(plan, even);
     let corrected = &report.whole.corrected.intervals;
     assert_eq!(*corrected, Intervals { dependent: Some(true), ..Intervals::default() });
+}
+
+#[test]
+fn what_the_report_says_twice_it_says_alike() {
+    let report = made(plan(6), even);
+    let changes: [(&str, fn(&mut Report)); 5] = [
+        ("naive.intervals", |report| report.whole.naive.intervals.method = None),
+        ("corrected.intervals", |report| report.whole.corrected.intervals.dependent = None),
+        ("corrected.intervals", |report| report.whole.corrected.intervals.needed.p999 = None),
+        ("arrivals.intended", |report| arrivals(report).intended += 1),
+        ("arrivals.sent", |report| arrivals(report).sent -= 1),
+    ];
+    for (what, change) in changes {
+        let mut changed = report.clone();
+        change(&mut changed);
+        assert_eq!(wrong(&changed), [what]);
+    }
+}
+
+fn arrivals(report: &mut Report) -> &mut ArrivalProof {
+    report.arrivals.as_mut().expect("an open model")
 }

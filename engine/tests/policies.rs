@@ -30,6 +30,9 @@ fn assert_consistent(report: &Report) {
         counts.timed_out + counts.failed + counts.abandoned
     );
     assert_eq!(sum(|interval| interval.sends), counts.sent_in_window);
+    if let Some(proof) = &report.arrivals {
+        assert_eq!((proof.intended, proof.sent), (counts.intended, counts.sent_in_window));
+    }
     assert!(sum(|interval| interval.answers) <= counts.answered);
     assert!(report.littles_law.residual < 1e-9, "{:?}", report.littles_law);
 }

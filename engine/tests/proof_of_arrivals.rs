@@ -12,7 +12,7 @@ use engine::proof::statistics::{
     anderson_darling_exponential, dispersion_deviation, index_of_dispersion, kolmogorov_p,
     ks_exponential, ks_uniform,
 };
-use engine::proof::{ArrivalProof, Arrivals};
+use engine::proof::{ArrivalProof, Arrivals, Offer};
 use engine::schedule::Schedule;
 use engine::units::Rate;
 use rand::SeedableRng as _;
@@ -229,15 +229,27 @@ fn proven(
 ) -> (ArrivalProof, Distribution) {
     let mut whole = Arrivals::new(0..WINDOW_NS);
     let mut lateness = Distribution::new();
+    let mut sent_in_window = 0;
     for (shard, intended_ns) in intended.iter().enumerate() {
         let mut part = Arrivals::new(0..WINDOW_NS);
         for (intended_ns, sent_ns) in intended_ns.iter().zip(send(intended_ns, shard)) {
             part.record(*intended_ns, sent_ns);
             lateness.record(sent_ns - intended_ns);
+            sent_in_window += u64::from(sent_ns < WINDOW_NS);
         }
         whole.merge(&part);
     }
-    (whole.summary(sent_rate(), arrivals, intended.len(), WINDOW_NS), lateness)
+    let offer = Offer {
+        rate: sent_rate(),
+        arrivals,
+        shards: intended.len(),
+        until_ns: WINDOW_NS,
+        intended: lateness.count(),
+        sent_in_window,
+        unconnected: 0,
+        at_the_edge: intended.len() as f64,
+    };
+    (whole.summary(&offer), lateness)
 }
 
 /// P5: the budget of the generator's lateness, 20 µs at p99 and a fifth of a millisecond at worst.

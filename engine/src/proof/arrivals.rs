@@ -17,7 +17,6 @@ pub struct Arrivals {
     window_ns: Range<u64>,
     intended: Stream,
     sent: Stream,
-    sent_in_window: u64,
 }
 
 /// One sequence of moments: as intended, or as sent.
@@ -36,12 +35,7 @@ pub(super) struct Stream {
 impl Arrivals {
     /// Nothing recorded yet of a window, ns since the epoch of the run. All memory is allocated here.
     pub fn new(window_ns: Range<u64>) -> Arrivals {
-        Arrivals {
-            window_ns,
-            intended: Stream::default(),
-            sent: Stream::default(),
-            sent_in_window: 0,
-        }
+        Arrivals { window_ns, intended: Stream::default(), sent: Stream::default() }
     }
 
     /// Takes in one request of the window that was sent. A request sent after the window's end has its gap, but no place
@@ -54,7 +48,6 @@ impl Arrivals {
         self.record_intended(intended_ns);
         self.sent.gap(sent_ns);
         if sent_ns < self.window_ns.end {
-            self.sent_in_window += 1;
             self.sent.per_ms.add(self.ms(sent_ns));
         }
     }
@@ -88,7 +81,6 @@ impl Arrivals {
         assert_eq!(self.window_ns, other.window_ns, "shards share one window");
         self.intended.merge(&other.intended);
         self.sent.merge(&other.sent);
-        self.sent_in_window += other.sent_in_window;
     }
 
     /// The requests as intended.
@@ -99,11 +91,6 @@ impl Arrivals {
     /// The requests as sent.
     pub(super) fn sent(&self) -> &Stream {
         &self.sent
-    }
-
-    /// Requests sent before the end of the window.
-    pub(super) fn sent_in_window(&self) -> u64 {
-        self.sent_in_window
     }
 
     /// Whole milliseconds from the start of the window to `until_ns`, or to its end if that comes first.
@@ -149,10 +136,7 @@ mod tests {
         arrivals.record(6_500_000, 6_500_100);
         arrivals.record_unsent(7_000_000);
         arrivals.record(7_900_000, 8_000_000);
-        assert_eq!(
-            (arrivals.intended.count, arrivals.sent.count, arrivals.sent_in_window),
-            (4, 3, 2)
-        );
+        assert_eq!((arrivals.intended.count, arrivals.sent.count), (4, 3));
         assert_eq!(arrivals.intended.gaps.sum_ns(), 2_900_000);
         assert_eq!(arrivals.sent.gaps.max_ns(), Some(1_500_000));
         let per_ms = |stream: &Stream| stream.per_ms.windows(1, 3).collect::<Vec<u64>>();

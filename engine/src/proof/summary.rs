@@ -67,6 +67,27 @@ pub struct DispersionProof {
     pub sent: Figure,
 }
 
+/// What a run was to offer, and what its report counts of it: each figure has one source.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// Requests per second over all shards.
+    pub rate: Rate,
+    /// How they were to be spaced.
+    pub arrivals: plan::Arrivals,
+    /// Shards that the schedule was dealt to.
+    pub shards: usize,
+    /// Where the schedule ended, ns since the epoch: the plan's end, or that of an interrupted run.
+    pub until_ns: u64,
+    /// Requests intended in the window.
+    pub intended: u64,
+    /// Of these, sent before its end.
+    pub sent_in_window: u64,
+    /// Of these, never sent since no connection could be had: errors, and no fault of the pace.
+    pub unconnected: u64,
+    /// Requests that may be between due and sent when the window ends.
+    pub at_the_edge: f64,
+}
+
 /// What the arrivals of a run were, beside what they should have been.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArrivalProof {
@@ -105,14 +126,9 @@ pub struct ArrivalProof {
 }
 
 impl Arrivals {
-    /// Judges these arrivals, merged over `shards`, against a schedule of `rate` over all of them that ended at `until_ns`.
-    pub fn summary(
-        &self,
-        rate: Rate,
-        arrivals: plan::Arrivals,
-        shards: usize,
-        until_ns: u64,
-    ) -> ArrivalProof {
+    /// Judges these arrivals, merged over all shards, against what they were to be.
+    pub fn summary(&self, offer: &Offer) -> ArrivalProof {
+        let Offer { rate, arrivals, shards, until_ns, .. } = *offer;
         assert!(0 < shards, "at least one shard recorded");
         let (intended, sent) = (self.intended(), self.sent());
         let shard_rate_per_ns = rate.per_second() / 1e9 / shards as f64;
@@ -126,7 +142,7 @@ impl Arrivals {
         let gaps_distance_max = (EFFECT_MAX + batch / 2.0).min(GAPS_DISTANCE_MAX);
         let scatter = batch * batch / (1.0 + 2.0 * batch * batch);
         let sent_lag = EFFECT_MAX + scatter + chance.unwrap_or(0.0);
-        let judged = ARRIVALS_MIN <= intended.count;
+        let judged = ARRIVALS_MIN <= offer.intended;
         let poisson = judged && arrivals == plan::Arrivals::Poisson;
         let figure = |value, judged: bool, low, high| Figure {
             value,
@@ -137,8 +153,8 @@ impl Arrivals {
             arrivals,
             rate: rate.per_second(),
             shards,
-            intended: intended.count,
-            sent: self.sent_in_window(),
+            intended: offer.intended,
+            sent: offer.sent_in_window,
             dispersion: WINDOWS_MS
                 .iter()
                 .map(|window_ms| self.dispersion(*window_ms, rate, arrivals, until_ns, judged))
@@ -165,7 +181,7 @@ impl Arrivals {
             ),
             lag1_sent: figure(sent.neighbours.correlation(), poisson, -sent_lag, sent_lag),
             lag1_chance: chance,
-            sent_over_intended: self.sent_over_intended(judged),
+            sent_over_intended: offer.sent_over_intended(judged),
             as_planned: false,
             failed: Vec::new(),
         };
@@ -215,12 +231,14 @@ impl Arrivals {
         let (min_ns, max_ns) = (gaps.min_ns()? as f64, gaps.max_ns()? as f64);
         Some((min_ns - gap_ns).abs().max((max_ns - gap_ns).abs()))
     }
+}
 
+impl Offer {
     fn sent_over_intended(&self, judged: bool) -> Figure {
-        let intended = self.intended().count as f64;
-        let value = (0.0 < intended).then(|| self.sent_in_window() as f64 / intended);
-        // Two requests may be on their way out when the window ends, which is more than 0.1 % of a short one.
-        let within = judged.then(|| [1.0 - UNSENT_SHARE_MAX - 2.0 / intended, 1.0]);
+        let intended = self.intended as f64;
+        let value = (0.0 < intended).then(|| self.sent_in_window as f64 / intended);
+        let missing = (UNSENT_SHARE_MAX * intended).max(self.at_the_edge) + self.unconnected as f64;
+        let within = judged.then(|| [1.0 - missing / intended, 1.0]);
         Figure { value, within }
     }
 }
@@ -323,16 +341,40 @@ mod tests {
     use crate::units::SECOND_NS;
 
     fn proof(kind: plan::Arrivals, rate: &str, until_ns: u64, late_ns: u64) -> ArrivalProof {
+        let (whole, offer) = offered(kind, rate, until_ns, late_ns);
+        whole.summary(&offer)
+    }
+
+    /// What two shards offer that send everything `late_ns` after it is due.
+    fn offered(
+        arrivals: plan::Arrivals,
+        rate: &str,
+        until_ns: u64,
+        late_ns: u64,
+    ) -> (Arrivals, Offer) {
         let rate: Rate = rate.parse().expect("a rate");
         let mut whole = Arrivals::new(0..until_ns);
+        let (mut intended, mut sent_in_window) = (0, 0);
         for shard in 0..2 {
             let mut part = Arrivals::new(0..until_ns);
-            for due_ns in Schedule::new(rate, kind, 4, until_ns, shard, 2) {
+            for due_ns in Schedule::new(rate, arrivals, 4, until_ns, shard, 2) {
                 part.record(due_ns, due_ns + late_ns);
+                intended += 1;
+                sent_in_window += u64::from(due_ns + late_ns <= until_ns);
             }
             whole.merge(&part);
         }
-        whole.summary(rate, kind, 2, until_ns)
+        let offer = Offer {
+            rate,
+            arrivals,
+            shards: 2,
+            until_ns,
+            intended,
+            sent_in_window,
+            unconnected: 0,
+            at_the_edge: 2.0,
+        };
+        (whole, offer)
     }
 
     #[test]
@@ -369,6 +411,30 @@ mod tests {
     }
 
     #[test]
+    fn an_interrupted_run_counts_what_its_report_counts() {
+        // Everything is sent 100 ms late, and the run stops after 10 s: what was sent after that is sent before the plan's end,
+        // and yet not in the window.
+        let (whole, offer) =
+            offered(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, SECOND_NS / 10);
+        let stopped =
+            Offer { until_ns: 10 * SECOND_NS, intended: 20_000, sent_in_window: 19_800, ..offer };
+        let proof = whole.summary(&stopped);
+        assert_eq!((proof.intended, proof.sent), (20_000, 19_800));
+        assert_eq!(proof.sent_over_intended.value, Some(0.99));
+    }
+
+    #[test]
+    fn what_had_no_connection_or_no_time_is_not_missing() {
+        let (whole, offer) = offered(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, 0);
+        let figure = |offer: &Offer| whole.summary(offer).sent_over_intended;
+        let low = |offer: &Offer| figure(offer).within.expect("judged")[0];
+        let fewer = Offer { sent_in_window: 39_000, ..offer };
+        assert!(figure(&fewer).value < Some(low(&fewer)));
+        assert_eq!(low(&Offer { unconnected: 1_000, ..fewer }), 1.0 - 1_040.0 / 40_000.0);
+        assert_eq!(low(&Offer { at_the_edge: 1_000.0, ..fewer }), 1.0 - 1_000.0 / 40_000.0);
+    }
+
+    #[test]
     fn few_arrivals_are_not_judged() {
         let few = proof(plan::Arrivals::Poisson, "10", SECOND_NS, 0);
         assert!(few.too_few() && !few.as_planned && few.failed.is_empty());
@@ -377,12 +443,9 @@ mod tests {
             "{}",
             few.line()
         );
-        let none = Arrivals::new(0..SECOND_NS).summary(
-            "1".parse().expect("a rate"),
-            plan::Arrivals::Poisson,
-            1,
-            SECOND_NS,
-        );
+        let (_, offer) = offered(plan::Arrivals::Poisson, "10", SECOND_NS, 0);
+        let offer = Offer { intended: 0, sent_in_window: 0, ..offer };
+        let none = Arrivals::new(0..SECOND_NS).summary(&offer);
         assert_eq!((none.intended, none.sent_over_intended.value, none.too_few()), (0, None, true));
     }
 

@@ -37,6 +37,7 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     findings.extend(summed_up("merged is the whole", same(&report.whole, &report.merged)));
     findings.extend(summed_up("merged is the sum of the agents", sum_of_agents(report)));
     findings.extend(schedule(report));
+    findings.extend(arrivals(report));
     findings.extend(series(report));
     findings.push(verdict(report));
     findings
@@ -239,6 +240,23 @@ fn schedule(report: &Report) -> Vec<Finding> {
         None => findings.push(Finding::equal("schedule_digest", text(None), found)),
     }
     findings
+}
+
+/// The proof of the arrivals speaks of the requests that the report counts.
+fn arrivals(report: &Report) -> Vec<Finding> {
+    let (Some(proof), counts) = (&report.arrivals, &report.whole.counts) else {
+        return Vec::new();
+    };
+    let share = counts.sent_in_window as f64 / counts.intended as f64;
+    vec![
+        Finding::equal("arrivals.intended", counts.intended, proof.intended),
+        Finding::equal("arrivals.sent", counts.sent_in_window, proof.sent),
+        same_number(
+            "arrivals.sent_over_intended".to_owned(),
+            (0 < counts.intended).then_some(share),
+            proof.sent_over_intended.value,
+        ),
+    ]
 }
 
 /// One of the counts of an interval.
