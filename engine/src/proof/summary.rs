@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
 use super::statistics::{
-    NORMAL_1_PERCENT, dispersion_deviation, index_of_dispersion, kolmogorov_p, ks_between,
-    ks_histogram_exponential,
+    NORMAL_1_PERCENT, chi_squared_point, dispersion_deviation, index_of_dispersion, kolmogorov_p,
+    ks_between, ks_histogram_exponential,
 };
 use crate::plan;
 use crate::units::Rate;
@@ -21,9 +21,12 @@ use crate::units::Rate;
 pub const WINDOWS_MS: [u64; 3] = [1, 10, 100];
 /// Arrivals below which nothing is judged.
 pub const ARRIVALS_MIN: u64 = 100;
-/// Windows below which an index of dispersion is reported and not judged: with fewer, χ² is too skewed for a symmetric band.
-/// Below 600 windows the band is wide but still right: 1 ± 0.48 at 100.
+/// Windows below which an index of dispersion is reported and not judged: with fewer, χ² is too skewed for the sends' symmetric
+/// band. Below 600 windows the band is wide but still right: 1 ± 0.48 at 100.
 pub const WINDOWS_MIN: u64 = 100;
+/// Arrivals in a window on average below which the schedule's index of dispersion is not judged: with fewer it is no longer χ², and
+/// exceeds its point at 1 in 10,000 twenty times as often (at 0.1 in each of 100 windows, by simulation).
+const PER_WINDOW_MIN: f64 = 1.0;
 /// Probability below which the schedule is not what it claims to be.
 pub const SCHEDULE_P_MIN: f64 = 1e-4;
 /// Two-sided point of the normal distribution at [`SCHEDULE_P_MIN`].
@@ -31,7 +34,7 @@ const SCHEDULE_DEVIATIONS_MAX: f64 = 3.891;
 /// How far the sends' index of dispersion, Kolmogorov–Smirnov distance and lag-1 autocorrelation may be off beyond chance and
 /// beyond what [`QUANTUM_NS`] explains.
 pub const EFFECT_MAX: f64 = 0.05;
-/// Standard deviations of chance allowed to an index of dispersion.
+/// Standard deviations of chance allowed to the sends' index of dispersion.
 const DISPERSION_DEVIATIONS_MAX: f64 = 3.0;
 /// Batching and lateness that the sends may have, ns: the smallest lateness that counts against a generator.
 ///
@@ -202,26 +205,39 @@ impl Arrivals {
         let intended = index_of_dispersion(self.intended().per_ms.windows(window_ms, until_ms));
         let sent = index_of_dispersion(self.sent().per_ms.windows(window_ms, until_ms));
         let windows = intended.map_or(0, |counted| counted.windows);
-        let within = match arrivals {
+        let judged = judged && WINDOWS_MIN <= windows;
+        let mean = rate.per_second() * window_ms as f64 / 1e3;
+        let (within_intended, within_sent) = match arrivals {
             plan::Arrivals::Poisson => {
+                // (m − 1)·index of a Poisson process is χ² with m − 1 degrees of freedom.
+                let degrees = windows.max(2) - 1;
+                let index_at = |normal| chi_squared_point(degrees, normal) / degrees as f64;
+                let [low, high] = [-SCHEDULE_DEVIATIONS_MAX, SCHEDULE_DEVIATIONS_MAX].map(index_at);
                 let chance = DISPERSION_DEVIATIONS_MAX * dispersion_deviation(windows.max(2));
-                (judged && WINDOWS_MIN <= windows)
-                    .then(|| [(1.0 - chance - EFFECT_MAX).max(0.0), 1.0 + chance + EFFECT_MAX])
+                (
+                    (judged && PER_WINDOW_MIN <= mean).then_some([low, high]),
+                    judged.then_some([
+                        (1.0 - chance - EFFECT_MAX).max(0.0),
+                        1.0 + chance + EFFECT_MAX,
+                    ]),
+                )
             }
             // Equal gaps that don't divide the window give counts that differ by one: f·(1−f)/mean is their index, f the
             // fraction of the mean count. Shorter windows would mostly measure lateness, longer ones would hide it.
             plan::Arrivals::Constant => {
-                let mean = rate.per_second() * window_ms as f64 / 1e3;
                 let uneven = mean.fract() * (1.0 - mean.fract()) / mean;
-                (judged && window_ms == 10 && WINDOWS_MIN <= windows)
-                    .then_some([0.0, EFFECT_MAX + uneven])
+                let within = (judged && window_ms == 10).then_some([0.0, EFFECT_MAX + uneven]);
+                (within, within)
             }
         };
         DispersionProof {
             window_ms,
             windows,
-            intended: Figure { value: intended.map(|counted| counted.index), within },
-            sent: Figure { value: sent.map(|counted| counted.index), within },
+            intended: Figure {
+                value: intended.map(|counted| counted.index),
+                within: within_intended,
+            },
+            sent: Figure { value: sent.map(|counted| counted.index), within: within_sent },
         }
     }
 
@@ -432,6 +448,30 @@ mod tests {
         assert!(figure(&fewer).value < Some(low(&fewer)));
         assert_eq!(low(&Offer { unconnected: 1_000, ..fewer }), 1.0 - 1_040.0 / 40_000.0);
         assert_eq!(low(&Offer { at_the_edge: 1_000.0, ..fewer }), 1.0 - 1_000.0 / 40_000.0);
+    }
+
+    #[test]
+    fn the_schedule_is_held_to_chance_alone() {
+        // 60,000 windows of 1 ms and 600 of 100 ms: χ² over its degrees at 5 in 100,000 on either side, by its integral.
+        let proof = proof(plan::Arrivals::Poisson, "2k", 60 * SECOND_NS, 1_000);
+        for (at, low, high) in [(0, 0.977_69, 1.022_62), (2, 0.790_74, 1.240_70)] {
+            let [found_low, found_high] = proof.dispersion[at].intended.within.expect("judged");
+            assert!((found_low - low).abs() < 2e-4, "{found_low}, not {low}");
+            assert!((found_high - high).abs() < 2e-4, "{found_high}, not {high}");
+            // What the sends may be off on top doesn't excuse the schedule.
+            let [_, sent_high] = proof.dispersion[at].sent.within.expect("judged");
+            assert!(1.05 < sent_high);
+        }
+        assert!(proof.as_planned, "{}", proof.line());
+    }
+
+    #[test]
+    fn windows_of_less_than_one_arrival_are_not_held_against_the_schedule() {
+        let proof = proof(plan::Arrivals::Poisson, "50", 60 * SECOND_NS, 0);
+        let judged: Vec<bool> =
+            proof.dispersion.iter().map(|found| found.intended.within.is_some()).collect();
+        assert_eq!(judged, [false, false, true]);
+        assert!(proof.dispersion.iter().all(|found| found.sent.within.is_some()));
     }
 
     #[test]

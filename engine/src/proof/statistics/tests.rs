@@ -121,6 +121,7 @@ fn chi_squared_points_are_those_of_the_tables() {
         (29, NORMAL_1_PERCENT_ABOVE, 49.588),
         (29, -NORMAL_1_PERCENT_ABOVE, 14.256),
         (100, 3.090, 149.449),
+        (30, 3.891, 69.904),
         (100, -NORMAL_1_PERCENT_ABOVE, 70.065),
     ] {
         let point = chi_squared_point(degrees, normal);
