@@ -112,6 +112,7 @@ impl Recorder {
     /// An empty recorder; all its memory is allocated here.
     pub fn new(outlook: Outlook) -> Recorder {
         let arrivals = outlook.scheduled.then(|| Arrivals::new(outlook.window_ns..outlook.end_ns));
+        let series = Series::for_window(outlook.end_ns.saturating_sub(outlook.window_ns));
         let flow = Flow::new(outlook.window_ns, outlook.end_ns);
         Recorder {
             outlook,
@@ -122,7 +123,7 @@ impl Recorder {
             connect_time: Distribution::new(),
             success_naive: Distribution::new(),
             success_corrected: Distribution::new(),
-            series: Series::new(),
+            series,
             flow,
             arrivals,
             intended: 0,

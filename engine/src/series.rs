@@ -110,6 +110,16 @@ impl Series {
         }
     }
 
+    /// An empty series with the interval that a window of this length ends with: doubling takes milliseconds, in which a shard
+    /// would send nothing.
+    pub fn for_window(window_ns: u64) -> Series {
+        let mut series = Series::new();
+        while series.interval_ns * (SLOTS_MAX as u64) < window_ns {
+            series.interval_ns *= 2;
+        }
+        series
+    }
+
     /// Length of an interval, ns.
     pub fn interval_ns(&self) -> u64 {
         self.interval_ns
@@ -347,6 +357,19 @@ mod tests {
         series.in_flight(3 * INTERVAL_FIRST_NS, 1);
         let in_flight: Vec<u64> = series.slots().iter().map(|slot| slot.in_flight).collect();
         assert_eq!(in_flight, [3, 3, 3, 1]);
+    }
+
+    #[test]
+    fn a_window_known_beforehand_is_what_doubling_leads_to() {
+        for window_ns in [0, 1, 64_000_000_000, 64_000_000_001, 3_600_000_000_000] {
+            let mut known = Series::for_window(window_ns);
+            let mut doubled = Series::new();
+            for series in [&mut known, &mut doubled] {
+                series.intended(0);
+                series.intended(window_ns.saturating_sub(1));
+            }
+            assert_eq!(known, doubled, "{window_ns} ns");
+        }
     }
 
     proptest! {
