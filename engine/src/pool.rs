@@ -77,6 +77,7 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     if request.closes() {
         // RFC 9112, 9.6: who sends `Connection: close` sends no further request on that connection.
         plan.keepalive = Switch::Off;
+        plan.requests_per_connection = None;
     }
     host::require(plan.conns(), plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {

@@ -258,11 +258,15 @@ fn the_users_own_connection_close_is_kept() {
     let address = serve(always_ok);
     let plan = Plan {
         headers: vec!["Connection: close".to_owned()],
+        requests_per_connection: Some(5),
         duration: Nanos(200_000_000),
         ..open(plan(address), "200")
     };
-    let counts = run(plan).report.whole.counts;
+    let report = run(plan).report;
+    let counts = &report.whole.counts;
     assert_eq!((counts.answered, counts.connects), (counts.intended, counts.intended));
+    let plan = &report.config.plan;
+    assert_eq!(plan.clone().complete(plan.cores()).as_ref(), Ok(plan), "it contradicts nothing");
 }
 
 #[test]
