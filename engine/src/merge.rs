@@ -6,12 +6,11 @@ use std::net::SocketAddr;
 use hdrhistogram::Histogram;
 
 use crate::distribution::Distribution;
-use crate::flow::Flow;
 use crate::machine::Machine;
 use crate::outcome::{CauseCounts, Skipped};
 use crate::plan::{Model, Plan};
 use crate::proof::interval::dependent;
-use crate::proof::stationarity::stationarity;
+use crate::proof::stationarity::{Stationarity, stationarity};
 use crate::proof::{ArrivalProof, Offer};
 use crate::recorder::Recorder;
 use crate::redact::Redacted;
@@ -67,9 +66,7 @@ pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) 
         recorder.merge(&shard.recorder);
         digest.merge(shard.digest);
     }
-    let window_ns = until_ns.saturating_sub(plan.warmup.0);
-    let batches = recorder.series.batches();
-    let part = part(&recorder, &plan, window_ns, &batches);
+    let Told { part, stationarity, series } = tell(&recorder, &plan, until_ns);
     let scheduled = plan.model() == Model::Open;
     let mut report = Report {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
@@ -80,7 +77,7 @@ pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) 
             schedule_digest: scheduled.then(|| digest.hex()),
             schedule_arrivals: scheduled.then(|| digest.arrivals()),
             schedule_until: until_ns as f64 / SECOND_NS as f64,
-            corrected_by: if plan.backfill.is_off() { "intended" } else { "backfill" }.to_owned(),
+            corrected_by: corrected_by(&plan).to_owned(),
             plan,
         },
         environment,
@@ -91,20 +88,53 @@ pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) 
         },
         arrivals_line: None,
         arrivals: None,
-        littles_law: littles_law(&recorder.flow),
-        stationarity: stationarity(&batches),
+        littles_law: LittlesLaw::new(
+            recorder.flow.in_flight_mean(),
+            recorder.flow.throughput_times_latency(),
+        ),
+        stationarity,
         samples,
-        series: SeriesPart::new(&recorder.series),
+        series,
         per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
         merged: part,
     };
-    report.arrivals = arrivals(&report, &recorder, until_ns);
+    report.arrivals = recorder
+        .arrivals
+        .as_ref()
+        .and_then(|arrivals| Some(arrivals.summary(&offer(&report, until_ns)?)));
     report.arrivals_line = report.arrivals.as_ref().map(ArrivalProof::line);
     report.verdict = verdict::judge(&report);
     (
         report,
         Measured { naive: recorder.naive, corrected: recorder.corrected, series: recorder.series },
     )
+}
+
+/// What the corrected distribution of a plan is corrected by.
+pub(crate) fn corrected_by(plan: &Plan) -> &'static str {
+    if plan.backfill.is_off() { "intended" } else { "backfill" }
+}
+
+/// What a recorder's numbers tell, as the report shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    /// Counts, rates and distributions.
+    pub(crate) part: Part,
+    /// The first quarter of the window against the last.
+    pub(crate) stationarity: Option<Stationarity>,
+    /// The run over time.
+    pub(crate) series: SeriesPart,
+}
+
+/// Lays out what a recorder, merged over all shards, has of a window that ended at `until_ns`.
+pub(crate) fn tell(recorder: &Recorder, plan: &Plan, until_ns: u64) -> Told {
+    let window_ns = until_ns.saturating_sub(plan.warmup.0);
+    let batches = recorder.series.batches();
+    Told {
+        part: part(recorder, plan, window_ns, &batches),
+        stationarity: stationarity(&batches),
+        series: SeriesPart::new(&recorder.series),
+    }
 }
 
 fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u64>]) -> Part {
@@ -155,12 +185,11 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
     }
 }
 
-/// The proof of the arrivals, with the counts of the report; `None` without a schedule.
-fn arrivals(report: &Report, recorder: &Recorder, until_ns: u64) -> Option<ArrivalProof> {
+/// What the report says of its arrivals, against which their proof is held; `None` without a schedule.
+pub(crate) fn offer(report: &Report, until_ns: u64) -> Option<Offer> {
     let (plan, counts) = (&report.config.plan, &report.whole.counts);
-    let arrivals = recorder.arrivals.as_ref()?;
-    Some(arrivals.summary(&Offer {
-        rate: plan.rate.expect("arrivals are kept where there is a rate"),
+    Some(Offer {
+        rate: plan.rate.filter(|_| plan.model() == Model::Open)?,
         arrivals: plan.arrivals,
         shards: report.generator.shards.len(),
         until_ns,
@@ -168,14 +197,7 @@ fn arrivals(report: &Report, recorder: &Recorder, until_ns: u64) -> Option<Arriv
         sent_in_window: counts.sent_in_window,
         unconnected: counts.unconnected,
         at_the_edge: report.at_the_edge(),
-    }))
-}
-
-fn littles_law(flow: &Flow) -> LittlesLaw {
-    let (in_flight_mean, expected) = (flow.in_flight_mean(), flow.throughput_times_latency());
-    let larger = in_flight_mean.max(expected);
-    let residual = if larger == 0.0 { 0.0 } else { (in_flight_mean - expected).abs() / larger };
-    LittlesLaw { in_flight_mean, expected, residual }
+    })
 }
 
 fn counts(recorder: &Recorder) -> Counts {

@@ -155,16 +155,7 @@ impl Prepared {
             conns_total: plan.conns(),
             prewarm: own(plan.prewarm.unwrap_or(0)),
             settle_ns: if settles { plan.settle.0 } else { 0 },
-            outlook: Outlook {
-                window_ns: plan.warmup.0,
-                end_ns: plan.end_ns(),
-                scheduled: plan.model() == Model::Open,
-                success: plan.expect_status.clone(),
-                backfill_ns: plan
-                    .period
-                    .filter(|_| plan.backfill == Switch::On)
-                    .map(|period| period.0),
-            },
+            outlook: Outlook::of_plan(plan),
             end_ns: plan.end_ns(),
             timeout_ns: plan.timeout.0,
             deadline_ns: length_ns(plan.deadline),

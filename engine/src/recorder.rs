@@ -6,6 +6,7 @@
 use crate::distribution::Distribution;
 use crate::flow::Flow;
 use crate::outcome::{CauseCounts, Outcome};
+use crate::plan::{Model, Plan};
 use crate::proof::Arrivals;
 use crate::series::Series;
 use crate::status::{STATUS_MAX, StatusSet};
@@ -34,6 +35,19 @@ pub struct Outlook {
     pub success: StatusSet,
     /// Back-fill the corrected distribution with this interval, instead of using the intended times.
     pub backfill_ns: Option<u64>,
+}
+
+impl Outlook {
+    /// How a completed plan's requests are looked at.
+    pub fn of_plan(plan: &Plan) -> Outlook {
+        Outlook {
+            window_ns: plan.warmup.0,
+            end_ns: plan.end_ns(),
+            scheduled: plan.model() == Model::Open,
+            success: plan.expect_status.clone(),
+            backfill_ns: plan.period.filter(|_| !plan.backfill.is_off()).map(|period| period.0),
+        }
+    }
 }
 
 /// The numbers of one shard.

@@ -24,7 +24,7 @@ use crate::proof::interval::{Method, dependent, interval, method, needed};
 use crate::proof::stationarity::Stationarity;
 use crate::proof::summary::ArrivalProof;
 use crate::samples::FileError;
-use crate::series::Series;
+use crate::series::{Series, Slot};
 use crate::verdict::Verdict;
 use crate::vitals::ShardVitals;
 
@@ -129,6 +129,15 @@ pub struct LittlesLaw {
     pub residual: f64,
 }
 
+impl LittlesLaw {
+    /// The law's two sides, and how far they are apart.
+    pub fn new(in_flight_mean: f64, expected: f64) -> LittlesLaw {
+        let larger = in_flight_mean.max(expected);
+        let residual = if larger == 0.0 { 0.0 } else { (in_flight_mean - expected).abs() / larger };
+        LittlesLaw { in_flight_mean, expected, residual }
+    }
+}
+
 /// What became of the raw samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
@@ -187,25 +196,31 @@ impl SeriesPart {
     /// The document's form of a series.
     pub fn new(series: &Series) -> SeriesPart {
         let interval_s = series.interval_ns() as f64 / 1e9;
-        let intervals = series.slots().iter().enumerate().map(|(at, slot)| {
-            let us = |ns: u64| (!slot.latency.is_empty()).then_some(ns as f64 / 1e3);
-            IntervalPart {
-                start_s: at as f64 * interval_s,
-                intended: slot.intended,
-                sent: slot.sent,
-                unsent: slot.unsent,
-                answered: slot.answered,
-                errors: slot.errors,
-                sends: slot.sends,
-                answers: slot.answers,
-                in_flight: slot.in_flight,
-                p50: us(slot.latency.value_at_quantile(0.5)),
-                p99: us(slot.latency.value_at_quantile(0.99)),
-                max: us(slot.latency.max()),
-                histogram: encode_histogram(&slot.latency),
-            }
-        });
+        let slots = series.slots().iter().enumerate();
+        let intervals = slots.map(|(at, slot)| IntervalPart::new(at as f64 * interval_s, slot));
         SeriesPart { interval_s, intervals: intervals.collect() }
+    }
+}
+
+impl IntervalPart {
+    /// The document's form of an interval.
+    pub fn new(start_s: f64, slot: &Slot) -> IntervalPart {
+        let us = |ns: u64| (!slot.latency.is_empty()).then_some(ns as f64 / 1e3);
+        IntervalPart {
+            start_s,
+            intended: slot.intended,
+            sent: slot.sent,
+            unsent: slot.unsent,
+            answered: slot.answered,
+            errors: slot.errors,
+            sends: slot.sends,
+            answers: slot.answers,
+            in_flight: slot.in_flight,
+            p50: us(slot.latency.value_at_quantile(0.5)),
+            p99: us(slot.latency.value_at_quantile(0.99)),
+            max: us(slot.latency.max()),
+            histogram: encode_histogram(&slot.latency),
+        }
     }
 }
 

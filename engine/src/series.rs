@@ -16,7 +16,7 @@ pub const SLOTS_MAX: usize = 512;
 /// The first length of an interval, ns: eight make a second, and so they do after each of three doublings.
 pub const INTERVAL_FIRST_NS: u64 = 125_000_000;
 /// Significant decimal digits of an interval's histogram.
-const SIGNIFICANT_DIGITS: u8 = 2;
+pub(crate) const SIGNIFICANT_DIGITS: u8 = 2;
 
 /// What happened in one interval.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +85,15 @@ impl Slot {
     }
 }
 
+/// Length of an interval, ns, with which a series of a window of this length ends.
+pub(crate) fn interval_ns_of(window_ns: u64) -> u64 {
+    let mut interval_ns = INTERVAL_FIRST_NS;
+    while interval_ns * (SLOTS_MAX as u64) < window_ns {
+        interval_ns *= 2;
+    }
+    interval_ns
+}
+
 /// A series of intervals from the start of the window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
@@ -113,11 +122,7 @@ impl Series {
     /// An empty series with the interval that a window of this length ends with: doubling takes milliseconds, in which a shard
     /// would send nothing.
     pub fn for_window(window_ns: u64) -> Series {
-        let mut series = Series::new();
-        while series.interval_ns * (SLOTS_MAX as u64) < window_ns {
-            series.interval_ns *= 2;
-        }
-        series
+        Series { interval_ns: interval_ns_of(window_ns), ..Series::new() }
     }
 
     /// Length of an interval, ns.

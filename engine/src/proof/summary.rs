@@ -188,8 +188,7 @@ impl Arrivals {
             as_planned: false,
             failed: Vec::new(),
         };
-        proof.failed = proof.failures();
-        proof.as_planned = judged && proof.failed.is_empty();
+        proof.judge();
         proof
     }
 
@@ -312,6 +311,12 @@ impl ArrivalProof {
         add("KS sent to intended", self.gaps_distance);
         add("sent/intended", self.sent_over_intended);
         line
+    }
+
+    /// Says whether the figures are those planned.
+    pub(crate) fn judge(&mut self) {
+        self.failed = self.failures();
+        self.as_planned = !self.too_few() && self.failed.is_empty();
     }
 
     fn failures(&self) -> Vec<String> {
