@@ -91,16 +91,22 @@ pub(super) fn code_of_skipped(reason: Skipped) -> u16 {
 /// 64 `dropped`, 65 `deadline`, 66 `end_of_run`; and from 256 on
 /// `protocol:` with the broken rule. `None` for a number without a meaning, 0 among them.
 pub fn cause_name(code: u16) -> Option<String> {
-    if code == RULE_OTHER {
-        return Some("protocol:other".to_owned());
+    let skipped = || skipped_of(code).map(|reason| reason.name().to_owned());
+    cause_of(code).map(Cause::name).or_else(skipped)
+}
+
+/// The cause with this number.
+pub(super) fn cause_of(code: u16) -> Option<Cause> {
+    match code.checked_sub(RULE_FIRST) {
+        Some(at) => RULES.get(usize::from(at)).map(|rule| Cause::Protocol(rule)),
+        None if code == RULE_OTHER => Some(Cause::Protocol("other")),
+        None => PLAIN.into_iter().find(|cause| self::code(*cause) == code),
     }
-    if let Some(at) = code.checked_sub(RULE_FIRST) {
-        return RULES.get(usize::from(at)).map(|rule| Cause::Protocol(rule).name());
-    }
-    if let Some(reason) = SKIPPED.into_iter().find(|reason| code_of_skipped(*reason) == code) {
-        return Some(reason.name().to_owned());
-    }
-    PLAIN.into_iter().find(|cause| self::code(*cause) == code).map(Cause::name)
+}
+
+/// The reason with this number why a request was never sent.
+pub(super) fn skipped_of(code: u16) -> Option<Skipped> {
+    SKIPPED.into_iter().find(|reason| code_of_skipped(*reason) == code)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! One request as 40 bytes.
 
 use super::causes;
-use crate::outcome::{Outcome, Skipped};
+use crate::outcome::{Outcome, Patience, Skipped};
 use crate::recorder::Stamps;
+use crate::status::STATUS_MAX;
 
 /// Length of a record, bytes.
 pub const SAMPLE_BYTES: usize = 40;
@@ -138,14 +139,9 @@ impl Sample {
     }
 
     fn check(&self) -> Result<(), String> {
-        let has_cause = matches!(self.kind, Kind::Failed | Kind::TimedOut | Kind::Unsent);
-        let known =
-            if has_cause { super::cause_name(self.cause).is_some() } else { self.cause == 0 };
-        if !known {
-            return Err(format!("cause {} of outcome {}", self.cause, self.kind.name()));
-        }
-        if (self.status != 0) != (self.kind == Kind::Answered) {
-            return Err(format!("status {} of outcome {}", self.status, self.kind.name()));
+        if self.outcome().is_none() {
+            let Sample { status, cause, kind, .. } = self;
+            return Err(format!("status {status} and cause {cause} of outcome {}", kind.name()));
         }
         let in_order = match self.kind {
             Kind::Unsent => self.sent_ns == 0 && self.noticed_ns <= self.ended_ns,
@@ -160,7 +156,24 @@ impl Sample {
         Ok(())
     }
 
-    /// Whether it failed for want of a connection, so that it was never handed to the kernel.
+    /// How it ended, in full; `None` for a status or a cause that no request of its kind has.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match (self.kind, self.status, self.cause) {
+            (Kind::Answered, 1.., 0) if usize::from(self.status) < STATUS_MAX => {
+                Some(Outcome::Answered(self.status))
+            }
+            (Kind::TimedOut, 0, cause) => [Patience::Timeout, Patience::Deadline]
+                .into_iter()
+                .find(|patience| causes::code(patience.cause()) == cause)
+                .map(Outcome::TimedOut),
+            (Kind::Failed, 0, cause) => causes::cause_of(cause).map(Outcome::Failed),
+            (Kind::Abandoned, 0, 0) => Some(Outcome::Abandoned),
+            (Kind::Unsent, 0, reason) => causes::skipped_of(reason).map(Outcome::Unsent),
+            _ => None,
+        }
+    }
+
+    /// Whether it failed because no connection could be had: then it was never on the wire, and `sent_ns` is when it failed.
     pub fn is_unconnected(&self) -> bool {
         self.kind == Kind::Failed && self.sent_ns == self.ended_ns
     }
@@ -191,7 +204,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Cause, Patience, Skipped};
+    use crate::outcome::Cause;
 
     const STAMPS: Stamps = Stamps { intended_ns: 1, noticed_ns: 0x0203, sent_ns: 0x0405 };
 
@@ -220,6 +233,7 @@ mod tests {
         ] {
             let sample = Sample::new(3, &STAMPS, 5_000, outcome);
             assert_eq!(Sample::decode(&sample.encode()), Ok(sample), "{outcome:?}");
+            assert_eq!(sample.outcome(), Some(outcome));
         }
     }
 
@@ -233,6 +247,15 @@ mod tests {
                 bytes[at + 1] = 0;
             }
             assert!(Sample::decode(&bytes).is_err(), "byte {at} = {value}");
+        }
+        let sample = Sample::decode(&good).expect("good");
+        for wrong in [
+            Sample { status: 1_000, ..sample },
+            Sample { kind: Kind::TimedOut, status: 0, cause: 6, ..sample },
+            Sample { kind: Kind::Failed, status: 0, cause: 66, ..sample },
+            Sample { kind: Kind::Unsent, status: 0, sent_ns: 0, cause: 6, ..sample },
+        ] {
+            assert!(Sample::decode(&wrong.encode()).is_err(), "{wrong:?}");
         }
     }
 
