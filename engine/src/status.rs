@@ -16,10 +16,10 @@ pub struct StatusSet {
 }
 
 impl StatusSet {
-    /// Whether the set holds the code.
+    /// Whether the set holds the code; one of more than three digits is in none.
     #[inline]
     pub fn holds(&self, status: u16) -> bool {
-        self.holds[usize::from(status)]
+        self.holds.get(usize::from(status)).is_some_and(|holds| *holds)
     }
 }
 

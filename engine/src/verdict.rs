@@ -480,7 +480,7 @@ fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
         Some(ports) => format!(
             "towards the target at most {} of {} ports were in use and {} in TIME_WAIT, {} left",
             ports.in_use_max,
-            ports.range * ports.sources,
+            ports.range.saturating_mul(ports.sources),
             ports.time_wait_max,
             ports.headroom
         ),

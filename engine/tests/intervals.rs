@@ -156,20 +156,23 @@ fn back_filled_values_have_no_intervals() {
     assert_eq!(*corrected, Intervals { dependent: Some(true), ..Intervals::default() });
 }
 
+type Change = fn(&mut Report);
+
 #[test]
 fn what_the_report_says_twice_it_says_alike() {
     let report = made(plan(6), even);
-    let changes: [(&str, fn(&mut Report)); 5] = [
+    let changes: [(&str, Change); 5] = [
         ("naive.intervals", |report| report.whole.naive.intervals.method = None),
         ("corrected.intervals", |report| report.whole.corrected.intervals.dependent = None),
         ("corrected.intervals", |report| report.whole.corrected.intervals.needed.p999 = None),
-        ("arrivals.intended", |report| arrivals(report).intended += 1),
-        ("arrivals.sent", |report| arrivals(report).sent -= 1),
+        ("arrivals: intended", |report| arrivals(report).intended += 1),
+        ("arrivals: sent", |report| arrivals(report).sent -= 1),
     ];
     for (what, change) in changes {
         let mut changed = report.clone();
         change(&mut changed);
-        assert_eq!(wrong(&changed), [what]);
+        let wrong = wrong(&changed);
+        assert!(wrong.iter().any(|found| found.starts_with(what)), "{what}: {wrong:?}");
     }
 }
 

@@ -1,112 +1,65 @@
 //! A distribution of a report against its histogram.
 
-use std::collections::BTreeMap;
-
 use hdrhistogram::Histogram;
 
-use super::{Finding, QUANTILES, is_close, to_ns};
-use crate::distribution::{Distribution, VALUE_MAX_NS, rank};
-use crate::proof::interval::needed;
-use crate::report::{DistributionPart, Intervals};
+use super::compare::compare;
+use super::sound::NUMBER_MAX;
+use super::{Finding, is_close, to_ns};
+use crate::distribution::{Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS, VALUE_MIN_NS};
+use crate::report::{DistributionPart, decode_histogram};
 
-/// What the intervals of a distribution rest on.
-#[derive(Clone, Copy)]
-pub(super) enum Pieces<'a> {
-    /// The same values by pieces of the run.
-    Batches(&'a [Histogram<u64>]),
-    /// None of its own, and whether the run's latencies depend on each other.
-    Alone(Option<bool>),
-    /// Not to be had: the intervals can't be checked.
-    Unknown,
+/// The histogram of a document's text, which has to have the bounds that every run's has, and so many significant digits.
+pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, String> {
+    let histogram = decode_histogram(text)?;
+    let bounds = (histogram.low(), histogram.high(), histogram.sigfig());
+    if bounds != (VALUE_MIN_NS, VALUE_MAX_NS, digits) {
+        let (low, high, digits) = bounds;
+        return Err(format!("a histogram from {low} to {high} with {digits} digits"));
+    }
+    if NUMBER_MAX < histogram.len() {
+        return Err(format!("a histogram of {} values", histogram.len()));
+    }
+    Ok(histogram)
 }
 
-/// A distribution's numbers against its histogram, and its intervals where what they rest on is known.
+/// The distribution of a document, as far as it holds it.
+pub(super) fn of_document(document: &DistributionPart) -> Result<Distribution, String> {
+    let histogram = decode(&document.histogram, SIGNIFICANT_DIGITS)?;
+    let max_ns = document.max.map_or(0, to_ns);
+    let min_ns = document.min.map_or(u64::MAX, to_ns).min(max_ns);
+    Ok(Distribution::of_document(histogram, document.overflow, (min_ns, max_ns)))
+}
+
+/// A distribution's numbers against its histogram, of which `laid_out` makes the document's form.
 pub(super) fn distribution(
     name: &str,
     document: &DistributionPart,
-    pieces: Pieces<'_>,
+    laid_out: impl Fn(&Distribution) -> DistributionPart,
 ) -> Vec<Finding> {
-    let histogram = match document.decode_histogram() {
-        Ok(histogram) => histogram,
-        Err(error) => {
-            return vec![Finding::new(format!("{name}.histogram"), "a histogram", error, false)];
-        }
-    };
-    let counted = histogram.len().saturating_add(document.overflow);
-    let mut findings = vec![
-        Finding::equal(format!("{name}.unit"), "us", document.unit.as_str()),
-        Finding::equal(format!("{name}.histogram"), document.count, counted),
-    ];
     let name_of = |key: &str| format!("{name}.{key}");
-    let (Some(min), Some(mean), Some(max)) = (document.min, document.mean, document.max) else {
-        let none = document.count == 0
-            && document.min.or(document.mean).or(document.max).is_none()
-            && QUANTILES.iter().all(|(key, _)| stated(document, key).is_none());
-        findings.push(Finding::new(name_of("min, mean, max"), "numbers", "null", none));
-        return findings;
+    let whole = match of_document(document) {
+        Ok(whole) => whole,
+        Err(error) => return vec![Finding::new(name_of("histogram"), "readable", error, false)],
     };
-    findings.extend(extremes(name, document, &histogram, (min, mean, max)));
-    for (key, q) in QUANTILES {
-        let expected = quantile_ns(&histogram, document.count, q)
-            .map(|edge_ns| edge_ns.clamp(to_ns(min).min(to_ns(max)), to_ns(max)));
-        let found = stated(document, key);
-        // Below the sample size that it needs, a percentile isn't given.
-        let expected = expected.filter(|_| needed(q) <= document.count);
-        findings.push(match (expected, found) {
-            (Some(expected), Some(found)) => {
-                Finding::close(name_of(key), expected as f64 / 1e3, found)
-            }
-            (Some(expected), None) => {
-                Finding::new(name_of(key), expected as f64 / 1e3, "n/a", false)
-            }
-            (None, None) => Finding::new(name_of(key), "n/a", "n/a", true),
-            (None, Some(found)) => Finding::new(name_of(key), "n/a", found, false),
-        });
-    }
-    let ends = (to_ns(min), to_ns(max));
-    let whole = Distribution::of_document(histogram, document.overflow, ends);
-    let expected = match pieces {
-        Pieces::Batches(batches) => DistributionPart::new(&whole, batches),
-        Pieces::Alone(dependent) => DistributionPart::alone(&whole, dependent),
-        Pieces::Unknown => return findings,
+    // These are exact, and no histogram is: the buckets only say between which values they are.
+    let mut findings = match (document.min, document.mean, document.max) {
+        (Some(min), Some(mean), Some(max)) => extremes(name, document, &whole, (min, mean, max)),
+        _ => vec![Finding::equal(name_of("count without values"), 0, document.count)],
     };
-    findings.push(intervals(name, &expected.intervals, &document.intervals));
+    let mean = document.mean.filter(|_| 0 < whole.count());
+    let expected = DistributionPart { mean, ..laid_out(&whole) };
+    findings.extend(compare(&name_of(""), &expected, document));
     findings
 }
 
-/// Whether the confidence intervals are those that the histogram and the batches lead to.
-fn intervals(name: &str, expected: &Intervals, found: &Intervals) -> Finding {
-    let ends = |all: &Intervals| [all.p50, all.p90, all.p99, all.p999];
-    let text = |all: &Intervals| {
-        let texts = ends(all).map(|ends| match ends {
-            Some([low, high]) => format!("{low}-{high}"),
-            None => "n/a".to_owned(),
-        });
-        let needed = [all.needed.p50, all.needed.p90, all.needed.p99, all.needed.p999];
-        let needed =
-            needed.map(|needed| needed.map_or("-".to_owned(), |needed| needed.to_string()));
-        let (method, dependent) = (all.method, all.dependent);
-        format!("{} needed {} {method:?} {dependent:?}", texts.join(" "), needed.join(" "))
-    };
-    let close = ends(expected).into_iter().zip(ends(found)).all(|pair| match pair {
-        (Some([low, high]), Some([found_low, found_high])) => {
-            is_close(low, found_low) && is_close(high, found_high)
-        }
-        (expected, found) => expected.is_none() && found.is_none(),
-    });
-    let ok = close
-        && (expected.method, expected.dependent, &expected.needed)
-            == (found.method, found.dependent, &found.needed);
-    Finding::new(format!("{name}.intervals"), text(expected), text(found), ok)
-}
-
-/// Minimum, mean and maximum, which are exact, against the buckets that they must lie in.
+/// Minimum, mean and maximum against the buckets that they must lie in.
 fn extremes(
     name: &str,
     document: &DistributionPart,
-    histogram: &Histogram<u64>,
+    whole: &Distribution,
     (min, mean, max): (f64, f64, f64),
 ) -> Vec<Finding> {
+    let histogram = whole.histogram();
     let mut low = 0.0;
     let mut high = document.overflow as f64 * max * 1e3;
     let mut first = None;
@@ -130,10 +83,10 @@ fn extremes(
     let within = |key: &str, (low_ns, high_ns): (u64, u64), found: f64| {
         let found_ns = to_ns(found);
         Finding::new(
-            format!("{name}.{key}"),
+            format!("{name}.{key} within its bucket"),
             format!("{} to {}", low_ns as f64 / 1e3, high_ns as f64 / 1e3),
             found,
-            low_ns <= found_ns && found_ns <= high_ns && 0.0 <= found,
+            low_ns <= found_ns && found_ns <= high_ns,
         )
     };
     let count = document.count.max(1) as f64;
@@ -142,56 +95,10 @@ fn extremes(
         within("min", first, min),
         within("max", last, max),
         Finding::new(
-            format!("{name}.mean"),
+            format!("{name}.mean by the buckets"),
             format!("{low:.3} to {high:.3}"),
             mean,
             (low <= mean || is_close(low, mean)) && (mean <= high || is_close(high, mean)),
         ),
     ]
-}
-
-/// A percentile that a document states.
-pub(super) fn stated(document: &DistributionPart, key: &str) -> Option<f64> {
-    match key {
-        "p50" => document.p50,
-        "p90" => document.p90,
-        "p99" => document.p99,
-        "p999" => document.p999,
-        "p9999" => document.p9999,
-        _ => None,
-    }
-}
-
-/// The upper edge of the bucket with the rank of `q` among `count` values; [`VALUE_MAX_NS`] for a rank beyond the histogram.
-fn quantile_ns(histogram: &Histogram<u64>, count: u64, q: f64) -> Option<u64> {
-    if count == 0 {
-        return None;
-    }
-    let rank = rank(q, count);
-    let mut seen = 0;
-    let bucket = histogram.iter_recorded().find(|bucket| {
-        seen += bucket.count_since_last_iteration();
-        rank <= seen
-    });
-    Some(
-        bucket.map_or(VALUE_MAX_NS, |bucket| {
-            histogram.highest_equivalent(bucket.value_iterated_to())
-        }),
-    )
-}
-
-/// A distribution's buckets and their counts; `None` when its histogram can't be read.
-pub(super) fn buckets(document: &DistributionPart) -> Option<BTreeMap<u64, u64>> {
-    document.decode_histogram().ok().map(|histogram| buckets_of(&histogram))
-}
-
-/// The buckets of a histogram by their values, and their counts.
-pub(super) fn buckets_of(histogram: &Histogram<u64>) -> BTreeMap<u64, u64> {
-    histogram
-        .iter_recorded()
-        .map(|bucket| {
-            let value_ns = histogram.highest_equivalent(bucket.value_iterated_to());
-            (value_ns, bucket.count_since_last_iteration())
-        })
-        .collect()
 }

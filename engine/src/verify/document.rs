@@ -4,84 +4,46 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::distribution::{Pieces, distribution};
-use super::parts::{same, same_number, sum_of_agents};
-use super::{Finding, is_close, seconds_to_ns};
-use crate::plan::{Model, Plan};
+use super::compare::compare;
+use super::distribution::distribution;
+use super::parts::sum_of_agents;
+use super::planned::Planned;
+use super::sound::{Pieces, sound};
+use super::{Finding, is_close, seconds_to_ns, summed_up};
+use crate::leaves::leaves;
+use crate::merge::corrected_by;
+use crate::outcome::Skipped;
+use crate::plan::Plan;
+use crate::proof::ArrivalProof;
 use crate::proof::interval::dependent;
-use crate::report::{
-    Counts, DistributionPart, IntervalPart, Part, Report, SCHEMA, decode_histogram,
-};
-use crate::schedule::{Digest, Schedule};
-use crate::units::SECOND_NS;
+use crate::proof::stationarity::stationarity;
+use crate::report::{Counts, DistributionPart, IntervalPart, LittlesLaw, Part, Rates, Report};
+use crate::series::Slot;
+use crate::units::{Rate, SECOND_NS};
 use crate::verdict::{self, Verdict};
 
-/// Checks all that a report says about itself. The whole run's checks are listed one by one; those of the parts as one
-/// finding each, beside what is wrong in them.
+/// Checks all that a report says about itself. The whole run's checks are listed one by one; those of its parts and
+/// intervals as one finding each, beside what is wrong in them.
 pub fn report_alone(report: &Report) -> Vec<Finding> {
-    let mut findings = vec![Finding::equal("schema", SCHEMA, report.schema)];
-    let batches = batches(report);
-    findings.push(Finding::new(
-        "series: histograms",
-        "readable",
-        if batches.is_some() { "readable" } else { "not readable" },
-        batches.is_some(),
-    ));
-    findings.extend(part(report, &report.whole, batches.as_deref()));
-    findings.extend(summed_up("merged", part(report, &report.merged, batches.as_deref())));
-    for agent in &report.per_agent {
-        // The series is that of all agents, so it says nothing about one agent's intervals.
-        let checks = part(report, &agent.part, None);
-        findings.extend(summed_up(&format!("agent {}", agent.name), checks));
-    }
-    findings.extend(summed_up("merged is the whole", same(&report.whole, &report.merged)));
-    findings.extend(summed_up("merged is the sum of the agents", sum_of_agents(report)));
-    findings.extend(schedule(report));
-    findings.extend(arrivals(report));
-    findings.extend(series(report));
-    findings.push(verdict(report));
+    let (mut findings, pieces) = sound(report);
+    let Some(pieces) = pieces else { return findings };
+    findings.extend(part(report, &report.whole, Some(&pieces.batches)));
+    findings.extend(summed_up("merged is the whole", compare("", &report.whole, &report.merged)));
+    findings.extend(agents(report));
+    let correction = corrected_by(&report.config.plan);
+    let corrected_by = report.config.corrected_by.as_str();
+    findings.push(Finding::equal("config.corrected_by", correction, corrected_by));
+    findings.extend(schedule(report, &pieces));
+    findings.extend(series(report, &pieces));
+    let found = &report.stationarity;
+    findings.extend(compare("stationarity.", &stationarity(&pieces.batches), found));
+    let law = &report.littles_law;
+    let expected = LittlesLaw::new(law.in_flight_mean, law.expected);
+    findings.extend(compare("littles_law.", &expected, law));
+    findings.extend(samples(report));
+    findings.extend(verdict(report));
     findings
 }
-
-/// Many checks as one, and those that failed.
-fn summed_up(what: &str, findings: Vec<Finding>) -> Vec<Finding> {
-    let count = findings.len();
-    let failed: Vec<Finding> = findings
-        .into_iter()
-        .filter(|finding| !finding.ok)
-        .map(|finding| Finding { what: format!("{what}: {}", finding.what), ..finding })
-        .collect();
-    let passed = count - failed.len();
-    let whole = Finding::new(
-        what,
-        format!("{count} checks"),
-        format!("{passed} passed"),
-        failed.is_empty(),
-    );
-    std::iter::once(whole).chain(failed).collect()
-}
-
-/// The latencies of each full second, or of each interval where that is longer, from the series.
-fn batches(report: &Report) -> Option<Vec<Histogram<u64>>> {
-    let intervals: Option<Vec<Histogram<u64>>> = report
-        .series
-        .intervals
-        .iter()
-        .map(|interval| decode_histogram(&interval.histogram).ok())
-        .collect();
-    let interval_ns = seconds_to_ns(report.series.interval_s).max(1);
-    let per_batch = usize::try_from((SECOND_NS / interval_ns).max(1)).ok()?;
-    let add = |chunk: &[Histogram<u64>]| {
-        let (first, others) = chunk.split_first()?;
-        let mut batch = first.clone();
-        others.iter().try_for_each(|other| batch.add(other)).ok()?;
-        Some(batch)
-    };
-    intervals?.chunks(per_batch).map(add).collect()
-}
-
-/// Distributions that every part has.
-pub(super) const ALWAYS: usize = 5;
 
 /// The distributions of a part, with their names: first those that every part has.
 pub(super) fn distributions(part: &Part) -> Vec<(&'static str, &DistributionPart)> {
@@ -105,28 +67,44 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
         "naive" => Some(counts.sent.saturating_sub(counts.failed)),
         // Back-filled values are more than requests.
         "corrected" if !plan.backfill.is_off() => None,
-        "corrected" => Some(counts.intended.saturating_sub(counts.failed)),
+        "corrected" => Some(with_latency(counts)),
         "pacer_lateness" | "connection_wait" => Some(counts.sent),
         "connect_time" => Some(counts.connects_in_window),
         _ => Some(counts.answered.saturating_sub(counts.unexpected_status)),
     }
 }
 
+/// Requests that have a corrected latency: those that failed or were dropped have none.
+fn with_latency(counts: &Counts) -> u64 {
+    let dropped = counts.unsent_reasons.get(Skipped::Dropped.name()).copied().unwrap_or(0);
+    counts.intended.saturating_sub(counts.failed).saturating_sub(dropped)
+}
+
+/// A part against itself; with the batches of its series, its intervals as well.
 fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec<Finding> {
     let plan = &report.config.plan;
+    let dependent = batches.and_then(dependent);
     let mut findings = sums(&part.counts, plan);
     for (name, document) in distributions(part) {
         if let Some(length) = length(name, &part.counts, plan) {
-            findings.push(Finding::equal(format!("{name}.count"), length, document.count));
+            findings.push(Finding::equal(
+                format!("{name}.count by the counts"),
+                length,
+                document.count,
+            ));
         }
         // Only the corrected latencies are kept over time, and back-filled ones are no pieces of the run.
-        let pieces = match (name, batches) {
-            (_, None) => Pieces::Unknown,
-            ("corrected", Some(batches)) if plan.backfill.is_off() => Pieces::Batches(batches),
-            ("corrected", Some(_)) => Pieces::Alone(Some(true)),
-            (_, Some(batches)) => Pieces::Alone(dependent(batches)),
-        };
-        findings.extend(distribution(name, document, pieces));
+        findings.extend(distribution(name, document, |whole| match (name, batches) {
+            ("corrected", Some(batches)) if plan.backfill.is_off() => {
+                DistributionPart::new(whole, batches)
+            }
+            ("corrected", Some(_)) => DistributionPart::alone(whole, Some(true)),
+            (_, Some(_)) => DistributionPart::alone(whole, dependent),
+            (_, None) => DistributionPart {
+                intervals: document.intervals.clone(),
+                ..DistributionPart::alone(whole, None)
+            },
+        }));
     }
     let successes = part.counts.answered.saturating_sub(part.counts.unexpected_status);
     findings.push(Finding::equal(
@@ -139,204 +117,252 @@ fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec
 }
 
 fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
-    let sum = |terms: &[u64]| terms.iter().map(|term| u128::from(*term)).sum::<u128>();
-    let of = |map: &BTreeMap<String, u64>| map.values().map(|count| u128::from(*count)).sum();
+    let of = |map: &BTreeMap<String, u64>| {
+        map.values().fold(0_u64, |sum, count| sum.saturating_add(*count))
+    };
     let Counts { intended, sent, unsent, answered, timed_out, failed, abandoned, .. } = *counts;
     vec![
-        Finding::equal("intended = sent + unsent", sum(&[sent, unsent]), u128::from(intended)),
+        Finding::equal("intended = sent + unsent", sent + unsent, intended),
         Finding::equal(
             "sent = answered + timed_out + failed + abandoned",
-            sum(&[answered, timed_out, failed, abandoned]),
-            u128::from(sent),
+            answered + timed_out + failed + abandoned,
+            sent,
         ),
-        Finding::equal("answered = sum of statuses", of(&counts.status), u128::from(answered)),
+        Finding::equal("answered = sum of statuses", of(&counts.status), answered),
         Finding::equal(
             "timed_out + failed = sum of errors",
             of(&counts.errors),
-            sum(&[timed_out, failed]),
+            timed_out + failed,
         ),
-        Finding::equal("unsent = sum of reasons", of(&counts.unsent_reasons), u128::from(unsent)),
+        Finding::equal("unsent = sum of reasons", of(&counts.unsent_reasons), unsent),
         Finding::equal(
             "unexpected_status",
             unexpected(&counts.status, plan),
-            u128::from(counts.unexpected_status),
+            counts.unexpected_status,
         ),
-        at_most("unconnected", failed, counts.unconnected),
-        at_most("capped", counts.waited, counts.capped),
-        at_most("connects_in_window", counts.connects, counts.connects_in_window),
-        at_most("setup.answered", counts.setup.sent, counts.setup.answered),
-        at_most("warmup.answered", counts.warmup.sent, counts.warmup.answered),
+        Finding::at_most("unconnected", failed, counts.unconnected),
+        Finding::at_most(
+            "sent_in_window + unconnected",
+            sent,
+            counts.sent_in_window + counts.unconnected,
+        ),
+        Finding::at_most("waited", intended, counts.waited),
+        Finding::at_most("capped", counts.waited, counts.capped),
+        Finding::at_most("connects_in_window", counts.connects, counts.connects_in_window),
+        Finding::at_most("setup.answered", counts.setup.sent, counts.setup.answered),
+        Finding::at_most("warmup.answered", counts.warmup.sent, counts.warmup.answered),
     ]
-}
-
-fn at_most(what: &str, most: u64, found: u64) -> Finding {
-    Finding::new(what, format!("at most {most}"), found, found <= most)
 }
 
 /// Answers whose status is no success by the plan.
-fn unexpected(status: &BTreeMap<String, u64>, plan: &Plan) -> u128 {
+fn unexpected(status: &BTreeMap<String, u64>, plan: &Plan) -> u64 {
     status
         .iter()
         .filter(|(code, _)| !code.parse().is_ok_and(|code| plan.expect_status.holds(code)))
-        .map(|(_, count)| u128::from(*count))
-        .sum()
+        .fold(0_u64, |sum, (_, count)| sum.saturating_add(*count))
 }
 
-/// Rates are counts over the window; those of what happened before its end can't be more than all.
-fn rates(report: &Report, part: &Part) -> Vec<Finding> {
-    let window_ns =
-        seconds_to_ns(report.config.schedule_until).saturating_sub(report.config.plan.warmup.0);
-    let per_second = |count: u64| match window_ns {
+/// A count over the length of the window.
+fn per_second(report: &Report, count: u64) -> f64 {
+    let until_ns = seconds_to_ns(report.config.schedule_until);
+    match until_ns.saturating_sub(report.config.plan.warmup.0) {
         0 => 0.0,
         window_ns => count as f64 * SECOND_NS as f64 / window_ns as f64,
-    };
-    let rate_at_most = |what: &str, count: u64, found: f64| {
-        let most = per_second(count);
-        let ok = 0.0 <= found && (found <= most || is_close(most, found));
-        Finding::new(what, format!("at most {most}"), found, ok)
-    };
-    vec![
-        Finding::close("rate.intended", per_second(part.counts.intended), part.rate.intended),
-        Finding::close("rate.sent", per_second(part.counts.sent_in_window), part.rate.sent),
-        rate_at_most("rate.answered", part.counts.answered, part.rate.answered),
-    ]
+    }
 }
 
-/// The schedule that the plan means, against the digest that the run took.
-fn schedule(report: &Report) -> Vec<Finding> {
-    let plan = &report.config.plan;
-    let target = plan.rate.map(crate::units::Rate::per_second);
-    let mut findings =
-        vec![same_number("rate.target".to_owned(), target, report.whole.rate.target)];
-    let until_ns = seconds_to_ns(report.config.schedule_until);
-    let until_found = Finding::new(
-        "schedule_until",
-        if report.interrupted { "before the plan's end" } else { "the plan's end" },
-        report.config.schedule_until,
-        until_ns == plan.end_ns() || (report.interrupted && until_ns < plan.end_ns()),
-    );
-    let until_ok = until_found.ok;
-    findings.push(until_found);
-    let text = |digest: Option<&str>| digest.unwrap_or("none").to_owned();
-    let found = text(report.config.schedule_digest.as_deref());
-    let arrivals = report.config.schedule_arrivals;
-    if !until_ok {
-        return findings;
+/// Rates are counts over the window; answers before its end can't be more than all.
+fn rates(report: &Report, part: &Part) -> Vec<Finding> {
+    let Part { counts, rate, .. } = part;
+    let expected = Rates {
+        target: report.config.plan.rate.map(Rate::per_second),
+        intended: per_second(report, counts.intended),
+        sent: per_second(report, counts.sent_in_window),
+        answered: rate.answered,
+    };
+    let mut findings = compare("rate.", &expected, rate);
+    let most = per_second(report, counts.answered);
+    let ok = 0.0 <= rate.answered && (rate.answered <= most || is_close(most, rate.answered));
+    let most = format!("at most {most}");
+    findings.push(Finding::new("rate.answered by the counts", most, rate.answered, ok));
+    findings
+}
+
+/// A single agent's part is the whole. Of several, the series doesn't tell one's intervals, and the sum is the whole.
+fn agents(report: &Report) -> Vec<Finding> {
+    if let [only] = &report.per_agent[..] {
+        return summed_up("the agent is the whole", compare("", &report.whole, &only.part));
     }
-    match arrivals_of(plan, until_ns) {
-        Some((whole, window)) => {
-            findings.push(Finding::equal("schedule_digest", whole.hex(), found));
-            findings.push(Finding::equal(
-                "schedule_arrivals",
-                whole.arrivals(),
-                arrivals.unwrap_or_default(),
-            ));
-            findings.push(Finding::equal(
-                "intended = arrivals of the window",
-                window.arrivals(),
-                report.whole.counts.intended,
-            ));
-        }
-        None => findings.push(Finding::equal("schedule_digest", text(None), found)),
+    let mut findings = summed_up("merged is the sum of the agents", sum_of_agents(report));
+    for agent in &report.per_agent {
+        let checks = part(report, &agent.part, None);
+        findings.extend(summed_up(&format!("agent {}", agent.name), checks));
     }
     findings
 }
 
-/// The proof of the arrivals speaks of the requests that the report counts.
-fn arrivals(report: &Report) -> Vec<Finding> {
-    let (Some(proof), counts) = (&report.arrivals, &report.whole.counts) else {
-        return Vec::new();
+/// The schedule that the plan means, against what the run took of it, and in which intervals.
+fn schedule(report: &Report, pieces: &Pieces) -> Vec<Finding> {
+    let config = &report.config;
+    let plan = &config.plan;
+    let until_ns = seconds_to_ns(config.schedule_until);
+    let until = Finding::new(
+        "schedule_until",
+        if report.interrupted { "the plan's end, or before" } else { "the plan's end" },
+        config.schedule_until,
+        (until_ns == plan.end_ns() || (report.interrupted && until_ns < plan.end_ns()))
+            && is_close(until_ns as f64 / SECOND_NS as f64, config.schedule_until),
+    );
+    if !until.ok {
+        return vec![until];
+    }
+    let planned = Planned::new(report, until_ns, pieces);
+    let mut findings = vec![until];
+    findings.extend(compare(
+        "schedule_digest",
+        &planned.as_ref().map(|planned| planned.whole.hex()),
+        &config.schedule_digest,
+    ));
+    findings.extend(compare(
+        "schedule_arrivals",
+        &planned.as_ref().map(|planned| planned.whole.arrivals()),
+        &config.schedule_arrivals,
+    ));
+    if let Some(planned) = &planned {
+        let due = planned.window.arrivals();
+        let counts = &report.whole.counts;
+        findings.push(Finding::equal("intended by the schedule", due, counts.intended));
+        let due = |at: usize| planned.per_interval.get(at).copied().unwrap_or(0);
+        let intervals = report.series.intervals.iter().enumerate();
+        let mut per_interval: Vec<Finding> = intervals
+            .map(|(at, interval)| Finding::equal(at.to_string(), due(at), interval.intended))
+            .collect();
+        per_interval.push(Finding::at_most(
+            "intervals with arrivals",
+            report.series.intervals.len(),
+            planned.per_interval.len(),
+        ));
+        findings.extend(summed_up("series: intended by the schedule", per_interval));
+    }
+    findings.extend(arrivals(report, planned.as_ref()));
+    findings
+}
+
+/// The proof of the arrivals: all that follows from the plan, and what the figures of the sends make of it.
+fn arrivals(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
+    let found = report.arrivals.as_ref();
+    let expected = match (planned, found) {
+        (Some(planned), Some(found)) => Some(planned.proof_with_sends_of(found)),
+        (planned, _) => planned.map(|planned| planned.proof.clone()),
     };
-    let share = counts.sent_in_window as f64 / counts.intended as f64;
-    vec![
-        Finding::equal("arrivals.intended", counts.intended, proof.intended),
-        Finding::equal("arrivals.sent", counts.sent_in_window, proof.sent),
-        same_number(
-            "arrivals.sent_over_intended".to_owned(),
-            (0 < counts.intended).then_some(share),
-            proof.sent_over_intended.value,
-        ),
-    ]
+    let line = expected.as_ref().map(ArrivalProof::line);
+    let mut findings = summed_up("arrivals", compare("", &expected, &report.arrivals));
+    findings.extend(compare("arrivals_line", &line, &report.arrivals_line));
+    findings
 }
 
 /// One of the counts of an interval.
 type CountOf = fn(&IntervalPart) -> u64;
 
 /// The run over time adds up to the run.
-fn series(report: &Report) -> Vec<Finding> {
+fn series(report: &Report, pieces: &Pieces) -> Vec<Finding> {
     let counts = &report.whole.counts;
     let intervals = &report.series.intervals;
-    let errors = [counts.timed_out, counts.failed, counts.abandoned];
-    let window_s = report.config.window_s();
-    let sums: [(&str, u128, CountOf); 6] = [
-        ("intended", u128::from(counts.intended), |interval| interval.intended),
-        ("sent", u128::from(counts.sent), |interval| interval.sent),
-        ("unsent", u128::from(counts.unsent), |interval| interval.unsent),
-        ("answered", u128::from(counts.answered), |interval| interval.answered),
-        ("errors", errors.map(u128::from).iter().sum(), |interval| interval.errors),
-        ("sends", u128::from(counts.sent_in_window), |interval| interval.sends),
+    let sums: [(&str, u64, CountOf); 6] = [
+        ("intended", counts.intended, |interval| interval.intended),
+        ("sent", counts.sent, |interval| interval.sent),
+        ("unsent", counts.unsent, |interval| interval.unsent),
+        ("answered", counts.answered, |interval| interval.answered),
+        ("errors", counts.timed_out + counts.failed + counts.abandoned, |interval| interval.errors),
+        ("sends", counts.sent_in_window, |interval| interval.sends),
     ];
-    let sum = |number: CountOf| -> u128 {
-        intervals.iter().map(|interval| u128::from(number(interval))).sum()
-    };
-    let answers = sum(|interval| interval.answers) as f64;
-    sums.into_iter()
+    let sum = |number: CountOf| -> u64 { intervals.iter().map(number).sum() };
+    let mut findings: Vec<Finding> = sums
+        .into_iter()
         .map(|(what, expected, number)| {
             Finding::equal(format!("series: sum of {what}"), expected, sum(number))
         })
-        .chain([Finding::close(
-            "series: answers per second",
-            report.whole.rate.answered,
-            if window_s == 0.0 { 0.0 } else { answers / window_s },
-        )])
-        .chain(summed_up("series: intervals", each_interval(report)))
-        .collect()
+        .collect();
+    let answers = per_second(report, sum(|interval| interval.answers));
+    let rate = report.whole.rate.answered;
+    findings.push(Finding::close("series: answers per second", rate, answers));
+    let latencies: u64 = pieces.histograms.iter().map(Histogram::len).sum();
+    findings.push(Finding::equal("series: latencies", with_latency(counts), latencies));
+    let each = intervals.iter().zip(&pieces.histograms).enumerate();
+    let each = each
+        .flat_map(|(at, (found, latency))| interval(at, report.series.interval_s, found, latency));
+    findings.extend(summed_up("series: intervals", each.collect()));
+    findings
 }
 
-/// Each interval's figures against its own histogram.
-fn each_interval(report: &Report) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (at, interval) in report.series.intervals.iter().enumerate() {
-        let Ok(latency) = decode_histogram(&interval.histogram) else { continue };
-        let us = |ns: u64| (!latency.is_empty()).then_some(ns as f64 / 1e3);
-        let start = Some(at as f64 * report.series.interval_s);
-        let numbers = [
-            ("start_s", start, Some(interval.start_s)),
-            ("p50", us(latency.value_at_quantile(0.5)), interval.p50),
-            ("p99", us(latency.value_at_quantile(0.99)), interval.p99),
-            ("max", us(latency.max()), interval.max),
-        ];
-        findings.extend(
-            numbers
-                .map(|(key, expected, found)| same_number(format!("{at}.{key}"), expected, found)),
-        );
+/// An interval's figures against its own histogram, and its sums.
+fn interval(
+    at: usize,
+    interval_s: f64,
+    found: &IntervalPart,
+    latency: &Histogram<u64>,
+) -> Vec<Finding> {
+    let IntervalPart { intended, sent, unsent, answered, errors, sends, answers, .. } = *found;
+    let (in_flight, latency_of) = (found.in_flight, latency.clone());
+    let slot = Slot {
+        intended,
+        sent,
+        unsent,
+        answered,
+        errors,
+        sends,
+        answers,
+        in_flight,
+        latency: latency_of,
+    };
+    let expected = IntervalPart::new(at as f64 * interval_s, &slot);
+    let mut findings = compare(&format!("{at}."), &expected, found);
+    let name = |what: &str| format!("{at}: {what}");
+    findings.extend([
+        Finding::equal(name("intended = sent + unsent"), sent + unsent, intended),
+        Finding::equal(name("sent = answered + errors"), answered + errors, sent),
+        // Of errors and of what was never sent, some have a latency and some have none.
+        Finding::at_most(name("latencies"), intended, latency.len()),
+        Finding::at_most(name("answered"), latency.len(), answered),
+    ]);
+    findings
+}
+
+/// What became of the raw samples, against the plan and the counts.
+fn samples(report: &Report) -> Vec<Finding> {
+    let asked = report.config.plan.raw.is_some();
+    let mut findings = vec![Finding::equal("samples", asked, report.samples.is_some())];
+    if let Some(samples) = &report.samples {
+        let intended = report.whole.counts.intended;
+        findings.extend([
+            Finding::equal(
+                "intended = samples written + lost",
+                samples.written + samples.lost,
+                intended,
+            ),
+            Finding::equal("samples.file", samples.error.is_none(), samples.file.is_some()),
+            Finding::new(
+                "samples.written",
+                if samples.file.is_some() { "some" } else { "0" },
+                samples.written,
+                samples.file.is_some() || samples.written == 0,
+            ),
+        ]);
     }
     findings
 }
 
-/// The verdict is what these numbers lead to.
-fn verdict(report: &Report) -> Finding {
+/// The verdict is what these numbers lead to, to the last word.
+fn verdict(report: &Report) -> Vec<Finding> {
+    let expected = verdict::judge(report);
     let text = |verdict: &Verdict| {
-        let reasons: Vec<String> = verdict
-            .reasons
-            .iter()
-            .map(|reason| format!("{:?} {:?}", reason.level, reason.code).to_lowercase())
-            .collect();
-        format!("{:?}", verdict.level).to_lowercase() + " " + &reasons.join(", ")
+        let words = leaves(verdict).into_iter().filter_map(|(path, leaf)| {
+            (path == "level" || path.ends_with(".code")).then(|| leaf.to_string())
+        });
+        words.collect::<Vec<String>>().join(" ")
     };
-    Finding::equal("verdict", text(&verdict::judge(report)), text(&report.verdict))
-}
-
-/// Digests of the plan's arrivals before `until_ns`, all of them and those of the window; `None` without a schedule.
-pub(super) fn arrivals_of(plan: &Plan, until_ns: u64) -> Option<(Digest, Digest)> {
-    let rate = plan.rate.filter(|_| plan.model == Some(Model::Open))?;
-    let mut whole = Digest::default();
-    let mut window = Digest::default();
-    for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, until_ns, 0, 1) {
-        whole.add(due_ns);
-        if plan.warmup.0 <= due_ns {
-            window.add(due_ns);
-        }
-    }
-    Some((whole, window))
+    let mut findings = vec![Finding::equal("verdict", text(&expected), text(&report.verdict))];
+    findings
+        .extend(summed_up("verdict: words and figures", compare("", &expected, &report.verdict)));
+    findings
 }

@@ -1,26 +1,259 @@
 //! A report against the raw samples of its run: every number is computed again from the requests themselves.
 //!
-//! The files are read as streams: once for counts, schedule and histograms, then once for each distribution, whose
-//! values are sorted in memory, 8 bytes a request, for quantiles that owe nothing to a histogram.
+//! The records go through a recorder as they went through the shards', and what it tells is compared with the report value
+//! by value. The files are read as streams: once for that, with 16 bytes a request in memory to put the arrivals of each
+//! shard back in order, then once for each distribution, whose values are sorted in memory, 8 bytes a request, for
+//! quantiles that owe nothing to a histogram.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::distribution::{buckets_of, stated};
-use super::document::arrivals_of;
-use super::parts::same_map;
-use super::{Finding, QUANTILES, is_close, seconds_to_ns, to_ns};
+use super::compare::compare;
+use super::planned::Planned;
+use super::sound::{Pieces, sound};
+use super::{Finding, QUANTILES, is_close, seconds_to_ns, summed_up, to_ns};
 use crate::distribution::{Distribution, VALUE_MAX_NS, backfill, rank};
-use crate::plan::Plan;
-use crate::report::{DistributionPart, IntervalPart, Report};
-use crate::samples::{
-    End, Header, Kind, ReadError, Sample, SampleReader, Tally, cause_name, plan_digest,
-};
+use crate::merge::{Told, offer, tell};
+use crate::plan::{DURATION_MAX, Plan};
+use crate::proof::{ArrivalProof, Arrivals};
+use crate::recorder::{Outlook, Recorder, Stamps};
+use crate::report::{Counts, DistributionPart, Part, Report};
+use crate::samples::{End, Header, Kind, ReadError, Sample, SampleReader, plan_digest};
 use crate::schedule::Digest;
-use crate::units::SECOND_NS;
 
 /// How far a percentile of the report may be from the exact one: 1 %, or one bucket of its histogram.
 const QUANTILE_TOLERANCE: f64 = 0.01;
+
+/// Checks a report against the samples of its run, one file for each agent. A file that is damaged, incomplete or short of
+/// samples ends the checks, for nothing can be said from a part.
+pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
+    let (findings, pieces) = sound(report);
+    let Some(pieces) = pieces else { return summed_up("a report to compare with", findings) };
+    let mut findings = Vec::new();
+    let mut replay = Replay::new(report);
+    let (mut written, mut lost) = (0, 0);
+    for file in files {
+        match replay.read(file) {
+            Ok((header, end)) => {
+                findings.extend(belonging(report, file, &header, &end));
+                written += end.written();
+                lost += end.lost();
+            }
+            Err(error) => {
+                findings.push(Finding::new(file.display().to_string(), "whole", error, false));
+                return findings;
+            }
+        }
+    }
+    let told = report.samples.as_ref().map(|samples| (samples.written, samples.lost));
+    let text = |told: Option<(u64, u64)>| match told {
+        Some((written, lost)) => format!("{written} written, {lost} lost"),
+        None => "no samples".to_owned(),
+    };
+    findings.push(Finding::equal("samples: in the files", text(Some((written, lost))), text(told)));
+    findings.push(Finding::equal("samples: lost", 0, lost));
+    if 0 < lost {
+        return findings;
+    }
+    findings.extend(replay.schedule(&pieces));
+    findings.extend(replay.littles_law());
+    match replay.arrivals() {
+        Ok(arrivals) => {
+            let checks = compare("", &arrivals, &report.arrivals);
+            findings.extend(summed_up("samples: arrivals", checks));
+        }
+        Err(problem) => {
+            findings.push(Finding::new("samples: sends", "in the order intended", problem, false));
+        }
+    }
+    findings.extend(against(replay.told(&pieces), report));
+    for (name, document, measure) in measured(&report.whole) {
+        match sorted(files, &report.config.plan, measure) {
+            Ok(values) => findings.extend(quantiles(name, document, &values)),
+            Err(error) => findings.push(Finding::new(name, "a file that stays", error, false)),
+        }
+    }
+    findings
+}
+
+/// Whether a file is of this run's plan.
+fn belonging(report: &Report, file: &Path, header: &Header, end: &End) -> Vec<Finding> {
+    let plan = &report.config.plan;
+    let hex = |digest: u64| format!("{digest:016x}");
+    let name = |what: &str| format!("{}: {what}", file.display());
+    vec![
+        Finding::equal(name("plan"), hex(plan_digest(plan)), hex(header.plan_digest)),
+        Finding::equal(name("seed"), plan.seed, header.seed),
+        Finding::equal(name("window start, ns"), plan.warmup.0, header.window_start_ns),
+        Finding::equal(name("window end, ns"), plan.end_ns(), header.window_end_ns),
+        Finding::equal(
+            name("end of the schedule, ns"),
+            seconds_to_ns(report.config.schedule_until),
+            end.until_ns,
+        ),
+    ]
+}
+
+/// The arrivals of one shard, each with when it was sent, [`NEVER_NS`] when it wasn't.
+type Stream = Vec<(u64, u64)>;
+const NEVER_NS: u64 = u64::MAX;
+
+/// What the samples of all files add up to.
+struct Replay<'a> {
+    report: &'a Report,
+    plan: &'a Plan,
+    until_ns: u64,
+    recorder: Recorder,
+    /// By file and shard.
+    streams: BTreeMap<(usize, u16), Stream>,
+    files: usize,
+    taken: Digest,
+    intended: Digest,
+}
+
+impl<'a> Replay<'a> {
+    fn new(report: &'a Report) -> Replay<'a> {
+        let plan = &report.config.plan;
+        Replay {
+            report,
+            plan,
+            until_ns: seconds_to_ns(report.config.schedule_until),
+            // The arrivals are put in order first.
+            recorder: Recorder::new(Outlook { scheduled: false, ..Outlook::of_plan(plan) }),
+            streams: BTreeMap::new(),
+            files: 0,
+            taken: Digest::default(),
+            intended: Digest::default(),
+        }
+    }
+
+    fn read(&mut self, file: &Path) -> Result<(Header, End), String> {
+        let text = |error: ReadError| error.to_string();
+        let mut reader = SampleReader::open(file).map_err(text)?;
+        let header = *reader.header();
+        for sample in &mut reader {
+            self.add(&sample.map_err(text)?)?;
+        }
+        let end = reader.end().expect("a file read without an error has its end").clone();
+        for shard in &end.shards {
+            self.taken.merge(Digest::from_value(shard.schedule_digest, shard.schedule_arrivals));
+        }
+        self.files += 1;
+        Ok((header, end))
+    }
+
+    /// Does with a sample what its shard did with the request.
+    fn add(&mut self, sample: &Sample) -> Result<(), String> {
+        let Sample { intended_ns, noticed_ns, ended_ns, .. } = *sample;
+        if !(self.plan.warmup.0..self.plan.end_ns() + DURATION_MAX.0).contains(&intended_ns) {
+            return Err(format!(
+                "a request of the window was due {intended_ns} ns after the epoch"
+            ));
+        }
+        let outcome = sample.outcome().expect("the reader checks it");
+        let is_sent = sample.kind != Kind::Unsent && !sample.is_unconnected();
+        let sent_ns = if sample.kind == Kind::Unsent { intended_ns } else { sample.sent_ns };
+        let stamps = Stamps { intended_ns, noticed_ns, sent_ns };
+        self.recorder.intended(intended_ns);
+        if is_sent {
+            self.recorder.sent(&stamps, sent_ns <= self.until_ns);
+        } else if sample.is_unconnected() {
+            self.recorder.unconnected(&stamps);
+        }
+        self.recorder.ended(&stamps, ended_ns, ended_ns <= self.until_ns, outcome);
+        self.recorder.flow.stay(sent_ns, if is_sent { ended_ns } else { sent_ns });
+        self.intended.add(intended_ns);
+        let stream = self.streams.entry((self.files, sample.shard)).or_default();
+        stream.push((intended_ns, if is_sent { sent_ns } else { NEVER_NS }));
+        Ok(())
+    }
+
+    /// The samples' intended times against the plan's arrivals of the window.
+    fn schedule(&self, pieces: &Pieces) -> Vec<Finding> {
+        let Some(planned) = Planned::new(self.report, self.until_ns, pieces) else {
+            return Vec::new();
+        };
+        let found = self.report.config.schedule_digest.clone().unwrap_or("none".to_owned());
+        let taken = self.taken.hex();
+        vec![
+            Finding::equal("samples: schedule_digest by the shards' ends", taken.clone(), found),
+            Finding::equal("samples: whole schedule", planned.whole.hex(), taken),
+            Finding::equal("samples: intended times", planned.window.hex(), self.intended.hex()),
+        ]
+    }
+
+    /// Little's law: what was in flight before the window and reached into it is in no sample.
+    fn littles_law(&self) -> Option<Finding> {
+        let least = self.recorder.flow.throughput_times_latency();
+        let found = self.report.littles_law.expected;
+        let what = "samples: littles_law.expected";
+        match (self.report.interrupted, self.plan.warmup.0) {
+            // The shards stop within a yield of each other, and the longest view is that of the whole.
+            (true, _) => None,
+            (false, 0) => Some(Finding::close(what, least, found)),
+            (false, _) => {
+                let ok = least <= found || is_close(least, found);
+                Some(Finding::new(what, format!("at least {least}"), found, ok))
+            }
+        }
+    }
+
+    /// The proof of the arrivals. An error where a shard's requests were not sent in the order intended, as every shard sends
+    /// them.
+    fn arrivals(&mut self) -> Result<Option<ArrivalProof>, String> {
+        let Some(offer) = offer(self.report, self.until_ns) else { return Ok(None) };
+        let window_ns = self.plan.warmup.0..self.plan.end_ns();
+        let mut whole = Arrivals::new(window_ns.clone());
+        for ((_, shard), mut stream) in std::mem::take(&mut self.streams) {
+            stream.sort_unstable();
+            let sent = stream.iter().map(|(_, sent_ns)| *sent_ns);
+            if !sent.filter(|sent_ns| *sent_ns != NEVER_NS).is_sorted() {
+                return Err(format!("shard {shard} sent in another order"));
+            }
+            let mut part = Arrivals::new(window_ns.clone());
+            for (intended_ns, sent_ns) in stream {
+                match sent_ns {
+                    NEVER_NS => part.record_unsent(intended_ns),
+                    sent_ns => part.record(intended_ns, sent_ns),
+                }
+            }
+            whole.merge(&part);
+        }
+        Ok(Some(whole.summary(&offer)))
+    }
+
+    /// What the recorder tells.
+    fn told(mut self, pieces: &Pieces) -> Told {
+        // What was in flight is not in the samples. It is taken from the report, the last first, which brings the intervals to
+        // the report's length.
+        for (at, interval) in self.report.series.intervals.iter().enumerate().rev() {
+            self.recorder.series.in_flight(at as u64 * pieces.interval_ns, interval.in_flight);
+        }
+        tell(&self.recorder, self.plan, self.until_ns)
+    }
+}
+
+/// The report against what the samples tell. What they don't tell is filled in from the report.
+fn against(told: Told, report: &Report) -> Vec<Finding> {
+    let Told { part, stationarity, series } = told;
+    let whole = &report.whole;
+    let counts = Counts {
+        waited: whole.counts.waited,
+        capped: whole.counts.capped,
+        connection_errors: whole.counts.connection_errors.clone(),
+        connects: whole.counts.connects,
+        connects_in_window: whole.counts.connects_in_window,
+        setup: whole.counts.setup.clone(),
+        warmup: whole.counts.warmup.clone(),
+        ..part.counts
+    };
+    let part = Part { counts, connect_time: whole.connect_time.clone(), ..part };
+    let mut findings = compare("samples: ", &part, whole);
+    findings.extend(summed_up("samples: series", compare("", &series, &report.series)));
+    let found = &report.stationarity;
+    findings.extend(compare("samples: stationarity.", &stationarity, found));
+    findings
+}
 
 /// Gives the values that a sample adds to one of the report's distributions.
 type Measure = fn(&Sample, &Plan, &mut dyn FnMut(u64));
@@ -28,8 +261,7 @@ type Measure = fn(&Sample, &Plan, &mut dyn FnMut(u64));
 /// A distribution of the report that samples can rebuild.
 type Measured<'a> = (&'static str, &'a DistributionPart, Measure);
 
-fn measured(report: &Report) -> Vec<Measured<'_>> {
-    let whole = &report.whole;
+fn measured(whole: &Part) -> Vec<Measured<'_>> {
     let mut all: Vec<Measured<'_>> = vec![
         ("naive", &whole.naive, |sample, _, each| sample.naive_ns().into_iter().for_each(each)),
         ("corrected", &whole.corrected, corrected),
@@ -63,320 +295,6 @@ fn corrected(sample: &Sample, plan: &Plan, each: &mut dyn FnMut(u64)) {
     }
 }
 
-/// Checks a report against the samples of its run, one file for each agent. A file that is damaged or incomplete ends
-/// the checks, for nothing can be said from a part.
-pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
-    let until_ns = seconds_to_ns(report.config.schedule_until);
-    let mut findings = Vec::new();
-    let measured = measured(report);
-    let plan = &report.config.plan;
-    let mut replay = Replay::new(report, until_ns, measured.len());
-    for file in files {
-        match replay.read(file, plan, &measured) {
-            Ok((header, end)) => findings.extend(belonging(report, file, &header, &end)),
-            Err(error) => {
-                findings.push(Finding::new(file.display().to_string(), "whole", error, false));
-                return findings;
-            }
-        }
-    }
-    findings.extend(replay.counts(report));
-    findings.extend(replay.rates(report));
-    findings.extend(replay.schedule(report));
-    findings.push(replay.series.against(&report.series.intervals));
-    for ((name, document, measure), rebuilt) in measured.into_iter().zip(&replay.distributions) {
-        findings.extend(against_rebuilt(name, document, rebuilt));
-        match sorted(files, plan, measure) {
-            Ok(values) => findings.extend(quantiles(name, document, &values)),
-            Err(error) => findings.push(Finding::new(name, "a file that stays", error, false)),
-        }
-    }
-    findings
-}
-
-/// Whether a file is of this run's plan and whole.
-fn belonging(report: &Report, file: &Path, header: &Header, end: &End) -> Vec<Finding> {
-    let plan = &report.config.plan;
-    let hex = |digest: u64| format!("{digest:016x}");
-    let name = |what: &str| format!("{}: {what}", file.display());
-    vec![
-        Finding::equal(name("plan"), hex(plan_digest(plan)), hex(header.plan_digest)),
-        Finding::equal(name("seed"), plan.seed, header.seed),
-        Finding::equal(name("window start, ns"), plan.warmup.0, header.window_start_ns),
-        Finding::equal(name("window end, ns"), plan.end_ns(), header.window_end_ns),
-        Finding::equal(
-            name("end of the schedule, ns"),
-            seconds_to_ns(report.config.schedule_until),
-            end.until_ns,
-        ),
-        Finding::equal(name("samples lost"), 0, end.lost()),
-    ]
-}
-
-/// What the samples of all files add up to.
-struct Replay {
-    until_ns: u64,
-    tally: Tally,
-    ends: Tally,
-    taken: Digest,
-    intended: Digest,
-    early: u64,
-    unconnected: u64,
-    sent_in_window: u64,
-    answered_in_window: u64,
-    status: BTreeMap<String, u64>,
-    errors: BTreeMap<String, u64>,
-    skipped: BTreeMap<String, u64>,
-    distributions: Vec<Distribution>,
-    series: SeriesCounts,
-}
-
-impl Replay {
-    fn new(report: &Report, until_ns: u64, distributions: usize) -> Replay {
-        Replay {
-            until_ns,
-            tally: Tally::default(),
-            ends: Tally::default(),
-            taken: Digest::default(),
-            intended: Digest::default(),
-            early: 0,
-            unconnected: 0,
-            sent_in_window: 0,
-            answered_in_window: 0,
-            status: BTreeMap::new(),
-            errors: BTreeMap::new(),
-            skipped: BTreeMap::new(),
-            distributions: vec![Distribution::new(); distributions],
-            series: SeriesCounts::new(report),
-        }
-    }
-
-    fn read(
-        &mut self,
-        file: &Path,
-        plan: &Plan,
-        measured: &[Measured<'_>],
-    ) -> Result<(Header, End), ReadError> {
-        let mut reader = SampleReader::open(file)?;
-        let header = *reader.header();
-        // By number first: a name for every sample would be a text for every sample.
-        let mut status: BTreeMap<u16, u64> = BTreeMap::new();
-        let mut causes: BTreeMap<u16, u64> = BTreeMap::new();
-        let mut reasons: BTreeMap<u16, u64> = BTreeMap::new();
-        for sample in &mut reader {
-            let sample = sample?;
-            self.add(&sample, &header);
-            for ((_, _, measure), distribution) in measured.iter().zip(&mut self.distributions) {
-                measure(&sample, plan, &mut |value_ns| distribution.record(value_ns));
-            }
-            match sample.kind {
-                Kind::Answered => *status.entry(sample.status).or_default() += 1,
-                Kind::TimedOut | Kind::Failed => *causes.entry(sample.cause).or_default() += 1,
-                Kind::Unsent => *reasons.entry(sample.cause).or_default() += 1,
-                Kind::Abandoned => {}
-            }
-        }
-        for (code, count) in status {
-            *self.status.entry(code.to_string()).or_default() += count;
-        }
-        for (codes, names) in [(causes, &mut self.errors), (reasons, &mut self.skipped)] {
-            for (code, count) in codes {
-                let name = cause_name(code).unwrap_or_else(|| format!("cause {code}"));
-                *names.entry(name).or_default() += count;
-            }
-        }
-        let end = reader.end().expect("a file read without an error has its end").clone();
-        for shard in &end.shards {
-            self.ends.merge(&shard.tally);
-            self.taken.merge(Digest::from_value(shard.schedule_digest, shard.schedule_arrivals));
-        }
-        Ok((header, end))
-    }
-
-    fn add(&mut self, sample: &Sample, header: &Header) {
-        self.tally.add(sample.kind);
-        self.intended.add(sample.intended_ns);
-        self.early += u64::from(sample.intended_ns < header.window_start_ns);
-        self.unconnected += u64::from(sample.is_unconnected());
-        let sent = sample.kind != Kind::Unsent
-            && !sample.is_unconnected()
-            && sample.sent_ns <= self.until_ns;
-        self.sent_in_window += u64::from(sent);
-        let answered = sample.kind == Kind::Answered && sample.ended_ns <= self.until_ns;
-        self.answered_in_window += u64::from(answered);
-        self.series.add(sample, sent, answered);
-    }
-
-    fn counts(&self, report: &Report) -> Vec<Finding> {
-        let (samples, counts) = (&self.tally, &report.whole.counts);
-        let numbers = [
-            ("intended", samples.intended, counts.intended),
-            ("sent", samples.sent, counts.sent),
-            ("sent_in_window", self.sent_in_window, counts.sent_in_window),
-            ("unconnected", self.unconnected, counts.unconnected),
-            ("unsent", samples.unsent, counts.unsent),
-            ("answered", samples.answered, counts.answered),
-            ("timed_out", samples.timed_out, counts.timed_out),
-            ("failed", samples.failed, counts.failed),
-            ("abandoned", samples.abandoned, counts.abandoned),
-            ("intended by the shards' ends", self.ends.intended, counts.intended),
-            ("samples due before the window", 0, self.early),
-        ];
-        let mut findings: Vec<Finding> = numbers
-            .into_iter()
-            .map(|(what, expected, found)| {
-                Finding::equal(format!("samples: {what}"), expected, found)
-            })
-            .collect();
-        findings.push(Finding::new(
-            "samples: sums close",
-            "yes",
-            if samples.closes() { "yes" } else { "no" },
-            samples.closes(),
-        ));
-        findings.push(same_map("samples: status", &self.status, &counts.status));
-        findings.push(same_map("samples: errors", &self.errors, &counts.errors));
-        findings.push(same_map("samples: unsent", &self.skipped, &counts.unsent_reasons));
-        findings
-    }
-
-    fn rates(&self, report: &Report) -> Vec<Finding> {
-        let window_ns = self.until_ns.saturating_sub(report.config.plan.warmup.0);
-        let per_second = |count: u64| match window_ns {
-            0 => 0.0,
-            window_ns => count as f64 * SECOND_NS as f64 / window_ns as f64,
-        };
-        let rate = &report.whole.rate;
-        vec![
-            Finding::close("samples: rate.sent", per_second(self.sent_in_window), rate.sent),
-            Finding::close(
-                "samples: rate.answered",
-                per_second(self.answered_in_window),
-                rate.answered,
-            ),
-        ]
-    }
-
-    /// The samples' intended times against the plan's arrivals of the window.
-    fn schedule(&self, report: &Report) -> Vec<Finding> {
-        let Some((whole, window)) = arrivals_of(&report.config.plan, self.until_ns) else {
-            return Vec::new();
-        };
-        let found = report.config.schedule_digest.clone().unwrap_or("none".to_owned());
-        vec![
-            Finding::equal("samples: schedule_digest by the shards' ends", self.taken.hex(), found),
-            Finding::equal("samples: whole schedule", whole.hex(), self.taken.hex()),
-            Finding::equal("samples: intended times", window.hex(), self.intended.hex()),
-        ]
-    }
-}
-
-/// The counts of an interval: by when requests were due intended, sent, unsent, answered and errors; by when they happened sends
-/// and answers.
-type IntervalCounts = [u64; 7];
-
-/// The counts of the report's intervals, made again.
-struct SeriesCounts {
-    window_ns: u64,
-    interval_ns: u64,
-    intervals: Vec<IntervalCounts>,
-    /// What belongs to no interval of the report.
-    outside: u64,
-}
-
-impl SeriesCounts {
-    fn new(report: &Report) -> SeriesCounts {
-        SeriesCounts {
-            window_ns: report.config.plan.warmup.0,
-            interval_ns: seconds_to_ns(report.series.interval_s).max(1),
-            intervals: vec![[0; 7]; report.series.intervals.len()],
-            outside: 0,
-        }
-    }
-
-    /// `sent` and `answered` say whether it was, before the end of the window.
-    fn add(&mut self, sample: &Sample, sent: bool, answered: bool) {
-        let end = match sample.kind {
-            Kind::Unsent => 2,
-            Kind::Answered => 3,
-            Kind::TimedOut | Kind::Failed | Kind::Abandoned => 4,
-        };
-        self.count(sample.intended_ns, 0, true);
-        self.count(sample.intended_ns, 1, sample.kind != Kind::Unsent);
-        self.count(sample.intended_ns, end, true);
-        // The moment between two intervals belongs to the earlier one.
-        self.count(sample.sent_ns.saturating_sub(1).max(self.window_ns), 5, sent);
-        self.count(sample.ended_ns.saturating_sub(1).max(self.window_ns), 6, answered);
-    }
-
-    fn count(&mut self, at_ns: u64, column: usize, counts: bool) {
-        if !counts {
-            return;
-        }
-        let since_ns = at_ns.checked_sub(self.window_ns);
-        let at = since_ns.and_then(|ns| usize::try_from(ns / self.interval_ns).ok());
-        match at.and_then(|at| self.intervals.get_mut(at)) {
-            Some(interval) => interval[column] += 1,
-            None => self.outside += 1,
-        }
-    }
-
-    fn against(&self, intervals: &[IntervalPart]) -> Finding {
-        let stated = |interval: &IntervalPart| {
-            let IntervalPart { intended, sent, unsent, answered, errors, sends, answers, .. } =
-                *interval;
-            [intended, sent, unsent, answered, errors, sends, answers]
-        };
-        let rebuilt = self.intervals.iter().zip(intervals);
-        let differ = rebuilt.filter(|(rebuilt, interval)| **rebuilt != stated(interval)).count();
-        let ok = differ == 0 && self.outside == 0;
-        Finding::new(
-            "samples: series",
-            "each interval's counts",
-            if ok {
-                "each interval's counts".to_owned()
-            } else {
-                format!("{differ} intervals with others, {} counts in none", self.outside)
-            },
-            ok,
-        )
-    }
-}
-
-/// A distribution of the report against the one that the samples give when recorded again: equal in every bucket.
-fn against_rebuilt(
-    name: &str,
-    document: &DistributionPart,
-    rebuilt: &Distribution,
-) -> Vec<Finding> {
-    let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
-    let histogram = document.decode_histogram();
-    let same = histogram
-        .as_ref()
-        .is_ok_and(|histogram| buckets_of(histogram) == buckets_of(rebuilt.histogram()));
-    let text = |value: Option<f64>| value.map_or("n/a".to_owned(), |value| value.to_string());
-    let number = |key: &str, expected: Option<f64>, found: Option<f64>| {
-        let ok = match (expected, found) {
-            (Some(expected), Some(found)) => is_close(expected, found),
-            (expected, found) => expected.is_none() && found.is_none(),
-        };
-        Finding::new(format!("samples: {name}.{key}"), text(expected), text(found), ok)
-    };
-    vec![
-        Finding::equal(format!("samples: {name}.count"), rebuilt.count(), document.count),
-        Finding::equal(format!("samples: {name}.overflow"), rebuilt.overflow(), document.overflow),
-        Finding::new(
-            format!("samples: {name}.histogram"),
-            "equal in every bucket",
-            if same { "equal in every bucket" } else { "not equal" },
-            same,
-        ),
-        number("min", us(rebuilt.min_ns()), document.min),
-        number("mean", rebuilt.mean_ns().map(|ns| ns / 1e3), document.mean),
-        number("max", us(rebuilt.max_ns()), document.max),
-    ]
-}
-
 /// The values of one measure over all files, in order.
 fn sorted(files: &[&Path], plan: &Plan, measure: Measure) -> Result<Vec<u64>, ReadError> {
     let mut values = Vec::new();
@@ -395,8 +313,8 @@ fn quantiles(name: &str, document: &DistributionPart, values: &[u64]) -> Vec<Fin
     let bucket_ns = |value_ns: u64| histogram.histogram().equivalent_range(value_ns);
     let mut findings = Vec::new();
     for (key, q) in QUANTILES {
-        let Some(found) = stated(document, key) else { continue };
-        let what = format!("samples: {name}.{key}");
+        let Some(found) = document.quantile_us(q) else { continue };
+        let what = format!("samples: {name}.{key}, exact");
         if values.is_empty() {
             findings.push(Finding::new(what, "n/a", found, false));
             continue;

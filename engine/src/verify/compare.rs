@@ -1,0 +1,85 @@
+//! Two documents of one kind against each other, value by value.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Finding;
+use crate::leaves::{Leaf, leaves};
+use crate::report::decode_histogram;
+
+/// A finding for each value that either document has, named by its path after `prefix`.
+pub(super) fn compare<T: Serialize>(prefix: &str, expected: &T, found: &T) -> Vec<Finding> {
+    compare_leaves(prefix, leaves(expected), leaves(found))
+}
+
+/// The same of documents taken apart.
+pub(super) fn compare_leaves(
+    prefix: &str,
+    expected: Vec<(String, Leaf)>,
+    found: Vec<(String, Leaf)>,
+) -> Vec<Finding> {
+    let mut rest: BTreeMap<String, Leaf> = found.into_iter().collect();
+    let mut findings: Vec<Finding> = expected
+        .into_iter()
+        .map(|(path, expected)| {
+            let found = rest.remove(&path);
+            one(prefix, &path, Some(expected), found)
+        })
+        .collect();
+    findings.extend(rest.into_iter().map(|(path, found)| one(prefix, &path, None, Some(found))));
+    findings
+}
+
+fn one(prefix: &str, path: &str, expected: Option<Leaf>, found: Option<Leaf>) -> Finding {
+    // A document that is one value, such as an absent one, has no path.
+    let what = format!("{prefix}{path}").trim_end_matches('.').to_owned();
+    let text = |leaf: &Option<Leaf>| leaf.as_ref().map_or("nothing".to_owned(), Leaf::to_string);
+    let (expected_text, found_text) = (text(&expected), text(&found));
+    match (expected, found) {
+        (Some(Leaf::Fraction(expected)), Some(Leaf::Fraction(found))) => {
+            Finding::close(what, expected, found)
+        }
+        (Some(Leaf::Text(expected)), Some(Leaf::Text(found))) if path.ends_with("histogram") => {
+            // Which bytes the compression makes of a histogram is its own affair.
+            let same = expected == found
+                || match (decode_histogram(&expected), decode_histogram(&found)) {
+                    (Ok(expected), Ok(found)) => expected == found,
+                    _ => false,
+                };
+            let found = if same { "equal in every bucket" } else { "not equal" };
+            Finding::equal(what, "equal in every bucket", found)
+        }
+        (expected, found) => Finding::new(what, expected_text, found_text, expected == found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_of_either_is_compared() {
+        let document = |pairs: &[(&'static str, Option<f64>)]| -> BTreeMap<&str, Option<f64>> {
+            pairs.iter().copied().collect()
+        };
+        let expected = document(&[("a", Some(1.0)), ("b", None), ("c", Some(0.1))]);
+        let found = document(&[("a", Some(1.0 + 1e-13)), ("b", Some(2.0)), ("d", None)]);
+        let texts: Vec<(String, String, String, bool)> = compare("x.", &expected, &found)
+            .into_iter()
+            .map(|finding| (finding.what, finding.expected, finding.found, finding.ok))
+            .collect();
+        let row = |what: &str, expected: &str, found: &str, ok: bool| {
+            (what.to_owned(), expected.to_owned(), found.to_owned(), ok)
+        };
+        assert_eq!(
+            texts,
+            [
+                row("x.a", "1", "1.0000000000001", true),
+                row("x.b", "n/a", "2", false),
+                row("x.c", "0.1", "nothing", false),
+                row("x.d", "nothing", "n/a", false),
+            ]
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! What the plan means, computed again: its arrivals, their digests, and the proof of what was intended.
+
+use super::sound::Pieces;
+use crate::merge::offer;
+use crate::proof::{ArrivalProof, Arrivals, Offer};
+use crate::report::Report;
+use crate::schedule::{Digest, Schedule};
+
+/// The arrivals of an open plan before some moment.
+pub(super) struct Planned {
+    /// All of them.
+    pub(super) whole: Digest,
+    /// Those of the window.
+    pub(super) window: Digest,
+    /// How many are due in each interval of the window.
+    pub(super) per_interval: Vec<u64>,
+    /// Their proof, of a run in which nothing was sent.
+    pub(super) proof: ArrivalProof,
+}
+
+impl Planned {
+    /// The arrivals of a sound report's plan before `until_ns`, counted in its intervals; `None` without a schedule. Of more
+    /// than the report has it is enough to know that there are more.
+    pub(super) fn new(report: &Report, until_ns: u64, pieces: &Pieces) -> Option<Planned> {
+        let plan = &report.config.plan;
+        let offer = offer(report, until_ns)?;
+        let Offer { rate, shards, .. } = offer;
+        let most = report.config.schedule_arrivals.unwrap_or(0);
+        let most = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1);
+        let window_ns = plan.warmup.0..plan.end_ns();
+        let (mut whole, mut window) = (Digest::default(), Digest::default());
+        let mut per_interval = Vec::new();
+        let mut intended = Arrivals::new(window_ns.clone());
+        for shard in 0..shards {
+            let mut part = Arrivals::new(window_ns.clone());
+            let schedule =
+                Schedule::new(rate, plan.arrivals, plan.seed, until_ns, shard, shards).take(most);
+            for due_ns in schedule {
+                whole.add(due_ns);
+                if due_ns < window_ns.start {
+                    continue;
+                }
+                window.add(due_ns);
+                part.record_unsent(due_ns);
+                let at = usize::try_from((due_ns - window_ns.start) / pieces.interval_ns)
+                    .expect("a window has few intervals");
+                if per_interval.len() <= at {
+                    per_interval.resize(at + 1, 0);
+                }
+                per_interval[at] += 1;
+            }
+            intended.merge(&part);
+        }
+        let proof = intended.summary(&offer);
+        Some(Planned { whole, window, per_interval, proof })
+    }
+
+    /// The proof of a run that sent these arrivals as `found` says: the figures of how the sends were distributed are taken from
+    /// it, all else, and what follows from them, is computed.
+    pub(super) fn proof_with_sends_of(&self, found: &ArrivalProof) -> ArrivalProof {
+        let mut proof = self.proof.clone();
+        for (dispersion, found) in proof.dispersion.iter_mut().zip(&found.dispersion) {
+            dispersion.sent.value = found.sent.value;
+        }
+        proof.gaps_distance.value = found.gaps_distance.value;
+        proof.lag1_sent.value = found.lag1_sent.value;
+        proof.judge();
+        proof
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether a document can be a run's at all: numbers of a size that a run can have, a plan that can be run, a series that can be
+//! read.
+//!
+//! All other checks compute with what stands here, so they come after these and only where these pass.
+
+use hdrhistogram::Histogram;
+
+use super::distribution::decode;
+use super::{Finding, is_close, seconds_to_ns, summed_up};
+use crate::leaves::{Leaf, leaves};
+use crate::report::{Report, SCHEMA};
+use crate::series::{self, SLOTS_MAX, interval_ns_of};
+use crate::units::{CoreList, SECOND_NS};
+
+/// More than the longest run has requests at the highest rate, and few enough that adding up one for each core that a plan may
+/// name doesn't overflow.
+pub(super) const NUMBER_MAX: u64 = 1 << 47;
+
+/// The series of a sound report, decoded.
+pub(super) struct Pieces {
+    /// Length of an interval, ns.
+    pub(super) interval_ns: u64,
+    /// The latencies of each interval.
+    pub(super) histograms: Vec<Histogram<u64>>,
+    /// The latencies of each full second, or of each interval where that is longer.
+    pub(super) batches: Vec<Histogram<u64>>,
+}
+
+/// What has to be so before any number of the report is computed with, and the report's series where all of it is so.
+pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<Pieces>) {
+    let mut findings = vec![Finding::equal("schema", SCHEMA, report.schema)];
+    findings.extend(summed_up("numbers that a run can have", numbers(report)));
+    findings.push(plan(report));
+    findings.push(cores(report));
+    if findings.iter().any(|finding| !finding.ok) {
+        return (findings, None);
+    }
+    let pieces = pieces(report);
+    let readable = pieces.as_ref().err().map_or("readable", String::as_str);
+    findings.push(Finding::equal("series", "readable", readable));
+    (findings, pieces.ok())
+}
+
+fn numbers(report: &Report) -> Vec<Finding> {
+    // The plan has bounds of its own, and the environment is not computed with.
+    let own = |path: &str| !path.starts_with("config.") && !path.starts_with("environment.");
+    let check = |(path, leaf): (String, Leaf)| {
+        let ok = match leaf {
+            Leaf::Whole(number) => (0..=i128::from(NUMBER_MAX)).contains(&number),
+            Leaf::Fraction(number) => number.is_finite(),
+            Leaf::Nothing | Leaf::Truth(_) | Leaf::Text(_) => return None,
+        };
+        Some(Finding::new(path, format!("at most {NUMBER_MAX}"), leaf, ok))
+    };
+    leaves(report).into_iter().filter(|(path, _)| own(path)).filter_map(check).collect()
+}
+
+/// The plan is complete, and one that would be run as it is.
+fn plan(report: &Report) -> Finding {
+    let plan = &report.config.plan;
+    let completed = match plan.cores.as_ref().map(CoreList::as_slice) {
+        None | Some([]) => Err("it names no cores".to_owned()),
+        Some(cores) => plan.clone().complete(cores).map_err(|error| error.to_string()),
+    };
+    let found = match completed {
+        Ok(completed) if completed == *plan => "complete".to_owned(),
+        Ok(_) => "not complete".to_owned(),
+        Err(problem) => problem,
+    };
+    Finding::equal("plan", "complete".to_owned(), found)
+}
+
+/// One shard on each of the plan's cores.
+fn cores(report: &Report) -> Finding {
+    let shards: Vec<usize> = report.generator.shards.iter().map(|shard| shard.core).collect();
+    let planned = report.config.plan.cores.clone().unwrap_or_default();
+    let found = CoreList::new(shards.clone());
+    let ok = planned == found && shards.len() == planned.len();
+    Finding::new("generator.shards: cores", planned, found, ok)
+}
+
+fn pieces(report: &Report) -> Result<Pieces, String> {
+    let series = &report.series;
+    let interval_ns = seconds_to_ns(series.interval_s);
+    // A user without a pace may be a little late for the window's end, for which the last interval may just have no room.
+    let first_ns = interval_ns_of(report.config.plan.duration.0);
+    if ![first_ns, 2 * first_ns].contains(&interval_ns)
+        || !is_close(interval_ns as f64 / SECOND_NS as f64, series.interval_s)
+    {
+        return Err(format!("intervals of {} s", series.interval_s));
+    }
+    if SLOTS_MAX < series.intervals.len() {
+        return Err(format!("{} intervals", series.intervals.len()));
+    }
+    let histograms: Vec<Histogram<u64>> = series
+        .intervals
+        .iter()
+        .enumerate()
+        .map(|(at, interval)| {
+            decode(&interval.histogram, series::SIGNIFICANT_DIGITS)
+                .map_err(|problem| format!("{at}.histogram: {problem}"))
+        })
+        .collect::<Result<_, String>>()?;
+    let per_batch = usize::try_from((SECOND_NS / interval_ns).max(1)).expect("at most eight");
+    let batches = histograms
+        .chunks(per_batch)
+        .map(|chunk| {
+            let mut batch = chunk[0].clone();
+            for other in &chunk[1..] {
+                batch.add(other).expect("all have the same bounds");
+            }
+            batch
+        })
+        .collect();
+    Ok(Pieces { interval_ns, histograms, batches })
+}
