@@ -330,8 +330,9 @@ fn interval(
 
 /// What became of the raw samples, against the plan and the counts.
 fn samples(report: &Report) -> Vec<Finding> {
+    let told = |are_there: bool| if are_there { "told of" } else { "none" };
     let asked = report.config.plan.raw.is_some();
-    let mut findings = vec![Finding::equal("samples", asked, report.samples.is_some())];
+    let mut findings = vec![Finding::equal("samples", told(asked), told(report.samples.is_some()))];
     if let Some(samples) = &report.samples {
         let intended = report.whole.counts.intended;
         findings.extend([
