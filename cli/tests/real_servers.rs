@@ -1,34 +1,39 @@
-//! The binary against servers that others wrote: nginx, and Python's `http.server` with its HTTP/1.0 closes.
+//! The binary against servers that others wrote: nginx, and Python's `http.server` with its HTTP/1.0 closes; and under limits that
+//! only root can set: locked memory, local ports.
 //!
-//! Built with the feature `real-servers`, since it needs nginx and python3 installed. Each server listens on a loopback
-//! port of its own and ends with its test. What nginx logged is the count that the report has to equal.
+//! Built with the feature `real-servers`, since it needs root, and nginx, python3 and iproute2 installed. Each server listens on
+//! a loopback port of its own and ends with its test. What nginx logged is the count that the report has to equal.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A server process that ends with its test.
-struct Server {
-    child: Child,
-    port: u16,
-}
+/// A process that ends with its test.
+struct Ending(Child);
 
-impl Drop for Server {
+impl Drop for Ending {
     fn drop(&mut self) {
         // It may have ended already; then there is nothing to end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
+}
+
+/// A server process that ends with its test.
+struct Server {
+    _child: Ending,
+    port: u16,
 }
 
 impl Server {
     fn start(command: &mut Command, port: u16) -> Server {
         let child = command.stdout(Stdio::null()).spawn().expect("nginx and python3 are installed");
-        let server = Server { child, port };
+        let server = Server { _child: Ending(child), port };
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(
@@ -224,4 +229,77 @@ fn pythons_server_closes_after_each_response() {
         run(folder.path(), server.port, "/file.txt", &["--rate", "100", "--duration", "3s"]);
     assert_all_answered(folder.path(), &report, "200");
     assert!(count(&report, "answered") <= count(&report, "connects"), "{}", report["counts"]);
+}
+
+/// A copy of the binary that every user may run, in a folder that every user may enter.
+fn binary_for_all() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let binary = folder.path().join("truetail");
+    fs::copy(env!("CARGO_BIN_EXE_truetail"), &binary).expect("copied");
+    for path in [folder.path(), &binary] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    (folder, binary)
+}
+
+/// The binary as a user of its own without capabilities, who may lock so much memory. The kernel counts a user's memory over all
+/// processes, so no other process has this user.
+fn as_user(user: u32, kib: u64, binary: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args([&format!("--reuid={user}"), "--regid=65534", "--clear-groups"])
+        .args(["--inh-caps=-all", "--bounding-set=-all"])
+        .args(["prlimit", &format!("--memlock={0}:{0}", kib * 1_024)])
+        .arg(binary);
+    command
+}
+
+fn words(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn what_the_check_of_locked_memory_asks_for_is_enough() {
+    let (_folder, binary) = binary_for_all();
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = nginx(folder.path(), "");
+    let url = format!("http://127.0.0.1:{}/file.txt", server.port);
+    let user = 1_000_000 + std::process::id();
+    for (at, conns) in [(0, "64"), (10, "3000")] {
+        let run = |user: u32, kib: u64, duration: &str| {
+            let mut command = as_user(user, kib, &binary);
+            command.args(["run", &url, "--cores", "0", "--rate", "100", "--conns", conns]);
+            command.args(["--warmup", "0s", "--duration", duration, "--allow-invalid"]);
+            command
+        };
+        let output = run(user + at, 512, "200ms").output().expect("it runs");
+        let refused = words(&output);
+        assert_eq!(output.status.code(), Some(1), "{refused}");
+        let start = format!("truetail: locked memory: 512 KiB; --conns {conns} on 1 core needs ");
+        let needed = refused.strip_prefix(&start).and_then(|rest| rest.split(' ').next());
+        let needed: u64 = needed.unwrap_or_else(|| panic!("{refused}")).parse().expect("KiB");
+        assert!(refused.ends_with(&format!("ulimit -l {needed}\n")), "{refused}");
+        let doctor = as_user(user + at + 1, 512, &binary).arg("doctor").output().expect("it runs");
+        assert_eq!(doctor.status.code(), Some(1), "{}", words(&doctor));
+
+        let output = run(user + at + 2, needed, "200ms").output().expect("it runs");
+        assert_eq!(output.status.code(), Some(0), "{needed}: {}", words(&output));
+
+        // Where another process of the user holds most of it, the limit alone tells nothing.
+        let log = folder.path().join("access.log");
+        fs::write(&log, "").expect("writable");
+        let mut holding = run(user + at + 3, needed, "1h");
+        let mut holding = Ending(holding.stdout(Stdio::null()).spawn().expect("it runs"));
+        while fs::read_to_string(&log).expect("a log").is_empty() {
+            assert!(holding.0.try_wait().expect("it is ours").is_none(), "it has ended");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let output = run(user + at + 3, needed, "200ms").output().expect("it runs");
+        let refused = words(&output);
+        assert_eq!(output.status.code(), Some(1), "{refused}");
+        assert!(refused.contains("Cannot allocate memory"), "{refused}");
+        assert!(refused.contains("this user") && refused.contains("ulimit -l"), "{refused}");
+        drop(holding);
+    }
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use rustix::system::uname;
 
-use self::limits::{check_files, check_memlock};
+use self::limits::{check_files, check_memlock, examine_memlock};
 use self::ports::port_range;
 use self::processor::CpuInfo;
 
@@ -94,8 +94,9 @@ const PORTS_FEW: u64 = 4_096;
 pub fn examine() -> Vec<Check> {
     vec![
         check_kernel(),
+        // Before a ring is built, since it raises the limit.
+        examine_memlock(),
         check_ring(),
-        check_memlock(),
         check_files(1, 1),
         check_ports(),
         check_cores(),
@@ -110,7 +111,8 @@ pub fn examine() -> Vec<Check> {
 /// What is missing.
 pub fn require(conns: usize, shards: usize) -> Result<(), Check> {
     let missing = |check: &Check| check.state == State::Missing;
-    let checks = [check_kernel(), check_ring(), check_memlock(), check_files(conns, shards)];
+    let checks =
+        [check_kernel(), check_memlock(conns, shards), check_ring(), check_files(conns, shards)];
     checks.into_iter().find(missing).map_or(Ok(()), Err)
 }
 
@@ -119,12 +121,17 @@ pub fn kernel_release() -> String {
     uname().release().to_string_lossy().into_owned()
 }
 
-fn check_kernel() -> Check {
+/// The first two numbers of the kernel's release.
+fn kernel_version() -> (u32, u32) {
     let release = kernel_release();
     let mut numbers =
         release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if version < KERNEL_MIN {
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn check_kernel() -> Check {
+    let release = kernel_release();
+    if kernel_version() < KERNEL_MIN {
         let (major, minor) = KERNEL_MIN;
         let cause = "deferred task work and multishot receives are missing";
         return Check::bad(
@@ -180,8 +187,8 @@ fn ring_refusal(error: &std::io::Error, disabled: &str, status: &str) -> (String
             ("this kernel was built without it", "use a kernel with CONFIG_IO_URING")
         }
         (Some(libc::ENOMEM), _) => (
-            "the kernel had no memory for it, or the limit on locked memory is too low",
-            "raise the limit: ulimit -l unlimited",
+            "the kernel had no memory for it, or this user's processes hold all that may be locked",
+            "end them, or raise the limit, as root: ulimit -l unlimited",
         ),
         (Some(libc::EMFILE | libc::ENFILE), _) => {
             ("no descriptor was left for it", "raise the limit: ulimit -n 65536")

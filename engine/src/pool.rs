@@ -4,6 +4,7 @@
 //! the run. The pool prints nothing; it offers a summary to whoever wants to show progress.
 
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +16,7 @@ use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
 use crate::board::{Board, Summary};
 use crate::clock;
 use crate::endpoint::{self, Endpoint};
-use crate::host::{self, Check};
+use crate::host::{self, Check, limits};
 use crate::machine::{Watch, Watched};
 use crate::merge::{self, Circumstances, Measured};
 use crate::placement;
@@ -188,6 +189,8 @@ pub enum RunError {
         core: usize,
         /// Why not.
         problem: String,
+        /// What to do about it.
+        cure: String,
     },
     /// The file for the raw samples can't be written.
     File(PlanError),
@@ -196,11 +199,8 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::Core { core, problem } => {
-                write!(
-                    f,
-                    "--cores {core}: no shard could be started there ({problem}); run `truetail doctor`"
-                )
+            RunError::Core { core, problem, cure } => {
+                write!(f, "--cores {core}: no shard could be started there ({problem}); {cure}")
             }
             RunError::File(error) => error.fmt(f),
         }
@@ -271,9 +271,27 @@ pub struct Run {
 /// An interruption takes effect this much later, so that every shard has read it by then: twice the shards' yield.
 const STOP_AHEAD_NS: u64 = 100_000_000;
 /// Memory that glommio registers per executor, which our own ring doesn't use.
-const EXECUTOR_IO_MEMORY: usize = 64 * 1024;
+pub(crate) const EXECUTOR_IO_MEMORY: usize = 64 * 1024;
 
-type Ready = Result<Vec<String>, RunError>;
+/// A shard's word that it is ready, with its ring's features, or why it is not.
+type Ready = Result<Vec<String>, NotStarted>;
+
+/// A core on which no shard could be started.
+struct NotStarted {
+    core: usize,
+    error: io::Error,
+}
+
+impl NotStarted {
+    /// The error of a run of this plan.
+    fn of(self, plan: &Plan) -> RunError {
+        let cure = match self.error.raw_os_error() {
+            Some(libc::ENOMEM) => limits::cure_for_no_memory(plan.conns(), plan.cores().len()),
+            _ => "run `truetail doctor`".to_owned(),
+        };
+        RunError::Core { core: self.core, problem: self.error.to_string(), cure }
+    }
+}
 
 impl Run {
     /// Starts a shard on each core. They set up, meet, and begin by themselves.
@@ -309,12 +327,18 @@ impl Run {
             }
         }
         drop(ready);
-        let ring_features = match failure.map_or_else(|| await_all(&all_ready), Err) {
-            Ok(features) => features,
-            Err(error) => {
+        let ring_features = match failure.map_or_else(|| await_all(&all_ready, shards), Err) {
+            Ok(Some(features)) => features,
+            other => {
                 signals.epoch_ns.store(u64::MAX, Ordering::Release);
-                handles.into_iter().for_each(|handle| drop(handle.join()));
-                return Err(error);
+                let mut first = other.err();
+                for (handle, core) in handles.into_iter().zip(&cores) {
+                    if let Err(error) = handle.join() {
+                        first.get_or_insert(NotStarted { core: *core, error: error.into() });
+                    }
+                }
+                let first = first.expect("a shard that isn't ready says why");
+                return Err(first.of(plan));
             }
         };
         let watched = Watched {
@@ -435,12 +459,17 @@ fn samples_part(summary: SamplesSummary) -> Samples {
     }
 }
 
-fn await_all(all_ready: &Receiver<Ready>) -> Ready {
+/// The features of the shards' rings when so many shards are ready; `None` when one of them never came to its ring, which the end
+/// of its executor explains.
+fn await_all(
+    all_ready: &Receiver<Ready>,
+    shards: usize,
+) -> Result<Option<Vec<String>>, NotStarted> {
     let mut features = Vec::new();
     for ready in all_ready {
-        features = ready?;
+        features.push(ready?);
     }
-    Ok(features)
+    Ok((features.len() == shards).then(|| features.pop().unwrap_or_default()))
 }
 
 fn start_shard(
@@ -449,7 +478,7 @@ fn start_shard(
     board: Arc<Board>,
     signals: Arc<Signals>,
     ready: Sender<Ready>,
-) -> Result<ExecutorJoinHandle<Option<ShardReport>>, RunError> {
+) -> Result<ExecutorJoinHandle<Option<ShardReport>>, NotStarted> {
     LocalExecutorBuilder::new(Placement::Fixed(core))
         .name("truetail-shard")
         .io_memory(EXECUTOR_IO_MEMORY)
@@ -465,10 +494,10 @@ fn start_shard(
                     shard.run().await
                 }
                 Err(error) => {
-                    let _ = ready.send(Err(RunError::Core { core, problem: error.to_string() }));
+                    let _ = ready.send(Err(NotStarted { core, error }));
                     None
                 }
             }
         })
-        .map_err(|error| RunError::Core { core, problem: error.to_string() })
+        .map_err(|error| NotStarted { core, error: error.into() })
 }

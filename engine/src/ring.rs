@@ -36,6 +36,33 @@ const SUBMISSIONS_SPARE: usize = 4;
 /// The one group of receive buffers.
 const BUFFER_GROUP: u16 = 0;
 
+/// Entries of a ring's queues and of its buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingSizes {
+    /// Operations that fit before the ring must enter the kernel.
+    pub submissions: u32,
+    /// Completions that fit before the kernel keeps them elsewhere.
+    pub completions: u32,
+    /// Receive buffers.
+    pub buffers: usize,
+}
+
+impl RingSizes {
+    /// The kernel's largest completion queue.
+    const COMPLETIONS_MAX: u32 = 65_536;
+
+    /// Enough for so many sockets with operations in flight.
+    pub fn new(sockets_max: usize) -> RingSizes {
+        let sockets = u32::try_from(sockets_max).unwrap_or(u32::MAX);
+        let completions = sockets.saturating_mul(4).max(4 * SUBMISSIONS_MAX);
+        RingSizes {
+            submissions: SUBMISSIONS_MAX,
+            completions: completions.min(Self::COMPLETIONS_MAX).next_power_of_two(),
+            buffers: sockets_max.min(BUFFERS_MAX).next_power_of_two().max(256),
+        }
+    }
+}
+
 /// What a ring is built for.
 pub struct RingConfig {
     /// Sockets that may have operations in flight at once.
@@ -82,8 +109,7 @@ impl Ring {
     /// # Errors
     /// The kernel's error where it refuses the ring, its buffers or the registration.
     pub fn new(config: RingConfig) -> io::Result<Ring> {
-        let sockets_max = u32::try_from(config.sockets_max).map_err(io::Error::other)?;
-        let completions_max = sockets_max.saturating_mul(4).max(4 * SUBMISSIONS_MAX);
+        let sizes = RingSizes::new(config.sockets_max);
         let mut builder = IoUring::<squeue::Entry, cqueue::Entry>::builder();
         builder
             .setup_single_issuer()
@@ -91,13 +117,12 @@ impl Ring {
             .setup_taskrun_flag()
             .setup_submit_all()
             .setup_clamp()
-            .setup_cqsize(completions_max);
+            .setup_cqsize(sizes.completions);
         // NO_SQARRAY came with Linux 6.6: an indirection less. Whether it is in use stands among the features.
-        let without_array = builder.clone().setup_no_sqarray().build(SUBMISSIONS_MAX);
+        let without_array = builder.clone().setup_no_sqarray().build(sizes.submissions);
         let no_sqarray = without_array.is_ok();
-        let ring = without_array.or_else(|_| builder.build(SUBMISSIONS_MAX))?;
-        let buffer_count = config.sockets_max.next_power_of_two().clamp(256, BUFFERS_MAX);
-        let buffers = BufferRing::new(buffer_count, config.buffer_size)?;
+        let ring = without_array.or_else(|_| builder.build(sizes.submissions))?;
+        let buffers = BufferRing::new(sizes.buffers, config.buffer_size)?;
         let ring = NonNull::from(Box::leak(Box::new(ring)));
         // SAFETY: the box was leaked a line above, so the pointer is valid and unaliased; `drop` takes the box back only
         // after the three parts that borrow from it are gone.

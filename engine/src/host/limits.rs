@@ -1,12 +1,34 @@
 //! The limits that the kernel sets to this process: open files and locked memory. Soft limits are raised to the hard ones.
+//!
+//! Locked memory is what rings are made of: since Linux 6.14 the queues and the buffer rings of io_uring count against the limit,
+//! before it only registered buffers did. The count is one for all processes of a user, so a run can be refused beyond what it
+//! needs itself; who has CAP_IPC_LOCK is exempt.
 
+use std::fs;
+
+use rustix::param::page_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::{Check, State};
+use super::{Check, State, kernel_version};
+use crate::placement;
+use crate::plan::CONNS_OPEN_DEFAULT;
+use crate::pool::EXECUTOR_IO_MEMORY;
+use crate::ring::RingSizes;
 
-/// Locked memory that glommio asks for per executor, bytes.
+/// The limit without which glommio starts no executor, bytes. It looks at the limit alone, whoever is exempt from it.
 const MEMLOCK_MIN: u64 = 512 * 1024;
+/// Rings of an executor, and the entries of each of their queues.
+const EXECUTOR_RINGS: u64 = 3;
+const EXECUTOR_SUBMISSIONS: u64 = 128;
+const EXECUTOR_COMPLETIONS: u64 = 256;
+/// The first Linux that counts the rings' own memory.
+const RINGS_COUNT_SINCE: (u32, u32) = (6, 14);
+/// Connections of one shard above which its rings don't grow: they have the kernel's largest size.
+const SHARD_CONNS_MAX: usize = 1 << SHARD_CONNS_BITS;
+const SHARD_CONNS_BITS: u32 = 15;
+/// The capability to lock memory without a limit, as its bit in `/proc/self/status`.
+const CAP_IPC_LOCK: u64 = 1 << 14;
 /// Descriptors that a run needs beside its connections: standard streams, reports, and per shard the executor's rings.
 const FILES_SPARE: u64 = 64;
 /// Descriptors of one executor and its shard beside the connections.
@@ -37,20 +59,147 @@ fn now(resource: Resource) -> Limit<u64> {
     getrlimit(resource).current.map_or(Limit::Unlimited, Limit::AtMost)
 }
 
-/// Raises the limit of locked memory, and checks that an executor can start under it.
-pub(super) fn check_memlock() -> Check {
-    let name = "locked memory";
-    match raise_to_hard(Resource::Memlock).current {
-        Some(bytes) if bytes < MEMLOCK_MIN => Check::bad(
-            name,
-            State::Missing,
-            format!("{} KiB", bytes / 1024),
-            format!("each shard's executor needs {} KiB", MEMLOCK_MIN / 1024),
-            "raise the limit: ulimit -l unlimited",
-        ),
-        Some(bytes) => Check::good(name, format!("{} KiB", bytes / 1024)),
-        None => Check::good(name, "unlimited"),
+/// What counts against the limit of locked memory on this machine, for this process.
+#[derive(Clone, Copy, Debug)]
+struct LockedMemory {
+    /// The kernel counts in pages of so many bytes.
+    page: u64,
+    /// Whether the rings' own memory counts.
+    rings_count: bool,
+    /// Whether nothing counts.
+    exempt: bool,
+}
+
+impl LockedMemory {
+    fn here() -> LockedMemory {
+        let text = |path| fs::read_to_string(path).unwrap_or_default();
+        LockedMemory {
+            page: page_size() as u64,
+            rings_count: RINGS_COUNT_SINCE <= kernel_version(),
+            exempt: is_exempt(&text("/proc/self/status"), &text("/proc/self/uid_map")),
+        }
     }
+
+    /// The limit that a run needs, bytes.
+    fn needed(self, conns: usize, shards: usize) -> u64 {
+        if self.exempt {
+            return MEMLOCK_MIN;
+        }
+        let io_memory = self.pages(EXECUTOR_IO_MEMORY as u64) + self.page;
+        let queues = self.queues(EXECUTOR_SUBMISSIONS, EXECUTOR_COMPLETIONS);
+        let shard = EXECUTOR_RINGS * (queues + io_memory) + self.ring(conns.div_ceil(shards));
+        // The kernel takes its time to give back the ring that was built to see whether it can be.
+        MEMLOCK_MIN.max(shard * shards as u64 + self.ring(1))
+    }
+
+    /// Bytes of a shard's own ring.
+    fn ring(self, sockets_max: usize) -> u64 {
+        let RingSizes { submissions, completions, buffers } = RingSizes::new(sockets_max);
+        let buffers = if self.rings_count { self.pages(16 * buffers as u64) } else { 0 };
+        self.queues(u64::from(submissions), u64::from(completions)) + buffers
+    }
+
+    /// Bytes of a ring's queues: entries of 64 bytes in one region; in another the heads and entries of 16.
+    fn queues(self, submissions: u64, completions: u64) -> u64 {
+        if !self.rings_count {
+            return 0;
+        }
+        self.pages(64 * submissions) + self.pages(512 + 16 * completions)
+    }
+
+    fn pages(self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.page)
+    }
+
+    /// What to say of a limit in bytes before a run.
+    fn check(self, limit: Option<u64>, conns: usize, shards: usize) -> Check {
+        let name = "locked memory";
+        let Some(limit) = limit else {
+            return Check::good(name, "unlimited");
+        };
+        let found = format!("{} KiB", limit / 1024);
+        let fits = |conns, shards| self.needed(conns, shards) <= limit;
+        if fits(conns, shards) {
+            return Check::good(name, found);
+        }
+        let needed = self.needed(conns, shards).div_ceil(1024);
+        let raise = format!("raise the limit, as root: ulimit -l {needed}");
+        let fewer_conns = (0..SHARD_CONNS_BITS).rev().map(|bits| shards << bits);
+        let fewer_conns =
+            fewer_conns.into_iter().find(|fewer| *fewer < conns && fits(*fewer, shards));
+        let fewer_shards = (1..shards).rev().find(|fewer| fits(conns, *fewer));
+        let cure = match (fewer_conns, fewer_shards) {
+            (Some(fewer), _) => format!("lower --conns to {fewer}, or {raise}"),
+            (None, Some(fewer)) => format!("name {} with --cores, or {raise}", cores(fewer)),
+            (None, None) => raise,
+        };
+        let cause =
+            format!("--conns {conns} on {} needs {needed} KiB for its rings", cores(shards));
+        Check::bad(name, State::Missing, found, cause, cure)
+    }
+
+    /// What to say of a limit in bytes, which has to serve whatever run may come, on a machine with so many cores.
+    fn examine(self, limit: Option<u64>, cores_allowed: usize) -> Check {
+        let any = self.check(limit, 1, 1);
+        let Some(limit) = limit.filter(|_| any.state == State::Good) else {
+            return any;
+        };
+        let usual = self.check(Some(limit), CONNS_OPEN_DEFAULT, cores_allowed.max(2) - 1);
+        if usual.state != State::Good {
+            return Check { state: State::Warning, ..usual };
+        }
+        let fits = |conns, shards| self.needed(conns, shards) <= limit;
+        let shards = (1..=cores_allowed).rev().find(|shards| fits(CONNS_OPEN_DEFAULT, *shards));
+        let shards = shards.unwrap_or(1);
+        let conns = (0..=SHARD_CONNS_BITS).rev().map(|bits| shards << bits);
+        let conns = match conns.into_iter().find(|conns| fits(*conns, shards)) {
+            Some(conns) if conns < shards * SHARD_CONNS_MAX => format!("--conns up to {conns}"),
+            _ => "any number of connections".to_owned(),
+        };
+        Check {
+            found: format!("{}, enough for {conns} on {}", usual.found, cores(shards)),
+            ..usual
+        }
+    }
+}
+
+fn cores(count: usize) -> String {
+    format!("{count} core{}", if count == 1 { "" } else { "s" })
+}
+
+/// Whether a process with this `/proc/self/status` may lock memory without a limit. Capabilities of a user namespace, whose map
+/// is not that of the whole machine, don't count.
+fn is_exempt(status: &str, uid_map: &str) -> bool {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let whole = uid_map.split_whitespace().eq(["0", "0", "4294967295"]);
+    whole && effective.is_some_and(|mask| mask & CAP_IPC_LOCK != 0)
+}
+
+/// Raises the limit of locked memory, and checks that the rings of a run fit under it.
+pub(super) fn check_memlock(conns: usize, shards: usize) -> Check {
+    LockedMemory::here().check(raise_to_hard(Resource::Memlock).current, conns, shards)
+}
+
+/// Raises the limit of locked memory, and says for how many cores and connections it is enough.
+pub(super) fn examine_memlock() -> Check {
+    let cores = placement::allowed_cores().len();
+    LockedMemory::here().examine(raise_to_hard(Resource::Memlock).current, cores)
+}
+
+/// What to do when the kernel had no memory for a shard's rings although the check had passed.
+pub fn cure_for_no_memory(conns: usize, shards: usize) -> String {
+    let check = check_memlock(conns, shards);
+    let needed = LockedMemory::here().needed(conns, shards).div_ceil(1024);
+    let cure = check.cure.clone().unwrap_or_else(|| {
+        "end what else this user runs with rings, or raise the limit, as root: ulimit -l unlimited".to_owned()
+    });
+    format!(
+        "locked memory: {}; --conns {conns} on {} needs {needed} KiB for its rings, beside those of this user's other \
+         processes; {cure}",
+        check.found,
+        cores(shards),
+    )
 }
 
 /// Raises the limit of open files, and checks that the connections and shards of a run fit under it.
@@ -141,6 +290,83 @@ mod tests {
     fn no_limit_takes_every_connection() {
         let none = Rlimit { current: None, maximum: None };
         assert_eq!(files_check(none, none, u64::MAX, 1), Check::good("open files", "unlimited"));
+    }
+
+    const COUNTING: LockedMemory = LockedMemory { page: 4_096, rings_count: true, exempt: false };
+
+    #[test]
+    fn locked_memory_is_what_the_kernel_counted() {
+        // Linux 6.18: the least limit with which a run of so many connections on so many cores started, found by halving, KiB.
+        for (conns, shards, started) in
+            [(64, 1, 520), (1_000, 1, 532), (3_000, 1, 764), (64, 2, 896)]
+        {
+            let needed = COUNTING.needed(conns, shards) / 1024;
+            assert!((started..started + 20).contains(&needed), "{conns} on {shards}: {needed}");
+        }
+        let any = COUNTING.needed(SHARD_CONNS_MAX, 1);
+        assert_eq!(COUNTING.needed(crate::plan::CONNS_MAX, 1), any, "rings grow no further");
+        // Registered buffers alone, below what glommio wants in any case.
+        let older = LockedMemory { rings_count: false, ..COUNTING };
+        assert_eq!(older.needed(1_000, 1), MEMLOCK_MIN);
+        assert_eq!(older.needed(1_000, 8), 8 * 3 * 68 * 1_024);
+        let exempt = LockedMemory { exempt: true, ..COUNTING };
+        assert_eq!(exempt.needed(1_000, 64), MEMLOCK_MIN);
+    }
+
+    #[test]
+    fn the_check_of_locked_memory_says_what_fits() {
+        for (kib, conns, shards, words) in [
+            (
+                512,
+                64,
+                1,
+                &["512 KiB; --conns 64 on 1 core needs ", "; raise the limit, as root: ulimit -l "]
+                    [..],
+            ),
+            (600, 64, 2, &["600 KiB; --conns 64 on 2 cores needs ", "name 1 core with --cores"]),
+            (1_800, 19_000, 1, &["--conns 19000 on 1 core needs", "lower --conns to 16384"]),
+        ] {
+            let check = COUNTING.check(Some(kib * 1_024), conns, shards);
+            assert_eq!(check.state, State::Missing, "{check}");
+            for word in words {
+                assert!(check.to_string().contains(word), "{word} is not in: {check}");
+            }
+            let needed = COUNTING.needed(conns, shards);
+            assert_eq!(COUNTING.check(Some(needed), conns, shards).state, State::Good);
+            assert_eq!(COUNTING.check(Some(needed - 1), conns, shards).state, State::Missing);
+        }
+        assert_eq!(COUNTING.check(None, 1, 1), Check::good("locked memory", "unlimited"));
+    }
+
+    #[test]
+    fn the_examination_says_for_what_the_memory_is_enough() {
+        for (kib, cores, state, words) in [
+            (100, 2, State::Missing, "--conns 1 on 1 core needs 5"),
+            (524, 2, State::Warning, "--conns 1000 on 1 core needs 5"),
+            (600, 2, State::Good, "600 KiB, enough for --conns up to 1024 on 1 core"),
+            (8_192, 2, State::Good, "8192 KiB, enough for any number of connections on 2 cores"),
+            (8_192, 64, State::Warning, "--conns 1000 on 63 cores needs"),
+        ] {
+            let check = COUNTING.examine(Some(kib * 1_024), cores);
+            assert_eq!(check.state, state, "{check}");
+            assert!(check.to_string().contains(words), "{words} is not in: {check}");
+        }
+        assert_eq!(COUNTING.examine(None, 2), Check::good("locked memory", "unlimited"));
+    }
+
+    #[test]
+    fn the_exempt_have_the_capability_on_the_whole_machine() {
+        let whole = "         0          0 4294967295\n";
+        for (mask, map, exempt) in [
+            ("000001ffffffffff", whole, true),
+            ("0000000000004000", whole, true),
+            ("00000000a80425fb", whole, false),
+            ("000001ffffffffff", "0 100000 65536\n", false),
+        ] {
+            let status = format!("Name:\tx\nCapEff:\t{mask}\n");
+            assert_eq!(is_exempt(&status, map), exempt, "{mask} {map}");
+        }
+        assert!(!is_exempt("", whole));
     }
 
     #[test]
