@@ -11,6 +11,7 @@ use engine::outcome::Outcome;
 use engine::plan::Arrivals;
 use engine::recorder::{Outlook, Recorder, Stamps};
 use engine::schedule::{Schedule, mix};
+use engine::units::SECOND_NS;
 use http1::response::{Progress, ResponseParser};
 
 use crate::summary::{median, table};
@@ -108,7 +109,8 @@ fn distributions(effort: Effort) -> Vec<String> {
 
 fn recorder(effort: Effort) -> Vec<String> {
     let latencies = latencies();
-    let outlook = Outlook { end_ns: u64::MAX, scheduled: true, ..Outlook::default() };
+    let hour_ns = 3_600 * SECOND_NS;
+    let outlook = Outlook { end_ns: hour_ns, scheduled: true, ..Outlook::default() };
     let mut recorder = Recorder::new(outlook);
     // Requests come in order, over all batches.
     let mut intended_ns = 0;
