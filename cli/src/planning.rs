@@ -79,17 +79,18 @@ fn overrule(words: &mut Table, given: &PlanFlags) {
 /// A bound that no figure can be held against would make every run pass, or none.
 fn check_thresholds(plan: &Plan) -> Result<(), Failure> {
     let bounds = toml::Table::try_from(&plan.thresholds).expect("bounds can be written as TOML");
-    for (name, value) in &bounds {
-        let value = value.as_float().expect("bounds are numbers");
-        let (usable, cure) = match name.as_str() {
-            "percentile" => (0.0 < value && value < 1.0, "give a number between 0 and 1"),
-            _ => (value.is_finite() && 0.0 <= value, "give a number from 0 up"),
-        };
-        if !usable {
-            return Err(Failure::Usage(format!("--threshold {name}={value}: is no bound; {cure}")));
+    let values =
+        bounds.iter().map(|(name, value)| (name.as_str(), value.as_float().unwrap_or(f64::NAN)));
+    let mut values = values;
+    let unusable = values
+        .find(|(_, value)| !value.is_finite() || *value < 0.0)
+        .map(|(name, value)| (name, value, "give a number from 0 up"));
+    match plan.thresholds.misfit().or(unusable) {
+        None => Ok(()),
+        Some((name, value, cure)) => {
+            Err(Failure::Usage(format!("--threshold {name}={value}: is no bound; {cure}")))
         }
     }
-    Ok(())
 }
 
 /// The flags that a plan file stands for.
@@ -268,7 +269,7 @@ mod tests {
         let plan = plan_of(&["--threshold", "errors=0.5"], Some(file)).expect("a plan");
         assert_eq!((plan.thresholds.busy, plan.thresholds.errors), (0.5, 0.5));
         assert_eq!(plan.thresholds.unsent, Plan::default().thresholds.unsent);
-        for bound in ["percentile=1", "busy=nan", "errors=-1"] {
+        for bound in ["percentile=1", "schedule_p=0", "drift_p99=0.5", "busy=nan", "errors=-1"] {
             let failure = plan_of(&["http://x/", "--threshold", bound], None).expect_err(bound);
             assert!(failure.to_string().contains("is no bound"), "{failure}");
         }

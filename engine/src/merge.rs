@@ -98,10 +98,9 @@ pub fn report(run: Circumstances, shards: &[ShardReport]) -> (Report, Measured) 
         per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
         merged: part,
     };
-    report.arrivals = recorder
-        .arrivals
-        .as_ref()
-        .and_then(|arrivals| Some(arrivals.summary(&offer(&report, until_ns)?)));
+    report.arrivals = recorder.arrivals.as_ref().and_then(|arrivals| {
+        Some(arrivals.summary(&offer(&report, until_ns)?, &report.config.plan.thresholds))
+    });
     report.arrivals_line = report.arrivals.as_ref().map(ArrivalProof::line);
     report.verdict = verdict::judge(&report);
     (
@@ -132,7 +131,7 @@ pub(crate) fn tell(recorder: &Recorder, plan: &Plan, until_ns: u64) -> Told {
     let batches = recorder.series.batches();
     Told {
         part: part(recorder, plan, window_ns, &batches),
-        stationarity: stationarity(&batches),
+        stationarity: stationarity(&batches, &plan.thresholds),
         series: SeriesPart::new(&recorder.series),
     }
 }

@@ -15,6 +15,7 @@ use engine::proof::statistics::{
 use engine::proof::{ArrivalProof, Arrivals, Offer};
 use engine::schedule::Schedule;
 use engine::units::Rate;
+use engine::verdict::Thresholds;
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -249,7 +250,7 @@ fn proven(
         unconnected: 0,
         at_the_edge: intended.len() as f64,
     };
-    (whole.summary(&offer), lateness)
+    (whole.summary(&offer, &Thresholds::default()), lateness)
 }
 
 /// P5: the budget of the generator's lateness, 20 µs at p99 and a fifth of a millisecond at worst.

@@ -177,13 +177,12 @@ impl Plan {
                 "leave it away, or give a --rate",
             ));
         }
-        let percentile = self.thresholds.percentile;
-        if !(0.0 < percentile && percentile < 1.0) {
+        if let Some((name, value, cure)) = self.thresholds.misfit() {
             return Err(PlanError::new(
                 "--threshold",
-                format!("percentile={percentile}"),
-                "a percentile lies between 0 and 1",
-                "give it as a share, such as percentile=0.99",
+                format!("{name}={value}"),
+                "is no bound",
+                cure,
             ));
         }
         if self.deadline == Some(Nanos(0)) {
@@ -319,6 +318,13 @@ mod tests {
             (
                 Plan {
                     thresholds: Thresholds { percentile: 99.0, ..Thresholds::default() },
+                    ..open()
+                },
+                "--threshold",
+            ),
+            (
+                Plan {
+                    thresholds: Thresholds { drift_p99: 0.5, ..Thresholds::default() },
                     ..open()
                 },
                 "--threshold",

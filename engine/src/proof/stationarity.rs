@@ -5,18 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::interval::{Interval, Method, interval, pool};
 use super::statistics::{KOLMOGOROV_1_PERCENT, ks_between};
-
-/// Share of the samples that may lie elsewhere in the last quarter than in the first, beyond chance.
-pub const DISTANCE_MAX: f64 = 0.1;
-/// Factor between the p99 of the two quarters that counts as a change, in either direction.
-pub const P99_FACTOR_MAX: f64 = 1.5;
+use crate::verdict::Thresholds;
 
 /// The first and the last quarter of a window beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stationarity {
     /// Kolmogorov–Smirnov distance of the two quarters' distributions.
     pub distance: f64,
-    /// The largest distance that counts as none: [`DISTANCE_MAX`] and what chance gives independent samples once in 100 runs.
+    /// The largest distance that counts as none: [`Thresholds::drift`] and what chance gives independent samples once in 100 runs.
     pub distance_max: f64,
     /// p99 of the first quarter, ns.
     pub p99_first_ns: u64,
@@ -24,7 +20,7 @@ pub struct Stationarity {
     pub p99_last_ns: u64,
     /// p99 of the last quarter over that of the first.
     pub p99_ratio: f64,
-    /// Whether the run was stationary: the distance within its bound, and the p99 not beyond [`P99_FACTOR_MAX`] or the
+    /// Whether the run was stationary: the distance within its bound, and the p99 not beyond [`Thresholds::drift_p99`] or the
     /// difference within the uncertainty of the two.
     pub stationary: bool,
 }
@@ -35,7 +31,7 @@ pub struct Stationarity {
 /// A p99 has changed when it is off by the factor **and** the intervals of the two, by batches, don't meet: one stall more in one
 /// quarter moves a p99 twentyfold and means nothing. So a window of fewer pieces than four times
 /// [`super::interval::BATCHES_MIN`] is judged by its distance alone.
-pub fn stationarity(batches: &[Histogram<u64>]) -> Option<Stationarity> {
+pub fn stationarity(batches: &[Histogram<u64>], bounds: &Thresholds) -> Option<Stationarity> {
     let quarter = batches.len() / 4;
     if quarter == 0 {
         return None;
@@ -45,7 +41,7 @@ pub fn stationarity(batches: &[Histogram<u64>]) -> Option<Stationarity> {
     let distance = ks_between(first_pool.histogram(), last_pool.histogram())?;
     let (m, n) = (first_pool.count() as f64, last_pool.count() as f64);
     // Smirnov's two-sample point at 1 %.
-    let distance_max = DISTANCE_MAX + KOLMOGOROV_1_PERCENT * ((m + n) / (m * n)).sqrt();
+    let distance_max = bounds.drift + KOLMOGOROV_1_PERCENT * ((m + n) / (m * n)).sqrt();
     let (p99_first_ns, p99_last_ns) = (first_pool.quantile_ns(0.99)?, last_pool.quantile_ns(0.99)?);
     let p99_ratio = p99_last_ns as f64 / p99_first_ns.max(1) as f64;
     let apart = match (interval(&first_pool, first, 0.99), interval(&last_pool, last, 0.99)) {
@@ -55,7 +51,7 @@ pub fn stationarity(batches: &[Histogram<u64>]) -> Option<Stationarity> {
         }
         _ => false,
     };
-    let changed = apart && !(1.0 / P99_FACTOR_MAX..=P99_FACTOR_MAX).contains(&p99_ratio);
+    let changed = apart && !(1.0 / bounds.drift_p99..=bounds.drift_p99).contains(&p99_ratio);
     Some(Stationarity {
         distance,
         distance_max,
@@ -91,7 +87,11 @@ mod tests {
     }
 
     fn found(value_ns: impl Fn(u64, u64) -> u64) -> Stationarity {
-        stationarity(&seconds(value_ns)).expect("24 seconds")
+        found_with(value_ns, &Thresholds::default())
+    }
+
+    fn found_with(value_ns: impl Fn(u64, u64) -> u64, bounds: &Thresholds) -> Stationarity {
+        stationarity(&seconds(value_ns), bounds).expect("24 seconds")
     }
 
     #[test]
@@ -130,8 +130,20 @@ mod tests {
     }
 
     #[test]
+    fn the_plan_may_allow_for_more() {
+        let drift = |second: u64, k: u64| 1_000_000 + 1_000 * k + 25_000 * second;
+        assert!(found_with(drift, &Thresholds { drift: 1.0, ..Thresholds::default() }).stationary);
+        let tail_ns = |second: u64| if second < 12 { 2_000_000 } else { 20_000_000 };
+        let tail = |second: u64, k: u64| if k < 12 { tail_ns(second) } else { 1_000_000 };
+        let allowed = Thresholds { drift_p99: 11.0, ..Thresholds::default() };
+        assert!(found_with(tail, &allowed).stationary);
+    }
+
+    #[test]
     fn quarters_without_samples_say_nothing() {
-        assert_eq!(stationarity(&seconds(|_, k| k)[..3]), None);
-        assert_eq!(stationarity(&vec![Distribution::new().histogram().clone(); 8]), None);
+        let bounds = Thresholds::default();
+        assert_eq!(stationarity(&seconds(|_, k| k)[..3], &bounds), None);
+        let empty = Distribution::new().histogram().clone();
+        assert_eq!(stationarity(&vec![empty; 8], &bounds), None);
     }
 }

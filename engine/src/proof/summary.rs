@@ -1,9 +1,14 @@
 //! The judgement on a run's arrivals: the figures, what each may be, and one line that says whether they were as planned.
 //!
-//! The **schedule** is arithmetic, so it is tested by probability, at one in 10,000 for each test: a report is made for every
-//! run, and at 1 % each hundredth honest one would be called wrong. The **sends** are bounded by the size of the effect: a
-//! generator that sends in batches and wakes up late does shift them, by amounts that follow from [`QUANTUM_NS`], and with
-//! enough requests any shift is significant. What chance adds on top is allowed for.
+//! The **schedule** is arithmetic, so it is tested by probability, at one in 10,000 for each test unless the plan says otherwise:
+//! a report is made for every run, and at 1 % each hundredth honest one would be called wrong. The **sends** are bounded by the
+//! size of the effect: a generator that sends in batches and wakes up late does shift them, by amounts that follow from its
+//! lateness, and with enough requests any shift is significant. What chance adds on top is allowed for. The bounds are those of
+//! [`Thresholds`].
+//!
+//! Batching and lateness up to a quantum Q count for nothing. At a shard's rate λ, batches of length Q move the distance of the
+//! gaps by about λQ/2, and lateness that scatters by Q gives neighbouring gaps a correlation of −v/(1+2v), v = (λQ)², because what
+//! one gap gains the next loses.
 
 use std::fmt::Write as _;
 
@@ -12,10 +17,11 @@ use serde::{Deserialize, Serialize};
 use super::arrivals::Arrivals;
 use super::statistics::{
     NORMAL_1_PERCENT, chi_squared_point, dispersion_deviation, index_of_dispersion, kolmogorov_p,
-    ks_between, ks_histogram_exponential,
+    ks_between, ks_histogram_exponential, normal_point,
 };
 use crate::plan;
 use crate::units::Rate;
+use crate::verdict::Thresholds;
 
 /// Windows of the index of dispersion, ms.
 pub const WINDOWS_MS: [u64; 3] = [1, 10, 100];
@@ -27,24 +33,6 @@ pub const WINDOWS_MIN: u64 = 100;
 /// Arrivals in a window on average below which the schedule's index of dispersion is not judged: with fewer it is no longer χ², and
 /// exceeds its point at 1 in 10,000 twenty times as often (at 0.1 in each of 100 windows, by simulation).
 const PER_WINDOW_MIN: f64 = 1.0;
-/// Probability below which the schedule is not what it claims to be.
-pub const SCHEDULE_P_MIN: f64 = 1e-4;
-/// Two-sided point of the normal distribution at [`SCHEDULE_P_MIN`].
-const SCHEDULE_DEVIATIONS_MAX: f64 = 3.891;
-/// How far the sends' index of dispersion, Kolmogorov–Smirnov distance and lag-1 autocorrelation may be off beyond chance and
-/// beyond what [`QUANTUM_NS`] explains.
-pub const EFFECT_MAX: f64 = 0.05;
-/// Standard deviations of chance allowed to the sends' index of dispersion.
-const DISPERSION_DEVIATIONS_MAX: f64 = 3.0;
-/// Batching and lateness that the sends may have, ns: the smallest lateness that counts against a generator.
-///
-/// At a shard's rate λ, batches of length Q move the distance of the gaps by about λQ/2, and lateness that scatters by Q gives
-/// neighbouring gaps a correlation of −v/(1+2v), v = (λQ)², because what one gap gains the next loses.
-pub const QUANTUM_NS: f64 = 20_000.0;
-/// The distance of the gaps that no batching excuses.
-const GAPS_DISTANCE_MAX: f64 = 0.5;
-/// Share of the intended requests that may be missing at the end of the window.
-pub const UNSENT_SHARE_MAX: f64 = 0.001;
 /// Constant gaps are whole nanoseconds, so one may be off by less than 1 ns; the rest is for the rounding of this number.
 const CONSTANT_GAP_ERROR_MAX_NS: f64 = 1.5;
 
@@ -130,8 +118,8 @@ pub struct ArrivalProof {
 
 impl Arrivals {
     /// Judges these arrivals, merged over all shards, against what they were to be.
-    pub fn summary(&self, offer: &Offer) -> ArrivalProof {
-        let Offer { rate, arrivals, shards, until_ns, .. } = *offer;
+    pub fn summary(&self, offer: &Offer, bounds: &Thresholds) -> ArrivalProof {
+        let Offer { rate, arrivals, shards, .. } = *offer;
         assert!(0 < shards, "at least one shard recorded");
         let (intended, sent) = (self.intended(), self.sent());
         let shard_rate_per_ns = rate.per_second() / 1e9 / shards as f64;
@@ -140,11 +128,11 @@ impl Arrivals {
         let chance = (0.0 < pairs).then(|| NORMAL_1_PERCENT / pairs.sqrt());
         let schedule_distance = ks_histogram_exponential(gaps, shard_rate_per_ns);
         let schedule_p = schedule_distance.map(|distance| kolmogorov_p(distance, gaps.len()));
-        let schedule_lag = SCHEDULE_DEVIATIONS_MAX / pairs.max(1.0).sqrt();
-        let batch = shard_rate_per_ns * QUANTUM_NS;
-        let gaps_distance_max = (EFFECT_MAX + batch / 2.0).min(GAPS_DISTANCE_MAX);
+        let schedule_lag = normal_point(bounds.schedule_p / 2.0) / pairs.max(1.0).sqrt();
+        let batch = shard_rate_per_ns * bounds.lateness_floor_us * 1e3;
+        let gaps_distance_max = (bounds.sends_effect + batch / 2.0).min(bounds.sends_distance);
         let scatter = batch * batch / (1.0 + 2.0 * batch * batch);
-        let sent_lag = EFFECT_MAX + scatter + chance.unwrap_or(0.0);
+        let sent_lag = bounds.sends_effect + scatter + chance.unwrap_or(0.0);
         let judged = ARRIVALS_MIN <= offer.intended;
         let poisson = judged && arrivals == plan::Arrivals::Poisson;
         let figure = |value, judged: bool, low, high| Figure {
@@ -160,10 +148,10 @@ impl Arrivals {
             sent: offer.sent_in_window,
             dispersion: WINDOWS_MS
                 .iter()
-                .map(|window_ms| self.dispersion(*window_ms, rate, arrivals, until_ns, judged))
+                .map(|window_ms| self.dispersion(*window_ms, offer, judged, bounds))
                 .collect(),
             schedule_distance: figure(schedule_distance, false, 0.0, 0.0),
-            schedule_p: figure(schedule_p, poisson, SCHEDULE_P_MIN, 1.0),
+            schedule_p: figure(schedule_p, poisson, bounds.schedule_p, 1.0),
             schedule_gap_error_ns: figure(
                 self.gap_error_ns(1.0 / shard_rate_per_ns),
                 judged && !poisson,
@@ -184,7 +172,7 @@ impl Arrivals {
             ),
             lag1_sent: figure(sent.neighbours.correlation(), poisson, -sent_lag, sent_lag),
             lag1_chance: chance,
-            sent_over_intended: offer.sent_over_intended(judged),
+            sent_over_intended: offer.sent_over_intended(judged, bounds.unsent),
             as_planned: false,
             failed: Vec::new(),
         };
@@ -195,37 +183,35 @@ impl Arrivals {
     fn dispersion(
         &self,
         window_ms: u64,
-        rate: Rate,
-        arrivals: plan::Arrivals,
-        until_ns: u64,
+        offer: &Offer,
         judged: bool,
+        bounds: &Thresholds,
     ) -> DispersionProof {
-        let until_ms = self.length_ms(until_ns);
+        let until_ms = self.length_ms(offer.until_ns);
         let intended = index_of_dispersion(self.intended().per_ms.windows(window_ms, until_ms));
         let sent = index_of_dispersion(self.sent().per_ms.windows(window_ms, until_ms));
         let windows = intended.map_or(0, |counted| counted.windows);
         let judged = judged && WINDOWS_MIN <= windows;
-        let mean = rate.per_second() * window_ms as f64 / 1e3;
-        let (within_intended, within_sent) = match arrivals {
+        let mean = offer.rate.per_second() * window_ms as f64 / 1e3;
+        let effect = bounds.sends_effect;
+        let (within_intended, within_sent) = match offer.arrivals {
             plan::Arrivals::Poisson => {
                 // (m − 1)·index of a Poisson process is χ² with m − 1 degrees of freedom.
                 let degrees = windows.max(2) - 1;
                 let index_at = |normal| chi_squared_point(degrees, normal) / degrees as f64;
-                let [low, high] = [-SCHEDULE_DEVIATIONS_MAX, SCHEDULE_DEVIATIONS_MAX].map(index_at);
-                let chance = DISPERSION_DEVIATIONS_MAX * dispersion_deviation(windows.max(2));
+                let normal = normal_point(bounds.schedule_p / 2.0);
+                let chance = bounds.sends_deviations * dispersion_deviation(windows.max(2));
                 (
-                    (judged && PER_WINDOW_MIN <= mean).then_some([low, high]),
-                    judged.then_some([
-                        (1.0 - chance - EFFECT_MAX).max(0.0),
-                        1.0 + chance + EFFECT_MAX,
-                    ]),
+                    (judged && PER_WINDOW_MIN <= mean)
+                        .then_some([index_at(-normal), index_at(normal)]),
+                    judged.then_some([(1.0 - chance - effect).max(0.0), 1.0 + chance + effect]),
                 )
             }
             // Equal gaps that don't divide the window give counts that differ by one: f·(1−f)/mean is their index, f the
             // fraction of the mean count. Shorter windows would mostly measure lateness, longer ones would hide it.
             plan::Arrivals::Constant => {
                 let uneven = mean.fract() * (1.0 - mean.fract()) / mean;
-                let within = (judged && window_ms == 10).then_some([0.0, EFFECT_MAX + uneven]);
+                let within = (judged && window_ms == 10).then_some([0.0, effect + uneven]);
                 (within, within)
             }
         };
@@ -249,10 +235,11 @@ impl Arrivals {
 }
 
 impl Offer {
-    fn sent_over_intended(&self, judged: bool) -> Figure {
+    /// `unsent` is the share that may be missing.
+    fn sent_over_intended(&self, judged: bool, unsent: f64) -> Figure {
         let intended = self.intended as f64;
         let value = (0.0 < intended).then(|| self.sent_in_window as f64 / intended);
-        let missing = (UNSENT_SHARE_MAX * intended).max(self.at_the_edge) + self.unconnected as f64;
+        let missing = (unsent * intended).max(self.at_the_edge) + self.unconnected as f64;
         let within = judged.then(|| [1.0 - missing / intended, 1.0]);
         Figure { value, within }
     }
@@ -363,7 +350,7 @@ mod tests {
 
     fn proof(kind: plan::Arrivals, rate: &str, until_ns: u64, late_ns: u64) -> ArrivalProof {
         let (whole, offer) = offered(kind, rate, until_ns, late_ns);
-        whole.summary(&offer)
+        whole.summary(&offer, &Thresholds::default())
     }
 
     /// What two shards offer that send everything `late_ns` after it is due.
@@ -439,7 +426,7 @@ mod tests {
             offered(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, SECOND_NS / 10);
         let stopped =
             Offer { until_ns: 10 * SECOND_NS, intended: 20_000, sent_in_window: 19_800, ..offer };
-        let proof = whole.summary(&stopped);
+        let proof = whole.summary(&stopped, &Thresholds::default());
         assert_eq!((proof.intended, proof.sent), (20_000, 19_800));
         assert_eq!(proof.sent_over_intended.value, Some(0.99));
     }
@@ -447,7 +434,8 @@ mod tests {
     #[test]
     fn what_had_no_connection_or_no_time_is_not_missing() {
         let (whole, offer) = offered(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, 0);
-        let figure = |offer: &Offer| whole.summary(offer).sent_over_intended;
+        let figure =
+            |offer: &Offer| whole.summary(offer, &Thresholds::default()).sent_over_intended;
         let low = |offer: &Offer| figure(offer).within.expect("judged")[0];
         let fewer = Offer { sent_in_window: 39_000, ..offer };
         assert!(figure(&fewer).value < Some(low(&fewer)));
@@ -480,6 +468,39 @@ mod tests {
     }
 
     #[test]
+    fn each_bound_moves_its_figures() {
+        let (poisson, offer) = offered(plan::Arrivals::Poisson, "2k", 60 * SECOND_NS, 1_000);
+        let judge = |bounds: &Thresholds| poisson.summary(&offer, bounds);
+        let widths = |proof: &ArrivalProof| {
+            let figures = [
+                proof.schedule_p,
+                proof.lag1_intended,
+                proof.dispersion[1].intended,
+                proof.dispersion[1].sent,
+                proof.gaps_distance,
+                proof.lag1_sent,
+                proof.sent_over_intended,
+            ];
+            figures.map(|figure| figure.within.map_or(0.0, |[low, high]| high - low))
+        };
+        let usual = Thresholds::default();
+        let before = widths(&judge(&usual));
+        for (wider, moved) in [
+            (Thresholds { schedule_p: 1e-6, ..usual.clone() }, [1, 1, 1, 0, 0, 0, 0]),
+            (Thresholds { sends_effect: 0.07, ..usual.clone() }, [0, 0, 0, 1, 1, 1, 0]),
+            (Thresholds { sends_deviations: 4.0, ..usual.clone() }, [0, 0, 0, 1, 0, 0, 0]),
+            (Thresholds { lateness_floor_us: 90.0, ..usual.clone() }, [0, 0, 0, 0, 1, 1, 0]),
+            (Thresholds { unsent: 0.9, ..usual.clone() }, [0, 0, 0, 0, 0, 0, 1]),
+        ] {
+            let after = widths(&judge(&wider));
+            let found: Vec<u8> = before.iter().zip(after).map(|(b, a)| u8::from(*b < a)).collect();
+            assert_eq!(found, moved, "{wider:?}");
+        }
+        let narrow = Thresholds { sends_distance: 0.01, ..usual };
+        assert_eq!(judge(&narrow).gaps_distance.within, Some([0.0, 0.01]));
+    }
+
+    #[test]
     fn few_arrivals_are_not_judged() {
         let few = proof(plan::Arrivals::Poisson, "10", SECOND_NS, 0);
         assert!(few.too_few() && !few.as_planned && few.failed.is_empty());
@@ -490,7 +511,7 @@ mod tests {
         );
         let (_, offer) = offered(plan::Arrivals::Poisson, "10", SECOND_NS, 0);
         let offer = Offer { intended: 0, sent_in_window: 0, ..offer };
-        let none = Arrivals::new(0..SECOND_NS).summary(&offer);
+        let none = Arrivals::new(0..SECOND_NS).summary(&offer, &Thresholds::default());
         assert_eq!((none.intended, none.sent_over_intended.value, none.too_few()), (0, None, true));
     }
 
@@ -499,7 +520,7 @@ mod tests {
         // 7/3 requests in 10 ms: the counts are 2 and 3, and their index above 0.05.
         let uneven = proof(plan::Arrivals::Constant, "233.333333", 60 * SECOND_NS, 500);
         let at_10_ms = uneven.dispersion[1];
-        assert!(at_10_ms.window_ms == 10 && EFFECT_MAX < at_10_ms.sent.value.expect("windows"));
+        assert!(at_10_ms.window_ms == 10 && 0.05 < at_10_ms.sent.value.expect("windows"));
         assert!(uneven.as_planned, "{}", uneven.line());
     }
 

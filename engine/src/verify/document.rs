@@ -35,8 +35,8 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     findings.push(Finding::equal("config.corrected_by", correction, corrected_by));
     findings.extend(schedule(report, &pieces));
     findings.extend(series(report, &pieces));
-    let found = &report.stationarity;
-    findings.extend(compare("stationarity.", &stationarity(&pieces.batches), found));
+    let (found, bounds) = (&report.stationarity, &report.config.plan.thresholds);
+    findings.extend(compare("stationarity.", &stationarity(&pieces.batches, bounds), found));
     let law = &report.littles_law;
     let expected = LittlesLaw::new(law.in_flight_mean, law.expected);
     findings.extend(compare("littles_law.", &expected, law));

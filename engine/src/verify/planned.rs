@@ -51,7 +51,7 @@ impl Planned {
             }
             intended.merge(&part);
         }
-        let proof = intended.summary(&offer);
+        let proof = intended.summary(&offer, &plan.thresholds);
         Some(Planned { whole, window, per_interval, proof })
     }
 

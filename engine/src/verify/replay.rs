@@ -219,7 +219,7 @@ impl<'a> Replay<'a> {
             }
             whole.merge(&part);
         }
-        Ok(Some(whole.summary(&offer)))
+        Ok(Some(whole.summary(&offer, &self.plan.thresholds)))
     }
 
     /// What the recorder tells.

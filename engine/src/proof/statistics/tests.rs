@@ -112,6 +112,20 @@ fn dispersion_computed_by_hand() {
     assert_eq!(index_of_dispersion([0, 0]), None);
 }
 
+/// One-sided points of the normal distribution as tables print them.
+#[test]
+fn normal_points_are_those_of_the_tables() {
+    for (p, expected) in [
+        (0.5, 0.0),
+        (0.05, 1.644_854),
+        (0.01, 2.326_348),
+        (0.005, 2.575_829),
+        (0.000_05, 3.890_592),
+    ] {
+        assert!((normal_point(p) - expected).abs() < 4.5e-4, "{p}: {}", normal_point(p));
+    }
+}
+
 /// Points of χ² as tables print them: 5 % and 1 % at either end, and 1 in 1,000 above.
 #[test]
 fn chi_squared_points_are_those_of_the_tables() {
