@@ -2,12 +2,14 @@
 //!
 //! Nothing here bounds a time from above: what is checked holds on a slow machine as well.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -528,4 +530,126 @@ fn the_demonstration_shows_both_and_keeps_both() {
     assert_sums(&open["counts"]);
     // Any two seconds hold a whole stall of 200 ms, and at 800 a second some arrive in its first half.
     assert!(100_000.0 < open["corrected"]["max"].as_f64().expect("a number"), "{}", text(&output));
+}
+
+/// What the faulty server does with a request, by the request's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    Answered,
+    Refused,
+    Reset,
+    CutShort,
+    Dripped,
+}
+
+impl Fate {
+    /// 1 % gets a 500, 0.5 % a reset, 0.5 % half a body, 0.1 % a byte a second.
+    fn of(number: u64) -> Fate {
+        match (number % 100, number % 200, number % 1_000) {
+            (7, _, _) => Fate::Refused,
+            (_, 13, _) => Fate::Reset,
+            (_, 57, _) => Fate::CutShort,
+            (_, _, 501) => Fate::Dripped,
+            _ => Fate::Answered,
+        }
+    }
+}
+
+/// A server that treats each request by its number, and its log: how many had each fate.
+struct FaultyServer {
+    url: String,
+    log: Arc<Mutex<BTreeMap<Fate, u64>>>,
+}
+
+impl FaultyServer {
+    fn start() -> FaultyServer {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let url = format!("http://{}/", listener.local_addr().expect("it has one"));
+        let log = Arc::default();
+        let server = FaultyServer { url, log };
+        let log = server.log.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, log) = (stream.expect("a connection"), log.clone());
+                thread::spawn(move || serve(stream, &log));
+            }
+        });
+        server
+    }
+
+    fn count(&self, fate: Fate) -> u64 {
+        self.log.lock().expect("no thread panics").get(&fate).copied().unwrap_or(0)
+    }
+}
+
+/// Serves one connection until either side ends it.
+fn serve(mut stream: TcpStream, log: &Mutex<BTreeMap<Fate, u64>>) -> Option<()> {
+    const HEAD_END: &[u8] = b"\r\n\r\n";
+    stream.set_nodelay(true).ok()?;
+    let mut head = [0; 1_024];
+    loop {
+        // The bytes stay in the socket until the request's fate is known: closed over unread ones, it resets.
+        let length = match stream.peek(&mut head).ok()? {
+            0 => return None,
+            seen => head[..seen].windows(4).position(|end| end == HEAD_END).map(|at| at + 4),
+        };
+        let Some(length) = length else { continue };
+        let fate = {
+            let mut log = log.lock().expect("no thread panics");
+            let fate = Fate::of(log.values().sum());
+            *log.entry(fate).or_default() += 1;
+            fate
+        };
+        if fate == Fate::Reset {
+            return None;
+        }
+        stream.read_exact(&mut head[..length]).ok()?;
+        let status = if fate == Fate::Refused { "500 Internal Server Error" } else { "200 OK" };
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 100\r\n\r\n{:100}", "");
+        let body = answer.len() - 100;
+        match fate {
+            Fate::CutShort => return stream.write_all(&answer.as_bytes()[..body + 50]).ok(),
+            Fate::Dripped => {
+                stream.write_all(&answer.as_bytes()[..body]).ok()?;
+                loop {
+                    thread::sleep(Duration::from_secs(1));
+                    stream.write_all(b" ").ok()?;
+                }
+            }
+            _ => stream.write_all(answer.as_bytes()).ok()?,
+        }
+    }
+}
+
+#[test]
+fn each_fault_of_a_server_is_found_under_its_own_cause() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = FaultyServer::start();
+    // The timeout is what ends a drip of a hundred seconds, and far above any other answer.
+    let output = Command::new(BINARY)
+        .args(["run", &server.url, "--rate", "1k", "--arrivals", "constant", "--conns", "64"])
+        .args(["--warmup", "0s", "--duration", "3s", "--timeout", "5s"])
+        .args(["--out", "report.json", "--allow-invalid"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let counts = &document(&folder.path().join("report.json"))["counts"];
+    assert_sums(counts);
+    assert_eq!((&counts["intended"], &counts["sent"]), (&3_000.into(), &3_000.into()), "{counts}");
+    let logged = serde_json::json!({
+        "status": {
+            "200": server.count(Fate::Answered),
+            "500": server.count(Fate::Refused),
+        },
+        "errors": {
+            "reset": server.count(Fate::Reset),
+            "cut_short": server.count(Fate::CutShort),
+            "timed_out": server.count(Fate::Dripped),
+        },
+    });
+    assert_eq!(counts["status"], logged["status"], "{counts}");
+    assert_eq!(counts["errors"], logged["errors"], "{counts}");
+    assert_eq!(counts["unexpected_status"], server.count(Fate::Refused), "{counts}");
+    assert_eq!(logged["errors"].to_string(), r#"{"cut_short":15,"reset":15,"timed_out":3}"#);
 }
