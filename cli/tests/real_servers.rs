@@ -303,3 +303,36 @@ fn what_the_check_of_locked_memory_asks_for_is_enough() {
         drop(holding);
     }
 }
+
+/// In a network of its own with 101 local ports: the witness, then the run, whose end is that of the script.
+const FEW_PORTS: &str = "set -eu
+ip link set lo up
+echo '20000 20100' > /proc/sys/net/ipv4/ip_local_port_range
+\"$0\" target --listen 127.0.0.1:8080 --base-latency 500ms > target.log &
+trap \"kill $!\" EXIT
+until grep -q listening target.log; do kill -0 $!; sleep 0.02; done
+\"$0\" run http://127.0.0.1:8080/ --keepalive off --rate 1k --duration 2s --warmup 0s --out report.json";
+
+#[test]
+fn ports_that_run_out_are_the_generators_fault_and_make_the_run_invalid() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Half a second at 1,000 a second: 500 connections at once, whatever becomes of those that ended.
+    let output = Command::new("unshare")
+        .args(["--net", "sh", "-c", FEW_PORTS, env!("CARGO_BIN_EXE_truetail")])
+        .current_dir(folder.path())
+        .output()
+        .expect("unshare is installed");
+    let words = words(&output);
+    assert_eq!(output.status.code(), Some(3), "{words}");
+    let text = fs::read_to_string(folder.path().join("report.json")).expect("written");
+    let report: Value = serde_json::from_str(&text).expect("a report is JSON");
+    let lost = report["counts"]["errors"]["local_resource"].as_u64();
+    assert!(lost.is_some_and(|lost| 0 < lost), "{}", report["counts"]);
+    assert!(0 < count(&report, "answered"), "{}", report["counts"]);
+    assert_eq!(report["verdict"]["level"], "invalid");
+    let reasons = report["verdict"]["reasons"].as_array().expect("a list");
+    assert!(reasons.iter().any(|reason| reason["code"] == "local_resource"), "{reasons:?}");
+    let first = words.lines().next().expect("a line");
+    assert!(first.starts_with("INVALID: ") && first.contains("local_resource"), "{words}");
+    assert!(words.contains("--source-addresses"), "{words}");
+}
