@@ -67,13 +67,18 @@ pub fn judge(observed: &Observed, findings: &[Finding]) -> Result<(), String> {
 }
 
 /// Panics when the attempt fails each time, with what it said.
-pub fn succeed(mut attempt: impl FnMut() -> Result<(), String>) {
+pub fn succeed(attempt: impl FnMut() -> Result<(), String>) {
+    succeed_once_in(ATTEMPTS_MAX, attempt);
+}
+
+/// The same with another number of attempts: a short one needs a machine that is quiet for a short time only.
+pub fn succeed_once_in(attempts_max: usize, mut attempt: impl FnMut() -> Result<(), String>) {
     let mut problems = Vec::new();
-    for _ in 0..ATTEMPTS_MAX {
+    for _ in 0..attempts_max {
         match attempt() {
             Ok(()) => return,
             Err(problem) => problems.push(problem),
         }
     }
-    panic!("each of {ATTEMPTS_MAX} attempts failed: {problems:#?}");
+    panic!("each of {attempts_max} attempts failed: {problems:#?}");
 }
