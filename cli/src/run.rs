@@ -1,5 +1,6 @@
 //! The command `run`: everything is checked, then load is offered, then the results are written.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -110,7 +111,10 @@ fn check_files(
                 temporary.display()
             )));
         }
-        drop(OutputFile::create("--raw", raw)?);
+        // Opening a pipe would wait for its reader; the engine refuses it.
+        if fs::metadata(raw).map_or(true, |found| found.is_file() || found.is_dir()) {
+            drop(OutputFile::create("--raw", raw)?);
+        }
     }
     Ok(())
 }
