@@ -46,7 +46,7 @@ const SHOWN: [&str; 25] = [
 const HASH_SHOWN: usize = 8;
 
 impl Redacted {
-    /// The plan with the body, the values of all headers but those in [`SHOWN`], and those of the URL's query replaced by
+    /// The plan with the body, the values of all headers but those in `SHOWN`, and those of the URL's query replaced by
     /// their hash; `body` is what the plan's body stands for. Names stay, that of a body's file among them.
     pub fn new(plan: &Plan, body: &[u8]) -> Redacted {
         let shown_body = |text: &String| match text.strip_prefix('@') {
