@@ -3,65 +3,13 @@
 //! The stops are longer than anything that a busy machine does; bounds on times are lower ones, or relations of a report's own
 //! figures.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+mod support;
+
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-
-const BINARY: &str = env!("CARGO_BIN_EXE_truetail");
-
-/// The witness, whose ledger stands in a file when it has ended.
-struct Witness {
-    child: Child,
-    /// Kept open: a witness says its last words into it.
-    _stdout: BufReader<ChildStdout>,
-    url: String,
-}
-
-impl Witness {
-    fn start(folder: &Path, args: &[&str]) -> Witness {
-        let mut child = Command::new(BINARY)
-            .args(["target", "--listen", "127.0.0.1:0", "--ledger", "ledger.json"])
-            .args(args)
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut line = String::new();
-        stdout.read_line(&mut line).expect("a line");
-        let url = line.split([' ', ',']).find(|word| word.starts_with("http://"));
-        let url = url.unwrap_or_else(|| panic!("no URL in: {line}")).to_owned();
-        Witness { child, _stdout: stdout, url }
-    }
-
-    /// Ends it as a user does; gives its ledger.
-    fn ledger(mut self, folder: &Path) -> Value {
-        signal(&self.child, "INT");
-        assert!(self.child.wait().expect("it ends").success());
-        document(&folder.join("ledger.json"))
-    }
-}
-
-impl Drop for Witness {
-    fn drop(&mut self) {
-        // It has ended already when the test went well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
-    assert!(sent.expect("kill runs").success());
-}
-
-fn document(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).expect("the document was written");
-    serde_json::from_str(&text).expect("it is JSON")
-}
+use support::{BINARY, Witness, document, signal};
 
 /// Who is stopped.
 enum Stopped {
@@ -77,7 +25,9 @@ fn run_with_a_stop(
     stop: Duration,
 ) -> (Value, Value) {
     let folder = tempfile::tempdir().expect("a folder");
-    let witness = Witness::start(folder.path(), target);
+    let ledger = folder.path().join("ledger.json");
+    let ledger_flag = ["--ledger", ledger.to_str().expect("text")];
+    let witness = Witness::start(&[target, &ledger_flag].concat());
     let run = Command::new(BINARY)
         .args(["run", &witness.url, "--duration", "3s", "--warmup", "0s", "--allow-invalid"])
         .args(["--out", "report.json"])
@@ -96,7 +46,8 @@ fn run_with_a_stop(
     signal(whom, "CONT");
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
-    (document(&folder.path().join("report.json")), witness.ledger(folder.path()))
+    witness.interrupt();
+    (document(&folder.path().join("report.json")), document(&ledger))
 }
 
 fn codes(report: &Value) -> Vec<&str> {
@@ -177,7 +128,7 @@ fn a_stopped_target_is_a_wait_and_no_lateness() {
 fn a_signal_in_the_drain_interrupts_the_run_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     // It answers after an hour, which is also the timeout: only the signal ends the drain.
-    let witness = Witness::start(folder.path(), &["--base-latency", "1h"]);
+    let witness = Witness::start(&["--base-latency", "1h"]);
     let mut run = Command::new(BINARY)
         .args(["run", &witness.url, "--rate", "50", "--duration", "200ms", "--warmup", "0s"])
         .args(["--timeout", "1h", "--out", "report.json", "--allow-invalid"])

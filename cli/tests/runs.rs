@@ -2,71 +2,21 @@
 //!
 //! Nothing here bounds a time from above: what is checked holds on a slow machine as well.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-
-const BINARY: &str = env!("CARGO_BIN_EXE_truetail");
-
-/// The witness as a process of its own.
-struct Witness {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    url: String,
-}
-
-impl Witness {
-    fn start(args: &[&str]) -> Witness {
-        let mut child = Command::new(BINARY)
-            .args(["target", "--listen", "127.0.0.1:0"])
-            .args(args)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut line = String::new();
-        stdout.read_line(&mut line).expect("a line");
-        let url = line.split([' ', ',']).find(|word| word.starts_with("http://"));
-        let url = url.unwrap_or_else(|| panic!("no URL in: {line}")).to_owned();
-        Witness { child, stdout, url }
-    }
-
-    /// Ends it as a user does and gives what it said last.
-    fn interrupt(mut self) -> String {
-        signal(&self.child, "INT");
-        let mut said = String::new();
-        self.stdout.read_to_string(&mut said).expect("text");
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "{said}");
-        said
-    }
-}
-
-impl Drop for Witness {
-    fn drop(&mut self) {
-        // It has ended already when the test went well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
-    assert!(sent.expect("kill runs").success());
-}
-
-fn document(path: &Path) -> Value {
-    let text = fs::read_to_string(path).expect("the document was written");
-    serde_json::from_str(&text).expect("it is JSON")
-}
+use support::{BINARY, Witness, document, signal};
 
 fn text(output: &Output) -> String {
     format!(
