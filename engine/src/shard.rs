@@ -219,7 +219,7 @@ impl Shard {
     /// Runs from the set-up to the end of the drain. `None` when the run was called off.
     pub async fn run(mut self) -> Option<ShardReport> {
         self.set_up().await;
-        self.begin_at(self.meet().await?);
+        self.begin_at(self.meet()?);
         let mut yielded_ns = 0;
         seal::seal();
         while self.turn(yielded_ns + YIELD_NS) {
@@ -239,7 +239,7 @@ impl Shard {
     }
 
     /// Waits until every shard is ready; the last one sets the epoch. `None` when the run is called off.
-    async fn meet(&self) -> Option<u64> {
+    fn meet(&self) -> Option<u64> {
         if self.signals.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.plan.shards {
             let epoch_ns = clock::now_ns() + EPOCH_AHEAD_NS;
             // A run that was called off stays so.
@@ -252,7 +252,8 @@ impl Shard {
         }
         loop {
             match self.signals.epoch_ns.load(Ordering::Acquire) {
-                0 => glommio::timer::sleep(std::time::Duration::from_micros(200)).await,
+                // The executor has nothing else to do, and asleep in its own rings it was seen to miss its wake-up.
+                0 => std::thread::sleep(std::time::Duration::from_micros(200)),
                 u64::MAX => return None,
                 epoch_ns => return Some(epoch_ns),
             }

@@ -73,7 +73,9 @@ pub(crate) async fn run(
     let _ = ready.send(());
 
     let mut published = 0;
+    let pulse = &publication.pulses()[index];
     while !publication.stopped() {
+        pulse.beat();
         Timer::new(LOOK_INTERVAL).await;
         publication.publish(index, &mut published, &executor.tally.borrow());
     }
@@ -83,6 +85,7 @@ pub(crate) async fn run(
     }
     holds.cancel().await;
     executor.close_connections().await;
+    pulse.end();
     executor.tally.borrow().clone()
 }
 

@@ -48,6 +48,9 @@ pub struct Ledger {
     pub rejected: u64,
     /// Requests for `/__ledger`.
     pub ledger_requests: u64,
+    /// Times that an executor looked at nothing for 300 ms or more, and was woken: what came meanwhile was received late, which
+    /// no hold shows.
+    pub standstills: u64,
     /// Connections.
     pub connections: Connections,
     /// How long each answered request was really held: from read whole to its response handed to the socket. It ends
@@ -188,6 +191,7 @@ impl Ledger {
             in_flight: tally.in_flight,
             rejected: tally.rejected,
             ledger_requests: tally.ledger_requests,
+            standstills: 0,
             connections: Connections {
                 accepted: tally.accepted,
                 open: tally.accepted - tally.closed,

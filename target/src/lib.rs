@@ -10,7 +10,7 @@
 //! - with `serial`, its turn: one server takes the requests of all connections in the order they were read, `s` each,
 //!   and makes no progress in a stall.
 //!
-//! Deliberately absent: signal handlers, printing, and any state that two executors share while they run. Each keeps
+//! Deliberately absent: handlers of signals that users send, printing, and any state that two executors share while they run. Each keeps
 //! its own tally, and publishes a copy of it when a ledger is asked for.
 
 mod config;
@@ -36,6 +36,7 @@ mod ledger;
 mod ledger_file;
 mod publication;
 mod tally;
+mod watch;
 
 pub use config::{Pause, Stall, TargetConfig};
 pub use error::TargetError;

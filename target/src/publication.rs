@@ -4,7 +4,7 @@
 //! memory of another. The adding and the rendering happen on the asker's thread, so an executor pays for one copy.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,39 @@ pub(crate) struct Publication {
     stop: AtomicBool,
     asked: AtomicU64,
     copies: Vec<Mutex<Published>>,
+    pulses: Vec<Pulse>,
+    standstills: AtomicU64,
+}
+
+/// What shows that an executor is awake.
+#[derive(Default)]
+pub(crate) struct Pulse {
+    beats: AtomicU64,
+    /// The kernel's number of its thread; 0 before the first beat and after the last.
+    thread: AtomicI32,
+}
+
+impl Pulse {
+    /// The executor, on whose thread this is called, is awake.
+    pub(crate) fn beat(&self) {
+        self.thread.store(system::thread_id(), Ordering::Relaxed);
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The executor ends.
+    pub(crate) fn end(&self) {
+        self.thread.store(0, Ordering::Relaxed);
+    }
+
+    /// How often it has beaten.
+    pub(crate) fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
+    /// The kernel's number of the executor's thread; `None` before it runs and when it has ended.
+    pub(crate) fn thread(&self) -> Option<i32> {
+        Some(self.thread.load(Ordering::Relaxed)).filter(|thread| *thread != 0)
+    }
 }
 
 /// The last copy of one executor's tally, and the asking that it answers.
@@ -41,12 +74,24 @@ impl Publication {
         let copies = config.cores.iter().map(|_| Mutex::new(Published { asking: 0, tally: None }));
         Publication {
             copies: copies.collect(),
+            pulses: config.cores.iter().map(|_| Pulse::default()).collect(),
+            standstills: AtomicU64::new(0),
             config,
             address,
             started_ns,
             stop: AtomicBool::new(false),
             asked: AtomicU64::new(0),
         }
+    }
+
+    /// The pulse of each executor.
+    pub(crate) fn pulses(&self) -> &[Pulse] {
+        &self.pulses
+    }
+
+    /// An executor stood still.
+    pub(crate) fn count_standstill(&self) {
+        self.standstills.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Tells the executors to stop.
@@ -90,7 +135,10 @@ impl Publication {
         for tally in tallies {
             sum.add(&tally);
         }
-        Ledger::new(&self.config, self.address, self.started_ns, system::now_ns(), sum)
+        let standstills = self.standstills.load(Ordering::Relaxed);
+        let ledger =
+            Ledger::new(&self.config, self.address, self.started_ns, system::now_ns(), sum);
+        Ledger { standstills, ..ledger }
     }
 
     /// A panic while the lock is held can't leave a copy half written: it is stored in one assignment.

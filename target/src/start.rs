@@ -13,7 +13,7 @@ use crate::ledger_file::LedgerFile;
 use crate::listener::{self, Bound};
 use crate::publication::Publication;
 use crate::tally::Tally;
-use crate::{Ledger, TargetConfig, TargetError, holds, system};
+use crate::{Ledger, TargetConfig, TargetError, holds, system, watch};
 
 /// Locked memory that glommio needs for each executor, bytes.
 const MEMLOCK_PER_EXECUTOR: u64 = 512 << 10;
@@ -55,6 +55,9 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     let (ledger_jobs, jobs) = mpsc::channel();
     let keeper = Arc::clone(&publication);
     std::thread::spawn(move || take_ledgers(&keeper, &jobs));
+    system::make_interruptible();
+    let watched = Arc::downgrade(&publication);
+    std::thread::spawn(move || watch::keep_awake(&watched));
 
     let mut target = Target { publication, executors: Vec::new(), ledger_file };
     for (index, bound) in bound.into_iter().enumerate() {
