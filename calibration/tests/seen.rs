@@ -3,6 +3,10 @@
 
 mod support;
 
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use calibration::experiment::Observed;
@@ -21,10 +25,13 @@ const CATCH_UP_MS: usize = 3;
 const WINDOWS: usize = 600;
 /// Runs in one attempt at most.
 const RUNS_MAX: u64 = 6;
+/// Of these, disturbed ones.
+const DISTURBED_MAX: u64 = 3;
 /// Share of a run that is kept at least of an instrument that sends as planned; the rest may have been the witness's stops.
 const KEPT_MIN: f64 = 0.75;
 
-/// A run was disturbed when others had the shard's core for more than this share of it, twice what a verdict passes.
+/// A run was disturbed when others had the shard's core, or the witness's, for more than this share of it: twice what a verdict
+/// passes of the shard's.
 const AWAY_MAX: f64 = 0.02;
 /// Or when the pacer's lateness p99 is beyond this, µs, and beyond this share of the median latency: ten times and twice what
 /// a verdict passes.
@@ -34,33 +41,67 @@ const LATE_MAX: f64 = 0.1;
 /// Whether the machine kept the generator from its core, by what the report itself says.
 fn is_disturbed(report: &Report) -> bool {
     let steal = report.generator.machine.steal.unwrap_or(0.0);
-    let away =
-        report.generator.shards.iter().map(|shard| shard.run_queue_delay_s / shard.observed_s);
+    let shards = report.generator.shards.iter();
+    let away = shards.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(steal, f64::max);
     let late_us = report.whole.pacer_lateness.p99.expect("thousands of values");
     let typical_us = report.whole.corrected.p50.expect("thousands of values");
-    AWAY_MAX < away.fold(steal, f64::max) || LATE_MAX_US.max(LATE_MAX * typical_us) < late_us
+    AWAY_MAX < away || LATE_MAX_US.max(LATE_MAX * typical_us) < late_us
+}
+
+/// Runs the plan against the witness: what both saw, and for how long the witness could run and had no core, by the kernel's
+/// account of its thread, s.
+fn observe(plan: &Plan) -> (Observed, f64) {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut delay_ns = 0;
+            while !over.load(Ordering::Relaxed) {
+                delay_ns = witness_delay_ns().unwrap_or(delay_ns);
+                thread::sleep(Duration::from_millis(100));
+            }
+            delay_ns
+        });
+        let observed = run(&witness(Duration::ZERO), plan);
+        over.store(true, Ordering::Relaxed);
+        (observed, watch.join().expect("it only looks") as f64 / 1e9)
+    })
+}
+
+/// The run-queue delay of the witness's thread, ns; `None` when there is none such.
+fn witness_delay_ns() -> Option<u64> {
+    let is_witness = |task: &PathBuf| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("target"))
+    };
+    let mut tasks = fs::read_dir("/proc/self/task").ok()?.flatten().map(|task| task.path());
+    let account = fs::read_to_string(tasks.find(is_witness)?.join("schedstat")).ok()?;
+    account.split(' ').nth(1)?.parse().ok()
 }
 
 /// The witness's counts per ms of runs of this length, each with other arrivals, until `kept_ms` are left without stops, or the most
 /// runs have been made: several, because the witness remembers the last minute, and stops take their part of it.
 ///
 /// Runs that the machine disturbed are left out. For a share of their time the generator stood still, and what was due then it
-/// sent late, whatever it is worth. `None` when they leave too little to judge.
+/// sent late, whatever it is worth; or the witness did, and read late. `None` when they leave too little to judge.
 ///
 /// # Errors
 /// What is left of the others, when that is too little of them.
 fn seen(arrivals: Arrivals, run_ms: u64, kept_ms: usize) -> Result<Option<Vec<u32>>, String> {
     let mut kept = Vec::new();
-    let mut undisturbed_ms = 0;
+    let (mut disturbed, mut undisturbed_ms) = (0, 0);
     for seed in 1..=RUNS_MAX {
         let plan = open("5k", plan(Duration::from_millis(run_ms)));
-        let observed = run(&witness(Duration::ZERO), &Plan { arrivals, seed, ..plan });
-        let kept_dbg = without_stops(counts_per_ms(&observed));
-        let g = &observed.report.generator;
-        if is_disturbed(&observed.report) {
+        let (observed, witness_away_s) = observe(&Plan { arrivals, seed, ..plan });
+        let is_late = is_disturbed(&observed.report);
+        if is_late {
             // This it must say itself: a clean report of such a run would be a lie.
             let verdict = &observed.report.verdict;
             assert_ne!(verdict.level, Level::Valid, "{:?}", observed.report.generator);
+        }
+        if is_late || AWAY_MAX * run_ms as f64 / 1e3 < witness_away_s {
+            disturbed += 1;
+            if disturbed == DISTURBED_MAX {
+                break;
+            }
             continue;
         }
         undisturbed_ms += run_ms;
@@ -128,7 +169,7 @@ fn reach(dispersion: &Dispersion) -> f64 {
 }
 
 /// Succeeds when the dispersions in windows of these lengths do as they should. A machine that disturbs too many runs can't tell:
-/// that is said, and passes, for each of those runs has said of itself that it is not valid.
+/// that is said, and passes, for each run whose generator was disturbed has said of itself that it is not valid.
 fn judge(
     arrivals: Arrivals,
     run_ms: u64,
