@@ -169,9 +169,9 @@ pub(crate) struct VerifyArgs {
     pub(crate) raw: Vec<PathBuf>,
 }
 
-/// Arguments of `target`.
+/// Where a server of ours listens and runs.
 #[derive(Debug, Args)]
-pub(crate) struct TargetArgs {
+pub(crate) struct Place {
     /// Where to listen, IP:PORT; port 0 takes a free one
     #[arg(
         long,
@@ -184,6 +184,14 @@ pub(crate) struct TargetArgs {
     /// The cores to serve from, such as 0 or 0-3 [default: the first allowed one, which a run leaves free]
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<CoreList>,
+}
+
+/// Arguments of `target`.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// Where it serves.
+    #[command(flatten)]
+    pub(crate) place: Place,
 
     /// Bytes of a response's body
     #[arg(
@@ -256,18 +264,9 @@ pub(crate) struct TargetArgs {
 /// Arguments of `null-target`.
 #[derive(Debug, Args)]
 pub(crate) struct NullTargetArgs {
-    /// Where to listen, IP:PORT
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        value_parser = socket_address,
-        default_value = "127.0.0.1:8080"
-    )]
-    pub(crate) listen: SocketAddr,
-
-    /// The cores to serve from, such as 0 or 0-3 [default: the first allowed one, which a run leaves free]
-    #[arg(long, value_name = "LIST")]
-    pub(crate) cores: Option<CoreList>,
+    /// Where it serves.
+    #[command(flatten)]
+    pub(crate) place: Place,
 
     /// Connections that each core holds at most; those beyond are closed
     #[arg(

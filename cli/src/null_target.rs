@@ -13,8 +13,8 @@ use crate::signals::StopRequest;
 pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     let config = NullConfig {
-        listen: args.listen,
-        cores: super::first_core_unless(args.cores),
+        listen: args.place.listen,
+        cores: super::first_core_unless(args.place.cores),
         conns_max: args.conns,
     };
     let target = null_target::start(config).map_err(|error| match error {

@@ -42,7 +42,7 @@ fn starved(ledger: &Ledger) -> Option<String> {
 fn config(args: TargetArgs) -> TargetConfig {
     let pair = |every: Option<Nanos>, hold: Option<Nanos>| every.zip(hold);
     TargetConfig {
-        listen: args.listen,
+        listen: args.place.listen,
         base_latency: args.base_latency.as_duration(),
         tail_fraction: args.tail_fraction,
         tail_latency: args.tail_latency.as_duration(),
@@ -56,7 +56,7 @@ fn config(args: TargetArgs) -> TargetConfig {
         serial: args.serial || args.pause_every_requests.is_some(),
         seed: args.seed,
         body_size: args.body_size,
-        cores: super::first_core_unless(args.cores),
+        cores: super::first_core_unless(args.place.cores),
         ledger: args.ledger,
     }
 }
