@@ -9,7 +9,7 @@ use std::time::Duration;
 use calibration::experiment::{ExperimentError, Finding, Observed, observe};
 use calibration::truth::Truth;
 use engine::plan::{Arrivals, Plan};
-use engine::units::Nanos;
+use engine::sys::units::Nanos;
 use target::{Pause, Stall, TargetConfig};
 
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];

@@ -2,12 +2,12 @@
 //!
 //! They run in one process and share nothing but the loopback; the plan's window and the ledger are on the same clock.
 
-use engine::distribution::Distribution;
-use engine::placement;
 use engine::plan::Plan;
-use engine::pool::{self, PrepareError, Run, RunError};
 use engine::report::{DistributionPart, Report};
-use engine::units::CoreList;
+use engine::run::{self, PrepareError, Run, RunError};
+use engine::stats::distribution::Distribution;
+use engine::sys::placement;
+use engine::sys::units::CoreList;
 use target::{Ledger, LedgerError, Span, TargetConfig, TargetError};
 use thiserror::Error;
 
@@ -68,7 +68,7 @@ pub fn observe(config: TargetConfig, plan: Plan) -> Result<Observed, ExperimentE
         ..plan
     };
     let (warmup_ns, end_ns) = (plan.warmup.0, plan.end_ns());
-    let finished = Run::start(pool::prepare(plan)?)?.wait();
+    let finished = Run::start(run::prepare(plan)?)?.wait();
     let epoch_ns = finished.epoch_ns;
     let ledger = target.stop()?;
     Ok(Observed {

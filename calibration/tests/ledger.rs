@@ -5,9 +5,9 @@ mod support;
 
 use std::time::Duration;
 
-use engine::placement;
 use engine::plan::{Arrivals, Plan};
-use engine::units::{CoreList, Nanos};
+use engine::sys::placement;
+use engine::sys::units::{CoreList, Nanos};
 use support::{alone, open, plan, run, witness};
 use target::TargetConfig;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use calibration::truth::Truth;
 use engine::plan::{Arrivals, Plan};
-use engine::units::Nanos;
+use engine::sys::units::Nanos;
 use support::{alone, judge, open, plan, run, succeed, succeed_once_in, witness};
 use target::{Pause, TargetConfig};
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use calibration::experiment::Observed;
 use engine::plan::{Arrivals, Plan};
-use engine::proof::statistics::{Dispersion, dispersion_deviation, index_of_dispersion};
 use engine::report::Report;
-use engine::verdict::Level;
+use engine::report::verdict::Level;
+use engine::stats::statistics::{Dispersion, dispersion_deviation, index_of_dispersion};
 use support::{alone, open, plan, run, succeed, witness};
 
 const MS_NS: u64 = 1_000_000;

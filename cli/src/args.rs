@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use engine::units::{CoreList, Nanos};
+use engine::sys::units::{CoreList, Nanos};
 
 pub(crate) use plan_flags::PlanFlags;
 

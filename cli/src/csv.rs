@@ -53,8 +53,8 @@ pub(crate) fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) 
 
 #[cfg(test)]
 mod tests {
-    use engine::outcome::{Outcome, Skipped};
-    use engine::series::Series;
+    use engine::record::outcome::{Outcome, UnsentReason};
+    use engine::record::series::Series;
 
     use super::*;
 
@@ -69,7 +69,7 @@ mod tests {
         series.send(10_000);
         series.ended(0, 1_000_000, Outcome::Answered(200));
         series.answer(later_ns - 10_000);
-        series.ended(1, 5_000_000, Outcome::Unsent(Skipped::Deadline));
+        series.ended(1, 5_000_000, Outcome::Unsent(UnsentReason::Deadline));
         series.sent(later_ns);
         series.send(later_ns + 10_000);
         series.in_flight(later_ns, 1);

@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use engine::placement;
 use engine::plan::Plan;
 use engine::report::Report;
-use engine::units::{CoreList, Nanos};
+use engine::sys::placement;
+use engine::sys::units::{CoreList, Nanos};
 use target::{Stall, TargetConfig};
 
 use crate::args::DemoArgs;

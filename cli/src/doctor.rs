@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use engine::host::{self, State};
+use engine::host::{self, check::Severity};
 
 use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
 use crate::output::say;
@@ -12,6 +12,6 @@ use crate::text;
 pub(crate) fn doctor() -> Result<ExitCode, Failure> {
     let checks = host::examine();
     say(&text::doctor::findings(&checks))?;
-    let missing = checks.iter().any(|check| check.state == State::Missing);
+    let missing = checks.iter().any(|check| check.severity == Severity::Missing);
     Ok(if missing { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS })
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use engine::pool::{PrepareError, RunError};
+use engine::run::{PrepareError, RunError};
 
 use crate::output::complain;
 

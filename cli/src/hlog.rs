@@ -9,7 +9,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use engine::merge::Measured;
+use engine::report::merge::Measured;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -90,9 +90,9 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use base64::Engine as _;
-    use engine::distribution::Distribution;
-    use engine::outcome::Outcome;
-    use engine::series::Series;
+    use engine::record::outcome::Outcome;
+    use engine::record::series::Series;
+    use engine::stats::distribution::Distribution;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 

@@ -25,8 +25,8 @@ use std::process::ExitCode;
 
 use args::Command;
 use clap::error::ErrorKind;
-use engine::placement;
-use engine::units::CoreList;
+use engine::sys::placement;
+use engine::sys::units::CoreList;
 use failure::{EXIT_USAGE, Failure};
 
 fn main() -> ExitCode {

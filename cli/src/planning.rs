@@ -179,7 +179,7 @@ fn parse(words: &[String]) -> Result<RunArgs, String> {
 
 #[cfg(test)]
 mod tests {
-    use engine::units::{CoreList, Nanos, Rate};
+    use engine::sys::units::{CoreList, Nanos, Rate};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
 use engine::plan::Plan;
-use engine::pool::{Phase, Progress};
+use engine::run::{Phase, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::text::progress;

@@ -7,10 +7,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use engine::clock;
 use engine::plan::Plan;
-use engine::pool::{self, Finished, Prepared, Run};
-use engine::verdict::Level;
+use engine::report::verdict::Level;
+use engine::run::{self, Finished, Prepared, Run};
+use engine::sys::clock;
 
 use crate::args::{ResultArgs, RunArgs};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, Failure};
@@ -158,7 +158,7 @@ fn prepare(plan: Plan, stop: &StopRequest) -> Result<Prepared, Failure> {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || {
         // Nobody listens any more where a signal came first.
-        let _ = done.send(pool::prepare(plan));
+        let _ = done.send(run::prepare(plan));
     });
     loop {
         if stop.asked() {
@@ -181,7 +181,7 @@ fn window(plan: &Plan, schedule_until_s: f64) -> (Duration, Duration) {
 
 #[cfg(test)]
 mod tests {
-    use engine::units::Nanos;
+    use engine::sys::units::Nanos;
 
     use super::*;
 

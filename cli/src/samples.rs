@@ -5,7 +5,7 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use engine::samples::{Kind, ReadError, Sample, SampleReader, cause_name};
+use engine::samples::{ReadError, Sample, SampleKind, SampleReader, cause_name};
 use serde::Serialize;
 
 use crate::args::SamplesArgs;
@@ -34,10 +34,10 @@ impl Line {
         Line {
             intended_ns: sample.intended_ns,
             noticed_ns: sample.noticed_ns,
-            sent_ns: (sample.kind != Kind::Unsent).then_some(sample.sent_ns),
+            sent_ns: (sample.kind != SampleKind::Unsent).then_some(sample.sent_ns),
             ended_ns: sample.ended_ns,
             shard: sample.shard,
-            status: (sample.kind == Kind::Answered).then_some(sample.status),
+            status: (sample.kind == SampleKind::Answered).then_some(sample.status),
             outcome: sample.kind.name(),
             cause: cause_name(sample.cause),
         }
@@ -131,11 +131,11 @@ mod tests {
             ended_ns: 250_000,
             shard: 1,
             status: 200,
-            kind: Kind::Answered,
+            kind: SampleKind::Answered,
             cause: 0,
         };
-        let failed = Sample { status: 0, kind: Kind::Failed, cause: 6, ..answered };
-        let unsent = Sample { sent_ns: 0, kind: Kind::Unsent, cause: 64, ..failed };
+        let failed = Sample { status: 0, kind: SampleKind::Failed, cause: 6, ..answered };
+        let unsent = Sample { sent_ns: 0, kind: SampleKind::Unsent, cause: 64, ..failed };
         let mut bytes = Vec::new();
         let samples = [answered, failed, unsent].into_iter().map(Ok);
         assert!(stream(samples, &mut bytes, csv).is_ok());

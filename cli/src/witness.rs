@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use engine::units::Nanos;
+use engine::sys::units::Nanos;
 use target::{Ledger, Pause, Stall, TargetConfig, TargetError};
 
 use crate::args::TargetArgs;

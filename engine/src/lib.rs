@@ -1,40 +1,28 @@
-//! The instrument: plan → shards → report.
+//! The load generator: plan → shards → report.
 //!
-//! This crate offers load and measures; it prints nothing. Reading order: [`plan`], [`schedule`], [`shard`],
-//! [`connection`], [`recorder`], [`report`].
+//! It offers load and measures; it prints nothing. Each room uses only the rooms above it in this
+//! list, which is also the order to read them in; `tests/rooms.rs` holds it to that.
 
-pub mod board;
-pub mod buffers;
-pub mod clock;
-pub mod connection;
-pub mod deadlines;
-pub mod distribution;
-pub mod endpoint;
-pub mod flow;
-pub mod host;
-mod leaves;
-pub mod load;
-pub mod machine;
-pub mod merge;
-pub mod outcome;
-pub mod placement;
+pub mod sys;
+
 pub mod plan;
-pub mod pool;
-pub mod proof;
-pub mod recorder;
-pub mod redact;
-pub mod report;
+
 pub mod ring;
+
+pub mod load;
+
+pub mod stats;
+
+pub mod record;
+
+pub mod host;
+
 pub mod samples;
-pub mod schedule;
-pub mod seal;
-pub mod series;
+
 pub mod shard;
-pub mod slots;
-pub mod socket;
-pub mod status;
-pub mod token;
-pub mod units;
-pub mod verdict;
+
+pub mod report;
+
+pub mod run;
+
 pub mod verify;
-pub mod vitals;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::plan::Plan;
-use engine::seal;
-use engine::units::Nanos;
+use engine::sys::seal;
+use engine::sys::units::Nanos;
 use support::{always_ok, open, plan, run, serve};
 
 struct Counting;

@@ -2,20 +2,21 @@
 //! the report says in two places must be the same.
 
 use engine::host;
-use engine::machine::Machine;
-use engine::merge::{self, Circumstances};
-use engine::outcome::Outcome;
+use engine::host::watch::Machine;
+use engine::load::schedule::{Digest, Schedule};
+use engine::plan::redact::Redacted;
 use engine::plan::{Arrivals, Plan, Switch};
-use engine::proof::ArrivalProof;
-use engine::proof::interval::Method;
-use engine::recorder::{Outlook, Recorder, Stamps};
-use engine::redact::Redacted;
+use engine::record::outcome::Outcome;
+use engine::record::recorder::{Recorder, RecorderConfig};
+use engine::record::shard_stats::ShardMeter;
+use engine::record::stamps::Stamps;
+use engine::report::merge::{self, RunContext};
 use engine::report::{Intervals, Report};
-use engine::schedule::{Digest, Schedule};
 use engine::shard::ShardReport;
-use engine::units::{CoreList, Nanos};
+use engine::stats::arrival_proof::ArrivalProof;
+use engine::stats::interval::Method;
+use engine::sys::units::{CoreList, Nanos};
 use engine::verify::report_alone;
-use engine::vitals::Vitals;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -35,8 +36,11 @@ fn plan(seconds: u64) -> Plan {
 
 /// A run without a network: each request takes what `latency_ns` says of its intended time.
 fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
-    let mut recorder =
-        Recorder::new(Outlook { end_ns: plan.end_ns(), scheduled: true, ..Outlook::default() });
+    let mut recorder = Recorder::new(RecorderConfig {
+        end_ns: plan.end_ns(),
+        scheduled: true,
+        ..RecorderConfig::default()
+    });
     let mut digest = Digest::default();
     let rate = plan.rate.expect("an open plan");
     for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), 0, 1) {
@@ -48,10 +52,10 @@ fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
         let outcome = Outcome::Answered(if due_ns % 9 == 0 { 503 } else { 200 });
         recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
     }
-    let vitals = Vitals::new(0).report(0, 0);
+    let vitals = ShardMeter::new(0).report(0, 0);
     let shard = ShardReport { recorder, digest, vitals, sampled: None };
     let address = "127.0.0.1:1".parse().expect("an address");
-    let run = Circumstances {
+    let run = RunContext {
         plan: Redacted::new(&plan, b""),
         address,
         environment: host::environment(&[0], Vec::new(), address),
@@ -75,7 +79,7 @@ fn stalling(due_ns: u64) -> u64 {
 
 /// From 1 to 1.5 ms, without regard to time.
 fn even(due_ns: u64) -> u64 {
-    1_000_000 + engine::schedule::mix(due_ns) % 500_000
+    1_000_000 + engine::load::schedule::mix(due_ns) % 500_000
 }
 
 fn others(report: &Report) -> Vec<&Intervals> {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::plan::{Arrivals, Plan};
-use engine::pool::{self, PrepareError, Run};
-use engine::units::Nanos;
+use engine::run::{self, PrepareError, Run};
+use engine::sys::units::Nanos;
 use support::{OK, always_ok, open, plan, run, serve};
 
 #[test]
@@ -214,7 +214,7 @@ fn a_target_that_vanishes_refuses_and_the_shard_goes_on() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let prepared =
-        pool::prepare(open(plan(address), "500")).unwrap_or_else(|error| panic!("{error}"));
+        run::prepare(open(plan(address), "500")).unwrap_or_else(|error| panic!("{error}"));
     drop(listener);
     let part = Run::start(prepared).expect("started").wait().report.whole;
     let counts = &part.counts;
@@ -226,7 +226,7 @@ fn a_target_that_vanishes_refuses_and_the_shard_goes_on() {
 
     let closed = serve(always_ok);
     let prepared =
-        pool::prepare(Plan { conns: Some(4), target: format!("http://{closed}/"), ..plan(closed) })
+        run::prepare(Plan { conns: Some(4), target: format!("http://{closed}/"), ..plan(closed) })
             .expect("prepared");
     let finished = Run::start(prepared).expect("started").wait();
     assert!(0 < finished.report.whole.counts.answered);
@@ -278,7 +278,7 @@ fn an_interrupted_run_reports_what_it_did() {
     let address = serve(always_ok);
     let plan = Plan { duration: Nanos::from_secs(60), ..open(plan(address), "500") };
     let run =
-        Run::start(pool::prepare(plan).unwrap_or_else(|error| panic!("{error}"))).expect("started");
+        Run::start(run::prepare(plan).unwrap_or_else(|error| panic!("{error}"))).expect("started");
     std::thread::sleep(Duration::from_millis(400));
     run.stop();
     let report = run.wait().report;
@@ -336,7 +336,7 @@ fn what_cannot_be_reached_is_said_before_anything_runs() {
     drop(listener);
     for target in [format!("http://{address}/"), "http://no-such-host.invalid/".to_owned()] {
         let plan = Plan { target: target.clone(), ..plan(address) };
-        match pool::prepare(plan) {
+        match run::prepare(plan) {
             Err(PrepareError::Target(error)) => {
                 assert_eq!((error.flag, &error.value), ("--target", &target));
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::plan::{Arrivals, Overload, Plan, Switch};
 use engine::report::Report;
-use engine::units::Nanos;
+use engine::sys::units::Nanos;
 use support::{always_ok, open, plan, run, serve};
 
 fn slow(_: u64, stream: &mut std::net::TcpStream) -> bool {

@@ -4,18 +4,19 @@
 //! controls are what a load generator gets wrong: equal gaps, a clock of whole milliseconds, one Poisson stream dealt out in turn,
 //! and a stall made up for by sending at twice the rate.
 
-use engine::distribution::Distribution;
+use engine::load::schedule::Schedule;
 use engine::plan;
-use engine::proof::milliseconds::Milliseconds;
-use engine::proof::statistics::{
+use engine::plan::thresholds::Thresholds;
+use engine::stats::arrival_proof::{ArrivalProof, Offer};
+use engine::stats::arrivals::ArrivalStats;
+use engine::stats::distribution::Distribution;
+use engine::stats::milliseconds::Milliseconds;
+use engine::stats::statistics::{
     ANDERSON_DARLING_1_PERCENT, KOLMOGOROV_1_PERCENT, NORMAL_1_PERCENT, PairSums,
     anderson_darling_exponential, dispersion_deviation, index_of_dispersion, kolmogorov_p,
     ks_exponential, ks_uniform,
 };
-use engine::proof::{ArrivalProof, Arrivals, Offer};
-use engine::schedule::Schedule;
-use engine::units::Rate;
-use engine::verdict::Thresholds;
+use engine::sys::units::Rate;
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -228,11 +229,11 @@ fn proven(
     intended: &[Vec<u64>],
     send: impl Fn(&[u64], usize) -> Vec<u64>,
 ) -> (ArrivalProof, Distribution) {
-    let mut whole = Arrivals::new(0..WINDOW_NS);
+    let mut whole = ArrivalStats::new(0..WINDOW_NS);
     let mut lateness = Distribution::new();
     let mut sent_in_window = 0;
     for (shard, intended_ns) in intended.iter().enumerate() {
-        let mut part = Arrivals::new(0..WINDOW_NS);
+        let mut part = ArrivalStats::new(0..WINDOW_NS);
         for (intended_ns, sent_ns) in intended_ns.iter().zip(send(intended_ns, shard)) {
             part.record(*intended_ns, sent_ns);
             lateness.record(sent_ns - intended_ns);

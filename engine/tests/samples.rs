@@ -6,25 +6,27 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use engine::distribution::Distribution;
 use engine::host;
-use engine::machine::Machine;
-use engine::merge::{self, Circumstances};
-use engine::outcome::{Cause, Outcome, Patience, Skipped};
+use engine::host::watch::Machine;
+use engine::load::schedule::{Digest, Schedule, mix};
+use engine::plan::redact::Redacted;
+use engine::plan::thresholds::Thresholds;
 use engine::plan::{Arrivals, Plan};
-use engine::recorder::{Outlook, Recorder, Stamps};
-use engine::redact::Redacted;
+use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
+use engine::record::recorder::{Recorder, RecorderConfig};
+use engine::record::shard_stats::ShardMeter;
+use engine::record::stamps::Stamps;
+use engine::report::merge::{self, RunContext};
 use engine::report::{DistributionPart, IntervalPart, Report, Samples};
+use engine::report::{judge, verdict::Code};
 use engine::samples::{
-    BLOCK_RECORDS, BLOCKS, FileError, FileErrorKind, Header, Kind, SAMPLE_BYTES, Sample,
-    SampleFile, SampleReader, Sampler, SamplesSummary, ShardEnd, check_writable, plan_digest,
+    BLOCK_RECORDS, BLOCKS, FileError, FileErrorKind, Header, SAMPLE_BYTES, Sample, SampleFile,
+    SampleKind, SampleReader, Sampler, SamplesSummary, ShardEnd, check_writable, plan_digest,
 };
-use engine::schedule::{Digest, Schedule, mix};
 use engine::shard::ShardReport;
-use engine::units::{CoreList, Nanos};
-use engine::verdict::{Code, Thresholds, judge};
+use engine::stats::distribution::Distribution;
+use engine::sys::units::{CoreList, Nanos};
 use engine::verify::{Finding, report_alone, with_samples};
-use engine::vitals::Vitals;
 use rustix::process::{Uid, geteuid};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -59,16 +61,16 @@ fn fate(intended_ns: u64) -> (Stamps, u64, Outcome) {
     let ended_ns = sent_ns + 500_000 + (random >> 24) % 9_000_000;
     let stamps = Stamps { intended_ns, noticed_ns, sent_ns };
     let outcome = match (random >> 32) % 1_000 {
-        0..5 => Outcome::TimedOut(Patience::Timeout),
+        0..5 => Outcome::TimedOut(TimeoutKind::Timeout),
         5..10 => Outcome::Failed(Cause::Reset),
         10..15 => Outcome::Failed(Cause::Protocol("chunk_end")),
         15..20 => Outcome::Abandoned,
         // No connection could be had: it failed where it would have been sent.
         40..45 => return (stamps, sent_ns, Outcome::Failed(Cause::ConnectRefused)),
-        20..25 => Outcome::Unsent(Skipped::End),
-        25 => return (stamps, ended_ns + 70_000_000_000, Outcome::TimedOut(Patience::Timeout)),
+        20..25 => Outcome::Unsent(UnsentReason::End),
+        25 => return (stamps, ended_ns + 70_000_000_000, Outcome::TimedOut(TimeoutKind::Timeout)),
         26..40 => Outcome::Answered(503),
-        45..50 => Outcome::Unsent(Skipped::Dropped),
+        45..50 => Outcome::Unsent(UnsentReason::Dropped),
         _ => Outcome::Answered(200),
     };
     (stamps, ended_ns, outcome)
@@ -95,13 +97,13 @@ impl Made {
             let mut sampler = file.lane(shard).sampler();
             let (recorder, digest) = recorded(&plan, shard, &mut sampler);
             ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));
-            let vitals = Vitals::new(shard).report(0, 0);
+            let vitals = ShardMeter::new(shard).report(0, 0);
             shards.push(ShardReport { recorder, digest, vitals, sampled: None });
         }
         let summary = file.begin(header(&plan), &[1]).finish(ends, plan.end_ns(), 77);
         let address = "127.0.0.1:1".parse().expect("an address");
         let environment = host::environment(&[0, 1], Vec::new(), address);
-        let run = Circumstances {
+        let run = RunContext {
             plan: Redacted::new(&plan, b""),
             address,
             environment,
@@ -137,7 +139,7 @@ impl Made {
 
 /// What a shard does with its requests: it sends them in the order intended, and they end in another.
 fn recorded(plan: &Plan, shard: usize, sampler: &mut Sampler) -> (Recorder, Digest) {
-    let mut recorder = Recorder::new(Outlook::of_plan(plan));
+    let mut recorder = Recorder::new(RecorderConfig::of_plan(plan));
     let mut digest = Digest::default();
     let mut in_flight = Vec::new();
     let rate = plan.rate.expect("an open plan");
@@ -165,12 +167,12 @@ fn recorded(plan: &Plan, shard: usize, sampler: &mut Sampler) -> (Recorder, Dige
     moments.sort_unstable();
     let mut count = 0;
     for (at_ns, began) in moments {
-        recorder.flow.pass(at_ns, count);
+        recorder.in_flight.pass(at_ns, count);
         count = if began { count + 1 } else { count - 1 };
     }
     in_flight.sort_by_key(|(ended_ns, _, _)| *ended_ns);
     for (ended_ns, stamps, outcome) in in_flight {
-        recorder.flow.stay(stamps.sent_ns, ended_ns);
+        recorder.in_flight.stay(stamps.sent_ns, ended_ns);
         recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
         sampler.push(&stamps, ended_ns, outcome);
     }
@@ -365,7 +367,7 @@ fn wrong_samples_with_right_checksums_are_found() {
         assert!(wrong.iter().any(|found| found.what == want), "{what}: {wrong:?}");
     }
     // Another outcome contradicts the file's own end block.
-    let abandoned = Sample { kind: Kind::Abandoned, status: 0, ..record };
+    let abandoned = Sample { kind: SampleKind::Abandoned, status: 0, ..record };
     assert!(refusal(&put(abandoned)).contains("shard 0 counted"));
     // What no request can have been like is no sample.
     let backwards = Sample { sent_ns: record.ended_ns + 1, ..record };
@@ -385,7 +387,7 @@ fn answered(bytes: &[u8]) -> (usize, Sample) {
         let record = bytes[at..at + SAMPLE_BYTES].try_into().expect("a record");
         (at, Sample::decode(record).expect("a sample"))
     });
-    samples.find(|(_, sample)| sample.kind == Kind::Answered).expect("one was answered")
+    samples.find(|(_, sample)| sample.kind == SampleKind::Answered).expect("one was answered")
 }
 
 #[test]
@@ -655,7 +657,7 @@ fn lost_samples_are_counted_and_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = SampleFile::create(&path_in(&folder), 1).expect("a folder of our own");
     let mut sampler = file.lane(0).sampler();
-    let mut recorder = Recorder::new(Outlook::default());
+    let mut recorder = Recorder::new(RecorderConfig::default());
     // Nobody takes blocks before the run begins: what they don't hold is lost.
     let room = (BLOCKS * BLOCK_RECORDS) as u64;
     for intended_ns in 1_000_000_000..1_000_000_000 + room + 10 {

@@ -2,9 +2,9 @@
 
 mod support;
 
-use engine::placement::allowed_cores;
 use engine::plan::{Arrivals, Plan};
-use engine::units::CoreList;
+use engine::sys::placement::allowed_cores;
+use engine::sys::units::CoreList;
 use support::{always_ok, open, plan, run, serve};
 
 #[test]

@@ -3,9 +3,12 @@
 mod support;
 
 use engine::plan::Plan;
-use engine::proof::stationarity::Stationarity;
 use engine::report::{Report, Samples};
-use engine::verdict::{Code, Level, judge};
+use engine::report::{
+    judge,
+    verdict::{Code, Level},
+};
+use engine::stats::stationarity::Stationarity;
 use support::{always_ok, open, plan, run, serve};
 
 /// A report of a short run, brought into the state of one with which nothing is wrong.

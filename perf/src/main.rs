@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
-use engine::placement::allowed_cores;
+use engine::sys::placement::allowed_cores;
 
 const USAGE: &str = "\
 usage: truetail-bench [--quick] [--truetail PATH] [micro] [side-by-side] [pacing] [raw]

@@ -6,12 +6,13 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use engine::distribution::Distribution;
-use engine::outcome::Outcome;
+use engine::load::schedule::{Schedule, mix};
 use engine::plan::Arrivals;
-use engine::recorder::{Outlook, Recorder, Stamps};
-use engine::schedule::{Schedule, mix};
-use engine::units::SECOND_NS;
+use engine::record::outcome::Outcome;
+use engine::record::recorder::{Recorder, RecorderConfig};
+use engine::record::stamps::Stamps;
+use engine::stats::distribution::Distribution;
+use engine::sys::units::SECOND_NS;
 use http1::response::{Progress, ResponseParser};
 
 use crate::summary::{median, table};
@@ -110,7 +111,7 @@ fn distributions(effort: Effort) -> Vec<String> {
 fn recorder(effort: Effort) -> Vec<String> {
     let latencies = latencies();
     let hour_ns = 3_600 * SECOND_NS;
-    let outlook = Outlook { end_ns: hour_ns, scheduled: true, ..Outlook::default() };
+    let outlook = RecorderConfig { end_ns: hour_ns, scheduled: true, ..RecorderConfig::default() };
     let mut recorder = Recorder::new(outlook);
     // Requests come in order, over all batches.
     let mut intended_ns = 0;

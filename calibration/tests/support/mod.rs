@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use calibration::experiment::{Finding, Observed, observe};
 use engine::plan::Plan;
-use engine::units::Nanos;
+use engine::sys::units::Nanos;
 use target::TargetConfig;
 
 /// A machine shared with others stops a run now and then; an instrument that lies does so each time.

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use engine::plan::status::StatusSet;
+use engine::plan::thresholds::Thresholds;
 use engine::plan::{
     CONNS_CLOSED_DEFAULT, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_OPEN_DEFAULT, Plan,
     QUEUE_MAX_DEFAULT,
 };
-use engine::status::StatusSet;
-use engine::units::{CoreList, Nanos, Rate};
-use engine::verdict::Thresholds;
+use engine::sys::units::{CoreList, Nanos, Rate};
 use serde::{Serialize, Serializer};
 
 use super::{COUNT_MAX, JUDGEMENT, RESULTS, WHOLE_MAX, file_name, whole_number};

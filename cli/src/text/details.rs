@@ -178,8 +178,8 @@ fn in_brackets(counts: &BTreeMap<String, u64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::proof::stationarity::Stationarity;
     use engine::report::Samples;
+    use engine::stats::stationarity::Stationarity;
 
     use super::super::reports::{part, report, times};
     use super::*;
@@ -264,12 +264,12 @@ mod tests {
 
     #[test]
     fn a_line_that_is_a_reason_already_is_not_repeated() {
-        use engine::verdict::{Code, Reason};
+        use engine::report::verdict::{Code, Reason};
         let mut report = report(true, part(250, 260, 1, 2));
         assert!(details(&report, &[]).contains("as planned"));
         report.verdict.reasons = vec![Reason {
             code: Code::ScheduleNotAsPlanned,
-            level: engine::verdict::Level::Suspect,
+            level: engine::report::verdict::Level::Suspect,
             evidence: report.arrivals_line.clone().expect("an open run"),
             figure: 1.0,
             threshold: 0.0,

@@ -2,27 +2,27 @@
 
 use std::fmt::Write as _;
 
-use engine::host::{Check, State};
+use engine::host::check::{Check, Severity};
 
 /// The findings, and a last line that says what they amount to.
 pub(crate) fn findings(checks: &[Check]) -> String {
     let mut text = String::new();
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for check in checks {
-        let word = match check.state {
-            State::Good => "good",
-            State::Warning => "warning",
-            State::Missing => "missing",
+        let word = match check.severity {
+            Severity::Good => "good",
+            Severity::Warning => "warning",
+            Severity::Missing => "missing",
         };
         let _ = writeln!(text, "{word:<8} {:<width$}  {}", check.name, check.found);
         for line in check.cause.iter().chain(&check.cure) {
             let _ = writeln!(text, "{:<8} {:<width$}    {line}", "", "");
         }
     }
-    let has = |state: State| checks.iter().any(|check| check.state == state);
-    text.push_str(if has(State::Missing) {
+    let has = |severity: Severity| checks.iter().any(|check| check.severity == severity);
+    text.push_str(if has(Severity::Missing) {
         "\nA run can't start here.\n"
-    } else if has(State::Warning) {
+    } else if has(Severity::Warning) {
         "\nA run can start; the warnings may show in its numbers.\n"
     } else {
         "\nA run can start.\n"
@@ -34,17 +34,22 @@ pub(crate) fn findings(checks: &[Check]) -> String {
 mod tests {
     use super::*;
 
-    fn check(name: &'static str, state: State, cause: Option<&str>, cure: Option<&str>) -> Check {
+    fn check(
+        name: &'static str,
+        severity: Severity,
+        cause: Option<&str>,
+        cure: Option<&str>,
+    ) -> Check {
         let (cause, cure) = (cause.map(str::to_owned), cure.map(str::to_owned));
-        Check { name, state, found: "as found".to_owned(), cause, cure }
+        Check { name, severity, found: "as found".to_owned(), cause, cure }
     }
 
     #[test]
     fn what_is_missing_comes_with_cause_and_cure() {
         let checks = [
-            check("kernel", State::Good, None, None),
-            check("clock source", State::Warning, Some("slow"), Some("another")),
-            check("io_uring", State::Missing, Some("forbidden"), Some("allow it")),
+            check("kernel", Severity::Good, None, None),
+            check("clock source", Severity::Warning, Some("slow"), Some("another")),
+            check("io_uring", Severity::Missing, Some("forbidden"), Some("allow it")),
         ];
         insta::assert_snapshot!(findings(&checks), @r"
         good     kernel        as found

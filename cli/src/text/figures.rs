@@ -3,7 +3,7 @@
 use engine::report::DistributionPart;
 
 /// The largest time that a histogram holds, µs. A percentile there is a lower bound when values lie above.
-const HISTOGRAM_MAX_US: f64 = engine::distribution::VALUE_MAX_NS as f64 / 1e3;
+const HISTOGRAM_MAX_US: f64 = engine::stats::distribution::VALUE_MAX_NS as f64 / 1e3;
 
 /// A time to three figures in the unit that fits: `250 ns`, `1.02 ms`, `12.3 s`.
 pub(crate) fn time(us: f64) -> String {

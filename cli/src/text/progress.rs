@@ -1,6 +1,6 @@
 //! The words of the progress line.
 
-use engine::pool::{Phase, Progress};
+use engine::run::{Phase, Progress};
 
 use super::figures::{count, things, time};
 

@@ -1,16 +1,17 @@
 //! Reports to render in tests: whole documents with figures of one's choice.
 
-use engine::distribution::Distribution;
+use engine::host::environment::Environment;
 use engine::host::ports::Ports;
-use engine::machine::Machine;
+use engine::host::watch::Machine;
 use engine::plan::Plan;
+use engine::record::series::Series;
+use engine::record::shard_stats::ShardStats;
+use engine::report::verdict::{Level, Verdict};
 use engine::report::{
-    AgentPart, Config, Counts, DistributionPart, Environment, Generator, LittlesLaw, Part, Rates,
-    Report, SCHEMA, SeriesPart,
+    AgentPart, Config, Counts, DistributionPart, Generator, LittlesLaw, Part, Rates, Report,
+    SCHEMA, SeriesPart,
 };
-use engine::series::Series;
-use engine::verdict::{Level, Verdict};
-use engine::vitals::ShardVitals;
+use engine::stats::distribution::Distribution;
 
 /// Requests of a part: enough for p99.9.
 const REQUESTS: u64 = 10_000;
@@ -56,7 +57,7 @@ pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
 
 /// A valid report of that part.
 pub(super) fn report(open: bool, part: Part) -> Report {
-    let shard = ShardVitals {
+    let shard = ShardStats {
         core: 1,
         observed_s: 30.0,
         busy: 0.123,

@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn an_empty_window_has_no_latencies() {
         let mut part = part(1, 1, 1, 1);
-        let empty = engine::distribution::Distribution::new();
+        let empty = engine::stats::distribution::Distribution::new();
         part.naive = engine::report::DistributionPart::new(&empty, &[]);
         part.corrected = part.naive.clone();
         let text = summary(&report(true, part), &[]);

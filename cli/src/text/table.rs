@@ -1,8 +1,8 @@
 //! The table of latencies: naive beside corrected, with the uncertainty of the corrected ones. What is not known says how many
 //! values there are, and how many it would take.
 
-use engine::proof::interval::{Method, needed};
 use engine::report::{DistributionPart, IntervalNeeds, Intervals};
+use engine::stats::interval::{Method, needed};
 
 use super::figures::{cell, count, percentile, time};
 
@@ -153,7 +153,7 @@ pub(crate) fn listed(part: &DistributionPart, names: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::distribution::Distribution;
+    use engine::stats::distribution::Distribution;
 
     use super::super::reports::times;
     use super::*;

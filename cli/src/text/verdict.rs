@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use engine::verdict::{Level, Reason, Verdict};
+use engine::report::verdict::{Level, Reason, Verdict};
 
 use super::flow::indented;
 
@@ -47,7 +47,7 @@ fn sentences(reason: &Reason, level: Level) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::verdict::Code;
+    use engine::report::verdict::Code;
 
     use super::*;
 

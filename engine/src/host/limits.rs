@@ -10,12 +10,14 @@ use rustix::param::page_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::{Check, State, kernel_version};
-use crate::placement;
+use super::check::{Check, Severity};
+use super::kernel::kernel_version;
 use crate::plan::CONNS_OPEN_DEFAULT;
-use crate::pool::EXECUTOR_IO_MEMORY;
 use crate::ring::RingSizes;
+use crate::sys::placement;
 
+/// Memory that glommio registers per executor, which our own ring doesn't use.
+pub(crate) const EXECUTOR_IO_MEMORY: usize = 64 * 1024;
 /// The limit without which glommio starts no executor, bytes. It looks at the limit alone, whoever is exempt from it.
 const MEMLOCK_MIN: u64 = 512 * 1024;
 /// Rings of an executor, and the entries of each of their queues.
@@ -135,18 +137,18 @@ impl LockedMemory {
         };
         let cause =
             format!("--conns {conns} on {} needs {needed} KiB for its rings", cores(shards));
-        Check::bad(name, State::Missing, found, cause, cure)
+        Check::bad(name, Severity::Missing, found, cause, cure)
     }
 
     /// What to say of a limit in bytes, which has to serve whatever run may come, on a machine with so many cores.
     fn examine(self, limit: Option<u64>, cores_allowed: usize) -> Check {
         let any = self.check(limit, 1, 1);
-        let Some(limit) = limit.filter(|_| any.state == State::Good) else {
+        let Some(limit) = limit.filter(|_| any.severity == Severity::Good) else {
             return any;
         };
         let usual = self.check(Some(limit), CONNS_OPEN_DEFAULT, cores_allowed.max(2) - 1);
-        if usual.state != State::Good {
-            return Check { state: State::Warning, ..usual };
+        if usual.severity != Severity::Good {
+            return Check { severity: Severity::Warning, ..usual };
         }
         let fits = |conns, shards| self.needed(conns, shards) <= limit;
         let shards = (1..=cores_allowed).rev().find(|shards| fits(CONNS_OPEN_DEFAULT, *shards));
@@ -233,7 +235,7 @@ fn files_check(before: Rlimit, now: Rlimit, conns: u64, shards: u64) -> Check {
         0 => raise,
         fitting => format!("lower --conns to {fitting}, or {raise}"),
     };
-    Check::bad(name, State::Missing, found, format!("--conns {conns} needs {needed}"), cure)
+    Check::bad(name, Severity::Missing, found, format!("--conns {conns} needs {needed}"), cure)
 }
 
 /// Raises a soft limit to the hard one, which needs no privilege, and gives what holds now.
@@ -257,27 +259,33 @@ mod tests {
     #[test]
     fn the_check_of_files_speaks_of_the_hard_limit() {
         for (before, now, conns, state, words) in [
-            (limit(4_096, 4_096), limit(4_096, 4_096), 1_000, State::Good, vec!["hard limit"]),
+            (limit(4_096, 4_096), limit(4_096, 4_096), 1_000, Severity::Good, vec!["hard limit"]),
             (
                 limit(1_024, 4_096),
                 limit(4_096, 4_096),
                 1_000,
-                State::Good,
+                Severity::Good,
                 vec!["4096, the hard limit", "soft limit 1024"],
             ),
             (
                 limit(200, 200),
                 limit(200, 200),
                 5_000,
-                State::Missing,
+                Severity::Missing,
                 vec!["--conns 5000 needs 5080", "--conns to 120", "hard limit", "ulimit -n 5080"],
             ),
-            (limit(64, 64), limit(64, 64), 10, State::Missing, vec!["raise the hard limit"]),
-            (limit(100, 4_096), limit(100, 4_096), 50, State::Missing, vec!["100, the soft limit"]),
+            (limit(64, 64), limit(64, 64), 10, Severity::Missing, vec!["raise the hard limit"]),
+            (
+                limit(100, 4_096),
+                limit(100, 4_096),
+                50,
+                Severity::Missing,
+                vec!["100, the soft limit"],
+            ),
         ] {
             let check = files_check(before, now, conns, 1);
             let text = check.to_string();
-            assert_eq!(check.state, state, "{text}");
+            assert_eq!(check.severity, state, "{text}");
             for word in words {
                 assert!(text.contains(word), "{word} is not in: {text}");
             }
@@ -327,13 +335,13 @@ mod tests {
             (1_800, 19_000, 1, &["--conns 19000 on 1 core needs", "lower --conns to 16384"]),
         ] {
             let check = COUNTING.check(Some(kib * 1_024), conns, shards);
-            assert_eq!(check.state, State::Missing, "{check}");
+            assert_eq!(check.severity, Severity::Missing, "{check}");
             for word in words {
                 assert!(check.to_string().contains(word), "{word} is not in: {check}");
             }
             let needed = COUNTING.needed(conns, shards);
-            assert_eq!(COUNTING.check(Some(needed), conns, shards).state, State::Good);
-            assert_eq!(COUNTING.check(Some(needed - 1), conns, shards).state, State::Missing);
+            assert_eq!(COUNTING.check(Some(needed), conns, shards).severity, Severity::Good);
+            assert_eq!(COUNTING.check(Some(needed - 1), conns, shards).severity, Severity::Missing);
         }
         assert_eq!(COUNTING.check(None, 1, 1), Check::good("locked memory", "unlimited"));
     }
@@ -341,14 +349,14 @@ mod tests {
     #[test]
     fn the_examination_says_for_what_the_memory_is_enough() {
         for (kib, cores, state, words) in [
-            (100, 2, State::Missing, "--conns 1 on 1 core needs 5"),
-            (524, 2, State::Warning, "--conns 1000 on 1 core needs 5"),
-            (600, 2, State::Good, "600 KiB, enough for --conns up to 1024 on 1 core"),
-            (8_192, 2, State::Good, "8192 KiB, enough for any number of connections on 2 cores"),
-            (8_192, 64, State::Warning, "--conns 1000 on 63 cores needs"),
+            (100, 2, Severity::Missing, "--conns 1 on 1 core needs 5"),
+            (524, 2, Severity::Warning, "--conns 1000 on 1 core needs 5"),
+            (600, 2, Severity::Good, "600 KiB, enough for --conns up to 1024 on 1 core"),
+            (8_192, 2, Severity::Good, "8192 KiB, enough for any number of connections on 2 cores"),
+            (8_192, 64, Severity::Warning, "--conns 1000 on 63 cores needs"),
         ] {
             let check = COUNTING.examine(Some(kib * 1_024), cores);
-            assert_eq!(check.state, state, "{check}");
+            assert_eq!(check.severity, state, "{check}");
             assert!(check.to_string().contains(words), "{words} is not in: {check}");
         }
         assert_eq!(COUNTING.examine(None, 2), Check::good("locked memory", "unlimited"));

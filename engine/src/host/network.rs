@@ -1,13 +1,13 @@
 //! The way to the target: the same host or not, the interface with its driver and queues, and what the kernel does on it.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::ports::port_range;
-use super::read;
+use super::kernel::read;
+use super::ports::{port_range, source_towards};
 
 /// The way to the target; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,17 +76,6 @@ fn addresses() -> Vec<Addressed> {
             (name.to_owned(), address)
         })
         .collect()
-}
-
-/// The local address of packets to `target`. Connecting a UDP socket looks the route up and sends nothing.
-pub(super) fn source_towards(target: SocketAddr) -> Option<IpAddr> {
-    let any = match target {
-        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(target).ok()?;
-    socket.local_addr().ok().map(|local| local.ip())
 }
 
 /// Whether an address is one of this machine's. The unspecified address leads to this machine as well.

@@ -5,19 +5,17 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
-
-use super::network::source_towards;
 
 /// Local ports, which connections to the target use up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports {
     /// Ports that the kernel may choose from, for each source address.
     pub range: u64,
-    /// Source addresses to connect from.
+    /// SourcePorts addresses to connect from.
     pub sources: u64,
     /// Most ports of all sources in use at once, those in TIME_WAIT aside.
     pub in_use_max: u64,
@@ -36,19 +34,30 @@ pub fn port_range() -> Option<(u64, u64)> {
     (first <= last).then_some((first, last))
 }
 
+/// The local address of packets to `target`. Connecting a UDP socket looks the route up and sends nothing.
+pub(super) fn source_towards(target: SocketAddr) -> Option<IpAddr> {
+    let any = match target {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(target).ok()?;
+    socket.local_addr().ok().map(|local| local.ip())
+}
+
 /// Counts the ports taken towards one target, look by look.
 #[derive(Debug)]
 pub struct PortCount {
     target: SocketAddr,
     range: RangeInclusive<u64>,
-    sources: Vec<Source>,
+    sources: Vec<SourcePorts>,
     ports: Ports,
     looked: bool,
 }
 
 /// One source address and what of its ports is taken at this look.
 #[derive(Debug)]
-struct Source {
+struct SourcePorts {
     address: IpAddr,
     in_use: u64,
     time_wait: u64,
@@ -81,8 +90,11 @@ impl PortCount {
         sources.sort_unstable();
         sources.dedup();
         let size = range.end() - range.start() + 1;
-        let of =
-            |address: &IpAddr| Source { address: address.to_canonical(), in_use: 0, time_wait: 0 };
+        let of = |address: &IpAddr| SourcePorts {
+            address: address.to_canonical(),
+            in_use: 0,
+            time_wait: 0,
+        };
         PortCount {
             target: SocketAddr::new(target.ip().to_canonical(), target.port()),
             ports: Ports {

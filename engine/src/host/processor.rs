@@ -5,7 +5,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use super::{cores_in, read};
+use super::kernel::{cores_in, read};
 
 /// A core that carried a shard; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

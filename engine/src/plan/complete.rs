@@ -1,7 +1,7 @@
 //! A plan made complete: what was left open is filled in, and what contradicts itself is refused before anything runs.
 
-use super::{Model, Overload, Plan, PlanError, Switch};
-use crate::units::{CoreList, Nanos, Rate, SECOND_NS};
+use super::plan::{Model, Overload, Plan, PlanError, Switch};
+use crate::sys::units::{CoreList, Nanos, Rate, SECOND_NS};
 
 /// How long an arrival may wait with [`Overload::Drop`] when nothing else is said: time to open a connection.
 pub const QUEUE_MAX_DEFAULT: Nanos = Nanos(100_000_000);
@@ -271,7 +271,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::Thresholds;
+    use crate::plan::thresholds::Thresholds;
 
     fn plan() -> Plan {
         Plan { target: "http://127.0.0.1:1/".to_owned(), ..Plan::default() }

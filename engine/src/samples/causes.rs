@@ -1,6 +1,6 @@
 //! The numbers by which a sample names the cause of a failure or a timeout. A number never changes its meaning.
 
-use crate::outcome::{Cause, Skipped};
+use crate::record::outcome::{Cause, UnsentReason};
 
 /// Causes that are not a rule of the protocol; [`code`] gives each its number.
 const PLAIN: [Cause; 13] = [
@@ -20,7 +20,8 @@ const PLAIN: [Cause; 13] = [
 ];
 
 /// The reasons why a request was never sent; [`code_of_skipped`] gives each its number.
-const SKIPPED: [Skipped; 3] = [Skipped::Dropped, Skipped::Deadline, Skipped::End];
+const SKIPPED: [UnsentReason; 3] =
+    [UnsentReason::Dropped, UnsentReason::Deadline, UnsentReason::End];
 
 /// The first number of a rule of the protocol; the others follow in the order of [`RULES`].
 const RULE_FIRST: u16 = 256;
@@ -77,11 +78,11 @@ pub(super) fn code(cause: Cause) -> u16 {
 }
 
 /// The number of the reason why a request was never sent.
-pub(super) fn code_of_skipped(reason: Skipped) -> u16 {
+pub(super) fn code_of_skipped(reason: UnsentReason) -> u16 {
     match reason {
-        Skipped::Dropped => 64,
-        Skipped::Deadline => 65,
-        Skipped::End => 66,
+        UnsentReason::Dropped => 64,
+        UnsentReason::Deadline => 65,
+        UnsentReason::End => 66,
     }
 }
 
@@ -91,8 +92,8 @@ pub(super) fn code_of_skipped(reason: Skipped) -> u16 {
 /// 64 `dropped`, 65 `deadline`, 66 `end_of_run`; and from 256 on
 /// `protocol:` with the broken rule. `None` for a number without a meaning, 0 among them.
 pub fn cause_name(code: u16) -> Option<String> {
-    let skipped = || skipped_of(code).map(|reason| reason.name().to_owned());
-    cause_of(code).map(Cause::name).or_else(skipped)
+    let unsent_reasons = || skipped_of(code).map(|reason| reason.name().to_owned());
+    cause_of(code).map(Cause::name).or_else(unsent_reasons)
 }
 
 /// The cause with this number.
@@ -105,7 +106,7 @@ pub(super) fn cause_of(code: u16) -> Option<Cause> {
 }
 
 /// The reason with this number why a request was never sent.
-pub(super) fn skipped_of(code: u16) -> Option<Skipped> {
+pub(super) fn skipped_of(code: u16) -> Option<UnsentReason> {
     SKIPPED.into_iter().find(|reason| code_of_skipped(*reason) == code)
 }
 

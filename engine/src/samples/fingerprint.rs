@@ -3,8 +3,8 @@
 //! The plan is written out through serde, so that every field is in it without being named here, and hashed with
 //! FNV-1a of 64 bits. It tells plans apart; it is no protection against a forger.
 
-use crate::leaves::{Leaf, leaves};
 use crate::plan::Plan;
+use crate::sys::leaves::{Leaf, leaves};
 
 /// The digest of a plan: FNV-1a (64 bits) of a text of lines, each ended by a line feed, one for each value of the plan as
 /// the report's `config` shows it, in that order.
@@ -47,10 +47,10 @@ fn text(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::redact::Redacted;
+    use crate::plan::thresholds::Thresholds;
     use crate::plan::{Arrivals, Model, Overload, Switch, Wait};
-    use crate::redact::Redacted;
-    use crate::units::{CoreList, Nanos};
-    use crate::verdict::Thresholds;
+    use crate::sys::units::{CoreList, Nanos};
 
     fn plan() -> Plan {
         Plan { target: "http://127.0.0.1:1/".to_owned(), ..Plan::default() }

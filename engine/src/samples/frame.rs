@@ -1,8 +1,8 @@
 //! What stands around the records: header, heads of blocks, end block.
 
-use super::sample::{Kind, SAMPLE_BYTES};
-use crate::recorder::Recorder;
-use crate::schedule::Digest;
+use super::sample::{SAMPLE_BYTES, SampleKind};
+use crate::load::schedule::Digest;
+use crate::record::recorder::Recorder;
 
 pub(super) const HEADER_BYTES: usize = 64;
 pub(super) const BLOCK_HEAD_BYTES: usize = 20;
@@ -149,15 +149,15 @@ impl Tally {
     }
 
     /// Counts one request.
-    pub fn add(&mut self, kind: Kind) {
+    pub fn add(&mut self, kind: SampleKind) {
         self.intended += 1;
-        self.sent += u64::from(kind != Kind::Unsent);
+        self.sent += u64::from(kind != SampleKind::Unsent);
         match kind {
-            Kind::Answered => self.answered += 1,
-            Kind::TimedOut => self.timed_out += 1,
-            Kind::Failed => self.failed += 1,
-            Kind::Abandoned => self.abandoned += 1,
-            Kind::Unsent => self.unsent += 1,
+            SampleKind::Answered => self.answered += 1,
+            SampleKind::TimedOut => self.timed_out += 1,
+            SampleKind::Failed => self.failed += 1,
+            SampleKind::Abandoned => self.abandoned += 1,
+            SampleKind::Unsent => self.unsent += 1,
         }
     }
 
@@ -338,7 +338,13 @@ mod tests {
     #[test]
     fn sums_close_or_do_not() {
         let mut tally = Tally::default();
-        for kind in [Kind::Answered, Kind::TimedOut, Kind::Failed, Kind::Abandoned, Kind::Unsent] {
+        for kind in [
+            SampleKind::Answered,
+            SampleKind::TimedOut,
+            SampleKind::Failed,
+            SampleKind::Abandoned,
+            SampleKind::Unsent,
+        ] {
             tally.add(kind);
         }
         assert_eq!(tally.array(), [5, 4, 1, 1, 1, 1, 1]);

@@ -1,9 +1,9 @@
 //! One request as 40 bytes.
 
 use super::causes;
-use crate::outcome::{Outcome, Patience, Skipped};
-use crate::recorder::Stamps;
-use crate::status::STATUS_MAX;
+use crate::plan::status::STATUS_MAX;
+use crate::record::outcome::{Outcome, TimeoutKind, UnsentReason};
+use crate::record::stamps::Stamps;
 
 /// Length of a record, bytes.
 pub const SAMPLE_BYTES: usize = 40;
@@ -25,7 +25,7 @@ pub struct Sample {
     /// Status of the response; 0 when not answered.
     pub status: u16,
     /// How it ended.
-    pub kind: Kind,
+    pub kind: SampleKind,
     /// Number of the cause of a failure or a timeout, or of the reason why it was never sent, see [`super::cause_name`]; 0
     /// otherwise.
     pub cause: u16,
@@ -33,7 +33,7 @@ pub struct Sample {
 
 /// How a request ended, without the detail that a [`Sample`] keeps beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SampleKind {
     /// A whole response came.
     Answered,
     /// No whole response in time.
@@ -46,32 +46,38 @@ pub enum Kind {
     Unsent,
 }
 
-impl Kind {
+impl SampleKind {
     /// The name by which a report counts it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Answered => "answered",
-            Kind::TimedOut => "timed_out",
-            Kind::Failed => "failed",
-            Kind::Abandoned => "abandoned",
-            Kind::Unsent => "unsent",
+            SampleKind::Answered => "answered",
+            SampleKind::TimedOut => "timed_out",
+            SampleKind::Failed => "failed",
+            SampleKind::Abandoned => "abandoned",
+            SampleKind::Unsent => "unsent",
         }
     }
 
     fn code(self) -> u16 {
         match self {
-            Kind::Answered => 1,
-            Kind::TimedOut => 2,
-            Kind::Failed => 3,
-            Kind::Abandoned => 4,
-            Kind::Unsent => 5,
+            SampleKind::Answered => 1,
+            SampleKind::TimedOut => 2,
+            SampleKind::Failed => 3,
+            SampleKind::Abandoned => 4,
+            SampleKind::Unsent => 5,
         }
     }
 
-    fn of_code(code: u16) -> Option<Kind> {
-        [Kind::Answered, Kind::TimedOut, Kind::Failed, Kind::Abandoned, Kind::Unsent]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+    fn of_code(code: u16) -> Option<SampleKind> {
+        [
+            SampleKind::Answered,
+            SampleKind::TimedOut,
+            SampleKind::Failed,
+            SampleKind::Abandoned,
+            SampleKind::Unsent,
+        ]
+        .into_iter()
+        .find(|kind| kind.code() == code)
     }
 }
 
@@ -80,16 +86,18 @@ impl Sample {
     #[inline]
     pub fn new(shard: u16, stamps: &Stamps, ended_ns: u64, outcome: Outcome) -> Sample {
         let (kind, status, cause) = match outcome {
-            Outcome::Answered(status) => (Kind::Answered, status, 0),
-            Outcome::TimedOut(patience) => (Kind::TimedOut, 0, causes::code(patience.cause())),
-            Outcome::Failed(cause) => (Kind::Failed, 0, causes::code(cause)),
-            Outcome::Abandoned => (Kind::Abandoned, 0, 0),
-            Outcome::Unsent(reason) => (Kind::Unsent, 0, causes::code_of_skipped(reason)),
+            Outcome::Answered(status) => (SampleKind::Answered, status, 0),
+            Outcome::TimedOut(patience) => {
+                (SampleKind::TimedOut, 0, causes::code(patience.cause()))
+            }
+            Outcome::Failed(cause) => (SampleKind::Failed, 0, causes::code(cause)),
+            Outcome::Abandoned => (SampleKind::Abandoned, 0, 0),
+            Outcome::Unsent(reason) => (SampleKind::Unsent, 0, causes::code_of_skipped(reason)),
         };
         Sample {
             intended_ns: stamps.intended_ns,
             noticed_ns: stamps.noticed_ns,
-            sent_ns: if kind == Kind::Unsent { 0 } else { stamps.sent_ns },
+            sent_ns: if kind == SampleKind::Unsent { 0 } else { stamps.sent_ns },
             ended_ns,
             shard,
             status,
@@ -122,7 +130,7 @@ impl Sample {
             u64::from_le_bytes(bytes[at..at + 8].try_into().expect("the range has eight bytes"))
         };
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let kind = Kind::of_code(u16_at(36))
+        let kind = SampleKind::of_code(u16_at(36))
             .ok_or_else(|| format!("outcome {} is unknown", u16_at(36)))?;
         let sample = Sample {
             intended_ns: u64_at(0),
@@ -144,7 +152,7 @@ impl Sample {
             return Err(format!("status {status} and cause {cause} of outcome {}", kind.name()));
         }
         let in_order = match self.kind {
-            Kind::Unsent => self.sent_ns == 0 && self.noticed_ns <= self.ended_ns,
+            SampleKind::Unsent => self.sent_ns == 0 && self.noticed_ns <= self.ended_ns,
             _ => self.noticed_ns <= self.sent_ns && self.sent_ns <= self.ended_ns,
         };
         if !in_order || self.noticed_ns < self.intended_ns {
@@ -159,52 +167,55 @@ impl Sample {
     /// How it ended, in full; `None` for a status or a cause that no request of its kind has.
     pub fn outcome(&self) -> Option<Outcome> {
         match (self.kind, self.status, self.cause) {
-            (Kind::Answered, 1.., 0) if usize::from(self.status) < STATUS_MAX => {
+            (SampleKind::Answered, 1.., 0) if usize::from(self.status) < STATUS_MAX => {
                 Some(Outcome::Answered(self.status))
             }
-            (Kind::TimedOut, 0, cause) => [Patience::Timeout, Patience::Deadline]
+            (SampleKind::TimedOut, 0, cause) => [TimeoutKind::Timeout, TimeoutKind::Deadline]
                 .into_iter()
                 .find(|patience| causes::code(patience.cause()) == cause)
                 .map(Outcome::TimedOut),
-            (Kind::Failed, 0, cause) => causes::cause_of(cause).map(Outcome::Failed),
-            (Kind::Abandoned, 0, 0) => Some(Outcome::Abandoned),
-            (Kind::Unsent, 0, reason) => causes::skipped_of(reason).map(Outcome::Unsent),
+            (SampleKind::Failed, 0, cause) => causes::cause_of(cause).map(Outcome::Failed),
+            (SampleKind::Abandoned, 0, 0) => Some(Outcome::Abandoned),
+            (SampleKind::Unsent, 0, reason) => causes::skipped_of(reason).map(Outcome::Unsent),
             _ => None,
         }
     }
 
     /// Whether it failed because no connection could be had: then it was never on the wire, and `sent_ns` is when it failed.
     pub fn is_unconnected(&self) -> bool {
-        self.kind == Kind::Failed && self.sent_ns == self.ended_ns
+        self.kind == SampleKind::Failed && self.sent_ns == self.ended_ns
     }
 
     /// `received − sent`, as the report's naive distribution counts it: `None` for what failed or was never sent.
     pub fn naive_ns(&self) -> Option<u64> {
-        let counted = matches!(self.kind, Kind::Answered | Kind::TimedOut | Kind::Abandoned);
+        let counted = matches!(
+            self.kind,
+            SampleKind::Answered | SampleKind::TimedOut | SampleKind::Abandoned
+        );
         counted.then(|| self.ended_ns - self.sent_ns)
     }
 
     /// `received − intended`, as the report's corrected distribution counts it: `None` for what failed or was dropped.
     pub fn corrected_ns(&self) -> Option<u64> {
-        let dropped = self.cause == causes::code_of_skipped(Skipped::Dropped);
-        (self.kind != Kind::Failed && !dropped).then(|| self.ended_ns - self.intended_ns)
+        let dropped = self.cause == causes::code_of_skipped(UnsentReason::Dropped);
+        (self.kind != SampleKind::Failed && !dropped).then(|| self.ended_ns - self.intended_ns)
     }
 
     /// Intended → noticed; `None` when unsent.
     pub fn pacer_lateness_ns(&self) -> Option<u64> {
-        (self.kind != Kind::Unsent).then(|| self.noticed_ns - self.intended_ns)
+        (self.kind != SampleKind::Unsent).then(|| self.noticed_ns - self.intended_ns)
     }
 
     /// Noticed → sent; `None` when unsent.
     pub fn connection_wait_ns(&self) -> Option<u64> {
-        (self.kind != Kind::Unsent).then(|| self.sent_ns - self.noticed_ns)
+        (self.kind != SampleKind::Unsent).then(|| self.sent_ns - self.noticed_ns)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Cause;
+    use crate::record::outcome::Cause;
 
     const STAMPS: Stamps = Stamps { intended_ns: 1, noticed_ns: 0x0203, sent_ns: 0x0405 };
 
@@ -225,11 +236,11 @@ mod tests {
     fn every_outcome_comes_back() {
         for outcome in [
             Outcome::Answered(200),
-            Outcome::TimedOut(Patience::Timeout),
+            Outcome::TimedOut(TimeoutKind::Timeout),
             Outcome::Failed(Cause::Reset),
             Outcome::Failed(Cause::Protocol("chunk_end")),
             Outcome::Abandoned,
-            Outcome::Unsent(Skipped::End),
+            Outcome::Unsent(UnsentReason::End),
         ] {
             let sample = Sample::new(3, &STAMPS, 5_000, outcome);
             assert_eq!(Sample::decode(&sample.encode()), Ok(sample), "{outcome:?}");
@@ -251,9 +262,9 @@ mod tests {
         let sample = Sample::decode(&good).expect("good");
         for wrong in [
             Sample { status: 1_000, ..sample },
-            Sample { kind: Kind::TimedOut, status: 0, cause: 6, ..sample },
-            Sample { kind: Kind::Failed, status: 0, cause: 66, ..sample },
-            Sample { kind: Kind::Unsent, status: 0, sent_ns: 0, cause: 6, ..sample },
+            Sample { kind: SampleKind::TimedOut, status: 0, cause: 6, ..sample },
+            Sample { kind: SampleKind::Failed, status: 0, cause: 66, ..sample },
+            Sample { kind: SampleKind::Unsent, status: 0, sent_ns: 0, cause: 6, ..sample },
         ] {
             assert!(Sample::decode(&wrong.encode()).is_err(), "{wrong:?}");
         }
@@ -261,17 +272,17 @@ mod tests {
 
     #[test]
     fn latencies_are_those_that_the_recorder_counts() {
-        use crate::outcome::{Cause, Patience, Skipped};
-        use crate::recorder::{Outlook, Recorder};
+        use crate::record::outcome::{Cause, TimeoutKind, UnsentReason};
+        use crate::record::recorder::{Recorder, RecorderConfig};
         for outcome in [
             Outcome::Answered(200),
-            Outcome::TimedOut(Patience::Timeout),
+            Outcome::TimedOut(TimeoutKind::Timeout),
             Outcome::Failed(Cause::CutShort),
             Outcome::Abandoned,
-            Outcome::Unsent(Skipped::End),
-            Outcome::Unsent(Skipped::Dropped),
+            Outcome::Unsent(UnsentReason::End),
+            Outcome::Unsent(UnsentReason::Dropped),
         ] {
-            let mut recorder = Recorder::new(Outlook::default());
+            let mut recorder = Recorder::new(RecorderConfig::default());
             if !matches!(outcome, Outcome::Unsent(_)) {
                 recorder.sent(&STAMPS, true);
             }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crossbeam_queue::ArrayQueue;
 
 use super::sample::{SAMPLE_BYTES, Sample};
-use crate::outcome::Outcome;
-use crate::recorder::Stamps;
+use crate::record::outcome::Outcome;
+use crate::record::stamps::Stamps;
 
 /// Records of a block: 160 KiB, large enough that a write costs little beside its bytes.
 pub const BLOCK_RECORDS: usize = 4_096;

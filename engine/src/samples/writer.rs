@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::{BlockHead, End, Header, ShardEnd};
 use super::sampler::{Lane, Sampled};
-use crate::placement::leave_cores;
 use crate::plan::PlanError;
+use crate::sys::placement::leave_cores;
 
 /// How long the writer sleeps when no block was full: the shards' blocks last a hundred times longer at their fastest.
 const PAUSE: Duration = Duration::from_millis(5);

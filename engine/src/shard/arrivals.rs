@@ -1,10 +1,10 @@
 //! The second step of a turn: what is due is sent, waits for a connection, or is given up as the plan's policy says.
 
 use super::Shard;
-use crate::connection::State;
 use crate::load::{Load, Waiting};
-use crate::outcome::{Outcome, Skipped};
-use crate::recorder::Stamps;
+use crate::record::outcome::{Outcome, UnsentReason};
+use crate::record::stamps::Stamps;
+use crate::shard::connection::State;
 
 /// Arrivals that one turn takes at most: what the ring has completed meanwhile has to be looked at.
 const ADMITTED_MAX: usize = 4_096;
@@ -47,7 +47,7 @@ impl Shard {
                         self.slots.leave_idle(slot);
                         self.intended(intended_ns);
                         self.begin(slot, Waiting { intended_ns, noticed_ns: now_ns });
-                    } else if self.plan.outlook.backfill_ns.is_none() {
+                    } else if self.plan.recorder_config.backfill_ns.is_none() {
                         // Back-filling stands for these requests: sending them late as well would count them twice.
                         load.wait(user, intended_ns, now_ns);
                         self.intended(intended_ns);
@@ -62,7 +62,7 @@ impl Shard {
     /// A request was noticed after its user had gone: it is not sent.
     fn give_up(&mut self, intended_ns: u64) {
         self.intended(intended_ns);
-        self.skip(intended_ns, intended_ns + self.plan.deadline_ns, Skipped::Deadline);
+        self.skip(intended_ns, intended_ns + self.plan.deadline_ns, UnsentReason::Deadline);
     }
 
     /// Whether an arrival that waits does so because no further connection is allowed: none can be opened, and none is being
@@ -119,11 +119,11 @@ impl Shard {
     }
 
     /// Until when a due request may wait for a connection, and why no longer.
-    fn patience_of(&self, intended_ns: u64) -> (u64, Skipped) {
+    fn patience_of(&self, intended_ns: u64) -> (u64, UnsentReason) {
         if self.plan.queue_max_ns < self.plan.deadline_ns {
-            (intended_ns.saturating_add(self.plan.queue_max_ns), Skipped::Dropped)
+            (intended_ns.saturating_add(self.plan.queue_max_ns), UnsentReason::Dropped)
         } else {
-            (intended_ns.saturating_add(self.plan.deadline_ns), Skipped::Deadline)
+            (intended_ns.saturating_add(self.plan.deadline_ns), UnsentReason::Deadline)
         }
     }
 
@@ -152,7 +152,7 @@ impl Shard {
         }
     }
 
-    fn skip(&mut self, intended_ns: u64, over_ns: u64, reason: Skipped) {
+    fn skip(&mut self, intended_ns: u64, over_ns: u64, reason: UnsentReason) {
         // Requests are recorded in the order of their intended times: those queued came before this one.
         self.stamp_queued();
         let stamps = Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns };
@@ -160,7 +160,7 @@ impl Shard {
     }
 
     pub(super) fn intended(&mut self, intended_ns: u64) {
-        self.summary.intended += 1;
+        self.progress.intended += 1;
         if self.window_ns <= intended_ns {
             self.recorder.intended(intended_ns);
         }
@@ -202,7 +202,7 @@ impl Shard {
                 self.intended(intended_ns);
                 self.count_waited(intended_ns, capped);
             }
-            self.skip(intended_ns, now_ns, Skipped::End);
+            self.skip(intended_ns, now_ns, UnsentReason::End);
         }
     }
 }

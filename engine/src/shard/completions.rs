@@ -1,10 +1,10 @@
 //! The first step of a turn: what the ring completed, and which connection each completion belongs to.
 
 use super::Shard;
-use crate::connection::{Heard, State};
-use crate::outcome::{Cause, Outcome};
+use crate::record::outcome::{Cause, Outcome};
+use crate::ring::token::{Op, Token};
 use crate::ring::{Completion, TOKEN_NONE};
-use crate::token::{Kind, Token};
+use crate::shard::connection::{Heard, State};
 
 impl Shard {
     /// Handles all completions that are posted.
@@ -17,10 +17,10 @@ impl Shard {
             // A completion of an earlier socket of the slot only has its buffer to give back.
             let current = self.slots.is_current(token);
             match token.kind {
-                Kind::Receive => self.received(token.slot, completion, current),
-                Kind::Connect if current => self.connected(token.slot, completion.result),
-                Kind::Send if current => self.sent(token.slot, completion.result),
-                Kind::Connect | Kind::Send => {}
+                Op::Receive => self.received(token.slot, completion, current),
+                Op::Connect if current => self.connected(token.slot, completion.result),
+                Op::Send if current => self.sent(token.slot, completion.result),
+                Op::Connect | Op::Send => {}
             }
         }
     }
@@ -64,7 +64,7 @@ impl Shard {
             }
             (_, Ok(_)) => self.slots[slot].heard_end(),
             (_, Err(_)) if completion.result == -libc::ENOBUFS => {
-                self.vitals.buffers_exhausted += 1;
+                self.meter.buffers_exhausted += 1;
                 Heard::More
             }
             (_, Err(_)) => Heard::Failed(Cause::of_receive(-completion.result)),
@@ -113,7 +113,7 @@ impl Shard {
     }
 
     fn arm(&mut self, slot: u32) {
-        let token = self.slots.token(Kind::Receive, slot);
+        let token = self.slots.token(Op::Receive, slot);
         self.make_room();
         self.ring.receive(token, self.slots[slot].fd);
     }

@@ -1,11 +1,11 @@
 //! A request's way through the shard: begun, stamped when the system call that carries it is next, ended in one outcome.
 
 use super::Shard;
-use crate::connection::State;
 use crate::load::{Load, Waiting};
-use crate::outcome::{Cause, Outcome, Patience};
-use crate::recorder::Stamps;
-use crate::token::Kind;
+use crate::record::outcome::{Cause, Outcome, TimeoutKind};
+use crate::record::stamps::Stamps;
+use crate::ring::token::Op;
+use crate::shard::connection::State;
 
 /// Requests above this size, bytes, may still be on their way out when the response comes, so their sends report back.
 const SEND_SILENT_MAX: usize = 16_384;
@@ -19,7 +19,7 @@ impl Shard {
     pub(super) fn begin(&mut self, slot: u32, waiting: Waiting) {
         self.make_room();
         let tell = SEND_SILENT_MAX < self.plan.request.len();
-        let token = self.slots.token(Kind::Send, slot);
+        let token = self.slots.token(Op::Send, slot);
         let queued = self.slots.begin(slot, waiting.intended_ns, waiting.noticed_ns, tell);
         self.ring.send(token, self.slots[slot].fd, 0, tell);
         if queued == self.plan.flush {
@@ -39,7 +39,7 @@ impl Shard {
             return;
         }
         let now_ns = self.now_ns();
-        self.recorder.flow.pass(now_ns, self.slots.in_flight());
+        self.recorder.in_flight.pass(now_ns, self.slots.in_flight());
         while let Some(slot) = self.slots.take_queued() {
             let connection = &mut self.slots[slot];
             if matches!(self.load, Load::Closed) {
@@ -87,18 +87,18 @@ impl Shard {
     pub(super) fn end(&mut self, slot: u32, ended_ns: u64, outcome: Outcome) {
         self.deadlines.remove(slot);
         let stamps = self.slots[slot].stamps;
-        self.recorder.flow.pass(ended_ns, self.slots.in_flight());
-        self.recorder.flow.stay(stamps.sent_ns, ended_ns);
+        self.recorder.in_flight.pass(ended_ns, self.slots.in_flight());
+        self.recorder.in_flight.stay(stamps.sent_ns, ended_ns);
         self.record(&stamps, ended_ns, outcome);
     }
 
     /// Gives a request's one outcome to the recorder.
     pub(super) fn record(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
         match outcome {
-            Outcome::Answered(_) => self.summary.answered += 1,
+            Outcome::Answered(_) => self.progress.answered += 1,
             Outcome::Unsent(_) => {}
             Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => {
-                self.summary.errors += 1
+                self.progress.errors += 1
             }
         }
         if self.window_ns <= stamps.intended_ns {
@@ -107,7 +107,7 @@ impl Shard {
                 sampler.push(stamps, ended_ns, outcome);
             }
             if outcome.has_latency() {
-                self.summary.glance.record(ended_ns - stamps.intended_ns);
+                self.progress.latency.record(ended_ns - stamps.intended_ns);
             }
         } else if matches!(outcome, Outcome::Answered(_)) {
             let answered = if self.running {
@@ -144,9 +144,9 @@ impl Shard {
             }
             let sent_ns = self.slots[slot].stamps.sent_ns;
             let patience = if over_ns < sent_ns + self.plan.timeout_ns {
-                Patience::Deadline
+                TimeoutKind::Deadline
             } else {
-                Patience::Timeout
+                TimeoutKind::Timeout
             };
             self.end(slot, over_ns.max(sent_ns), Outcome::TimedOut(patience));
             self.replace(slot);

@@ -7,14 +7,14 @@
 use std::sync::atomic::Ordering;
 
 use super::{Shard, YIELD_NS};
-use crate::board::Summary;
-use crate::clock;
-use crate::connection::State;
-use crate::deadlines::Deadlines;
-use crate::flow::Flow;
+use crate::load::schedule::{self, Schedule};
 use crate::load::{Load, OpenLoad, Waiting};
-use crate::schedule::{self, Schedule};
+use crate::record::littles_law::InFlightIntegral;
 use crate::shard::Drive;
+use crate::shard::connection::State;
+use crate::shard::deadlines::Deadlines;
+use crate::shard::progress::ShardProgress;
+use crate::sys::clock;
 
 /// The set-up's load ends after this many times the settling time, settled or not: a target that closes its connections
 /// would have new ones added for ever.
@@ -42,13 +42,13 @@ impl Shard {
             let schedule =
                 Schedule::new(rate, arrivals, seed, longest_ns, self.plan.shard, self.plan.shards);
             let mut load = OpenLoad::new(schedule);
-            // Its times begin at the set-up's beginning: what is overdue by now is skipped.
+            // Its times begin at the set-up's beginning: what is overdue by now is unsent_reasons.
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);
             self.settle(longest_ns).await;
             self.load = self.plan.load();
         }
-        self.window_ns = self.plan.outlook.window_ns;
+        self.window_ns = self.plan.recorder_config.window_ns;
         self.end_ns = self.plan.end_ns;
         self.drain_end_ns = self.plan.end_ns + self.plan.timeout_ns;
     }
@@ -113,8 +113,9 @@ impl Shard {
         // Connects that are under way were stamped on the clock of the set-up.
         self.epoch_ns = epoch_ns;
         self.grown_ns = 0;
-        self.summary = Summary::default();
-        self.recorder.flow = Flow::new(self.plan.outlook.window_ns, self.plan.end_ns);
+        self.progress = ShardProgress::default();
+        self.recorder.in_flight =
+            InFlightIntegral::new(self.plan.recorder_config.window_ns, self.plan.end_ns);
         self.deadlines = Deadlines::new(self.plan.conns);
         for slot in 0..self.slots.len() {
             if self.slots[slot].state == State::Connecting {

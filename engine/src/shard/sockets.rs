@@ -2,9 +2,9 @@
 
 use super::Shard;
 use crate::load::Load;
-use crate::outcome::Cause;
-use crate::socket::new_socket;
-use crate::token::Kind;
+use crate::record::outcome::Cause;
+use crate::ring::socket::new_socket;
+use crate::ring::token::Op;
 
 impl Shard {
     /// Opens connections while more arrivals wait than are being connected for, and the cap allows.
@@ -34,7 +34,7 @@ impl Shard {
             Ok(fd) => {
                 self.slots.open(slot, fd, now_ns);
                 self.deadlines.push(slot, now_ns + self.plan.timeout_ns);
-                let token = self.slots.token(Kind::Connect, slot);
+                let token = self.slots.token(Op::Connect, slot);
                 self.make_room();
                 self.ring.connect(token, fd);
             }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Finding;
-use crate::leaves::{Leaf, leaves};
 use crate::report::decode_histogram;
+use crate::sys::leaves::{Leaf, leaves};
 
 /// A finding for each value that either document has, named by its path after `prefix`.
 pub(super) fn compare<T: Serialize>(prefix: &str, expected: &T, found: &T) -> Vec<Finding> {

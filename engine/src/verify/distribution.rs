@@ -5,8 +5,8 @@ use hdrhistogram::Histogram;
 use super::compare::compare;
 use super::sound::NUMBER_MAX;
 use super::{Finding, is_close, to_ns};
-use crate::distribution::{Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS, VALUE_MIN_NS};
 use crate::report::{DistributionPart, decode_histogram};
+use crate::stats::distribution::{Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS, VALUE_MIN_NS};
 
 /// The histogram of a document's text, which has to have the bounds that every run's has, and so many significant digits.
 pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, String> {

@@ -10,17 +10,18 @@ use super::parts::sum_of_agents;
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
 use super::{Finding, is_close, seconds_to_ns, summed_up};
-use crate::leaves::leaves;
-use crate::merge::corrected_by;
-use crate::outcome::Skipped;
 use crate::plan::Plan;
-use crate::proof::ArrivalProof;
-use crate::proof::interval::dependent;
-use crate::proof::stationarity::stationarity;
+use crate::record::outcome::UnsentReason;
+use crate::record::series::SeriesInterval;
+use crate::report::judge;
+use crate::report::merge::corrected_by;
+use crate::report::verdict::Verdict;
 use crate::report::{Counts, DistributionPart, IntervalPart, LittlesLaw, Part, Rates, Report};
-use crate::series::Slot;
-use crate::units::{Rate, SECOND_NS};
-use crate::verdict::{self, Verdict};
+use crate::stats::arrival_proof::ArrivalProof;
+use crate::stats::interval::dependent;
+use crate::stats::stationarity::stationarity;
+use crate::sys::leaves::leaves;
+use crate::sys::units::{Rate, SECOND_NS};
 
 /// Checks all that a report says about itself. The whole run's checks are listed one by one; those of its parts and
 /// intervals as one finding each, beside what is wrong in them.
@@ -76,7 +77,7 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
 
 /// Requests that have a corrected latency: those that failed or were dropped have none.
 fn with_latency(counts: &Counts) -> u64 {
-    let dropped = counts.unsent_reasons.get(Skipped::Dropped.name()).copied().unwrap_or(0);
+    let dropped = counts.unsent_reasons.get(UnsentReason::Dropped.name()).copied().unwrap_or(0);
     counts.intended.saturating_sub(counts.failed).saturating_sub(dropped)
 }
 
@@ -304,7 +305,7 @@ fn interval(
 ) -> Vec<Finding> {
     let IntervalPart { intended, sent, unsent, answered, errors, sends, answers, .. } = *found;
     let (in_flight, latency_of) = (found.in_flight, latency.clone());
-    let slot = Slot {
+    let slot = SeriesInterval {
         intended,
         sent,
         unsent,
@@ -355,7 +356,7 @@ fn samples(report: &Report) -> Vec<Finding> {
 
 /// The verdict is what these numbers lead to, to the last word.
 fn verdict(report: &Report) -> Vec<Finding> {
-    let expected = verdict::judge(report);
+    let expected = judge(report);
     let text = |verdict: &Verdict| {
         let words = leaves(verdict).into_iter().filter_map(|(path, leaf)| {
             (path == "level" || path.ends_with(".code")).then(|| leaf.to_string())

@@ -6,9 +6,9 @@ use super::Finding;
 use super::compare::{compare, compare_leaves};
 use super::distribution::of_document;
 use super::document::distributions;
-use crate::distribution::Distribution;
-use crate::leaves::{Leaf, leaves};
 use crate::report::{DistributionPart, Part, Report};
+use crate::stats::distribution::Distribution;
+use crate::sys::leaves::{Leaf, leaves};
 
 /// Distributions that every part has, first among those of [`distributions`].
 const ALWAYS: usize = 5;

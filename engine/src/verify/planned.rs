@@ -1,10 +1,11 @@
 //! What the plan means, computed again: its arrivals, their digests, and the proof of what was intended.
 
 use super::sound::Pieces;
-use crate::merge::offer;
-use crate::proof::{ArrivalProof, Arrivals, Offer};
+use crate::load::schedule::{Digest, Schedule};
 use crate::report::Report;
-use crate::schedule::{Digest, Schedule};
+use crate::report::merge::offer;
+use crate::stats::arrival_proof::{ArrivalProof, Offer};
+use crate::stats::arrivals::ArrivalStats;
 
 /// The arrivals of an open plan before some moment.
 pub(super) struct Planned {
@@ -30,9 +31,9 @@ impl Planned {
         let window_ns = plan.warmup.0..plan.end_ns();
         let (mut whole, mut window) = (Digest::default(), Digest::default());
         let mut per_interval = Vec::new();
-        let mut intended = Arrivals::new(window_ns.clone());
+        let mut intended = ArrivalStats::new(window_ns.clone());
         for shard in 0..shards {
-            let mut part = Arrivals::new(window_ns.clone());
+            let mut part = ArrivalStats::new(window_ns.clone());
             let schedule =
                 Schedule::new(rate, plan.arrivals, plan.seed, until_ns, shard, shards).take(most);
             for due_ns in schedule {

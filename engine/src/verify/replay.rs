@@ -12,14 +12,16 @@ use super::compare::compare;
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
 use super::{Finding, QUANTILES, is_close, seconds_to_ns, summed_up, to_ns};
-use crate::distribution::{Distribution, VALUE_MAX_NS, backfill, rank};
-use crate::merge::{Told, offer, tell};
+use crate::load::schedule::Digest;
 use crate::plan::{DURATION_MAX, Plan};
-use crate::proof::{ArrivalProof, Arrivals};
-use crate::recorder::{Outlook, Recorder, Stamps};
+use crate::record::recorder::{Recorder, RecorderConfig};
+use crate::record::stamps::Stamps;
+use crate::report::merge::{WindowFigures, offer, window_figures};
 use crate::report::{Counts, DistributionPart, Part, Report};
-use crate::samples::{End, Header, Kind, ReadError, Sample, SampleReader, plan_digest};
-use crate::schedule::Digest;
+use crate::samples::{End, Header, ReadError, Sample, SampleKind, SampleReader, plan_digest};
+use crate::stats::arrival_proof::ArrivalProof;
+use crate::stats::arrivals::ArrivalStats;
+use crate::stats::distribution::{Distribution, VALUE_MAX_NS, backfill, rank};
 
 /// How far a percentile of the report may be from the exact one: 1 %, or one bucket of its histogram.
 const QUANTILE_TOLERANCE: f64 = 0.01;
@@ -95,7 +97,7 @@ fn belonging(report: &Report, file: &Path, header: &Header, end: &End) -> Vec<Fi
 }
 
 /// The arrivals of one shard, each with when it was sent, [`NEVER_NS`] when it wasn't.
-type Stream = Vec<(u64, u64)>;
+type SentTimes = Vec<(u64, u64)>;
 const NEVER_NS: u64 = u64::MAX;
 
 /// What the samples of all files add up to.
@@ -105,7 +107,7 @@ struct Replay<'a> {
     until_ns: u64,
     recorder: Recorder,
     /// By file and shard.
-    streams: BTreeMap<(usize, u16), Stream>,
+    streams: BTreeMap<(usize, u16), SentTimes>,
     files: usize,
     taken: Digest,
     intended: Digest,
@@ -119,7 +121,10 @@ impl<'a> Replay<'a> {
             plan,
             until_ns: seconds_to_ns(report.config.schedule_until),
             // The arrivals are put in order first.
-            recorder: Recorder::new(Outlook { scheduled: false, ..Outlook::of_plan(plan) }),
+            recorder: Recorder::new(RecorderConfig {
+                scheduled: false,
+                ..RecorderConfig::of_plan(plan)
+            }),
             streams: BTreeMap::new(),
             files: 0,
             taken: Digest::default(),
@@ -151,8 +156,8 @@ impl<'a> Replay<'a> {
             ));
         }
         let outcome = sample.outcome().expect("the reader checks it");
-        let is_sent = sample.kind != Kind::Unsent && !sample.is_unconnected();
-        let sent_ns = if sample.kind == Kind::Unsent { intended_ns } else { sample.sent_ns };
+        let is_sent = sample.kind != SampleKind::Unsent && !sample.is_unconnected();
+        let sent_ns = if sample.kind == SampleKind::Unsent { intended_ns } else { sample.sent_ns };
         let stamps = Stamps { intended_ns, noticed_ns, sent_ns };
         self.recorder.intended(intended_ns);
         if is_sent {
@@ -161,7 +166,7 @@ impl<'a> Replay<'a> {
             self.recorder.unconnected(&stamps);
         }
         self.recorder.ended(&stamps, ended_ns, ended_ns <= self.until_ns, outcome);
-        self.recorder.flow.stay(sent_ns, if is_sent { ended_ns } else { sent_ns });
+        self.recorder.in_flight.stay(sent_ns, if is_sent { ended_ns } else { sent_ns });
         self.intended.add(intended_ns);
         let stream = self.streams.entry((self.files, sample.shard)).or_default();
         stream.push((intended_ns, if is_sent { sent_ns } else { NEVER_NS }));
@@ -184,7 +189,7 @@ impl<'a> Replay<'a> {
 
     /// Little's law: what was in flight before the window and reached into it is in no sample.
     fn littles_law(&self) -> Option<Finding> {
-        let least = self.recorder.flow.throughput_times_latency();
+        let least = self.recorder.in_flight.throughput_times_latency();
         let found = self.report.littles_law.expected;
         let what = "samples: littles_law.expected";
         match (self.report.interrupted, self.plan.warmup.0) {
@@ -203,14 +208,14 @@ impl<'a> Replay<'a> {
     fn arrivals(&mut self) -> Result<Option<ArrivalProof>, String> {
         let Some(offer) = offer(self.report, self.until_ns) else { return Ok(None) };
         let window_ns = self.plan.warmup.0..self.plan.end_ns();
-        let mut whole = Arrivals::new(window_ns.clone());
+        let mut whole = ArrivalStats::new(window_ns.clone());
         for ((_, shard), mut stream) in std::mem::take(&mut self.streams) {
             stream.sort_unstable();
             let sent = stream.iter().map(|(_, sent_ns)| *sent_ns);
             if !sent.filter(|sent_ns| *sent_ns != NEVER_NS).is_sorted() {
                 return Err(format!("shard {shard} sent in another order"));
             }
-            let mut part = Arrivals::new(window_ns.clone());
+            let mut part = ArrivalStats::new(window_ns.clone());
             for (intended_ns, sent_ns) in stream {
                 match sent_ns {
                     NEVER_NS => part.record_unsent(intended_ns),
@@ -223,19 +228,19 @@ impl<'a> Replay<'a> {
     }
 
     /// What the recorder tells.
-    fn told(mut self, pieces: &Pieces) -> Told {
+    fn told(mut self, pieces: &Pieces) -> WindowFigures {
         // What was in flight is not in the samples. It is taken from the report, the last first, which brings the intervals to
         // the report's length.
         for (at, interval) in self.report.series.intervals.iter().enumerate().rev() {
             self.recorder.series.in_flight(at as u64 * pieces.interval_ns, interval.in_flight);
         }
-        tell(&self.recorder, self.plan, self.until_ns)
+        window_figures(&self.recorder, self.plan, self.until_ns)
     }
 }
 
-/// The report against what the samples tell. What they don't tell is filled in from the report.
-fn against(told: Told, report: &Report) -> Vec<Finding> {
-    let Told { part, stationarity, series } = told;
+/// The report against what the samples window_figures. What they don't window_figures is filled in from the report.
+fn against(told: WindowFigures, report: &Report) -> Vec<Finding> {
+    let WindowFigures { part, stationarity, series } = told;
     let whole = &report.whole;
     let counts = Counts {
         waited: whole.counts.waited,
@@ -259,10 +264,10 @@ fn against(told: Told, report: &Report) -> Vec<Finding> {
 type Measure = fn(&Sample, &Plan, &mut dyn FnMut(u64));
 
 /// A distribution of the report that samples can rebuild.
-type Measured<'a> = (&'static str, &'a DistributionPart, Measure);
+type Measurement<'a> = (&'static str, &'a DistributionPart, Measure);
 
-fn measured(whole: &Part) -> Vec<Measured<'_>> {
-    let mut all: Vec<Measured<'_>> = vec![
+fn measured(whole: &Part) -> Vec<Measurement<'_>> {
+    let mut all: Vec<Measurement<'_>> = vec![
         ("naive", &whole.naive, |sample, _, each| sample.naive_ns().into_iter().for_each(each)),
         ("corrected", &whole.corrected, corrected),
         ("pacer_lateness", &whole.pacer_lateness, |sample, _, each| {
@@ -284,7 +289,7 @@ fn measured(whole: &Part) -> Vec<Measured<'_>> {
 }
 
 fn is_success(sample: &Sample, plan: &Plan) -> bool {
-    sample.kind == Kind::Answered && plan.expect_status.holds(sample.status)
+    sample.kind == SampleKind::Answered && plan.expect_status.holds(sample.status)
 }
 
 /// The corrected latency, or with back-filling the naive one and those of the requests that it held up.

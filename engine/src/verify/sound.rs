@@ -7,10 +7,11 @@ use hdrhistogram::Histogram;
 
 use super::distribution::decode;
 use super::{Finding, is_close, seconds_to_ns, summed_up};
-use crate::leaves::{Leaf, leaves};
+use crate::record::series::{SLOTS_MAX, interval_ns_of};
 use crate::report::{Report, SCHEMA};
-use crate::series::{self, SLOTS_MAX, interval_ns_of};
-use crate::units::{CoreList, SECOND_NS};
+use crate::stats::distribution::INTERVAL_DIGITS;
+use crate::sys::leaves::{Leaf, leaves};
+use crate::sys::units::{CoreList, SECOND_NS};
 
 /// More than the longest run has requests at the highest rate, and few enough that adding up one for each core that a plan may
 /// name doesn't overflow.
@@ -97,7 +98,7 @@ fn pieces(report: &Report) -> Result<Pieces, String> {
         .iter()
         .enumerate()
         .map(|(at, interval)| {
-            decode(&interval.histogram, series::SIGNIFICANT_DIGITS)
+            decode(&interval.histogram, INTERVAL_DIGITS)
                 .map_err(|problem| format!("{at}.histogram: {problem}"))
         })
         .collect::<Result<_, String>>()?;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::plan::Plan;
-use engine::pool::{self, Finished, Run};
 use engine::report::Report;
-use engine::units::{CoreList, Nanos, Rate};
+use engine::run::{self, Finished, Run};
+use engine::sys::units::{CoreList, Nanos, Rate};
 
 /// A whole response.
 pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -63,7 +63,7 @@ pub fn plan(address: SocketAddr) -> Plan {
         duration: Nanos(500_000_000),
         timeout: Nanos::from_secs(2),
         cores: Some(CoreList::new(vec![
-            *engine::placement::allowed_cores().last().expect("a core"),
+            *engine::sys::placement::allowed_cores().last().expect("a core"),
         ])),
         ..Plan::default()
     }
@@ -76,13 +76,13 @@ pub fn open(plan: Plan, rate: &str) -> Plan {
 
 /// Runs a plan to its end.
 pub fn run(plan: Plan) -> Finished {
-    let prepared = pool::prepare(plan).unwrap_or_else(|error| panic!("{error}"));
+    let prepared = run::prepare(plan).unwrap_or_else(|error| panic!("{error}"));
     Run::start(prepared).unwrap_or_else(|error| panic!("{error}")).wait()
 }
 
 /// The codes of the verdict's reasons, as the document has them.
 pub fn codes(report: &Report) -> Vec<String> {
-    let name = |reason: &engine::verdict::Reason| match serde_json::to_value(reason.code) {
+    let name = |reason: &engine::report::verdict::Reason| match serde_json::to_value(reason.code) {
         Ok(serde_json::Value::String(name)) => name,
         other => panic!("a code is a word: {other:?}"),
     };

@@ -1,0 +1,130 @@
+//! Where a run took place: kernel, processor, limits and network, for its report.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use rustix::system::uname;
+use serde::{Deserialize, Serialize};
+
+use super::cgroup::{self, ControlGroup};
+use super::kernel::{clock_source, kernel_release, read};
+use super::limits::{self, Limit};
+use super::network::{self, Network};
+use super::processor::{self, Core, CpuInfo, Virtualisation};
+use crate::sys::placement;
+
+/// Where the run took place, as it was when the report was made. What the kernel doesn't say is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// This program's version.
+    pub tool_version: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// The parameters that the kernel was booted with; those for the first process are left out.
+    pub kernel_command_line: Option<String>,
+    /// What the kernel does about each flaw of processors that it knows of, by the flaw's name.
+    pub mitigations: BTreeMap<String, String>,
+    /// The processor's model name.
+    pub cpu: Option<String>,
+    /// Cores of the machine.
+    pub cores_online: usize,
+    /// Cores that this process may use.
+    pub cores_allowed: Vec<usize>,
+    /// Cores that carried a shard.
+    pub cores_used: Vec<usize>,
+    /// Each of these in detail.
+    pub cores: Vec<Core>,
+    /// The kernel's word for simultaneous multithreading.
+    pub smt: Option<String>,
+    /// Whether the machine is a virtual one.
+    pub virtualisation: Virtualisation,
+    /// The limits of this process's control group.
+    pub control_group: ControlGroup,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// The way to the target.
+    pub network: Network,
+    /// Files that this process may have open.
+    pub open_files: Limit<u64>,
+    /// Memory that this process may lock, bytes.
+    pub locked_memory_bytes: Limit<u64>,
+    /// What of io_uring was in use.
+    pub ring_features: Vec<String>,
+}
+
+/// The environment of a run on these cores against `target`, for its report.
+pub fn environment(
+    cores_used: &[usize],
+    ring_features: Vec<String>,
+    target: SocketAddr,
+) -> Environment {
+    let info = CpuInfo::read();
+    Environment {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: format!("{} {}", uname().sysname().to_string_lossy(), kernel_release()),
+        kernel_command_line: read("/proc/cmdline").and_then(|text| kernel_parameters(&text)),
+        mitigations: processor::mitigations(),
+        cpu: info.model(),
+        cores_online: placement::online_cores().len(),
+        cores_allowed: placement::allowed_cores(),
+        cores_used: cores_used.to_vec(),
+        cores: processor::cores(cores_used, &info),
+        smt: processor::smt(),
+        virtualisation: processor::virtualisation(&info),
+        control_group: cgroup::control_group(),
+        clock_source: clock_source(),
+        network: network::network(target),
+        open_files: limits::open_files(),
+        locked_memory_bytes: limits::locked_memory_bytes(),
+        ring_features,
+    }
+}
+
+/// The kernel's own parameters on its command line. What follows `--` is for the first process and decides no number.
+fn kernel_parameters(command_line: &str) -> Option<String> {
+    let own: Vec<&str> = command_line.split_whitespace().take_while(|word| *word != "--").collect();
+    (!own.is_empty()).then(|| own.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_first_process_keeps_its_own_words() {
+        let words = "root=/dev/sda mitigations=auto,nosmt quiet -- --name x";
+        assert_eq!(
+            kernel_parameters(words).as_deref(),
+            Some("root=/dev/sda mitigations=auto,nosmt quiet")
+        );
+        assert_eq!(kernel_parameters("a--b=1").as_deref(), Some("a--b=1"));
+        assert_eq!(kernel_parameters("-- secret"), None);
+    }
+
+    fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::String(text) => found.push(text),
+            Value::Array(values) => values.iter().for_each(|value| texts(value, found)),
+            Value::Object(map) => map.values().for_each(|value| texts(value, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_null_and_never_an_empty_text() {
+        let cores = placement::allowed_cores();
+        let target = "127.0.0.1:80".parse().expect("an address");
+        let environment = environment(&cores, vec!["x".to_owned()], target);
+        let document = serde_json::to_value(&environment).expect("a document");
+        let mut found = Vec::new();
+        texts(&document, &mut found);
+        assert!(found.iter().all(|text| !text.trim().is_empty()), "{document:#}");
+        assert_eq!(environment.cores.len(), cores.len());
+        let back: Environment = serde_json::from_value(document).expect("comes back");
+        assert_eq!(back.mitigations, environment.mitigations);
+        assert_eq!(back.network, environment.network);
+        assert_eq!(back.open_files, environment.open_files);
+    }
+}

@@ -1,0 +1,217 @@
+//! What this machine offers a run, and what it lacks: each finding with its cause and its cure.
+//!
+//! The same checks stand before a run and in the examination that a user asks for, so both speak with the same words.
+
+use std::fs;
+
+use super::check::{Check, Severity};
+use super::kernel::{clock_source, kernel_release, kernel_version};
+use super::limits::{check_files, check_memlock, examine_memlock};
+use super::ports::port_range;
+use super::processor;
+use crate::ring::{Ring, RingConfig};
+use crate::sys::placement;
+use crate::sys::units::CoreList;
+
+/// The oldest kernel with all that the request path needs: deferred task work and multishot receives.
+const KERNEL_MIN: (u32, u32) = (6, 1);
+/// Ephemeral ports below which connections to one address may run out.
+const PORTS_FEW: u64 = 4_096;
+
+/// Looks at everything that bears on a run.
+pub fn examine() -> Vec<Check> {
+    vec![
+        check_kernel(),
+        // Before a ring is built, since it raises the limit.
+        examine_memlock(),
+        check_ring(),
+        check_files(1, 1),
+        check_ports(),
+        check_cores(),
+        check_governor(),
+        check_clock_source(),
+    ]
+}
+
+/// The first thing that a run of `conns` connections on `shards` shards can't do without.
+///
+/// # Errors
+/// What is missing.
+pub fn require(conns: usize, shards: usize) -> Result<(), Check> {
+    let missing = |check: &Check| check.severity == Severity::Missing;
+    let checks =
+        [check_kernel(), check_memlock(conns, shards), check_ring(), check_files(conns, shards)];
+    checks.into_iter().find(missing).map_or(Ok(()), Err)
+}
+
+fn check_kernel() -> Check {
+    let release = kernel_release();
+    if kernel_version() < KERNEL_MIN {
+        let (major, minor) = KERNEL_MIN;
+        let cause = "deferred task work and multishot receives are missing";
+        return Check::bad(
+            "kernel",
+            Severity::Missing,
+            release,
+            cause,
+            format!("use Linux {major}.{minor} or later"),
+        );
+    }
+    Check::good("kernel", release)
+}
+
+fn check_ring() -> Check {
+    let name = "io_uring";
+    let built = Ring::new(RingConfig {
+        sockets_max: 1,
+        buffer_size: 64,
+        payload: Vec::new(),
+        address: None,
+    });
+    let error = match built {
+        Ok(ring) => return Check::good(name, ring.features().join(", ")),
+        Err(error) => error,
+    };
+    let (cause, cure) = ring_refusal(
+        &error,
+        &fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default(),
+        &fs::read_to_string("/proc/self/status").unwrap_or_default(),
+    );
+    Check::bad(name, Severity::Missing, format!("refused ({error})"), cause, cure)
+}
+
+/// Why the kernel refused a ring: EPERM and ENOSYS have several causes, told apart by the sysctl and the process's seccomp.
+fn ring_refusal(error: &std::io::Error, disabled: &str, status: &str) -> (String, String) {
+    let filtered = status
+        .lines()
+        .any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"));
+    let (cause, cure) = match (error.raw_os_error(), disabled.trim()) {
+        (Some(libc::EPERM), "2") => (
+            "the sysctl kernel.io_uring_disabled is 2: nobody may use it",
+            "set it to 0: sysctl -w kernel.io_uring_disabled=0",
+        ),
+        (Some(libc::EPERM), "1") => (
+            "the sysctl kernel.io_uring_disabled is 1: only members of kernel.io_uring_group may use it",
+            "set it to 0, or join that group",
+        ),
+        (Some(libc::EPERM | libc::ENOSYS), _) if filtered => (
+            "a seccomp filter blocks it, as container runtimes do by default",
+            "run outside the container, or allow io_uring_setup, io_uring_enter and io_uring_register in its seccomp profile",
+        ),
+        (Some(libc::ENOSYS), _) => {
+            ("this kernel was built without it", "use a kernel with CONFIG_IO_URING")
+        }
+        (Some(libc::ENOMEM), _) => (
+            "the kernel had no memory for it, or this user's processes hold all that may be locked",
+            "end them, or raise the limit, as root: ulimit -l unlimited",
+        ),
+        (Some(libc::EMFILE | libc::ENFILE), _) => {
+            ("no descriptor was left for it", "raise the limit: ulimit -n 65536")
+        }
+        (Some(libc::EINVAL), _) => {
+            ("this kernel lacks a feature that the request path needs", "use Linux 6.1 or later")
+        }
+        _ => ("the kernel gave no further reason", "look into the kernel's log"),
+    };
+    (cause.to_owned(), cure.to_owned())
+}
+
+fn check_ports() -> Check {
+    let name = "ephemeral ports";
+    match port_range() {
+        Some((first, last)) => {
+            let count = last - first + 1;
+            let found = format!("{count} ({first} to {last})");
+            if count < PORTS_FEW {
+                let cause = "connections that close leave their port unusable for a minute, and these are few";
+                let cure = "widen it: sysctl -w net.ipv4.ip_local_port_range='1024 65535'";
+                return Check::bad(name, Severity::Warning, found, cause, cure);
+            }
+            Check::good(name, found)
+        }
+        None => Check::bad(
+            name,
+            Severity::Warning,
+            "unknown",
+            "the kernel's range can't be read",
+            "mount /proc",
+        ),
+    }
+}
+
+fn check_cores() -> Check {
+    let allowed = placement::allowed_cores();
+    let found =
+        format!("{} of {} online", CoreList::new(allowed.clone()), placement::online_cores().len());
+    if allowed.len() == 1 {
+        let cause = "the shard shares its core with everything else of this machine, a local target included";
+        return Check::bad(
+            "allowed cores",
+            Severity::Warning,
+            found,
+            cause,
+            "allow a second core, or measure a remote target",
+        );
+    }
+    Check::good("allowed cores", found)
+}
+
+fn check_governor() -> Check {
+    let name = "frequency governor";
+    match processor::governor(placement::allowed_cores()[0]) {
+        None => Check::good(name, "none: the hypervisor or the hardware sets the frequency"),
+        Some(governor) if governor == "performance" => Check::good(name, governor),
+        Some(governor) => Check::bad(
+            name,
+            Severity::Warning,
+            governor,
+            "the cores' frequency follows the load, and latencies with it",
+            "set it: cpupower frequency-set -g performance",
+        ),
+    }
+}
+
+fn check_clock_source() -> Check {
+    let name = "clock source";
+    let source = clock_source();
+    match source.as_deref() {
+        // These are read without a system call.
+        Some("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page") => {
+            Check::good(name, source.unwrap_or_default())
+        }
+        _ => Check::bad(
+            name,
+            Severity::Warning,
+            source.unwrap_or_else(|| "unknown".to_owned()),
+            "reading the clock may take a system call, and every request reads it several times",
+            "boot with clocksource=tsc where the processor's counter is stable",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_ring_is_explained_by_what_refused_it() {
+        let error = std::io::Error::from_raw_os_error;
+        let seccomp = "Name:\tx\nSeccomp:\t2\n";
+        for (errno, disabled, status, word) in [
+            (libc::EPERM, "2\n", "", "io_uring_disabled is 2"),
+            (libc::EPERM, "1\n", "", "io_uring_group"),
+            (libc::EPERM, "0\n", seccomp, "seccomp"),
+            (libc::ENOSYS, "", seccomp, "seccomp"),
+            (libc::ENOSYS, "0\n", "Seccomp:\t0\n", "CONFIG_IO_URING"),
+            (libc::ENOMEM, "0", "", "ulimit -l"),
+        ] {
+            let (cause, cure) = ring_refusal(&error(errno), disabled, status);
+            assert!(format!("{cause} {cure}").contains(word), "{errno}: {cause}; {cure}");
+        }
+    }
+
+    #[test]
+    fn this_machine_can_run() {
+        assert_eq!(require(1, 1), Ok(()));
+    }
+}

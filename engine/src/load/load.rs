@@ -1,0 +1,238 @@
+//! What drives a shard: arrivals by the schedule, or connections that ask again, paced or not.
+//!
+//! It holds what is due and what waits; it knows neither ring nor clock.
+
+use std::collections::VecDeque;
+
+use crate::load::schedule::{Digest, Schedule};
+
+/// An arrival that is due and has no connection yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// When it was due.
+    pub intended_ns: u64,
+    /// When the shard saw that it was due.
+    pub noticed_ns: u64,
+}
+
+/// What drives a shard.
+#[expect(clippy::large_enum_variant, reason = "a shard has one, in place")]
+pub enum Load {
+    /// Arrivals by the schedule.
+    Open(OpenLoad),
+    /// Each connection asks again as soon as its response has come.
+    Closed,
+    /// Each connection asks once a period, or as soon as its late response has come.
+    Paced(PacedLoad),
+}
+
+/// Due arrivals that are remembered with the moment they were noticed. Beyond that many the schedule itself is the queue:
+/// such an arrival counts as noticed when it was due, since nothing but the backlog kept it.
+const WAITING_MAX: usize = 1 << 16;
+
+/// The open model: the schedule, and the due arrivals that found no connection.
+pub struct OpenLoad {
+    schedule: Schedule,
+    next_due_ns: Option<u64>,
+    waiting: VecDeque<Waiting>,
+    digest: Digest,
+    /// Whether the queue was full since the last arrival was taken: then later ones were not noticed in time.
+    lagging: bool,
+}
+
+impl OpenLoad {
+    /// A load from its shard's schedule.
+    pub fn new(mut schedule: Schedule) -> OpenLoad {
+        let next_due_ns = schedule.next();
+        OpenLoad {
+            schedule,
+            next_due_ns,
+            waiting: VecDeque::with_capacity(WAITING_MAX),
+            digest: Digest::default(),
+            lagging: false,
+        }
+    }
+
+    /// When the next arrival is due that hasn't been taken.
+    #[inline]
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.next_due_ns
+    }
+
+    /// Takes the next arrival, if it is due at `now_ns` and before `end_ns` and there is room to let it wait.
+    #[inline]
+    pub fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<Waiting> {
+        let due_ns = self.next_due_ns?;
+        if now_ns < due_ns || end_ns <= due_ns {
+            self.lagging = false;
+            return None;
+        }
+        if self.is_full() {
+            self.lagging = true;
+            return None;
+        }
+        let noticed_ns = if self.lagging { due_ns } else { now_ns };
+        self.advance(due_ns);
+        Some(Waiting { intended_ns: due_ns, noticed_ns })
+    }
+
+    fn advance(&mut self, due_ns: u64) {
+        self.digest.add(due_ns);
+        self.next_due_ns = self.schedule.next();
+    }
+
+    /// Takes the next arrival before `end_ns` whenever it is due: for those that were never sent.
+    pub fn take_unsent(&mut self, end_ns: u64) -> Option<u64> {
+        let due_ns = self.next_due_ns.filter(|due_ns| *due_ns < end_ns)?;
+        self.advance(due_ns);
+        Some(due_ns)
+    }
+
+    /// Lets an arrival wait for a connection.
+    pub fn wait(&mut self, arrival: Waiting) {
+        self.waiting.push_back(arrival);
+    }
+
+    /// The arrival that has waited longest.
+    pub fn pop_waiting(&mut self) -> Option<Waiting> {
+        self.waiting.pop_front()
+    }
+
+    /// When the arrival that has waited longest was due.
+    pub fn first_waiting_ns(&self) -> Option<u64> {
+        self.waiting.front().map(|waiting| waiting.intended_ns)
+    }
+
+    /// Whether no further arrival can wait: the next one stays in the schedule until there is room.
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() == WAITING_MAX
+    }
+
+    /// How many arrivals wait.
+    pub fn waiting_len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Digest of the arrivals taken.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+}
+
+/// The paced closed model: connection i of n starts at `i/n` of the period, then once a period.
+pub struct PacedLoad {
+    period_ns: u64,
+    users: Vec<User>,
+    round: u64,
+    next_user: usize,
+    waiting: u64,
+    /// No connection before this one has a request that waits; moved by [`PacedLoad::pop_any_waiting`] alone, after the end.
+    first_waiting: usize,
+}
+
+/// One connection's pace.
+#[derive(Clone, Copy, Debug)]
+struct User {
+    phase_ns: u64,
+    /// Requests that are due and not begun.
+    pending: u64,
+    /// When the oldest of them was due.
+    oldest_intended_ns: u64,
+    /// When the oldest of them was noticed.
+    oldest_noticed_ns: u64,
+}
+
+impl PacedLoad {
+    /// `users` connections of the shard; `shard` of `shards` interleave their phases, so that all connections of the run
+    /// are spread evenly over the period.
+    pub fn new(
+        period_ns: u64,
+        users: usize,
+        total: usize,
+        shard: usize,
+        shards: usize,
+    ) -> PacedLoad {
+        let phase = |user: usize| {
+            let global = (user * shards + shard) as u128;
+            u64::try_from(u128::from(period_ns) * global / total as u128)
+                .expect("a phase is below the period")
+        };
+        let user = |at: usize| User {
+            phase_ns: phase(at),
+            pending: 0,
+            oldest_intended_ns: 0,
+            oldest_noticed_ns: 0,
+        };
+        PacedLoad {
+            period_ns,
+            users: (0..users).map(user).collect(),
+            round: 0,
+            next_user: 0,
+            waiting: 0,
+            first_waiting: 0,
+        }
+    }
+
+    /// When the next request of any connection is due.
+    pub fn next_due_ns(&self) -> u64 {
+        self.round * self.period_ns + self.users[self.next_user].phase_ns
+    }
+
+    /// Takes the next request if it is due at `now_ns` and before `end_ns`: its connection and its intended time.
+    pub fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<(usize, u64)> {
+        let due_ns = self.next_due_ns();
+        if now_ns < due_ns || end_ns <= due_ns {
+            return None;
+        }
+        let user = self.next_user;
+        self.next_user += 1;
+        if self.next_user == self.users.len() {
+            self.next_user = 0;
+            self.round += 1;
+        }
+        Some((user, due_ns))
+    }
+
+    /// Lets a due request wait until its connection is free.
+    pub fn wait(&mut self, user: usize, intended_ns: u64, noticed_ns: u64) {
+        let user = &mut self.users[user];
+        if user.pending == 0 {
+            user.oldest_intended_ns = intended_ns;
+            user.oldest_noticed_ns = noticed_ns;
+        }
+        user.pending += 1;
+        self.waiting += 1;
+    }
+
+    /// The request of this connection that has waited longest.
+    pub fn pop_waiting(&mut self, user: usize) -> Option<Waiting> {
+        let period_ns = self.period_ns;
+        let user = &mut self.users[user];
+        if user.pending == 0 {
+            return None;
+        }
+        let intended_ns = user.oldest_intended_ns;
+        let noticed_ns = user.oldest_noticed_ns.max(intended_ns);
+        user.pending -= 1;
+        self.waiting -= 1;
+        user.oldest_intended_ns += period_ns;
+        Some(Waiting { intended_ns, noticed_ns })
+    }
+
+    /// Whether a due request of this connection waits.
+    pub fn is_waiting(&self, user: usize) -> bool {
+        0 < self.users[user].pending
+    }
+
+    /// Any due request that waits, when nothing will wait any more: for those that were never sent.
+    pub fn pop_any_waiting(&mut self) -> Option<Waiting> {
+        let later = &self.users[self.first_waiting..];
+        self.first_waiting += later.iter().position(|user| 0 < user.pending)?;
+        self.pop_waiting(self.first_waiting)
+    }
+
+    /// How many due requests wait.
+    pub fn waiting_len(&self) -> u64 {
+        self.waiting
+    }
+}

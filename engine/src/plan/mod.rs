@@ -1,0 +1,14 @@
+//! What to do: the plan, its defaults and contradictions, and the request that it makes.
+
+mod complete;
+pub mod endpoint;
+mod plan;
+pub mod redact;
+pub mod status;
+pub mod thresholds;
+
+pub use complete::{
+    CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, DURATION_MAX, FLUSH_CLOSED_DEFAULT,
+    FLUSH_MAX, FLUSH_OPEN_DEFAULT, QUEUE_MAX_DEFAULT,
+};
+pub use plan::*;

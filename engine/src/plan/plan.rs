@@ -1,0 +1,263 @@
+//! What to do: the plan of one run, as the flags, a plan file and the report say it.
+//!
+//! A plan is plain data. [`Plan::complete`] fills in what was left open and refuses what can't be run; after it every
+//! `Option` that has a default is `Some`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::status::StatusSet;
+use crate::plan::thresholds::Thresholds;
+use crate::sys::units::{CoreList, Nanos, Rate};
+
+/// The plan of one run. The names of the fields are those of the flags.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// The URL to ask for, `http://host[:port]/path?query`.
+    pub target: String,
+    /// Whether arrivals or completions drive the load. Default: open when a rate is given, else closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// Requests per second of the open model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How the arrivals of the open model are spaced.
+    pub arrivals: Arrivals,
+    /// The seed of the schedule.
+    pub seed: u64,
+    /// Connections: the in-flight cap of the open model, the number of users of the closed one.
+    /// Default: [`CONNS_OPEN_DEFAULT`] and [`CONNS_CLOSED_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conns: Option<usize>,
+    /// Closed model: each connection starts a request every period, or as soon as the last ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period: Option<Nanos>,
+    /// Length of the recorded window.
+    pub duration: Nanos,
+    /// Load before the window that is offered and not recorded.
+    pub warmup: Nanos,
+    /// From sent: after this time a request is over, recorded as timed out. It bounds the drain at the end as well.
+    pub timeout: Nanos,
+    /// The request's method.
+    pub method: String,
+    /// The request's headers, each `Name: value`.
+    pub headers: Vec<String>,
+    /// The request's body: text, or `@FILE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The cores to run on, one shard each. Default: all allowed cores but one, at least one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<CoreList>,
+    /// How a shard waits for the next arrival.
+    pub wait: Wait,
+    /// How many requests one system call may carry at most: more is cheaper, fewer keeps the `sent` stamps exact.
+    /// Default: [`FLUSH_OPEN_DEFAULT`] and [`FLUSH_CLOSED_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush: Option<usize>,
+    /// What becomes of an arrival that finds no connection.
+    pub overload: Overload,
+    /// With [`Overload::Drop`]: how long an arrival may wait for a connection. Default: [`QUEUE_MAX_DEFAULT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_max: Option<Nanos>,
+    /// From intended: after this time the user has gone. Off by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Nanos>,
+    /// Whether a connection carries more than one request.
+    pub keepalive: Switch,
+    /// A connection is closed after this many requests. Without it, when the target closes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_connection: Option<u64>,
+    /// Local addresses to connect from, in turn. Default: the kernel's choice.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source_addresses: Vec<IpAddr>,
+    /// Open model with a warm-up: before it, load is offered until no connection has been added for this long.
+    pub settle: Nanos,
+    /// Open model: connections to open before anything is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prewarm: Option<usize>,
+    /// Status codes that count as success.
+    pub expect_status: StatusSet,
+    /// Paced closed model: correct by back-filling (HdrHistogram's `record_correct`) instead of by intended times.
+    #[serde(skip_serializing_if = "Switch::is_off")]
+    pub backfill: Switch,
+    /// A file for the stamps of every request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<PathBuf>,
+    /// The bounds beyond which a run is suspect or invalid.
+    pub thresholds: Thresholds,
+}
+
+/// What drives the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Model {
+    /// Arrivals by the schedule, whatever the target does.
+    Open,
+    /// A fixed number of users, each waiting for its response.
+    Closed,
+}
+
+/// How the arrivals of the open model are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// Independent arrivals: exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+}
+
+/// How a shard waits for the next arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// Sleep in the kernel until it is due: the least CPU, late by the kernel's wake-up.
+    Sleep,
+    /// Sleep until shortly before it is due, then poll.
+    Hybrid,
+    /// Poll all the time: a whole core.
+    Spin,
+}
+
+/// What becomes of an arrival that finds no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overload {
+    /// It waits and is sent late; its corrected latency shows it.
+    Queue,
+    /// It waits for `queue_max` at most and is then counted as unsent.
+    Drop,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Switch {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+impl Switch {
+    /// Whether it is off.
+    pub fn is_off(&self) -> bool {
+        *self == Switch::Off
+    }
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            target: String::new(),
+            model: None,
+            rate: None,
+            arrivals: Arrivals::Poisson,
+            seed: 1,
+            conns: None,
+            period: None,
+            duration: Nanos::from_secs(30),
+            warmup: Nanos::from_secs(5),
+            timeout: Nanos::from_secs(10),
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: None,
+            cores: None,
+            wait: Wait::Hybrid,
+            flush: None,
+            overload: Overload::Queue,
+            queue_max: None,
+            deadline: None,
+            keepalive: Switch::On,
+            requests_per_connection: None,
+            source_addresses: Vec::new(),
+            settle: Nanos::from_secs(1),
+            prewarm: None,
+            expect_status: StatusSet::default(),
+            backfill: Switch::Off,
+            raw: None,
+            thresholds: Thresholds::default(),
+        }
+    }
+}
+
+/// A value of the plan that can't be run, with the cure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    /// The flag, with its dashes: `--rate`.
+    pub flag: &'static str,
+    /// The value as it was given or chosen.
+    pub value: String,
+    /// What is wrong with it.
+    pub problem: String,
+    /// What to do about it.
+    pub cure: String,
+}
+
+impl PlanError {
+    /// An error about `flag`'s `value`.
+    pub fn new(
+        flag: &'static str,
+        value: impl fmt::Display,
+        problem: impl Into<String>,
+        cure: impl Into<String>,
+    ) -> PlanError {
+        PlanError { flag, value: value.to_string(), problem: problem.into(), cure: cure.into() }
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}; {}", self.flag, self.value, self.problem, self.cure)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl Plan {
+    /// The model of a completed plan.
+    pub fn model(&self) -> Model {
+        self.model.expect("the plan was completed")
+    }
+
+    /// The connections of a completed plan.
+    pub fn conns(&self) -> usize {
+        self.conns.expect("the plan was completed")
+    }
+
+    /// The cores of a completed plan.
+    pub fn cores(&self) -> &[usize] {
+        self.cores.as_ref().expect("the plan was completed").as_slice()
+    }
+
+    /// Requests per system call of a completed plan.
+    pub fn flush(&self) -> usize {
+        self.flush.expect("the plan was completed")
+    }
+
+    /// The end of the recorded window, ns since the epoch of the run: the warm-up comes first.
+    pub fn end_ns(&self) -> u64 {
+        self.warmup.0 + self.duration.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_file_says_what_the_flags_say() {
+        let text = "target = \"http://[::1]:8080/x\"\nrate = \"20k\"\narrivals = \"constant\"\nduration = \"10s\"\ncores = \"0-1\"\nheaders = [\"A: b\"]\n";
+        let plan: Plan = toml::from_str(text).expect("a plan");
+        assert_eq!(plan.rate.map(Rate::per_second), Some(20_000.0));
+        assert_eq!((plan.arrivals, plan.duration), (Arrivals::Constant, Nanos::from_secs(10)));
+        let back: Plan =
+            toml::from_str(&toml::to_string(&plan).expect("text")).expect("comes back");
+        assert_eq!(back, plan);
+        assert!(toml::from_str::<Plan>("rats = 5").is_err(), "an unknown word is refused");
+    }
+}

@@ -1,0 +1,125 @@
+//! Little's law in the window: the mean number in flight, integrated over time, against throughput times latency.
+//!
+//! L = λ·W (Little, "A proof for the queuing formula L = λW", 1961). Over a window of finite length it is exact when each stay
+//! counts with the part of it that lies in the window (Little and Graves, "Little's Law", 2008). The two sides come from
+//! different places: the shard's live count of requests on the wire, looked at each time it changes, and the stamps that
+//! the requests were recorded with. A request that was lost, counted twice or given a latency that it didn't have shows as a
+//! residual.
+
+/// The number of requests in flight, integrated over the window, and what the requests' stamps say of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlightIntegral {
+    begin_ns: u64,
+    end_ns: u64,
+    /// Up to where the live count is integrated.
+    since_ns: u64,
+    /// The live count over time, request · ns.
+    counted_ns: u128,
+    /// The stays by their stamps, ns in all.
+    stayed_ns: u128,
+}
+
+impl InFlightIntegral {
+    /// Nothing seen yet of the window from `begin_ns` to `end_ns`.
+    pub fn new(begin_ns: u64, end_ns: u64) -> InFlightIntegral {
+        InFlightIntegral { begin_ns, end_ns: end_ns.max(begin_ns), ..InFlightIntegral::default() }
+    }
+
+    /// `in_flight` requests were on the wire since the last call, and `at_ns` has come: called before the number changes.
+    #[inline]
+    pub fn pass(&mut self, at_ns: u64, in_flight: usize) {
+        self.counted_ns += in_flight as u128 * u128::from(self.within(self.since_ns, at_ns));
+        self.since_ns = self.since_ns.max(at_ns);
+    }
+
+    /// A request, of whatever phase, was on the wire from `sent_ns` to `ended_ns`.
+    #[inline]
+    pub fn stay(&mut self, sent_ns: u64, ended_ns: u64) {
+        self.stayed_ns += u128::from(self.within(sent_ns, ended_ns));
+    }
+
+    /// How much of the stretch lies in the window, ns.
+    fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
+        to_ns.min(self.end_ns).saturating_sub(from_ns.max(self.begin_ns))
+    }
+
+    /// The window ends at `end_ns` already, or now if that has passed.
+    pub fn stop_at(&mut self, end_ns: u64) {
+        self.end_ns = self.end_ns.min(end_ns.max(self.since_ns)).max(self.begin_ns);
+    }
+
+    /// Adds another shard's.
+    pub fn merge(&mut self, other: &InFlightIntegral) {
+        // Shards heed a stop within a yield of each other: the longest view is that of the whole.
+        self.end_ns = self.end_ns.max(other.end_ns);
+        self.counted_ns += other.counted_ns;
+        self.stayed_ns += other.stayed_ns;
+    }
+
+    /// The mean number in flight, integrated; 0 for an empty window.
+    pub fn in_flight_mean(&self) -> f64 {
+        self.over_window(self.counted_ns)
+    }
+
+    /// Requests per ns times their mean stay in the window, ns; 0 for an empty window.
+    pub fn throughput_times_latency(&self) -> f64 {
+        self.over_window(self.stayed_ns)
+    }
+
+    fn over_window(&self, area: u128) -> f64 {
+        let window_ns = self.end_ns - self.begin_ns;
+        if window_ns == 0 { 0.0 } else { area as f64 / window_ns as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_and_the_stays_agree_within_the_window() {
+        let mut in_flight = InFlightIntegral::new(100, 200);
+        // Stays 50..120, 110..160, 150..260, clipped to the window: 20 + 50 + 50.
+        for (at_ns, live) in [(50, 0), (110, 1), (120, 2), (150, 1), (160, 2), (260, 1)] {
+            in_flight.pass(at_ns, live);
+        }
+        for (sent_ns, ended_ns) in [(50, 120), (110, 160), (150, 260), (10, 90), (210, 220)] {
+            in_flight.stay(sent_ns, ended_ns);
+        }
+        assert_eq!((in_flight.in_flight_mean(), in_flight.throughput_times_latency()), (1.2, 1.2));
+    }
+
+    #[test]
+    fn a_lost_request_shows() {
+        let mut in_flight = InFlightIntegral::new(0, 100);
+        in_flight.pass(100, 2);
+        in_flight.stay(0, 100);
+        assert_eq!((in_flight.in_flight_mean(), in_flight.throughput_times_latency()), (2.0, 1.0));
+    }
+
+    #[test]
+    fn a_stop_ends_the_window_where_it_is_heeded() {
+        let mut in_flight = InFlightIntegral::new(100, 1_000);
+        in_flight.pass(300, 1);
+        in_flight.stop_at(200);
+        in_flight.stay(150, 900);
+        in_flight.pass(900, 1);
+        // Both sides end at 300, up to where the count was looked at already.
+        assert_eq!((in_flight.in_flight_mean(), in_flight.throughput_times_latency()), (1.0, 0.75));
+
+        let mut early = InFlightIntegral::new(100, 1_000);
+        early.stop_at(50);
+        early.pass(300, 1);
+        assert_eq!(early.in_flight_mean(), 0.0, "the window never began");
+    }
+
+    #[test]
+    fn shards_add_up() {
+        let mut in_flight = InFlightIntegral::new(0, 100);
+        in_flight.pass(100, 1);
+        let mut other = InFlightIntegral::new(0, 100);
+        other.pass(50, 3);
+        in_flight.merge(&other);
+        assert_eq!(in_flight.in_flight_mean(), 2.5);
+    }
+}

@@ -1,0 +1,8 @@
+//! Where outcomes become numbers: the counters and distributions of one shard.
+
+pub mod littles_law;
+pub mod outcome;
+pub mod recorder;
+pub mod series;
+pub mod shard_stats;
+pub mod stamps;

@@ -1,0 +1,398 @@
+//! The run over time: counts and latencies per interval, in fixed memory for any length of run.
+//!
+//! There are at most [`SLOTS_MAX`] intervals. When a run outlasts them the interval doubles and neighbours merge, which is
+//! exact: counts and histograms add. A request belongs to the interval of its intended time, so that the intervals add up to the
+//! run. Beside that stands what went on in an interval, sends and answers by their own stamps: there a target that stops
+//! shows as a gap. The histograms have two significant digits, so that 512 of them stay small; the run's own distributions have
+//! three.
+
+use hdrhistogram::Histogram;
+
+use crate::record::outcome::Outcome;
+use crate::stats::distribution::{VALUE_MAX_NS, interval_histogram};
+
+/// The most intervals that a series holds.
+pub const SLOTS_MAX: usize = 512;
+/// The first length of an interval, ns: eight make a second, and so they do after each of three doublings.
+pub const INTERVAL_FIRST_NS: u64 = 125_000_000;
+
+/// What happened in one interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesInterval {
+    /// Requests that were due.
+    pub intended: u64,
+    /// Of these, handed to the kernel.
+    pub sent: u64,
+    /// Of these, never sent.
+    pub unsent: u64,
+    /// Of these, answered with a whole response.
+    pub answered: u64,
+    /// Of these, timed out, failed or abandoned.
+    pub errors: u64,
+    /// Requests of the window that were handed to the kernel in the interval, whenever they were due.
+    pub sends: u64,
+    /// Whole responses to requests of the window that came in the interval, whenever those were due.
+    pub answers: u64,
+    /// Requests whose response was awaited when this was last looked at in the interval, whenever they were due.
+    pub in_flight: u64,
+    /// Corrected latencies of the requests that were due, failures and dropped arrivals left out.
+    pub latency: Histogram<u64>,
+}
+
+impl SeriesInterval {
+    fn new() -> SeriesInterval {
+        SeriesInterval {
+            intended: 0,
+            sent: 0,
+            unsent: 0,
+            answered: 0,
+            errors: 0,
+            sends: 0,
+            answers: 0,
+            in_flight: 0,
+            latency: interval_histogram(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.intended = 0;
+        self.sent = 0;
+        self.unsent = 0;
+        self.answered = 0;
+        self.errors = 0;
+        self.sends = 0;
+        self.answers = 0;
+        self.in_flight = 0;
+        self.latency.reset();
+    }
+
+    fn add_counts(&mut self, other: &SeriesInterval) {
+        self.intended += other.intended;
+        self.sent += other.sent;
+        self.unsent += other.unsent;
+        self.answered += other.answered;
+        self.errors += other.errors;
+        self.sends += other.sends;
+        self.answers += other.answers;
+        self.latency.add(&other.latency).expect("all slots have the same bounds");
+    }
+}
+
+/// Length of an interval, ns, with which a series of a window of this length ends.
+pub(crate) fn interval_ns_of(window_ns: u64) -> u64 {
+    let mut interval_ns = INTERVAL_FIRST_NS;
+    while interval_ns * (SLOTS_MAX as u64) < window_ns {
+        interval_ns *= 2;
+    }
+    interval_ns
+}
+
+/// A series of intervals from the start of the window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    interval_ns: u64,
+    slots: Vec<SeriesInterval>,
+    /// Intervals in use: all up to the latest that anything fell into.
+    len: usize,
+}
+
+impl Default for Series {
+    fn default() -> Series {
+        Series::new()
+    }
+}
+
+impl Series {
+    /// An empty series; all its memory is allocated, and touched, here.
+    pub fn new() -> Series {
+        Series {
+            interval_ns: INTERVAL_FIRST_NS,
+            slots: (0..SLOTS_MAX).map(|_| SeriesInterval::new()).collect(),
+            len: 0,
+        }
+    }
+
+    /// An empty series with the interval that a window of this length ends with: doubling takes milliseconds, in which a shard
+    /// would send nothing.
+    pub fn for_window(window_ns: u64) -> Series {
+        Series { interval_ns: interval_ns_of(window_ns), ..Series::new() }
+    }
+
+    /// Length of an interval, ns.
+    pub fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    /// The intervals in use, in order.
+    pub fn slots(&self) -> &[SeriesInterval] {
+        &self.slots[..self.len]
+    }
+
+    /// A request was due, `at_ns` after the start of the window.
+    #[inline]
+    pub fn intended(&mut self, at_ns: u64) {
+        self.slot(at_ns).intended += 1;
+    }
+
+    /// A request that was due at `at_ns` was handed to the kernel.
+    #[inline]
+    pub fn sent(&mut self, at_ns: u64) {
+        self.slot(at_ns).sent += 1;
+    }
+
+    /// A request that was due at `at_ns` ended, `latency_ns` after it was due.
+    #[inline]
+    pub fn ended(&mut self, at_ns: u64, latency_ns: u64, outcome: Outcome) {
+        let slot = self.slot(at_ns);
+        match outcome {
+            Outcome::Answered(_) => slot.answered += 1,
+            Outcome::Unsent(_) => slot.unsent += 1,
+            Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => slot.errors += 1,
+        }
+        if outcome.has_latency() {
+            // The run's own distributions count what lies beyond the range.
+            let _ = slot.latency.record(latency_ns.min(VALUE_MAX_NS));
+        }
+    }
+
+    /// A request was handed to the kernel at `at_ns`, within the window.
+    #[inline]
+    pub fn send(&mut self, at_ns: u64) {
+        self.happening(at_ns).sends += 1;
+    }
+
+    /// A whole response came at `at_ns`, within the window.
+    #[inline]
+    pub fn answer(&mut self, at_ns: u64) {
+        self.happening(at_ns).answers += 1;
+    }
+
+    /// The interval in which something happened. The moment between two belongs to the earlier one, as that of the window's end
+    /// belongs to the window.
+    #[inline]
+    fn happening(&mut self, at_ns: u64) -> &mut SeriesInterval {
+        self.slot(at_ns.saturating_sub(1))
+    }
+
+    /// `in_flight` responses were awaited at `at_ns`: kept as the interval's last word.
+    pub fn in_flight(&mut self, at_ns: u64, in_flight: u64) {
+        self.slot(at_ns).in_flight = in_flight;
+    }
+
+    #[inline]
+    fn slot(&mut self, at_ns: u64) -> &mut SeriesInterval {
+        while self.interval_ns * SLOTS_MAX as u64 <= at_ns {
+            self.double();
+        }
+        let at = usize::try_from(at_ns / self.interval_ns).expect("below the number of slots");
+        if self.len <= at {
+            self.reach(at + 1);
+        }
+        &mut self.slots[at]
+    }
+
+    /// Takes intervals into use. Until it is looked at again, the number in flight is what it was.
+    fn reach(&mut self, len: usize) {
+        let in_flight = self.slots().last().map_or(0, |slot| slot.in_flight);
+        for slot in &mut self.slots[self.len..len] {
+            slot.in_flight = in_flight;
+        }
+        self.len = len;
+    }
+
+    /// Makes each interval twice as long.
+    fn double(&mut self) {
+        for at in 0..SLOTS_MAX / 2 {
+            let (before, after) = self.slots.split_at_mut(2 * at + 1);
+            let (slot, later) = (&mut before[2 * at], &after[0]);
+            slot.add_counts(later);
+            // The last interval in use may have none behind it.
+            if 2 * at + 1 < self.len {
+                slot.in_flight = later.in_flight;
+            }
+            self.slots.swap(at, 2 * at);
+        }
+        for slot in &mut self.slots[SLOTS_MAX / 2..] {
+            slot.clear();
+        }
+        self.len = self.len.div_ceil(2);
+        self.interval_ns *= 2;
+    }
+
+    /// Adds another shard's or agent's series: exact, in any order.
+    pub fn merge(&mut self, other: &Series) {
+        let mut other = other.clone();
+        while self.interval_ns < other.interval_ns {
+            self.double();
+        }
+        while other.interval_ns < self.interval_ns {
+            other.double();
+        }
+        let len = self.len.max(other.len);
+        self.reach(len);
+        other.reach(len);
+        for (mine, theirs) in self.slots.iter_mut().zip(other.slots()) {
+            mine.add_counts(theirs);
+            mine.in_flight += theirs.in_flight;
+        }
+    }
+
+    /// The latencies of each full second, or of each interval where that is longer: independent looks at one quantity.
+    pub fn batches(&self) -> Vec<Histogram<u64>> {
+        let per_batch = usize::try_from((crate::sys::units::SECOND_NS / self.interval_ns).max(1))
+            .expect("at most eight");
+        self.slots()
+            .chunks(per_batch)
+            .map(|chunk| {
+                let mut batch = chunk[0].latency.clone();
+                for slot in &chunk[1..] {
+                    batch.add(&slot.latency).expect("all slots have the same bounds");
+                }
+                batch
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Requests that were due at these times, sent 70 ms later and answered after 200 ms more: all in the order of time.
+    fn filled(times_ns: &[u64]) -> Series {
+        let mut series = Series::new();
+        let later = |delay_ns: u64| times_ns.iter().map(move |at_ns| (at_ns + delay_ns, delay_ns));
+        let mut events: Vec<(u64, u64)> =
+            later(0).chain(later(70_000_000)).chain(later(270_000_000)).collect();
+        events.sort_unstable();
+        for (at_ns, delay_ns) in events {
+            match delay_ns {
+                0 => {
+                    series.intended(at_ns);
+                    series.sent(at_ns);
+                    series.ended(at_ns, 1_000 + at_ns % 7_000, Outcome::Answered(200));
+                    if let Some(in_flight) = seen_in_flight(at_ns) {
+                        series.in_flight(at_ns, in_flight);
+                    }
+                }
+                70_000_000 => series.send(at_ns),
+                _ => series.answer(at_ns),
+            }
+        }
+        series
+    }
+
+    /// The number in flight that [`filled`] says was seen; not each time it is looked at.
+    fn seen_in_flight(at_ns: u64) -> Option<u64> {
+        (!at_ns.is_multiple_of(3)).then_some(at_ns % 7)
+    }
+
+    /// What was last seen in flight before `end_ns`.
+    fn last_in_flight(times_ns: &[u64], end_ns: u64) -> u64 {
+        let before = times_ns.iter().filter(|at_ns| **at_ns < end_ns);
+        before.rev().find_map(|at_ns| seen_in_flight(*at_ns)).unwrap_or(0)
+    }
+
+    #[test]
+    fn a_long_run_costs_what_a_short_one_costs() {
+        let hour_ns = 3_600_000_000_000;
+        let times_ns: Vec<u64> = (0..3_600).map(|second| second * 1_000_000_000).collect();
+        let series = filled(&times_ns);
+        assert!(series.slots().len() <= SLOTS_MAX);
+        assert_eq!(series.slots.len(), SLOTS_MAX, "no slot was added");
+        assert!(hour_ns < series.interval_ns() * SLOTS_MAX as u64 * 2);
+        assert_eq!(series.slots().iter().map(|slot| slot.intended).sum::<u64>(), 3_600);
+        assert_eq!(series.slots().iter().map(|slot| slot.latency.len()).sum::<u64>(), 3_600);
+        assert_eq!(series.slots().iter().map(|slot| slot.answers).sum::<u64>(), 3_600);
+    }
+
+    #[test]
+    fn what_happens_counts_where_it_happens() {
+        let mut series = Series::new();
+        for _ in 0..3 {
+            series.intended(0);
+            series.sent(0);
+        }
+        // A send at the start, one on the border, one behind it; the answers come in the third interval.
+        let length_ns = series.interval_ns();
+        [0, length_ns, length_ns + 1].into_iter().for_each(|at_ns| series.send(at_ns));
+        [2 * length_ns + 1, 3 * length_ns].into_iter().for_each(|at_ns| series.answer(at_ns));
+        let shown =
+            |of: fn(&SeriesInterval) -> u64| series.slots().iter().map(of).collect::<Vec<u64>>();
+        assert_eq!(shown(|slot| slot.sent), [3, 0, 0]);
+        assert_eq!(shown(|slot| slot.sends), [2, 1, 0]);
+        assert_eq!(shown(|slot| slot.answers), [0, 0, 2]);
+    }
+
+    #[test]
+    fn doubling_keeps_the_last_number_in_flight() {
+        let mut series = Series::new();
+        series.in_flight(0, 3);
+        series.in_flight(INTERVAL_FIRST_NS, 5);
+        series.double();
+        assert_eq!(series.slots()[0].in_flight, 5);
+    }
+
+    #[test]
+    fn an_odd_last_interval_keeps_its_number_in_flight() {
+        let series = |last: u64, in_flight: u64| {
+            let mut series = Series::new();
+            series.in_flight(last * INTERVAL_FIRST_NS, in_flight);
+            series
+        };
+        // The first part has doubled, the second one does so when they meet.
+        let mut merged = series(512, 3);
+        merged.in_flight(510 * INTERVAL_FIRST_NS, 3);
+        merged.merge(&series(510, 5));
+        assert_eq!(merged.slots()[255].in_flight, 8);
+    }
+
+    #[test]
+    fn an_interval_that_nobody_looked_at_has_what_was_in_flight_before() {
+        let mut series = Series::new();
+        series.in_flight(0, 3);
+        series.intended(2 * INTERVAL_FIRST_NS);
+        series.in_flight(3 * INTERVAL_FIRST_NS, 1);
+        let in_flight: Vec<u64> = series.slots().iter().map(|slot| slot.in_flight).collect();
+        assert_eq!(in_flight, [3, 3, 3, 1]);
+    }
+
+    #[test]
+    fn a_window_known_beforehand_is_what_doubling_leads_to() {
+        for window_ns in [0, 1, 64_000_000_000, 64_000_000_001, 3_600_000_000_000] {
+            let mut known = Series::for_window(window_ns);
+            let mut doubled = Series::new();
+            for series in [&mut known, &mut doubled] {
+                series.intended(0);
+                series.intended(window_ns.saturating_sub(1));
+            }
+            assert_eq!(known, doubled, "{window_ns} ns");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn merging_is_recording_all(
+            mut left in proptest::collection::vec(0_u64..400_000_000_000, 0..40),
+            mut right in proptest::collection::vec(0_u64..100_000_000_000, 0..40),
+        ) {
+            left.sort_unstable();
+            right.sort_unstable();
+            let mut merged = filled(&left);
+            merged.merge(&filled(&right));
+            let both: Vec<u64> = left.iter().chain(&right).copied().collect();
+            let mut whole = filled(&both);
+            prop_assert_eq!(merged.interval_ns(), whole.interval_ns());
+            // What is in flight adds up over shards, so one that saw it all in turn says less.
+            let len = whole.len;
+            for (at, slot) in whole.slots[..len].iter_mut().enumerate() {
+                let end_ns = (at as u64 + 1) * merged.interval_ns();
+                slot.in_flight = last_in_flight(&left, end_ns) + last_in_flight(&right, end_ns);
+            }
+            // Not shown when they differ, for they are long.
+            prop_assert!(merged.slots() == whole.slots());
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! How a shard itself fared in the window: its processor time, its turns and the gaps between them.
+//!
+//! Turns are counted as they come; the thread's accounts are read at the edges of the window only.
+
+use std::fs;
+
+use rustix::thread::gettid;
+use rustix::time::{ClockId, clock_gettime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sys::units::SECOND_NS;
+
+/// How one shard fared in the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShardStats {
+    /// The core that it ran on.
+    pub core: usize,
+    /// The stretch that these numbers cover, seconds: the window, to within a yield of the executor.
+    pub observed_s: f64,
+    /// Share of that stretch in which the shard had work: running, or waiting for its core, less what it polled away while
+    /// nothing was due.
+    pub busy: f64,
+    /// Processor time in user space, seconds, polling included.
+    pub cpu_user_s: f64,
+    /// Processor time in the kernel, seconds.
+    pub cpu_system_s: f64,
+    /// Time spent polling while nothing was due, seconds.
+    pub polling_s: f64,
+    /// Passes of the shard's loop.
+    pub turns: u64,
+    /// Requests of the window sent per turn.
+    pub requests_per_turn: f64,
+    /// The longest stretch in which the shard didn't look at what was due, microseconds.
+    pub longest_gap_us: f64,
+    /// All such stretches above 10 ms together, seconds: the shard stood still, or had that much to do in one turn.
+    pub stopped_s: f64,
+    /// Times that the kernel took the core away while the shard could run.
+    pub involuntary_switches: u64,
+    /// Time that the shard could run and had no core, seconds.
+    pub run_queue_delay_s: f64,
+    /// Times that the completion queue overflowed, in the whole run.
+    pub cq_overflows: u64,
+    /// Times that a receive ended because no buffer was free, and was armed again, in the whole run.
+    pub buffers_exhausted: u64,
+}
+
+/// A shard's view of itself while it runs.
+#[derive(Clone, Debug)]
+pub struct ShardMeter {
+    core: usize,
+    turns: u64,
+    polling_ns: u64,
+    longest_gap_ns: u64,
+    stopped_ns: u64,
+    /// When the shard last came back from waiting.
+    back_ns: u64,
+    begin: Option<Edge>,
+    end: Option<Edge>,
+    /// Times that a receive ended because no buffer was free.
+    pub buffers_exhausted: u64,
+}
+
+/// The counters at one edge of the window.
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    at_ns: u64,
+    accounts: ThreadTimes,
+    turns: u64,
+    polling_ns: u64,
+    longest_gap_ns: u64,
+    stopped_ns: u64,
+}
+
+/// A gap above this is a stop, ns: longer than the turns of a busy shard, shorter than what others' time slices add up to.
+const STOP_NS: u64 = 10_000_000;
+
+impl ShardMeter {
+    /// Nothing seen yet, on this core.
+    pub fn new(core: usize) -> ShardMeter {
+        ShardMeter {
+            core,
+            turns: 0,
+            polling_ns: 0,
+            longest_gap_ns: 0,
+            stopped_ns: 0,
+            back_ns: 0,
+            begin: None,
+            end: None,
+            buffers_exhausted: 0,
+        }
+    }
+
+    /// A turn begins.
+    #[inline]
+    pub fn turn(&mut self) {
+        self.turns += 1;
+    }
+
+    /// The shard went to sleep at `from_ns`, to be woken at `until_ns` at the latest, and was awake at `now_ns`.
+    #[inline]
+    pub fn slept(&mut self, from_ns: u64, until_ns: u64, now_ns: u64) {
+        self.gap(from_ns.saturating_sub(self.back_ns));
+        self.gap(now_ns.saturating_sub(until_ns));
+        self.back_ns = now_ns;
+    }
+
+    /// Two looks at the clock while polling.
+    #[inline]
+    pub fn spun_past(&mut self, from_ns: u64, now_ns: u64) {
+        self.gap(now_ns - from_ns);
+    }
+
+    /// The shard stopped working at `worked_ns` and polled from `from_ns` to `now_ns`.
+    #[inline]
+    pub fn spun(&mut self, worked_ns: u64, from_ns: u64, now_ns: u64) {
+        self.gap(worked_ns.saturating_sub(self.back_ns));
+        self.polling_ns += now_ns - from_ns;
+        self.back_ns = now_ns;
+    }
+
+    #[inline]
+    fn gap(&mut self, gap_ns: u64) {
+        self.longest_gap_ns = self.longest_gap_ns.max(gap_ns);
+        if STOP_NS < gap_ns {
+            self.stopped_ns += gap_ns;
+        }
+    }
+
+    /// Takes the accounts at the first look from `window_ns` on, and at the first from `end_ns` on.
+    pub fn observe(&mut self, now_ns: u64, window_ns: u64, end_ns: u64) {
+        if now_ns < window_ns || self.end.is_some() {
+            return;
+        }
+        if self.begin.is_none() {
+            self.longest_gap_ns = 0;
+            self.begin = Some(self.edge(now_ns));
+        } else if end_ns <= now_ns {
+            self.end = Some(self.edge(now_ns));
+        }
+    }
+
+    fn edge(&self, at_ns: u64) -> Edge {
+        Edge {
+            at_ns,
+            accounts: ThreadTimes::of_this_thread(),
+            turns: self.turns,
+            polling_ns: self.polling_ns,
+            longest_gap_ns: self.longest_gap_ns,
+            stopped_ns: self.stopped_ns,
+        }
+    }
+
+    /// What the window showed, in which `sent` requests were sent; a window that was never reached shows zeros.
+    pub fn report(&self, sent: u64, cq_overflows: u64) -> ShardStats {
+        let now = || Edge { ..self.edge(self.back_ns) };
+        let begin = self.begin.unwrap_or_else(now);
+        let end = self.end.unwrap_or_else(now);
+        let accounts = end.accounts.since(&begin.accounts);
+        let observed_ns = end.at_ns.saturating_sub(begin.at_ns);
+        let turns = end.turns - begin.turns;
+        let polling_ns = end.polling_ns - begin.polling_ns;
+        // Time polled is wall time: where the core was shared, part of it was spent waiting for the core.
+        let awake_ns = accounts.cpu_ns + accounts.run_queue_ns;
+        let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
+        let ratio = |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { part / whole };
+        ShardStats {
+            core: self.core,
+            observed_s: seconds(observed_ns),
+            busy: ratio(
+                awake_ns.saturating_sub(polling_ns).min(observed_ns) as f64,
+                observed_ns as f64,
+            ),
+            cpu_user_s: seconds(accounts.cpu_ns.saturating_sub(accounts.system_ns)),
+            cpu_system_s: seconds(accounts.system_ns),
+            polling_s: seconds(polling_ns),
+            turns,
+            requests_per_turn: ratio(sent as f64, turns as f64),
+            longest_gap_us: end.longest_gap_ns as f64 / 1e3,
+            stopped_s: seconds(end.stopped_ns - begin.stopped_ns),
+            involuntary_switches: accounts.involuntary_switches,
+            run_queue_delay_s: seconds(accounts.run_queue_ns),
+            cq_overflows,
+            buffers_exhausted: self.buffers_exhausted,
+        }
+    }
+}
+
+/// A thread's accounts at one moment; the difference of two is what a window cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTimes {
+    /// Processor time, ns.
+    pub cpu_ns: u64,
+    /// Of it in the kernel, ns.
+    pub system_ns: u64,
+    /// Times that the thread was taken off its core against its will.
+    pub involuntary_switches: u64,
+    /// Time that it was ready to run and didn't, ns.
+    pub run_queue_ns: u64,
+}
+
+impl ThreadTimes {
+    /// This thread's accounts so far.
+    pub fn of_this_thread() -> ThreadTimes {
+        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        let folder = format!("/proc/self/task/{}", gettid().as_raw_nonzero());
+        let read = |file: &str| fs::read_to_string(format!("{folder}/{file}")).unwrap_or_default();
+        ThreadTimes {
+            cpu_ns: cpu.tv_sec.cast_unsigned() * SECOND_NS + cpu.tv_nsec.cast_unsigned(),
+            system_ns: system_ticks(&read("stat")) * TICK_NS,
+            involuntary_switches: involuntary_switches(&read("status")),
+            run_queue_ns: run_queue_ns(&read("schedstat")),
+        }
+    }
+
+    /// What came between two moments.
+    pub fn since(&self, before: &ThreadTimes) -> ThreadTimes {
+        ThreadTimes {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            system_ns: self.system_ns.saturating_sub(before.system_ns),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(before.involuntary_switches),
+            run_queue_ns: self.run_queue_ns.saturating_sub(before.run_queue_ns),
+        }
+    }
+}
+
+/// Length of the tick in which the kernel counts user and system time: USER_HZ is 100 on every architecture of ours.
+const TICK_NS: u64 = 10_000_000;
+
+/// Field 15 of a thread's `stat`; the name before it is in parentheses and may hold blanks.
+fn system_ticks(stat: &str) -> u64 {
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    after_name.split_whitespace().nth(12).and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+fn involuntary_switches(status: &str) -> u64 {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+/// The second field of `schedstat`; 0 where the kernel doesn't keep it.
+fn run_queue_ns(schedstat: &str) -> u64 {
+    schedstat.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_words_are_read() {
+        let stat = "7 (a b) c) R 1 7 7 0 -1 4194304 90 0 0 0 11 22 0 0 20 0 1 0 100";
+        assert_eq!(system_ticks(stat), 22);
+        assert_eq!(involuntary_switches("Name:\tx\nnonvoluntary_ctxt_switches:\t9\n"), 9);
+        assert_eq!(run_queue_ns("12 34 5\n"), 34);
+    }
+
+    #[test]
+    fn work_shows_in_the_accounts() {
+        let before = ThreadTimes::of_this_thread();
+        let mut value = 1_u64;
+        while ThreadTimes::of_this_thread().since(&before).cpu_ns < 2_000_000 {
+            value = std::hint::black_box(value.wrapping_mul(31));
+        }
+        assert!(2_000_000 <= ThreadTimes::of_this_thread().since(&before).cpu_ns);
+    }
+}

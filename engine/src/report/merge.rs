@@ -1,0 +1,247 @@
+//! From shards' numbers to the report: adds them up, asserts that the sums close, and lays out the document.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use hdrhistogram::Histogram;
+
+use crate::host::environment::Environment;
+use crate::host::watch::Machine;
+use crate::plan::redact::Redacted;
+use crate::plan::{Model, Plan};
+use crate::record::outcome::{CauseCounts, UnsentReason};
+use crate::record::recorder::Recorder;
+use crate::record::series::Series;
+use crate::report::rules::judge;
+use crate::report::verdict::{Level, Verdict};
+use crate::report::{
+    AgentPart, Config, Counts, DistributionPart, Generator, LittlesLaw, Part, Rates, Report,
+    SCHEMA, Samples, SeriesPart, Successes, UnrecordedCounts,
+};
+use crate::shard::ShardReport;
+use crate::stats::arrival_proof::{ArrivalProof, Offer};
+use crate::stats::distribution::Distribution;
+use crate::stats::interval::dependent;
+use crate::stats::stationarity::{Stationarity, stationarity};
+use crate::sys::units::{Rate, SECOND_NS};
+
+/// The distributions of a whole run, not yet laid out.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// `received − sent`.
+    pub naive: Distribution,
+    /// `received − intended`.
+    pub corrected: Distribution,
+    /// The run over time.
+    pub series: Series,
+}
+
+/// What a run was, beside its shards' numbers.
+#[derive(Clone, Debug)]
+pub struct RunContext {
+    /// The completed plan, as the report may show it.
+    pub plan: Redacted,
+    /// The target's address.
+    pub address: SocketAddr,
+    /// Where it ran.
+    pub environment: Environment,
+    /// What the machine did to it.
+    pub machine: Machine,
+    /// Whether it was interrupted, in its window or in its drain.
+    pub interrupted: bool,
+    /// Where the window ended, ns since the epoch.
+    pub until_ns: u64,
+    /// What became of the raw samples.
+    pub samples: Option<Samples>,
+}
+
+/// The report of a local run.
+pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
+    let RunContext { plan, address, environment, machine, interrupted, until_ns, samples } = run;
+    let plan = plan.into_plan();
+    let (first, others) = shards.split_first().expect("a run has at least one shard");
+    let mut recorder = first.recorder.clone();
+    let mut digest = first.digest;
+    counts(&recorder).assert_sums();
+    for shard in others {
+        counts(&shard.recorder).assert_sums();
+        recorder.merge(&shard.recorder);
+        digest.merge(shard.digest);
+    }
+    let WindowFigures { part, stationarity, series } = window_figures(&recorder, &plan, until_ns);
+    let scheduled = plan.model() == Model::Open;
+    let mut report = Report {
+        verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
+        schema: SCHEMA,
+        interrupted,
+        config: Config {
+            target_address: address.to_string(),
+            schedule_digest: scheduled.then(|| digest.hex()),
+            schedule_arrivals: scheduled.then(|| digest.arrivals()),
+            schedule_until: until_ns as f64 / SECOND_NS as f64,
+            corrected_by: corrected_by(&plan).to_owned(),
+            plan,
+        },
+        environment,
+        whole: part.clone(),
+        generator: Generator {
+            shards: shards.iter().map(|shard| shard.vitals.clone()).collect(),
+            machine,
+        },
+        arrivals_line: None,
+        arrivals: None,
+        littles_law: LittlesLaw::new(
+            recorder.in_flight.in_flight_mean(),
+            recorder.in_flight.throughput_times_latency(),
+        ),
+        stationarity,
+        samples,
+        series,
+        per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
+        merged: part,
+    };
+    report.arrivals = recorder.arrivals.as_ref().and_then(|arrivals| {
+        Some(arrivals.summary(&offer(&report, until_ns)?, &report.config.plan.thresholds))
+    });
+    report.arrivals_line = report.arrivals.as_ref().map(ArrivalProof::line);
+    report.verdict = judge(&report);
+    (
+        report,
+        Measured { naive: recorder.naive, corrected: recorder.corrected, series: recorder.series },
+    )
+}
+
+/// What the corrected distribution of a plan is corrected by.
+pub(crate) fn corrected_by(plan: &Plan) -> &'static str {
+    if plan.backfill.is_off() { "intended" } else { "backfill" }
+}
+
+/// What a recorder's numbers tell, as the report shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct WindowFigures {
+    /// Counts, rates and distributions.
+    pub(crate) part: Part,
+    /// The first quarter of the window against the last.
+    pub(crate) stationarity: Option<Stationarity>,
+    /// The run over time.
+    pub(crate) series: SeriesPart,
+}
+
+/// Lays out what a recorder, merged over all shards, has of a window that ended at `until_ns`.
+pub(crate) fn window_figures(recorder: &Recorder, plan: &Plan, until_ns: u64) -> WindowFigures {
+    let window_ns = until_ns.saturating_sub(plan.warmup.0);
+    let batches = recorder.series.batches();
+    WindowFigures {
+        part: part(recorder, plan, window_ns, &batches),
+        stationarity: stationarity(&batches, &plan.thresholds),
+        series: SeriesPart::new(&recorder.series),
+    }
+}
+
+fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u64>]) -> Part {
+    let counts = counts(recorder);
+    counts.assert_sums();
+    assert_eq!(
+        recorder.naive.count(),
+        counts.sent - counts.failed,
+        "each request sent has a naive latency unless it failed"
+    );
+    if plan.backfill.is_off() {
+        assert_eq!(
+            recorder.corrected.count(),
+            counts.intended
+                - counts.failed
+                - recorder.unsent_reasons[UnsentReason::Dropped as usize],
+            "each request has a corrected latency unless it failed or was dropped"
+        );
+    }
+    assert_eq!(recorder.pacer_lateness.count(), counts.sent, "each request sent was noticed");
+    assert_eq!(recorder.connection_wait.count(), counts.sent, "each request sent had a connection");
+    let per_second = |count: u64| {
+        if window_ns == 0 { 0.0 } else { count as f64 * SECOND_NS as f64 / window_ns as f64 }
+    };
+    let dependent = dependent(batches);
+    let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
+    let differ = recorder.success_corrected.count() != recorder.naive.count();
+    Part {
+        rate: Rates {
+            target: plan.rate.map(Rate::per_second),
+            intended: per_second(counts.intended),
+            sent: per_second(recorder.sent_in_window),
+            answered: per_second(recorder.answered_in_window),
+        },
+        naive: alone(&recorder.naive),
+        corrected: if plan.backfill.is_off() {
+            DistributionPart::new(&recorder.corrected, batches)
+        } else {
+            // Back-filled values are no pieces of the run, and follow from each other.
+            DistributionPart::alone(&recorder.corrected, Some(true))
+        },
+        pacer_lateness: alone(&recorder.pacer_lateness),
+        connection_wait: alone(&recorder.connection_wait),
+        connect_time: alone(&recorder.connect_time),
+        successes: differ.then(|| Successes {
+            naive: alone(&recorder.success_naive),
+            corrected: alone(&recorder.success_corrected),
+        }),
+        counts,
+    }
+}
+
+/// What the report says of its arrivals, against which their proof is held; `None` without a schedule.
+pub(crate) fn offer(report: &Report, until_ns: u64) -> Option<Offer> {
+    let (plan, counts) = (&report.config.plan, &report.whole.counts);
+    Some(Offer {
+        rate: plan.rate.filter(|_| plan.model() == Model::Open)?,
+        arrivals: plan.arrivals,
+        shards: report.generator.shards.len(),
+        until_ns,
+        intended: counts.intended,
+        sent_in_window: counts.sent_in_window,
+        unconnected: counts.unconnected,
+        at_the_edge: report.at_the_edge(),
+    })
+}
+
+fn counts(recorder: &Recorder) -> Counts {
+    let by_name = |causes: &CauseCounts| {
+        let mut names: BTreeMap<String, u64> = BTreeMap::new();
+        for (cause, count) in causes.iter() {
+            *names.entry(cause.name()).or_default() += count;
+        }
+        names
+    };
+    let unsent_reasons = [UnsentReason::Dropped, UnsentReason::Deadline, UnsentReason::End];
+    Counts {
+        intended: recorder.intended,
+        sent: recorder.sent,
+        sent_in_window: recorder.sent_in_window,
+        unconnected: recorder.unconnected,
+        unsent: recorder.unsent,
+        unsent_reasons: unsent_reasons
+            .into_iter()
+            .map(|reason| (reason.name().to_owned(), recorder.unsent_reasons[reason as usize]))
+            .filter(|(_, count)| 0 < *count)
+            .collect(),
+        answered: recorder.answered,
+        timed_out: recorder.timed_out,
+        failed: recorder.failed,
+        abandoned: recorder.abandoned,
+        waited: recorder.waited,
+        capped: recorder.capped,
+        unexpected_status: recorder.unexpected_status,
+        status: recorder
+            .status
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| 0 < **count)
+            .map(|(status, count)| (status.to_string(), *count))
+            .collect(),
+        errors: by_name(&recorder.errors),
+        connection_errors: by_name(&recorder.connection_errors),
+        connects: recorder.connects,
+        connects_in_window: recorder.connects_in_window,
+        setup: UnrecordedCounts { sent: recorder.setup_sent, answered: recorder.setup_answered },
+        warmup: UnrecordedCounts { sent: recorder.warmup_sent, answered: recorder.warmup_answered },
+    }
+}

@@ -1,0 +1,9 @@
+//! The report of a run: shards' numbers merged, laid out as a document, and judged.
+
+pub mod merge;
+mod report;
+mod rules;
+pub mod verdict;
+
+pub use report::*;
+pub use rules::judge;

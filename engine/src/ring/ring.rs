@@ -1,0 +1,348 @@
+//! The io_uring of one shard: what can be asked of it, one system call a turn, and the buffers that receive.
+//!
+//! It is built on the thread that uses it and stays there. It owns all memory that the kernel may touch: the bytes to
+//! send, the address to connect to and the receive buffers, so no operation can outlive what it points to. It knows
+//! nothing of HTTP or of requests; a token that its user chose names each operation.
+#![expect(
+    unsafe_code,
+    reason = "the kernel shares memory with us; every block says why it is sound"
+)]
+
+use std::io;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+
+use io_uring::squeue::Flags;
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{
+    CompletionQueue, EnterFlags, IoUring, SubmissionQueue, Submitter, cqueue, opcode, squeue,
+};
+use socket2::SockAddr;
+
+use crate::ring::buffers::{BUFFERS_MAX, BufferRing};
+
+/// The token of operations whose completion nobody waits for.
+pub const TOKEN_NONE: u64 = u64::MAX;
+
+/// Submissions that fit before the ring must enter the kernel.
+const SUBMISSIONS_MAX: u32 = 1_024;
+
+/// Entries that one step of a user may need: a close is two.
+const SUBMISSIONS_SPARE: usize = 4;
+
+/// The one group of receive buffers.
+const BUFFER_GROUP: u16 = 0;
+
+/// Entries of a ring's queues and of its buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingSizes {
+    /// Operations that fit before the ring must enter the kernel.
+    pub submissions: u32,
+    /// Completions that fit before the kernel keeps them elsewhere.
+    pub completions: u32,
+    /// Receive buffers.
+    pub buffers: usize,
+}
+
+impl RingSizes {
+    /// The kernel's largest completion queue.
+    const COMPLETIONS_MAX: u32 = 65_536;
+
+    /// Enough for so many sockets with operations in flight.
+    pub fn new(sockets_max: usize) -> RingSizes {
+        let sockets = u32::try_from(sockets_max).unwrap_or(u32::MAX);
+        let completions = sockets.saturating_mul(4).max(4 * SUBMISSIONS_MAX);
+        RingSizes {
+            submissions: SUBMISSIONS_MAX,
+            completions: completions.min(Self::COMPLETIONS_MAX).next_power_of_two(),
+            buffers: sockets_max.min(BUFFERS_MAX).next_power_of_two().max(256),
+        }
+    }
+}
+
+/// What a ring is built for.
+pub struct RingConfig {
+    /// Sockets that may have operations in flight at once.
+    pub sockets_max: usize,
+    /// Size of one receive buffer in bytes.
+    pub buffer_size: usize,
+    /// The bytes that [`Ring::send`] sends.
+    pub payload: Vec<u8>,
+    /// Where [`Ring::connect`] connects to.
+    pub address: Option<SockAddr>,
+}
+
+/// The end of an operation, or one of several ends of an operation that goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// The operation's token.
+    pub token: u64,
+    /// Bytes, a descriptor, or a negative errno.
+    pub result: i32,
+    /// Whether the operation goes on.
+    pub more: bool,
+    /// The receive buffer that holds `result` bytes; it must be given back.
+    pub buffer: Option<u16>,
+}
+
+/// An io_uring with its memory. Neither `Send` nor `Sync`: a single-issuer ring belongs to the thread that made it.
+pub struct Ring {
+    submitter: ManuallyDrop<Submitter<'static>>,
+    submissions: ManuallyDrop<SubmissionQueue<'static>>,
+    completions: ManuallyDrop<CompletionQueue<'static>>,
+    ring: NonNull<IoUring>,
+    buffers: BufferRing,
+    payload: Vec<u8>,
+    address: Option<SockAddr>,
+    no_sqarray: bool,
+    overflows: u64,
+    overflowing: bool,
+    not_send: PhantomData<*const ()>,
+}
+
+impl Ring {
+    /// Builds the ring on this thread.
+    ///
+    /// # Errors
+    /// The kernel's error where it refuses the ring, its buffers or the registration.
+    pub fn new(config: RingConfig) -> io::Result<Ring> {
+        let sizes = RingSizes::new(config.sockets_max);
+        let mut builder = IoUring::<squeue::Entry, cqueue::Entry>::builder();
+        builder
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .setup_clamp()
+            .setup_cqsize(sizes.completions);
+        // NO_SQARRAY came with Linux 6.6: an indirection less. Whether it is in use stands among the features.
+        let without_array = builder.clone().setup_no_sqarray().build(sizes.submissions);
+        let no_sqarray = without_array.is_ok();
+        let ring = without_array.or_else(|_| builder.build(sizes.submissions))?;
+        let buffers = BufferRing::new(sizes.buffers, config.buffer_size)?;
+        let ring = NonNull::from(Box::leak(Box::new(ring)));
+        // SAFETY: the box was leaked a line above, so the pointer is valid and unaliased; `drop` takes the box back only
+        // after the three parts that borrow from it are gone.
+        let (mut submitter, submissions, completions) = unsafe { (*ring.as_ptr()).split() };
+        // The registered fd lives in this one submitter; making another per call would silently use the plain fd.
+        let registered = submitter.register_ring_fd().and_then(|()| {
+            // SAFETY: the entries live in `buffers`, which the ring owns and drops after the ring is closed.
+            unsafe {
+                submitter.register_buf_ring_with_flags(
+                    buffers.entries_address(),
+                    buffers.count(),
+                    BUFFER_GROUP,
+                    0,
+                )
+            }
+        });
+        let ring = Ring {
+            submitter: ManuallyDrop::new(submitter),
+            submissions: ManuallyDrop::new(submissions),
+            completions: ManuallyDrop::new(completions),
+            ring,
+            buffers,
+            payload: config.payload,
+            address: config.address,
+            no_sqarray,
+            overflows: 0,
+            overflowing: false,
+            not_send: PhantomData,
+        };
+        registered.map(|()| ring)
+    }
+
+    /// What of io_uring this ring uses, by the kernel's names.
+    pub fn features(&self) -> Vec<String> {
+        let always = [
+            "SINGLE_ISSUER",
+            "DEFER_TASKRUN",
+            "TASKRUN_FLAG",
+            "SUBMIT_ALL",
+            "CQE_SKIP_SUCCESS",
+            "registered ring fd",
+            "provided buffer ring",
+            "multishot receive",
+        ];
+        let sometimes = self.no_sqarray.then_some("NO_SQARRAY");
+        always.into_iter().chain(sometimes).map(str::to_owned).collect()
+    }
+
+    /// Connects a socket to the ring's address.
+    pub fn connect(&mut self, token: u64, fd: RawFd) {
+        let address = self.address.as_ref().expect("a ring that connects has an address");
+        let entry = opcode::Connect::new(Fd(fd), address.as_ptr().cast(), address.len());
+        self.push(&entry.build().user_data(token));
+    }
+
+    /// Receives from a socket until it ends: every completion brings a buffer, and `more` says whether it goes on.
+    pub fn receive(&mut self, token: u64, fd: RawFd) {
+        self.push(&opcode::RecvMulti::new(Fd(fd), BUFFER_GROUP).build().user_data(token));
+    }
+
+    /// Sends the payload from `offset` on. Success stays silent unless `tell` is set; a failure always completes, and
+    /// `MSG_WAITALL` turns a short send into one.
+    pub fn send(&mut self, token: u64, fd: RawFd, offset: usize, tell: bool) {
+        self.send_range(token, fd, offset..self.payload.len(), tell);
+    }
+
+    /// Sends a part of the payload, like [`Ring::send`].
+    pub fn send_range(&mut self, token: u64, fd: RawFd, part: Range<usize>, tell: bool) {
+        let bytes = &self.payload[part];
+        let length = u32::try_from(bytes.len()).expect("a request is far below 4 GiB");
+        let entry = opcode::Send::new(Fd(fd), bytes.as_ptr(), length)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+            .build()
+            .user_data(token);
+        let flags = if tell { Flags::empty() } else { Flags::SKIP_SUCCESS };
+        self.push(&entry.flags(flags));
+    }
+
+    /// Accepts connections of a listening socket until it ends; each completion's result is a descriptor.
+    pub fn accept(&mut self, token: u64, fd: RawFd) {
+        self.push(&opcode::AcceptMulti::new(Fd(fd)).build().user_data(token));
+    }
+
+    /// Ends every operation of a socket and closes it. Operations so ended complete with an error under their own tokens.
+    pub fn close(&mut self, fd: RawFd) {
+        // A pending multishot receive holds the file: without the cancel, the close would not reach the peer.
+        let cancel = opcode::AsyncCancel2::new(CancelBuilder::fd(Fd(fd)).all());
+        let silent = Flags::SKIP_SUCCESS;
+        self.push(&cancel.build().user_data(TOKEN_NONE).flags(silent));
+        self.push(&opcode::Close::new(Fd(fd)).build().user_data(TOKEN_NONE).flags(silent));
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: an entry points only to the payload, the address and the buffers, which live as long as the ring.
+        while unsafe { self.submissions.push(entry) }.is_err() {
+            self.submit();
+        }
+    }
+
+    /// Hands what is queued to the kernel and returns at once, without looking at completions.
+    pub fn submit(&mut self) {
+        self.enter(0, EnterFlags::empty(), None);
+    }
+
+    /// Hands over what is queued and lets the kernel post the completions that are due, without sleeping.
+    pub fn poll(&mut self) {
+        self.enter(0, EnterFlags::GETEVENTS, None);
+    }
+
+    /// [`Ring::poll`], if anything is queued.
+    pub fn poll_if_queued(&mut self) {
+        if !self.submissions.is_empty() {
+            self.poll();
+        }
+    }
+
+    /// [`Ring::poll`], if completions are due that aren't posted yet.
+    pub fn poll_if_posted_late(&mut self) {
+        if self.completions.is_empty() {
+            self.poll();
+        }
+    }
+
+    /// Whether so few entries are free that the next operations would enter the kernel by themselves.
+    #[inline]
+    pub fn is_nearly_full(&self) -> bool {
+        self.submissions.capacity() - self.submissions.len() < SUBMISSIONS_SPARE
+    }
+
+    /// Hands over what is queued, then sleeps until a completion or until `timeout_ns` has passed.
+    pub fn wait(&mut self, timeout_ns: u64) {
+        let timeout = Timespec::new()
+            .sec(timeout_ns / crate::sys::units::SECOND_NS)
+            .nsec(u32::try_from(timeout_ns % crate::sys::units::SECOND_NS).expect("below 10^9"));
+        self.enter(1, EnterFlags::GETEVENTS | EnterFlags::EXT_ARG, Some(&timeout));
+    }
+
+    /// Whether the kernel has completions for us: posted ones, or some that [`Ring::poll`] would post.
+    #[inline]
+    pub fn has_news(&mut self) -> bool {
+        self.completions.sync();
+        !self.completions.is_empty() || self.submissions.taskrun()
+    }
+
+    fn enter(&mut self, want: u32, flags: EnterFlags, timeout: Option<&Timespec>) {
+        self.submissions.sync();
+        let queued =
+            u32::try_from(self.submissions.len()).expect("the queue has at most 2^15 entries");
+        let overflowing = self.submissions.cq_overflow();
+        if overflowing && !self.overflowing {
+            self.overflows += 1;
+        }
+        self.overflowing = overflowing;
+        let result = match timeout {
+            None => {
+                // SAFETY: no argument is passed and the flags don't announce one.
+                unsafe { self.submitter.enter::<libc::sigset_t>(queued, want, flags.bits(), None) }
+            }
+            Some(timeout) => {
+                let arguments = SubmitArgs::new().timespec(timeout);
+                // SAFETY: EXT_ARG announces `SubmitArgs`, which lives until the call returns, as the timespec does.
+                unsafe { self.submitter.enter(queued, want, flags.bits(), Some(&arguments)) }
+            }
+        };
+        if let Err(error) = result {
+            match error.raw_os_error() {
+                // The time passed, or a signal came: nothing is lost. EBUSY and EAGAIN ask to reap first: what is
+                // queued stays queued.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
+                _ => panic!("io_uring_enter failed in a way that no run can survive: {error}"),
+            }
+        }
+        self.submissions.sync();
+        self.completions.sync();
+    }
+
+    /// The next completion, if one is posted.
+    #[inline]
+    pub fn next_completion(&mut self) -> Option<Completion> {
+        let entry = self.completions.next()?;
+        let flags = entry.flags();
+        Some(Completion {
+            token: entry.user_data(),
+            result: entry.result(),
+            more: cqueue::more(flags),
+            buffer: cqueue::buffer_select(flags),
+        })
+    }
+
+    /// The bytes that a completion's buffer received.
+    #[inline]
+    pub fn received(&self, buffer: u16, length: usize) -> &[u8] {
+        &self.buffers.slice(buffer)[..length]
+    }
+
+    /// Gives a buffer back to the kernel.
+    #[inline]
+    pub fn give_back(&mut self, buffer: u16) {
+        self.buffers.give_back(buffer);
+    }
+
+    /// How often the completion queue overflowed; the kernel keeps such completions, late.
+    pub fn overflows(&self) -> u64 {
+        self.overflows
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // Operations in flight may write to the buffers until they are cancelled, so they end before the memory does. A
+        // failure means that there was nothing left to cancel.
+        let patience = Timespec::new().sec(1);
+        let _ = self.submitter.register_sync_cancel(Some(patience), CancelBuilder::any());
+        // SAFETY: the three parts borrow from the ring and are dropped before it, each once; the pointer came from
+        // `Box::leak` and nothing uses it afterwards.
+        unsafe {
+            ManuallyDrop::drop(&mut self.completions);
+            ManuallyDrop::drop(&mut self.submissions);
+            ManuallyDrop::drop(&mut self.submitter);
+            drop(Box::from_raw(self.ring.as_ptr()));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The life of a run: from a plan to its report.
+
+mod prepare;
+mod run;
+
+pub use prepare::{PrepareError, Prepared, prepare};
+pub use run::{Finished, Phase, Progress, Run, RunError};

@@ -1,0 +1,167 @@
+//! Before a run: completes the plan and checks all that can be checked without load.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+
+use crate::host;
+use crate::host::check::Check;
+use crate::plan::endpoint::{self, Endpoint};
+use crate::plan::redact::Redacted;
+use crate::plan::{Model, Plan, PlanError, Switch};
+use crate::record::recorder::RecorderConfig;
+use crate::samples::{self, Lane};
+use crate::shard::{Drive, ShardPlan};
+use crate::sys::placement;
+use crate::sys::units::Nanos;
+
+/// A plan that has passed every check.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub(super) plan: Plan,
+    pub(super) redacted: Redacted,
+    pub(super) address: SocketAddr,
+    request: Vec<u8>,
+    head_request: bool,
+}
+
+/// Why a plan can't be run.
+#[derive(Clone, Debug)]
+pub enum PrepareError {
+    /// A value of the plan is wrong wherever it runs.
+    Plan(PlanError),
+    /// This machine lacks something.
+    Host(Check),
+    /// The target can't be reached.
+    Target(PlanError),
+    /// A file can't be written.
+    File(PlanError),
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PrepareError::Plan(error) | PrepareError::Target(error) | PrepareError::File(error) => {
+                error.fmt(f)
+            }
+            PrepareError::Host(check) => check.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PrepareError {}
+
+/// Completes a plan and checks all that can be checked without load: the URL, the request, the cores, the machine, and
+/// with one connection that the target listens.
+///
+/// # Errors
+/// The first problem, with its cure.
+pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
+    let endpoint = Endpoint::parse(&plan.target).map_err(PrepareError::Plan)?;
+    let mut plan = plan.complete(&placement::allowed_cores()).map_err(PrepareError::Plan)?;
+    // Read once: a pipe has its content only once, and a file may change.
+    let body = endpoint::read_body(&plan).map_err(PrepareError::Plan)?;
+    let request = endpoint::render_request(&plan, &endpoint, &body).map_err(PrepareError::Plan)?;
+    if request.closes() {
+        // RFC 9112, 9.6: who sends `Connection: close` sends no further request on that connection.
+        plan.keepalive = Switch::Off;
+        plan.requests_per_connection = None;
+    }
+    host::require(plan.conns(), plan.cores().len()).map_err(PrepareError::Host)?;
+    if let Some(file) = &plan.raw {
+        samples::check_writable(file).map_err(PrepareError::File)?;
+    }
+    check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
+    let address =
+        endpoint.reach(&plan.target, &plan.source_addresses).map_err(PrepareError::Target)?;
+    check_kinds(&plan.source_addresses, address).map_err(PrepareError::Plan)?;
+    Ok(Prepared {
+        redacted: Redacted::new(&plan, &body),
+        plan,
+        address,
+        head_request: request.is_head(),
+        request: request.bytes().to_vec(),
+    })
+}
+
+/// Each source address has to be one of this machine.
+fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
+    for source in sources {
+        if let Err(error) = TcpListener::bind((*source, 0)) {
+            let problem = format!("is no address of this machine ({error})");
+            return Err(wrong_source(*source, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Each source address has to be of the target's kind.
+fn check_kinds(sources: &[IpAddr], target: SocketAddr) -> Result<(), PlanError> {
+    match sources.iter().find(|source| source.is_ipv6() != target.is_ipv6()) {
+        None => Ok(()),
+        Some(source) => {
+            let problem = format!("can't connect to {target}: one is IPv6, the other IPv4");
+            Err(wrong_source(*source, problem))
+        }
+    }
+}
+
+fn wrong_source(source: IpAddr, problem: String) -> PlanError {
+    let cure = "name addresses of this machine, such as 127.0.0.2";
+    PlanError::new("--source-addresses", source, problem, cure)
+}
+
+impl Prepared {
+    /// The completed plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(super) fn shard_plan(&self, shard: usize, samples: Option<Lane>) -> ShardPlan {
+        let plan = &self.plan;
+        let shards = plan.cores().len();
+        let drive = match (plan.model(), plan.period) {
+            (Model::Open, _) => Drive::Open {
+                rate: plan.rate.expect("an open model has a rate"),
+                arrivals: plan.arrivals,
+                seed: plan.seed,
+            },
+            (Model::Closed, None) => Drive::Closed,
+            (Model::Closed, Some(period)) => Drive::Paced { period_ns: period.0 },
+        };
+        // The first shards take what doesn't divide, so that no connection is lost.
+        let own = |total: usize| total / shards + usize::from(shard < total % shards);
+        let settles =
+            plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
+        let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);
+        ShardPlan {
+            shard,
+            shards,
+            core: plan.cores()[shard],
+            drive,
+            conns: own(plan.conns()),
+            conns_total: plan.conns(),
+            prewarm: own(plan.prewarm.unwrap_or(0)),
+            settle_ns: if settles { plan.settle.0 } else { 0 },
+            recorder_config: RecorderConfig::of_plan(plan),
+            end_ns: plan.end_ns(),
+            timeout_ns: plan.timeout.0,
+            deadline_ns: length_ns(plan.deadline),
+            queue_max_ns: length_ns(plan.queue_max),
+            requests_per_connection: match plan.keepalive {
+                Switch::Off => 1,
+                Switch::On => plan.requests_per_connection.unwrap_or(u64::MAX),
+            },
+            wait: plan.wait,
+            flush: plan.flush(),
+            request: self.request.clone(),
+            head_request: self.head_request,
+            address: self.address.into(),
+            sources: plan
+                .source_addresses
+                .iter()
+                .map(|source| SocketAddr::new(*source, 0).into())
+                .collect(),
+            samples,
+        }
+    }
+}

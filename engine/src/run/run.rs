@@ -1,0 +1,351 @@
+//! From a plan to its report: checks what can be checked, starts a shard on each core, merges what they did.
+//!
+//! Nothing is started before every check has passed. Shards set up, then meet: the last one to be ready sets the epoch of
+//! the run. The pool prints nothing; it offers a summary to whoever wants to show progress.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
+
+use super::prepare::Prepared;
+use crate::host::watch::{Watch, Watched};
+use crate::host::{self, limits};
+use crate::plan::redact::Redacted;
+use crate::plan::{Plan, PlanError};
+use crate::report::merge::{self, Measured, RunContext};
+use crate::report::{Report, Samples};
+use crate::samples::{self, Header, SampleFile, SampleWriter, SamplesSummary, ShardEnd};
+use crate::shard::progress::{ShardProgress, SharedProgress};
+use crate::shard::{Shard, ShardPlan, ShardReport};
+use crate::sys::clock;
+use crate::sys::control::Signals;
+
+/// Why a run that was prepared could not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// No shard could be started on a core.
+    Core {
+        /// The core.
+        core: usize,
+        /// Why not.
+        problem: String,
+        /// What to do about it.
+        cure: String,
+    },
+    /// The file for the raw samples can't be written.
+    File(PlanError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Core { core, problem, cure } => {
+                write!(f, "--cores {core}: no shard could be started there ({problem}); {cure}")
+            }
+            RunError::File(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// Where a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Connections are being opened.
+    Setup,
+    /// Load that is not recorded.
+    Warmup,
+    /// The recorded window.
+    Steady,
+    /// Nothing new is due; what is in flight is awaited.
+    Drain,
+    /// All shards have ended.
+    Done,
+}
+
+/// A running run's progress, warm-up included.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Where it is.
+    pub phase: Phase,
+    /// Since the epoch, ns; during the set-up since its beginning.
+    pub elapsed_ns: u64,
+    /// Requests that were due.
+    pub intended: u64,
+    /// Requests with a whole response.
+    pub answered: u64,
+    /// Requests that failed or timed out.
+    pub errors: u64,
+    /// Requests whose response is awaited.
+    pub in_flight: u64,
+    /// Corrected median of the window so far, within 6.25 %.
+    pub p50_ns: Option<u64>,
+    /// Corrected 99th percentile of the window so far, within 6.25 %.
+    pub p99_ns: Option<u64>,
+}
+
+/// A run's report, with what its document only holds encoded.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The document.
+    pub report: Report,
+    /// The merged distributions themselves.
+    pub measured: Measured,
+    /// The moment that all stamps of the run count from, ns of CLOCK_MONOTONIC: a witness's stamps can be laid beside them.
+    pub epoch_ns: u64,
+}
+
+/// A run under way.
+pub struct Run {
+    prepared: Prepared,
+    handles: Vec<ExecutorJoinHandle<Option<ShardReport>>>,
+    progress: Vec<Arc<SharedProgress>>,
+    signals: Arc<Signals>,
+    ring_features: Vec<String>,
+    watch: Watch,
+    samples: Option<SampleWriter>,
+    began_ns: u64,
+}
+
+/// An interruption takes effect this much later, so that every shard has read it by then: twice the shards' yield.
+const STOP_AHEAD_NS: u64 = 100_000_000;
+
+/// A shard's word that it is ready, with its ring's features, or why it is not.
+type Ready = Result<Vec<String>, NotStarted>;
+
+/// A core on which no shard could be started.
+struct NotStarted {
+    core: usize,
+    error: io::Error,
+}
+
+impl NotStarted {
+    /// The error of a run of this plan.
+    fn of(self, plan: &Plan) -> RunError {
+        let cure = match self.error.raw_os_error() {
+            Some(libc::ENOMEM) => limits::cure_for_no_memory(plan.conns(), plan.cores().len()),
+            _ => "run `truetail doctor`".to_owned(),
+        };
+        RunError::Core { core: self.core, problem: self.error.to_string(), cure }
+    }
+}
+
+impl Run {
+    /// Starts a shard on each core. They set up, meet, and begin by themselves.
+    ///
+    /// # Errors
+    /// The core on which no shard could be started, or the file that can't be written; then nothing runs.
+    pub fn start(prepared: Prepared) -> Result<Run, RunError> {
+        let plan = &prepared.plan;
+        let cores = plan.cores().to_vec();
+        let shards = cores.len();
+        let file = plan.raw.as_ref().map(|file| SampleFile::create(file, shards)).transpose();
+        let file = file.map_err(RunError::File)?;
+        let signals = Arc::new(Signals::default());
+        let progress: Vec<Arc<SharedProgress>> =
+            cores.iter().map(|_| Arc::new(SharedProgress::default())).collect();
+        let (ready, all_ready) = mpsc::channel();
+        let began_ns = clock::now_ns();
+        let mut handles = Vec::new();
+        let mut failure = None;
+        for (shard, core) in cores.iter().enumerate() {
+            let shard_plan = prepared.shard_plan(shard, file.as_ref().map(|file| file.lane(shard)));
+            match start_shard(
+                *core,
+                shard_plan,
+                progress[shard].clone(),
+                signals.clone(),
+                ready.clone(),
+            ) {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        drop(ready);
+        let ring_features = match failure.map_or_else(|| await_all(&all_ready, shards), Err) {
+            Ok(Some(features)) => features,
+            other => {
+                signals.epoch_ns.store(u64::MAX, Ordering::Release);
+                let mut first = other.err();
+                for (handle, core) in handles.into_iter().zip(&cores) {
+                    if let Err(error) = handle.join() {
+                        first.get_or_insert(NotStarted { core: *core, error: error.into() });
+                    }
+                }
+                let first = first.expect("a shard that isn't ready says why");
+                return Err(first.of(plan));
+            }
+        };
+        let watched = Watched {
+            cores: cores.clone(),
+            window_ns: plan.warmup.0,
+            end_ns: plan.end_ns(),
+            target: prepared.address,
+            sources: plan.source_addresses.clone(),
+        };
+        let watch = Watch::begin(watched, signals.clone(), shards);
+        let samples = file.map(|file| file.begin(sample_header(&prepared.redacted), &cores));
+        Ok(Run { prepared, handles, progress, signals, ring_features, watch, samples, began_ns })
+    }
+
+    /// Ends the run early: nothing more is issued, what is in flight is awaited for at most two seconds.
+    pub fn stop(&self) {
+        let stop_ns = clock::now_ns() + STOP_AHEAD_NS;
+        // A second call doesn't move the first one's moment.
+        let _ =
+            self.signals.stop_ns.compare_exchange(0, stop_ns, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether all shards have ended.
+    pub fn is_finished(&self) -> bool {
+        self.signals.ended.load(Ordering::Relaxed) == self.handles.len()
+    }
+
+    /// How far the run is.
+    pub fn progress(&self) -> Progress {
+        let mut total = ShardProgress::default();
+        for shared in &self.progress {
+            shared.add_to(&mut total);
+        }
+        let plan = &self.prepared.plan;
+        let epoch_ns = self.signals.epoch_ns.load(Ordering::Acquire);
+        let of_setup = epoch_ns == 0;
+        let since_ns = if of_setup { self.began_ns } else { epoch_ns };
+        let elapsed_ns = clock::now_ns().saturating_sub(since_ns);
+        let phase = match elapsed_ns {
+            _ if self.is_finished() => Phase::Done,
+            _ if self.signals.stop_ns.load(Ordering::Relaxed) != 0 => Phase::Drain,
+            _ if of_setup => Phase::Setup,
+            elapsed_ns if elapsed_ns < plan.warmup.0 => Phase::Warmup,
+            elapsed_ns if elapsed_ns < plan.end_ns() => Phase::Steady,
+            _ => Phase::Drain,
+        };
+        Progress {
+            phase,
+            elapsed_ns,
+            intended: total.intended,
+            answered: total.answered,
+            errors: total.errors,
+            in_flight: total.in_flight,
+            p50_ns: total.latency.quantile_ns(0.5),
+            p99_ns: total.latency.quantile_ns(0.99),
+        }
+    }
+
+    /// Waits for all shards and merges what they did.
+    pub fn wait(self) -> Finished {
+        let parts: Vec<ShardReport> = self
+            .handles
+            .into_iter()
+            .map(|handle| {
+                handle
+                    .join()
+                    .expect("a shard ends by itself")
+                    .expect("a shard that was ready reports")
+            })
+            .collect();
+        let plan = &self.prepared.plan;
+        let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);
+        let epoch_ns = self.signals.epoch_ns.load(Ordering::Acquire);
+        let interrupted = stop_ns != 0;
+        let until_ns = match interrupted {
+            true => stop_ns.saturating_sub(epoch_ns).min(plan.end_ns()),
+            false => plan.end_ns(),
+        };
+        let samples = self.samples.map(|writer| {
+            let ends = parts.iter().map(|part| {
+                let sampled = part.sampled.expect("each shard had a sampler");
+                (sampled, ShardEnd::new(&part.recorder, part.digest))
+            });
+            samples_part(writer.finish(ends.collect(), until_ns, epoch_ns))
+        });
+        let context = RunContext {
+            address: self.prepared.address,
+            environment: host::environment::environment(
+                plan.cores(),
+                self.ring_features,
+                self.prepared.address,
+            ),
+            plan: self.prepared.redacted,
+            machine: self.watch.finish(),
+            interrupted,
+            until_ns,
+            samples,
+        };
+        let (report, measured) = merge::report(context, &parts);
+        Finished { report, measured, epoch_ns }
+    }
+}
+
+/// The header of the raw samples. Its digest is that of the plan in the report, beside which the samples are verified.
+fn sample_header(redacted: &Redacted) -> Header {
+    let plan = redacted.plan();
+    Header {
+        shards: u32::try_from(plan.cores().len()).expect("a machine has fewer cores"),
+        plan_digest: samples::plan_digest(plan),
+        seed: plan.seed,
+        window_start_ns: plan.warmup.0,
+        window_end_ns: plan.end_ns(),
+    }
+}
+
+fn samples_part(summary: SamplesSummary) -> Samples {
+    Samples {
+        file: summary.file.map(|file| file.display().to_string()),
+        written: summary.written,
+        lost: summary.lost,
+        error: summary.error,
+    }
+}
+
+/// The features of the shards' rings when so many shards are ready; `None` when one of them never came to its ring, which the end
+/// of its executor explains.
+fn await_all(
+    all_ready: &Receiver<Ready>,
+    shards: usize,
+) -> Result<Option<Vec<String>>, NotStarted> {
+    let mut features = Vec::new();
+    for ready in all_ready {
+        features.push(ready?);
+    }
+    Ok((features.len() == shards).then(|| features.pop().unwrap_or_default()))
+}
+
+fn start_shard(
+    core: usize,
+    plan: ShardPlan,
+    shared: Arc<SharedProgress>,
+    signals: Arc<Signals>,
+    ready: Sender<Ready>,
+) -> Result<ExecutorJoinHandle<Option<ShardReport>>, NotStarted> {
+    LocalExecutorBuilder::new(Placement::Fixed(core))
+        .name("truetail-shard")
+        .io_memory(limits::EXECUTOR_IO_MEMORY)
+        // The request loop never parks its executor; what little runs beside it needs no early wake-up.
+        .preempt_timer(Duration::from_millis(100))
+        .spawn(move || async move {
+            match Shard::new(plan, shared, signals) {
+                Ok(shard) => {
+                    let features = shard.ring_features();
+                    // The pool stops listening only when it has called the run off.
+                    let _ = ready.send(Ok(features));
+                    drop(ready);
+                    shard.run().await
+                }
+                Err(error) => {
+                    let _ = ready.send(Err(NotStarted { core, error }));
+                    None
+                }
+            }
+        })
+        .map_err(|error| NotStarted { core, error: error.into() })
+}

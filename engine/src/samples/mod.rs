@@ -1,0 +1,85 @@
+//! Raw samples: one record for every request of the window, from which anyone can compute the report's numbers again.
+//!
+//! A shard fills blocks of fixed memory and hands full ones to a thread that writes them. A disk that is slow or full
+//! costs samples, which are counted, and never time of the shard. The file is written as `FILE.tmp`, synced, and
+//! renamed to `FILE` when it is whole; when writing fails `FILE.tmp` is removed, so that what is left of the disk is
+//! left to the report, and there is no `FILE`.
+//!
+//! # The file
+//!
+//! Numbers are little endian, offsets are in bytes, times are ns since the epoch of the run. A checksum is CRC-32 (IEEE
+//! 802.3, as in zlib and PNG). The file is a header, then blocks in any order of shards, then one end block; nothing
+//! follows it. A file without its end block is incomplete, and every reader says so.
+//!
+//! The header, 64 bytes:
+//!
+//! | offset | type | content |
+//! | --- | --- | --- |
+//! | 0 | 8 bytes | `TTSAMPLE` |
+//! | 8 | u16 | version, 1 |
+//! | 10 | u16 | length of a record, 40 |
+//! | 12 | u32 | shards |
+//! | 16 | u64 | digest of the plan, see [`plan_digest`] |
+//! | 24 | u64 | seed of the schedule |
+//! | 32 | u64 | start of the window |
+//! | 40 | u64 | end of the window as planned |
+//! | 48 | 12 bytes | 0 |
+//! | 60 | u32 | checksum of bytes 0 to 59 |
+//!
+//! A block, 20 bytes and its records:
+//!
+//! | offset | type | content |
+//! | --- | --- | --- |
+//! | 0 | 4 bytes | `BLCK` |
+//! | 4 | u16 | shard |
+//! | 6 | u16 | 0 |
+//! | 8 | u32 | number of the block among those of its shard, from 0 |
+//! | 12 | u32 | records, 1 to [`BLOCK_RECORDS`] |
+//! | 16 | u32 | checksum of bytes 0 to 15 and of the records |
+//! | 20 | | the records |
+//!
+//! A record, 40 bytes:
+//!
+//! | offset | type | content |
+//! | --- | --- | --- |
+//! | 0 | u64 | intended |
+//! | 8 | u64 | noticed by the shard; pacer lateness = noticed − intended |
+//! | 16 | u64 | sent; connection wait = sent − noticed; 0 when unsent; = ended when it failed for want of a connection |
+//! | 24 | u64 | ended: received, or when a request without a whole response was given up |
+//! | 32 | u16 | shard |
+//! | 34 | u16 | status of the response, 0 when not answered |
+//! | 36 | u16 | outcome: 1 answered, 2 timed out, 3 failed, 4 abandoned, 5 unsent |
+//! | 38 | u16 | cause of a failure or a timeout, or why it was never sent, see [`cause_name`]; else 0 |
+//!
+//! The end block, 24 bytes, 96 for each shard in order, and a checksum:
+//!
+//! | offset | type | content |
+//! | --- | --- | --- |
+//! | 0 | 4 bytes | `TEND` |
+//! | 4 | u32 | shards |
+//! | 8 | u64 | end of the window as it was: the plan's, or where an interruption ended it |
+//! | 16 | u64 | the epoch of the run on CLOCK_MONOTONIC, ns |
+//! | 24 + 96·s | u64 | records of shard s in this file |
+//! | 32 + 96·s | u64 | samples of shard s that were lost |
+//! | 40 + 96·s | u128 | digest of the arrivals that shard s took from its schedule, 0 without a schedule |
+//! | 56 + 96·s | u64 | how many arrivals those were, warm-up included |
+//! | 64 + 96·s | 7 × u64 | intended, sent, unsent, answered, timed out, failed, abandoned |
+//! | last | u32 | checksum of the end block before it |
+
+mod causes;
+mod fingerprint;
+mod frame;
+mod reader;
+mod sample;
+mod sampler;
+mod writer;
+
+pub use causes::cause_name;
+pub use fingerprint::plan_digest;
+pub use frame::{End, Header, ShardEnd, Tally};
+pub use reader::{ReadError, SampleReader};
+pub use sample::{SAMPLE_BYTES, Sample, SampleKind};
+pub use sampler::{BLOCK_RECORDS, BLOCKS, Lane, Sampled, Sampler};
+pub use writer::{
+    FileError, FileErrorKind, SampleFile, SampleWriter, SamplesSummary, check_writable,
+};

@@ -1,0 +1,148 @@
+//! What a running shard shows of itself: a small summary, copied now and then to a line of its own.
+//!
+//! Nobody reads a running shard's counters. The shard copies a few numbers twenty times a second with plain stores to
+//! memory that no other shard writes; readers see only that copy.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Buckets of a [`CoarseHistogram`]: 8 an octave from 1 µs to 64 s.
+const BUCKETS: usize = (OCTAVE_LAST - OCTAVE_FIRST + 1) * STEPS;
+const OCTAVE_FIRST: usize = 10;
+const OCTAVE_LAST: usize = 36;
+const STEPS: usize = 8;
+
+/// A coarse histogram of latencies, good for a progress line: its quantiles are within 6.25 %.
+#[derive(Clone, Debug)]
+pub struct CoarseHistogram {
+    counts: Box<[u64; BUCKETS]>,
+}
+
+impl Default for CoarseHistogram {
+    fn default() -> CoarseHistogram {
+        CoarseHistogram { counts: Box::new([0; BUCKETS]) }
+    }
+}
+
+impl CoarseHistogram {
+    /// Adds one latency.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        self.counts[bucket(value_ns)] += 1;
+    }
+
+    /// The middle of the bucket that holds quantile `q`, ns; `None` when empty.
+    pub fn quantile_ns(&self, q: f64) -> Option<u64> {
+        let count: u64 = self.counts.iter().sum();
+        if count == 0 {
+            return None;
+        }
+        let rank = crate::stats::distribution::rank(q, count);
+        let mut seen = 0;
+        for (at, bucket_count) in self.counts.iter().enumerate() {
+            seen += bucket_count;
+            if rank <= seen {
+                let octave_ns = 1_u64 << (at / STEPS + OCTAVE_FIRST);
+                return Some(
+                    octave_ns + octave_ns * (2 * (at % STEPS) as u64 + 1) / (2 * STEPS as u64),
+                );
+            }
+        }
+        unreachable!("the rank is at most the count")
+    }
+}
+
+/// The bucket of a value: its octave and an eighth of it; values outside the range go to the edges.
+#[inline]
+fn bucket(value_ns: u64) -> usize {
+    let value_ns = value_ns.clamp(1 << OCTAVE_FIRST, (1 << (OCTAVE_LAST + 1)) - 1);
+    let octave = value_ns.ilog2() as usize;
+    let step = (value_ns >> (octave - 3)) as usize & (STEPS - 1);
+    (octave - OCTAVE_FIRST) * STEPS + step
+}
+
+/// One shard's line. The alignment keeps two shards' lines out of one cache line, prefetched pairs included.
+#[repr(align(128))]
+pub struct SharedProgress {
+    intended: AtomicU64,
+    answered: AtomicU64,
+    errors: AtomicU64,
+    in_flight: AtomicU64,
+    latency: [AtomicU64; BUCKETS],
+}
+
+impl Default for SharedProgress {
+    fn default() -> SharedProgress {
+        SharedProgress {
+            intended: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            latency: [const { AtomicU64::new(0) }; BUCKETS],
+        }
+    }
+}
+
+/// What a shard, or all of them, have done so far, warm-up included.
+#[derive(Clone, Debug, Default)]
+pub struct ShardProgress {
+    /// Requests that were due.
+    pub intended: u64,
+    /// Requests with a whole response.
+    pub answered: u64,
+    /// Requests that timed out or failed.
+    pub errors: u64,
+    /// Requests whose response is awaited.
+    pub in_flight: u64,
+    /// Corrected latencies of the window so far.
+    pub latency: CoarseHistogram,
+}
+
+impl SharedProgress {
+    /// Shows a new summary: called by the shard only.
+    pub fn show(&self, summary: &ShardProgress) {
+        // A reader may see numbers of two moments side by side; for a progress line that is good enough.
+        self.intended.store(summary.intended, Ordering::Relaxed);
+        self.answered.store(summary.answered, Ordering::Relaxed);
+        self.errors.store(summary.errors, Ordering::Relaxed);
+        self.in_flight.store(summary.in_flight, Ordering::Relaxed);
+        for (shown, count) in self.latency.iter().zip(summary.latency.counts.iter()) {
+            shown.store(*count, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds what the shard showed last to `total`.
+    pub fn add_to(&self, total: &mut ShardProgress) {
+        total.intended += self.intended.load(Ordering::Relaxed);
+        total.answered += self.answered.load(Ordering::Relaxed);
+        total.errors += self.errors.load(Ordering::Relaxed);
+        total.in_flight += self.in_flight.load(Ordering::Relaxed);
+        for (shown, count) in self.latency.iter().zip(total.latency.counts.iter_mut()) {
+            *count += shown.load(Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glance_is_within_its_error() {
+        for value_ns in [1_100, 5_000, 1_000_000, 41_000_000, 10_000_000_000] {
+            let mut latency = CoarseHistogram::default();
+            latency.record(value_ns);
+            let seen = latency.quantile_ns(0.5).expect("one value") as f64;
+            assert!(
+                (seen / value_ns as f64 - 1.0).abs() <= 0.0625 + 1e-9,
+                "{value_ns} was seen as {seen}"
+            );
+        }
+        assert_eq!(CoarseHistogram::default().quantile_ns(0.5), None);
+    }
+
+    #[test]
+    fn values_outside_the_range_go_to_the_edges() {
+        assert_eq!(bucket(0), 0);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+}

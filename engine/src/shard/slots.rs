@@ -1,0 +1,306 @@
+//! A shard's connections and the lists they stand in: closed, idle, queued for sending, to be armed or tried again.
+//!
+//! All lists have fixed memory and constant-time steps. Nothing here does I/O, reads a clock or records.
+
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
+use std::os::fd::RawFd;
+
+use crate::ring::token::{Op, Token};
+use crate::shard::connection::{Connection, State};
+
+/// A shard's connections.
+pub struct Slots {
+    connections: Vec<Connection>,
+    closed: SlotStack,
+    idle: SlotStack,
+    queued: VecDeque<u32>,
+    rearm: Vec<Token>,
+    retry: VecDeque<(u32, u64)>,
+    connecting: usize,
+    busy: usize,
+}
+
+impl Slots {
+    /// `count` closed connections, of which at most `flush` are queued at once.
+    pub fn new(count: usize, flush: usize, head_request: bool) -> Slots {
+        let mut closed = SlotStack::new(count);
+        for slot in (0..u32::try_from(count).expect("connections are numbered in 32 bits")).rev() {
+            closed.push(slot);
+        }
+        Slots {
+            connections: (0..count).map(|_| Connection::new(head_request)).collect(),
+            closed,
+            idle: SlotStack::new(count),
+            queued: VecDeque::with_capacity(flush),
+            rearm: Vec::with_capacity(count),
+            retry: VecDeque::with_capacity(count),
+            connecting: 0,
+            busy: 0,
+        }
+    }
+
+    /// How many connections there are, closed ones included.
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.connections.len()).expect("connections are numbered in 32 bits")
+    }
+
+    /// Connections that are open or being opened.
+    pub fn open_count(&self) -> usize {
+        self.connections.len() - self.closed.stack.len()
+    }
+
+    /// Sockets that are being connected.
+    pub fn connecting(&self) -> usize {
+        self.connecting
+    }
+
+    /// Connections with a request.
+    pub fn busy(&self) -> usize {
+        self.busy
+    }
+
+    /// Requests on the wire: handed to the kernel, their responses awaited.
+    #[inline]
+    pub fn in_flight(&self) -> usize {
+        self.busy - self.queued.len()
+    }
+
+    /// The name of an operation on the slot's present socket.
+    #[inline]
+    pub fn token(&self, kind: Op, slot: u32) -> u64 {
+        Token { kind, generation: self[slot].generation, slot }.encode()
+    }
+
+    /// Whether the token's operation belongs to the slot's present socket.
+    #[inline]
+    pub fn is_current(&self, token: Token) -> bool {
+        let connection = &self[token.slot];
+        connection.generation == token.generation && connection.state != State::Closed
+    }
+
+    // Sockets.
+
+    /// Whether every slot has a socket.
+    pub fn is_full(&self) -> bool {
+        self.closed.stack.is_empty()
+    }
+
+    /// Takes any slot without a socket: its caller opens it or gives it back.
+    pub fn take_any_closed(&mut self) -> Option<u32> {
+        self.closed.pop()
+    }
+
+    /// Takes this slot, which has no socket.
+    pub fn take_closed(&mut self, slot: u32) {
+        assert!(self.closed.remove(slot), "the slot has no socket");
+    }
+
+    /// Gives a slot back that could not be opened.
+    pub fn give_closed(&mut self, slot: u32) {
+        self.closed.push(slot);
+    }
+
+    /// A slot that was taken has a socket that is being connected since `since_ns`.
+    pub fn open(&mut self, slot: u32, fd: RawFd, since_ns: u64) {
+        self[slot].open(fd, since_ns);
+        self.connecting += 1;
+    }
+
+    /// The slot's socket is connected; it stands in no list yet.
+    pub fn connected(&mut self, slot: u32) {
+        self[slot].connected();
+        self.connecting -= 1;
+    }
+
+    /// The slot's socket is gone; gives its descriptor.
+    pub fn close(&mut self, slot: u32) -> RawFd {
+        match self[slot].state {
+            State::Connecting => self.connecting -= 1,
+            State::Queued | State::InFlight => self.busy -= 1,
+            State::Idle | State::Closed => {}
+        }
+        self.idle.remove(slot);
+        self.closed.push(slot);
+        self[slot].close()
+    }
+
+    /// The slot is to be opened again at `at_ns`, which is not before the time of any other.
+    pub fn retry_at(&mut self, slot: u32, at_ns: u64) {
+        self.retry.push_back((slot, at_ns));
+    }
+
+    /// What was to be opened again later is to be opened now: the clock has a new epoch.
+    pub fn retry_now(&mut self) {
+        self.retry.iter_mut().for_each(|(_, at_ns)| *at_ns = 0);
+    }
+
+    /// A slot whose time to be opened again has come.
+    pub fn take_retry(&mut self, now_ns: u64) -> Option<u32> {
+        if now_ns < self.next_retry_ns() {
+            return None;
+        }
+        self.retry.pop_front().map(|(slot, _)| slot)
+    }
+
+    /// When the next slot is to be opened again; `u64::MAX` when none is.
+    pub fn next_retry_ns(&self) -> u64 {
+        self.retry.front().map_or(u64::MAX, |(_, at_ns)| *at_ns)
+    }
+
+    /// The slot's receive ended and is to be armed again.
+    pub fn ask_rearm(&mut self, slot: u32) {
+        let generation = self[slot].generation;
+        self.rearm.push(Token { kind: Op::Receive, generation, slot });
+    }
+
+    /// A slot whose receive is to be armed again.
+    pub fn take_rearm(&mut self) -> Option<u32> {
+        while let Some(token) = self.rearm.pop() {
+            if self.is_current(token) {
+                return Some(token.slot);
+            }
+        }
+        None
+    }
+
+    // Requests.
+
+    /// Takes the connection that became idle last: the fewest connections carry the load, and their memory is warm.
+    #[inline]
+    pub fn take_idle(&mut self) -> Option<u32> {
+        self.idle.pop()
+    }
+
+    /// The connection waits for a request.
+    #[inline]
+    pub fn enter_idle(&mut self, slot: u32) {
+        self.idle.push(slot);
+    }
+
+    /// The connection no longer waits for a request, if it did.
+    #[inline]
+    pub fn leave_idle(&mut self, slot: u32) {
+        self.idle.remove(slot);
+    }
+
+    /// A request takes the connection and is queued; gives how many are. With `tell` its send reports back.
+    #[inline]
+    pub fn begin(&mut self, slot: u32, intended_ns: u64, noticed_ns: u64, tell: bool) -> usize {
+        self[slot].begin(intended_ns, noticed_ns, tell);
+        self.busy += 1;
+        self.queued.push_back(slot);
+        self.queued.len()
+    }
+
+    /// How many requests are queued.
+    pub fn queued(&self) -> usize {
+        self.queued.len()
+    }
+
+    /// Takes the slot of the request that was queued first.
+    #[inline]
+    pub fn take_queued(&mut self) -> Option<u32> {
+        self.queued.pop_front()
+    }
+
+    /// The slot's request was answered.
+    #[inline]
+    pub fn answered(&mut self, slot: u32) {
+        assert_eq!(self[slot].state, State::Idle, "an answered request leaves its connection idle");
+        self.busy -= 1;
+    }
+}
+
+impl Index<u32> for Slots {
+    type Output = Connection;
+
+    #[inline]
+    fn index(&self, slot: u32) -> &Connection {
+        &self.connections[slot as usize]
+    }
+}
+
+impl IndexMut<u32> for Slots {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Connection {
+        &mut self.connections[slot as usize]
+    }
+}
+
+/// A stack of slot numbers from which any can be removed in constant time; the last one takes the removed one's place.
+struct SlotStack {
+    stack: Vec<u32>,
+    /// Where each slot stands in the stack.
+    places: Vec<u32>,
+}
+
+/// The place of a slot that isn't in the stack.
+const NOWHERE: u32 = u32::MAX;
+
+impl SlotStack {
+    fn new(slots: usize) -> SlotStack {
+        SlotStack { stack: Vec::with_capacity(slots), places: vec![NOWHERE; slots] }
+    }
+
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        assert_eq!(self.places[slot as usize], NOWHERE, "a slot stands in the stack once");
+        self.places[slot as usize] =
+            u32::try_from(self.stack.len()).expect("no more than the slots");
+        self.stack.push(slot);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<u32> {
+        let slot = self.stack.pop()?;
+        self.places[slot as usize] = NOWHERE;
+        Some(slot)
+    }
+
+    /// Takes the slot out; whether it was in.
+    #[inline]
+    fn remove(&mut self, slot: u32) -> bool {
+        let place = std::mem::replace(&mut self.places[slot as usize], NOWHERE);
+        if place == NOWHERE {
+            return false;
+        }
+        self.stack.swap_remove(place as usize);
+        if let Some(moved) = self.stack.get(place as usize) {
+            self.places[*moved as usize] = place;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_stack_agrees_with_a_list(steps in proptest::collection::vec((0_u32..6, 0_u8..3), 1..200)) {
+            let mut stack = SlotStack::new(6);
+            let mut model: Vec<u32> = Vec::new();
+            for (slot, step) in steps {
+                let at = model.iter().position(|known| *known == slot);
+                match step {
+                    0 if at.is_none() => {
+                        stack.push(slot);
+                        model.push(slot);
+                    }
+                    1 => prop_assert_eq!(stack.pop(), model.pop()),
+                    2 => {
+                        prop_assert_eq!(stack.remove(slot), at.is_some());
+                        if let Some(at) = at {
+                            model.swap_remove(at);
+                        }
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(&stack.stack, &model);
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! A distribution of times: an HdrHistogram, and beside it what a histogram rounds, exactly.
+//!
+//! Memory is fixed when it is built. A value beyond the range is counted as overflow and never clamped into the
+//! histogram, which would hide it.
+
+use hdrhistogram::Histogram;
+
+/// The smallest value that a histogram tells from zero, ns.
+pub const VALUE_MIN_NS: u64 = 1;
+/// The largest value that a histogram holds, ns: 60 s.
+pub const VALUE_MAX_NS: u64 = 60_000_000_000;
+/// Significant decimal digits of a histogram.
+pub const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Significant decimal digits of the histogram of one interval of a run.
+pub(crate) const INTERVAL_DIGITS: u8 = 2;
+
+/// An empty histogram for one interval of a run.
+pub(crate) fn interval_histogram() -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(VALUE_MIN_NS, VALUE_MAX_NS, INTERVAL_DIGITS)
+        .expect("the bounds are constants that the histogram accepts");
+    // Writes to every page now: memory must not grow while the run goes on.
+    histogram.reset();
+    histogram
+}
+
+/// A distribution of times in ns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distribution {
+    histogram: Histogram<u64>,
+    overflow: u64,
+    min_ns: u64,
+    max_ns: u64,
+    sum_ns: u128,
+}
+
+impl Default for Distribution {
+    fn default() -> Distribution {
+        Distribution::new()
+    }
+}
+
+impl Distribution {
+    /// An empty distribution; all its memory is allocated here.
+    pub fn new() -> Distribution {
+        Distribution {
+            histogram: Histogram::new_with_bounds(VALUE_MIN_NS, VALUE_MAX_NS, SIGNIFICANT_DIGITS)
+                .expect("the bounds are constants that the histogram accepts"),
+            overflow: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+            sum_ns: 0,
+        }
+    }
+
+    /// The distribution whose document says this; only the sum, which no document holds, is missing.
+    pub(crate) fn of_document(
+        histogram: Histogram<u64>,
+        overflow: u64,
+        (min_ns, max_ns): (u64, u64),
+    ) -> Distribution {
+        Distribution { histogram, overflow, min_ns, max_ns, sum_ns: 0 }
+    }
+
+    /// Adds one value.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        // The histogram's own range ends at a power of two above the bound.
+        if VALUE_MAX_NS < value_ns {
+            self.overflow += 1;
+        } else {
+            self.histogram.record(value_ns).expect("the value is within the bounds");
+        }
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+        self.sum_ns += u128::from(value_ns);
+    }
+
+    /// Adds the same value `count` times.
+    pub fn record_n(&mut self, value_ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if VALUE_MAX_NS < value_ns {
+            self.overflow += count;
+        } else {
+            self.histogram.record_n(value_ns, count).expect("the value is within the bounds");
+        }
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+        self.sum_ns += u128::from(value_ns) * u128::from(count);
+    }
+
+    /// Adds one value and, for each `interval_ns` that it exceeds, the value that a request due then would have had.
+    ///
+    /// This is HdrHistogram's `record_correct`. It is exact only for a paced closed loop with a constant interval, a freeze
+    /// that hits everybody and no catching up; anything else it over-corrects or counts twice.
+    pub fn record_backfilled(&mut self, value_ns: u64, interval_ns: u64) {
+        backfill(value_ns, interval_ns, |value_ns| self.record(value_ns));
+    }
+
+    /// Adds all of another distribution: exact, in any order.
+    pub fn merge(&mut self, other: &Distribution) {
+        self.histogram.add(&other.histogram).expect("both have the same bounds");
+        self.overflow += other.overflow;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// Values recorded, those beyond the range included.
+    pub fn count(&self) -> u64 {
+        self.histogram.len() + self.overflow
+    }
+
+    /// Values beyond [`VALUE_MAX_NS`], which the histogram doesn't hold.
+    pub fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    /// The smallest value, exact; `None` when empty.
+    pub fn min_ns(&self) -> Option<u64> {
+        (0 < self.count()).then_some(self.min_ns)
+    }
+
+    /// The largest value, exact, beyond the range too; `None` when empty.
+    pub fn max_ns(&self) -> Option<u64> {
+        (0 < self.count()).then_some(self.max_ns)
+    }
+
+    /// The mean, exact; `None` when empty.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (0 < self.count()).then(|| self.sum_ns as f64 / self.count() as f64)
+    }
+
+    /// The sum of all values, exact.
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// The value at quantile `q` in [0, 1], by rank `⌈q·n⌉` over all values: the upper edge of its histogram bucket, held
+    /// within the exact minimum and maximum. A rank among the overflow gives [`VALUE_MAX_NS`], a lower bound. `None` when
+    /// empty.
+    pub fn quantile_ns(&self, q: f64) -> Option<u64> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let rank = rank(q, count);
+        if self.histogram.len() < rank {
+            return Some(VALUE_MAX_NS);
+        }
+        let mut seen = 0;
+        for bucket in self.histogram.iter_recorded() {
+            seen += bucket.count_since_last_iteration();
+            if rank <= seen {
+                let edge_ns = self.histogram.highest_equivalent(bucket.value_iterated_to());
+                return Some(edge_ns.clamp(self.min_ns, self.max_ns));
+            }
+        }
+        unreachable!("the rank is at most the histogram's count")
+    }
+
+    /// The histogram of the values within the range, unit 1 ns.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+}
+
+/// The value, then those of the requests that it held up: `value − k·interval` while that is at least the interval.
+pub(crate) fn backfill(value_ns: u64, interval_ns: u64, mut record: impl FnMut(u64)) {
+    assert!(0 < interval_ns, "an interval is above zero");
+    let mut missing_ns = value_ns;
+    record(missing_ns);
+    while 2 * interval_ns <= missing_ns {
+        missing_ns -= interval_ns;
+        record(missing_ns);
+    }
+}
+
+/// The rank of quantile `q` among `count` values, from 1 to `count`: `⌈q·count⌉`, computed so that `0.99 · 100` is 99.
+#[expect(clippy::cast_possible_truncation, reason = "a rank is at most the count, which was a u64")]
+#[expect(clippy::cast_sign_loss, reason = "q is at least zero")]
+pub fn rank(q: f64, count: u64) -> u64 {
+    let exact = q.clamp(0.0, 1.0) * count as f64;
+    let nearest = exact.round();
+    let up = if (exact - nearest).abs() < 1e-9 * exact.max(1.0) { nearest } else { exact.ceil() };
+    (up as u64).clamp(1, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranks_are_those_of_the_definition() {
+        for (q, count, want) in [
+            (0.99, 100, 99),
+            (0.5, 1, 1),
+            (0.0, 10, 1),
+            (1.0, 10, 10),
+            (0.999, 1_000, 999),
+            (0.5, 3, 2),
+            (0.9, 13_500, 12_150),
+        ] {
+            assert_eq!(rank(q, count), want, "{q} of {count}");
+        }
+    }
+
+    #[test]
+    fn overflow_is_counted_and_keeps_its_rank() {
+        let mut distribution = Distribution::new();
+        distribution.record_n(1_000, 90);
+        distribution.record_n(VALUE_MAX_NS + 1, 10);
+        assert_eq!((distribution.count(), distribution.overflow()), (100, 10));
+        assert_eq!(distribution.max_ns(), Some(VALUE_MAX_NS + 1));
+        assert_eq!(distribution.quantile_ns(0.9), Some(1_000));
+        assert_eq!(distribution.quantile_ns(0.99), Some(VALUE_MAX_NS), "a lower bound");
+    }
+
+    #[test]
+    fn back_filling_gives_the_golden_values() {
+        let (second_ns, ms_ns) = (1_000_000_000_u64, 1_000_000_u64);
+        let mut raw = Histogram::<u64>::new_with_bounds(1, 1_000 * second_ns, 3).expect("bounds");
+        let mut corrected = raw.clone();
+        for value_ns in std::iter::repeat_n(ms_ns, 10_000).chain([100 * second_ns]) {
+            raw.record(value_ns).expect("in range");
+            backfill(value_ns, 10 * ms_ns, |value_ns| {
+                corrected.record(value_ns).expect("in range")
+            });
+        }
+        assert_eq!((raw.len(), corrected.len()), (10_001, 20_000));
+        for (histogram, q, want_ns) in [
+            (&raw, 0.9999, ms_ns),
+            (&raw, 0.99999, 100 * second_ns),
+            (&corrected, 0.5, ms_ns),
+            (&corrected, 0.75, 50 * second_ns),
+            (&corrected, 0.9, 80 * second_ns),
+            (&corrected, 0.99, 98 * second_ns),
+        ] {
+            let seen_ns = histogram.value_at_quantile(q);
+            assert!(
+                (seen_ns as f64 / want_ns as f64 - 1.0).abs() < 1e-3,
+                "p{q}: {seen_ns}, not {want_ns}"
+            );
+        }
+        assert!((corrected.mean() / 25.0005e9 - 1.0).abs() < 1e-3, "{}", corrected.mean());
+    }
+
+    #[test]
+    fn an_empty_distribution_has_no_numbers() {
+        let empty = Distribution::new();
+        assert_eq!(
+            (empty.min_ns(), empty.max_ns(), empty.mean_ns(), empty.quantile_ns(0.5)),
+            (None, None, None, None)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_a_bucket_of_the_sorted_values(
+            mut values in proptest::collection::vec(0_u64..10_000_000_000, 1..300), q in 0.0_f64..1.0,
+        ) {
+            let mut distribution = Distribution::new();
+            values.iter().for_each(|value| distribution.record(*value));
+            values.sort_unstable();
+            let at = usize::try_from(rank(q, values.len() as u64) - 1).expect("an index");
+            let exact = values[at];
+            let seen = distribution.quantile_ns(q).expect("not empty");
+            prop_assert!(exact <= seen || seen == *values.last().expect("not empty"));
+            prop_assert!(seen as f64 <= exact as f64 * 1.001 + 1.0, "{seen} for {exact}");
+            prop_assert_eq!(distribution.sum_ns(), values.iter().map(|value| u128::from(*value)).sum::<u128>());
+        }
+
+        #[test]
+        fn merging_is_recording_all(values in proptest::collection::vec(0_u64..100_000_000_000, 0..100), cut in 0_usize..100) {
+            let cut = cut.min(values.len());
+            let fill = |values: &[u64]| {
+                let mut distribution = Distribution::new();
+                values.iter().for_each(|value| distribution.record(*value));
+                distribution
+            };
+            let mut merged = fill(&values[..cut]);
+            merged.merge(&fill(&values[cut..]));
+            prop_assert_eq!(merged, fill(&values));
+        }
+    }
+}

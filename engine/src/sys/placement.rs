@@ -1,0 +1,56 @@
+//! Which cores a shard may be placed on: the affinity mask of this process, within the cores that are online.
+
+use std::fs;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::sys::units::CoreList;
+
+/// The cores that this process may use, in rising order; never empty.
+///
+/// The mask already holds what a container's cpuset allows. glommio places an executor on any core of the machine that
+/// it is told, so the mask has to be asked for.
+pub fn allowed_cores() -> Vec<usize> {
+    let mask = core_affinity::get_core_ids().unwrap_or_default();
+    let online = online_cores();
+    let cores = mask.into_iter().map(|core| core.id).filter(|core| online.contains(core)).collect();
+    let cores = CoreList::new(cores);
+    assert!(!cores.is_empty(), "this thread is running on a core, so the mask has one");
+    cores.as_slice().to_vec()
+}
+
+/// The cores that are online, as the kernel's topology lists them.
+pub fn online_cores() -> Vec<usize> {
+    fs::read_to_string("/sys/devices/system/cpu/online")
+        .ok()
+        .and_then(|text| text.trim().parse::<CoreList>().ok())
+        .map(|cores| cores.as_slice().to_vec())
+        .unwrap_or_else(|| {
+            (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
+        })
+}
+
+/// Takes the shards' cores out of this thread's mask, so that it never interrupts one. Where no other core is allowed
+/// they have to be shared.
+pub fn leave_cores(busy_cores: &[usize]) {
+    let mut cores = CpuSet::new();
+    for core in allowed_cores() {
+        if !busy_cores.contains(&core) {
+            cores.set(core);
+        }
+    }
+    if 0 < cores.count() {
+        // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
+        let _ = sched_setaffinity(None, &cores);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_core_under_this_test_is_allowed() {
+        let allowed = super::allowed_cores();
+        let running_on = rustix::thread::sched_getcpu();
+        assert!(allowed.contains(&running_on), "{running_on} is not in {allowed:?}");
+    }
+}
