@@ -58,7 +58,7 @@ fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
     let run = RunContext {
         plan: Redacted::new(&plan, b""),
         address,
-        environment: host::environment(&[0], Vec::new(), address),
+        environment: host::environment::environment(&[0], Vec::new(), address),
         machine: Machine::default(),
         interrupted: false,
         until_ns: plan.end_ns(),
