@@ -102,7 +102,7 @@ impl Made {
         }
         let summary = file.begin(header(&plan), &[1]).finish(ends, plan.end_ns(), 77);
         let address = "127.0.0.1:1".parse().expect("an address");
-        let environment = host::environment(&[0, 1], Vec::new(), address);
+        let environment = host::environment::environment(&[0, 1], Vec::new(), address);
         let run = RunContext {
             plan: Redacted::new(&plan, b""),
             address,
