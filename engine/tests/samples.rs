@@ -98,7 +98,7 @@ impl Made {
             let (recorder, digest) = recorded(&plan, shard, &mut sampler);
             ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));
             let vitals = ShardMeter::new(shard).report(0, 0);
-            shards.push(ShardReport { recorder, digest, vitals, sampled: None });
+            shards.push(ShardReport { recorder, digest, stats: vitals, sampled: None });
         }
         let summary = file.begin(header(&plan), &[1]).finish(ends, plan.end_ns(), 77);
         let address = "127.0.0.1:1".parse().expect("an address");

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 
 use crate::load::schedule::{Digest, Schedule};
 
-/// An arrival that is due and has no connection yet.
+/// A request that is due and has no connection yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct DueRequest {
     /// When it was due.
     pub intended_ns: u64,
     /// When the shard saw that it was due.
@@ -34,7 +34,7 @@ const WAITING_MAX: usize = 1 << 16;
 pub struct OpenLoad {
     schedule: Schedule,
     next_due_ns: Option<u64>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<DueRequest>,
     digest: Digest,
     /// Whether the queue was full since the last arrival was taken: then later ones were not noticed in time.
     lagging: bool,
@@ -61,7 +61,7 @@ impl OpenLoad {
 
     /// Takes the next arrival, if it is due at `now_ns` and before `end_ns` and there is room to let it wait.
     #[inline]
-    pub fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<Waiting> {
+    pub fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<DueRequest> {
         let due_ns = self.next_due_ns?;
         if now_ns < due_ns || end_ns <= due_ns {
             self.lagging = false;
@@ -73,7 +73,7 @@ impl OpenLoad {
         }
         let noticed_ns = if self.lagging { due_ns } else { now_ns };
         self.advance(due_ns);
-        Some(Waiting { intended_ns: due_ns, noticed_ns })
+        Some(DueRequest { intended_ns: due_ns, noticed_ns })
     }
 
     fn advance(&mut self, due_ns: u64) {
@@ -89,12 +89,12 @@ impl OpenLoad {
     }
 
     /// Lets an arrival wait for a connection.
-    pub fn wait(&mut self, arrival: Waiting) {
+    pub fn wait(&mut self, arrival: DueRequest) {
         self.waiting.push_back(arrival);
     }
 
     /// The arrival that has waited longest.
-    pub fn pop_waiting(&mut self) -> Option<Waiting> {
+    pub fn pop_waiting(&mut self) -> Option<DueRequest> {
         self.waiting.pop_front()
     }
 
@@ -205,7 +205,7 @@ impl PacedLoad {
     }
 
     /// The request of this connection that has waited longest.
-    pub fn pop_waiting(&mut self, user: usize) -> Option<Waiting> {
+    pub fn pop_waiting(&mut self, user: usize) -> Option<DueRequest> {
         let period_ns = self.period_ns;
         let user = &mut self.users[user];
         if user.pending == 0 {
@@ -216,7 +216,7 @@ impl PacedLoad {
         user.pending -= 1;
         self.waiting -= 1;
         user.oldest_intended_ns += period_ns;
-        Some(Waiting { intended_ns, noticed_ns })
+        Some(DueRequest { intended_ns, noticed_ns })
     }
 
     /// Whether a due request of this connection waits.
@@ -225,7 +225,7 @@ impl PacedLoad {
     }
 
     /// Any due request that waits, when nothing will wait any more: for those that were never sent.
-    pub fn pop_any_waiting(&mut self) -> Option<Waiting> {
+    pub fn pop_any_waiting(&mut self) -> Option<DueRequest> {
         let later = &self.users[self.first_waiting..];
         self.first_waiting += later.iter().position(|user| 0 < user.pending)?;
         self.pop_waiting(self.first_waiting)

@@ -85,7 +85,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         environment,
         whole: part.clone(),
         generator: Generator {
-            shards: shards.iter().map(|shard| shard.vitals.clone()).collect(),
+            shards: shards.iter().map(|shard| shard.stats.clone()).collect(),
             machine,
         },
         arrivals_line: None,

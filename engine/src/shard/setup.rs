@@ -1,25 +1,23 @@
-//! Before the epoch: the connections that the load needs are opened, so that the steady window measures no connects.
+//! Set-up, before the epoch: opens the connections that the load needs, so that the window measures
+//! no connects.
 //!
-//! A closed model opens all of its connections. An open one opens those that the plan names, and with a warm-up it then
-//! offers its load, unrecorded, until no connection has been added for a while: that is the expected number in flight,
-//! rate times latency, found by measuring. Without a warm-up nothing is sent before the window.
+//! A closed model opens all its connections. An open one opens those that `--prewarm` asks for, and
+//! with a warm-up it then offers its load, unrecorded, until no connection has been added for a
+//! while: that is the expected number in flight, rate times latency, found by measuring. Without a
+//! warm-up nothing is sent before the window.
 
 use std::sync::atomic::Ordering;
 
-use super::{Shard, YIELD_NS};
+use super::plan::Drive;
+use super::shard::{Shard, YIELD_NS};
 use crate::load::schedule::{self, Schedule};
-use crate::load::{Load, OpenLoad, Waiting};
-use crate::record::littles_law::InFlightIntegral;
-use crate::shard::Drive;
-use crate::shard::connection::State;
-use crate::shard::deadlines::Deadlines;
-use crate::shard::progress::ShardProgress;
+use crate::load::{Load, OpenLoad};
 use crate::sys::clock;
 
-/// The set-up's load ends after this many times the settling time, settled or not: a target that closes its connections
-/// would have new ones added for ever.
+/// The set-up's load ends after this many times the settling time, settled or not: a target that
+/// closes its connections would have new ones added for ever.
 const SETTLE_TIMES_MAX: u64 = 5;
-/// What the set-up left in flight is awaited for this long at most, ns.
+/// What the set-up left in flight gets this long to be answered, ns.
 const SETUP_DRAIN_NS: u64 = 1_000_000_000;
 /// Sets the arrivals of the set-up apart from those of the schedule.
 const SETUP_SEED: u64 = 0x7365_7475_7000_0000;
@@ -59,7 +57,7 @@ impl Shard {
         for _ in 0..conns {
             self.open_connection(now_ns);
         }
-        while 0 < self.slots.connecting() && !self.is_stopped() {
+        while 0 < self.connections.connecting() && !self.is_stopped() {
             self.ring.wait(self.plan.timeout_ns.min(YIELD_NS));
             self.reap();
             self.expire(self.now_ns());
@@ -67,7 +65,8 @@ impl Shard {
         }
     }
 
-    /// Offers the set-up's load until no connection has been added for the settling time, or until `longest_ns`.
+    /// Offers the set-up's load until no connection has been added for the settling time, or until
+    /// `longest_ns`.
     async fn settle(&mut self, longest_ns: u64) {
         self.end_ns = longest_ns;
         self.drain_end_ns = longest_ns + SETUP_DRAIN_NS;
@@ -93,7 +92,7 @@ impl Shard {
         self.stamp_queued();
         while let Some((slot, _)) = self.deadlines.first() {
             self.deadlines.remove(slot);
-            self.close_slot(slot);
+            self.close(slot);
         }
         self.ring.submit();
     }
@@ -106,34 +105,5 @@ impl Shard {
 
     fn is_stopped(&self) -> bool {
         self.signals.stop_ns.load(Ordering::Relaxed) != 0
-    }
-
-    /// The epoch has been set: waits for it; what was connected begins.
-    pub(super) fn begin_at(&mut self, epoch_ns: u64) {
-        // Connects that are under way were stamped on the clock of the set-up.
-        self.epoch_ns = epoch_ns;
-        self.grown_ns = 0;
-        self.progress = ShardProgress::default();
-        self.recorder.in_flight =
-            InFlightIntegral::new(self.plan.recorder_config.window_ns, self.plan.end_ns);
-        self.deadlines = Deadlines::new(self.plan.conns);
-        for slot in 0..self.slots.len() {
-            if self.slots[slot].state == State::Connecting {
-                self.slots[slot].since_ns = 0;
-                self.deadlines.push(slot, self.plan.timeout_ns);
-            }
-        }
-        self.slots.retry_now();
-        self.heed_stop();
-        while clock::now_ns() < self.epoch_ns {
-            std::hint::spin_loop();
-        }
-        self.running = true;
-        if matches!(self.load, Load::Closed) {
-            let now_ns = self.now_ns();
-            while let Some(slot) = self.slots.take_idle() {
-                self.begin(slot, Waiting { intended_ns: now_ns, noticed_ns: now_ns });
-            }
-        }
     }
 }

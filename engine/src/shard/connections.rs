@@ -1,16 +1,167 @@
-//! A shard's connections and the lists they stand in: closed, idle, queued for sending, to be armed or tried again.
+//! A shard's connections: the life of one, and the lists that they stand in.
 //!
-//! All lists have fixed memory and constant-time steps. Nothing here does I/O, reads a clock or records.
+//! A connection does no I/O, reads no clock and never records: it says what became of its request,
+//! and the shard acts. All lists have fixed memory and constant-time steps.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::os::fd::RawFd;
 
-use crate::ring::token::{Op, Token};
-use crate::shard::connection::{Connection, State};
+use http1::response::{Progress, Response, ResponseParser};
+
+use crate::record::outcome::Cause;
+use crate::record::stamps::Stamps;
+use crate::ring::token::{GENERATION_BITS, Op, Token};
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No socket.
+    Closed,
+    /// A socket that is being connected.
+    Connecting,
+    /// Connected, without a request.
+    Idle,
+    /// Has a request that the next system call will carry.
+    Queued,
+    /// Has a request whose response is awaited.
+    InFlight,
+}
+
+/// What received bytes mean for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The response isn't whole yet.
+    More,
+    /// The response is whole.
+    Response {
+        /// The response's status code.
+        status: u16,
+        /// Whether another request may follow on this connection.
+        reusable: bool,
+    },
+    /// The request, or the connection where it had none, failed.
+    Failed(Cause),
+    /// An idle connection was closed by its peer, as it may be.
+    Closed,
+}
+
+/// One connection and its request.
+pub struct Connection {
+    /// The socket; -1 when closed.
+    pub fd: RawFd,
+    /// Counts the sockets that this slot has had: a completion of an earlier one is told by it.
+    pub generation: u32,
+    /// Where it stands.
+    pub state: State,
+    /// The stamps of the request under way.
+    pub stamps: Stamps,
+    /// Whether the send of the request under way has yet to report back.
+    pub sending: bool,
+    /// When the socket began to connect, ns since the epoch.
+    pub since_ns: u64,
+    /// Requests that the socket has carried.
+    pub served: u64,
+    parser: ResponseParser,
+}
+
+impl Connection {
+    /// A closed connection.
+    pub fn new(head_request: bool) -> Connection {
+        Connection {
+            fd: -1,
+            generation: 0,
+            state: State::Closed,
+            stamps: Stamps::default(),
+            sending: false,
+            since_ns: 0,
+            served: 0,
+            parser: ResponseParser::new(head_request),
+        }
+    }
+
+    /// A new socket is being connected since `since_ns`.
+    pub fn open(&mut self, fd: RawFd, since_ns: u64) {
+        assert_eq!(self.state, State::Closed, "a slot has one socket at a time");
+        self.fd = fd;
+        self.generation = (self.generation + 1) % (1 << GENERATION_BITS);
+        self.state = State::Connecting;
+        self.since_ns = since_ns;
+        self.served = 0;
+        self.parser.reset();
+    }
+
+    /// The socket is connected.
+    pub fn connected(&mut self) {
+        assert_eq!(self.state, State::Connecting, "only a connecting socket can become connected");
+        self.state = State::Idle;
+    }
+
+    /// A request takes the connection; `sending` says that its send will report back.
+    pub fn begin(&mut self, intended_ns: u64, noticed_ns: u64, sending: bool) {
+        assert_eq!(self.state, State::Idle, "one request at a time");
+        self.state = State::Queued;
+        self.stamps = Stamps { intended_ns, noticed_ns, sent_ns: 0 };
+        self.sending = sending;
+        self.served += 1;
+    }
+
+    /// The request goes out with the system call that follows.
+    pub fn sent(&mut self, sent_ns: u64) {
+        assert_eq!(self.state, State::Queued, "only a queued request can be sent");
+        self.state = State::InFlight;
+        self.stamps.sent_ns = sent_ns;
+    }
+
+    /// The socket is gone; gives its descriptor.
+    pub fn close(&mut self) -> RawFd {
+        assert_ne!(self.state, State::Closed, "a socket is closed once");
+        self.state = State::Closed;
+        self.sending = false;
+        std::mem::replace(&mut self.fd, -1)
+    }
+
+    /// Whether a request is under way.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.state, State::Queued | State::InFlight)
+    }
+
+    /// Bytes came.
+    #[inline]
+    pub fn received(&mut self, bytes: &[u8]) -> Received {
+        if self.state != State::InFlight {
+            return Received::Failed(Cause::Unsolicited);
+        }
+        match self.parser.feed(bytes) {
+            Ok(Progress::NeedMore) => Received::More,
+            // Bytes after a response that nobody asked for: it stands, but the connection can't be
+            // trusted with another.
+            Ok(Progress::Done(response)) => {
+                self.answered(response, response.consumed == bytes.len())
+            }
+            Err(violation) => Received::Failed(Cause::of_violation(&violation)),
+        }
+    }
+
+    /// The peer closed its side.
+    pub fn received_end(&mut self) -> Received {
+        if !self.is_busy() {
+            return Received::Closed;
+        }
+        match self.parser.finish() {
+            Ok(response) => self.answered(response, false),
+            Err(violation) => Received::Failed(Cause::of_violation(&violation)),
+        }
+    }
+
+    fn answered(&mut self, response: Response, clean: bool) -> Received {
+        self.state = State::Idle;
+        Received::Response { status: response.status, reusable: clean && response.keep_alive }
+    }
+}
 
 /// A shard's connections.
-pub struct Slots {
+pub struct Connections {
     connections: Vec<Connection>,
     closed: SlotStack,
     idle: SlotStack,
@@ -21,14 +172,14 @@ pub struct Slots {
     busy: usize,
 }
 
-impl Slots {
+impl Connections {
     /// `count` closed connections, of which at most `flush` are queued at once.
-    pub fn new(count: usize, flush: usize, head_request: bool) -> Slots {
+    pub fn new(count: usize, flush: usize, head_request: bool) -> Connections {
         let mut closed = SlotStack::new(count);
         for slot in (0..u32::try_from(count).expect("connections are numbered in 32 bits")).rev() {
             closed.push(slot);
         }
-        Slots {
+        Connections {
             connections: (0..count).map(|_| Connection::new(head_request)).collect(),
             closed,
             idle: SlotStack::new(count),
@@ -212,7 +363,7 @@ impl Slots {
     }
 }
 
-impl Index<u32> for Slots {
+impl Index<u32> for Connections {
     type Output = Connection;
 
     #[inline]
@@ -221,7 +372,7 @@ impl Index<u32> for Slots {
     }
 }
 
-impl IndexMut<u32> for Slots {
+impl IndexMut<u32> for Connections {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut Connection {
         &mut self.connections[slot as usize]

@@ -1,0 +1,114 @@
+//! The two types that cross a shard's border, plain data both: what it is to do, what it did.
+
+use socket2::SockAddr;
+
+use crate::load::schedule::{Digest, Schedule};
+use crate::load::{Load, OpenLoad, PacedLoad};
+use crate::plan::{Arrivals, Wait};
+use crate::record::recorder::{Recorder, RecorderConfig};
+use crate::record::shard_stats::ShardStats;
+use crate::samples::{Lane, Sampled};
+use crate::sys::units::Rate;
+
+/// What one shard is to do: plain data, made from the plan.
+#[derive(Clone, Debug)]
+pub struct ShardPlan {
+    /// Number of this shard among `shards`.
+    pub shard: usize,
+    /// How many shards share the plan.
+    pub shards: usize,
+    /// The core that it runs on.
+    pub core: usize,
+    /// What drives the load.
+    pub drive: Drive,
+    /// Connections of this shard.
+    pub conns: usize,
+    /// Connections of all shards.
+    pub conns_total: usize,
+    /// Connections to open before anything is sent.
+    pub prewarm: usize,
+    /// Before the warm-up, load is offered until no connection has been added for this long, ns; 0
+    /// for no such phase.
+    pub settle_ns: u64,
+    /// What is recorded and how.
+    pub recorder_config: RecorderConfig,
+    /// End of the recorded window, ns since the epoch.
+    pub end_ns: u64,
+    /// From sent: when a request is over.
+    pub timeout_ns: u64,
+    /// From intended: when the request expires; `u64::MAX` for never.
+    pub deadline_ns: u64,
+    /// From intended: when an arrival without a connection is dropped; `u64::MAX` for never.
+    pub queue_max_ns: u64,
+    /// Requests that one connection carries; `u64::MAX` for no limit.
+    pub requests_per_connection: u64,
+    /// How to wait.
+    pub wait: Wait,
+    /// Requests that one system call may carry.
+    pub flush: usize,
+    /// The request's bytes.
+    pub request: Vec<u8>,
+    /// Whether the request is a HEAD, whose response has no body.
+    pub head_request: bool,
+    /// The target.
+    pub address: SockAddr,
+    /// Where to connect from, in turn; empty for the kernel's choice.
+    pub sources: Vec<SockAddr>,
+    /// Where the raw samples go.
+    pub samples: Option<Lane>,
+}
+
+impl ShardPlan {
+    /// The load from the epoch on.
+    pub(super) fn load(&self) -> Load {
+        match self.drive {
+            Drive::Open { rate, arrivals, seed } => {
+                let schedule =
+                    Schedule::new(rate, arrivals, seed, self.end_ns, self.shard, self.shards);
+                Load::Open(OpenLoad::new(schedule))
+            }
+            Drive::Closed => Load::Closed,
+            Drive::Paced { period_ns } => Load::Paced(PacedLoad::new(
+                period_ns,
+                self.conns,
+                self.conns_total,
+                self.shard,
+                self.shards,
+            )),
+        }
+    }
+}
+
+/// What drives a shard's load, as plain data.
+#[derive(Clone, Copy, Debug)]
+pub enum Drive {
+    /// Arrivals by a schedule.
+    Open {
+        /// Requests per second of all shards.
+        rate: Rate,
+        /// How they are spaced.
+        arrivals: Arrivals,
+        /// Seed of the schedule.
+        seed: u64,
+    },
+    /// Connections that ask again at once.
+    Closed,
+    /// Connections that ask once a period.
+    Paced {
+        /// The period, ns.
+        period_ns: u64,
+    },
+}
+
+/// What one shard did: plain data.
+#[derive(Clone, Debug)]
+pub struct ShardReport {
+    /// Its numbers.
+    pub recorder: Recorder,
+    /// Digest of the arrivals that it took from the schedule.
+    pub digest: Digest,
+    /// How the shard itself fared.
+    pub stats: ShardStats,
+    /// What it handed over of raw samples.
+    pub sampled: Option<Sampled>,
+}

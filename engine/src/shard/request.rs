@@ -1,0 +1,577 @@
+//! One request through a shard, in the order of its life.
+//!
+//! [`Shard::turn`] is one pass of the loop: reap what the ring completed, admit what is due, expire
+//! what has lasted too long, enter the kernel once. Below it a request is due, takes a connection or
+//! waits for one, is answered or fails, and ends in exactly one outcome. A request's fate is decided
+//! here and nowhere else; `wire` hands it to the kernel, the recorder makes numbers of it.
+
+use super::connections::{Received, State};
+use super::shard::Shard;
+use crate::load::{DueRequest, Load};
+use crate::plan::Wait;
+use crate::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
+use crate::record::stamps::Stamps;
+use crate::ring::token::{Op, Token};
+use crate::ring::{Completion, TOKEN_NONE};
+
+/// With [`Wait::Hybrid`] the last stretch before an arrival is polled, ns: the kernel's wake-up is
+/// late by 5 to 30 µs.
+const SPIN_NS: u64 = 50_000;
+/// Arrivals that one turn takes at most: what the ring completed meanwhile has to be looked at.
+const ADMITTED_MAX: usize = 4_096;
+/// Beyond this an arrival counts as noticed late, ns: well above what a turn takes.
+const NOTICED_LATE_NS: u64 = 1_000_000;
+/// Pause before a closed model's connection tries again after a failed connect, ns: a refused
+/// connect returns at once and would spin.
+const RETRY_NS: u64 = 10_000_000;
+
+/// The turn.
+impl Shard {
+    /// One pass of the loop: whether there is another.
+    pub(super) fn turn(&mut self, yield_ns: u64) -> bool {
+        self.meter.turn();
+        self.reap();
+        self.admit();
+        if self.deadlines.first().is_some_and(|(_, over_ns)| over_ns <= self.now_ns()) {
+            self.catch_up();
+        }
+        let now_ns = self.now_ns();
+        self.expire(now_ns);
+        self.retry(now_ns);
+        self.rearm();
+        if self.is_done(now_ns) {
+            return false;
+        }
+        self.enter(yield_ns);
+        true
+    }
+
+    /// Fetches what the kernel has: a shard that stalled would take its own silence for the
+    /// target's.
+    pub(super) fn catch_up(&mut self) {
+        self.stamp_queued();
+        self.ring.poll();
+        self.reap();
+    }
+
+    fn is_done(&self, now_ns: u64) -> bool {
+        if now_ns < self.end_ns {
+            return false;
+        }
+        let waiting = match &self.load {
+            Load::Open(load) => {
+                0 < load.waiting_len()
+                    || load.next_due_ns().is_some_and(|due_ns| due_ns < self.end_ns)
+            }
+            Load::Closed => false,
+            Load::Paced(load) => 0 < load.waiting_len() || load.next_due_ns() < self.end_ns,
+        };
+        (!waiting && self.connections.busy() == 0) || self.drain_end_ns <= now_ns
+    }
+
+    /// The system call of the turn: hands over what is queued and waits for what comes next.
+    fn enter(&mut self, yield_ns: u64) {
+        self.stamp_queued();
+        let now_ns = self.now_ns();
+        let due_ns = match &self.load {
+            // Where no more can wait, an arrival is taken when a request ends.
+            Load::Open(load) if load.is_full() => None,
+            Load::Open(load) => load.next_due_ns().filter(|due_ns| *due_ns < self.end_ns),
+            Load::Paced(load) => Some(load.next_due_ns()).filter(|due_ns| *due_ns < self.end_ns),
+            Load::Closed => None,
+        }
+        .unwrap_or(u64::MAX);
+        let over_ns = self.deadlines.first().map_or(u64::MAX, |(_, over_ns)| over_ns);
+        let end_ns = if now_ns < self.end_ns { self.end_ns } else { self.drain_end_ns };
+        let wake_ns = over_ns
+            .min(self.next_expiry_ns())
+            .min(self.connections.next_retry_ns())
+            .min(yield_ns)
+            .min(end_ns);
+        let sleep_until_ns = match self.plan.wait {
+            Wait::Sleep => wake_ns.min(due_ns),
+            Wait::Hybrid => wake_ns.min(due_ns.saturating_sub(SPIN_NS)),
+            Wait::Spin => 0,
+        };
+        if now_ns < sleep_until_ns {
+            self.ring.wait(sleep_until_ns - now_ns);
+            self.meter.slept(now_ns, sleep_until_ns, self.now_ns());
+            return;
+        }
+        let wake_ns = wake_ns.min(due_ns);
+        // One call hands over what is queued and fetches what is due.
+        self.ring.poll_if_queued();
+        let spin_began_ns = self.now_ns();
+        let mut spun_ns = spin_began_ns;
+        while !self.ring.has_news() && spun_ns < wake_ns {
+            std::hint::spin_loop();
+            let now_ns = self.now_ns();
+            self.meter.spun_past(spun_ns, now_ns);
+            spun_ns = now_ns;
+        }
+        self.meter.spun(now_ns, spin_began_ns, spun_ns);
+        self.ring.poll_if_posted_late();
+    }
+}
+
+/// Due: a request takes a free connection, or waits for one.
+impl Shard {
+    /// Sends what is due, or lets it wait for a connection.
+    fn admit(&mut self) {
+        let mut now_ns = self.now_ns();
+        self.expire_waiting(now_ns);
+        let deadline_ns = self.plan.deadline_ns;
+        for _ in 0..ADMITTED_MAX {
+            match &mut self.load {
+                Load::Closed => return,
+                Load::Open(load) => {
+                    let Some(due) = load.take_due(now_ns, self.end_ns) else { return };
+                    let intended_ns = due.intended_ns;
+                    let nobody_waits = load.waiting_len() == 0;
+                    if nobody_waits && deadline_ns <= now_ns - intended_ns {
+                        self.noticed_expired(intended_ns);
+                    } else if nobody_waits && let Some(slot) = self.connections.take_idle() {
+                        self.intended(intended_ns);
+                        self.begin(slot, due);
+                    } else {
+                        load.wait(due);
+                        self.intended(intended_ns);
+                        self.open_for_waiting(now_ns);
+                        self.count_waited(intended_ns, self.is_capped());
+                    }
+                }
+                Load::Paced(load) => {
+                    let Some((user, intended_ns)) = load.take_due(now_ns, self.end_ns) else {
+                        return;
+                    };
+                    let slot = u32::try_from(user).expect("connections are numbered in 32 bits");
+                    if deadline_ns <= now_ns - intended_ns {
+                        self.noticed_expired(intended_ns);
+                    } else if self.connections[slot].state == State::Idle {
+                        self.connections.leave_idle(slot);
+                        self.intended(intended_ns);
+                        self.begin(slot, DueRequest { intended_ns, noticed_ns: now_ns });
+                    } else if self.plan.recorder_config.backfill_ns.is_none() {
+                        // Back-filling stands for these requests: sending them late as well would
+                        // count them twice.
+                        load.wait(user, intended_ns, now_ns);
+                        self.intended(intended_ns);
+                        self.count_waited(intended_ns, false);
+                    }
+                }
+            }
+            now_ns = self.now_ns();
+        }
+    }
+
+    /// A request had expired when it was noticed: it is not sent.
+    fn noticed_expired(&mut self, intended_ns: u64) {
+        self.intended(intended_ns);
+        self.unsent(intended_ns, intended_ns + self.plan.deadline_ns, UnsentReason::Deadline);
+    }
+
+    fn count_waited(&mut self, intended_ns: u64, at_the_cap: bool) {
+        if self.window_ns <= intended_ns {
+            self.recorder.waited += 1;
+            self.recorder.capped += u64::from(at_the_cap);
+        }
+    }
+
+    /// Whether an arrival that waits does so because of the cap: no connection can be opened for it,
+    /// and none is being opened.
+    fn is_capped(&self) -> bool {
+        let waiting = match &self.load {
+            Load::Open(load) => load.waiting_len(),
+            Load::Closed | Load::Paced(_) => return false,
+        };
+        self.connections.is_full() && self.connections.connecting() < waiting
+    }
+
+    /// Until when a due request may wait for a connection, and why no longer.
+    fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
+        if self.plan.queue_max_ns < self.plan.deadline_ns {
+            (intended_ns.saturating_add(self.plan.queue_max_ns), UnsentReason::Dropped)
+        } else {
+            (intended_ns.saturating_add(self.plan.deadline_ns), UnsentReason::Deadline)
+        }
+    }
+
+    /// Ends the arrivals that have waited too long for a connection.
+    fn expire_waiting(&mut self, now_ns: u64) {
+        while let Load::Open(load) = &mut self.load
+            && let Some(intended_ns) = load.first_waiting_ns()
+        {
+            let (over_ns, reason) = self.expiry(intended_ns);
+            if now_ns < over_ns {
+                return;
+            }
+            let Load::Open(load) = &mut self.load else { return };
+            load.pop_waiting();
+            self.unsent(intended_ns, over_ns, reason);
+        }
+    }
+
+    /// When the next waiting arrival will have waited too long.
+    fn next_expiry_ns(&self) -> u64 {
+        match &self.load {
+            Load::Open(load) => {
+                load.first_waiting_ns().map_or(u64::MAX, |intended_ns| self.expiry(intended_ns).0)
+            }
+            Load::Closed | Load::Paced(_) => u64::MAX,
+        }
+    }
+}
+
+/// A connection for it: opened when requests wait for one, tried again when it failed.
+impl Shard {
+    /// Opens connections while more arrivals wait than are being connected for, and the cap allows.
+    fn open_for_waiting(&mut self, now_ns: u64) {
+        while let Load::Open(load) = &self.load
+            && self.connections.connecting() < load.waiting_len()
+            && self.open_connection(now_ns)
+        {}
+    }
+
+    /// Opens a connection in a free slot; whether there was one.
+    pub(super) fn open_connection(&mut self, now_ns: u64) -> bool {
+        let Some(slot) = self.connections.take_any_closed() else { return false };
+        self.open_slot(slot, now_ns);
+        true
+    }
+
+    fn open_slot(&mut self, slot: u32, now_ns: u64) {
+        if let Err(cause) = self.open(slot, now_ns) {
+            self.unconnected(slot, cause);
+        }
+    }
+
+    /// The kernel is done with a connect.
+    fn connect_done(&mut self, slot: u32, result: i32) {
+        if self.connections[slot].state != State::Connecting {
+            return;
+        }
+        if result < 0 {
+            self.connect_failed(slot, Cause::of_connect(-result));
+            return;
+        }
+        let now_ns = self.now_ns();
+        self.deadlines.remove(slot);
+        self.connections.connected(slot);
+        if self.conns_most < self.connections.open_count() {
+            self.conns_most = self.connections.open_count();
+            self.grown_ns = now_ns;
+        }
+        let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
+        self.recorder.connected(self.connections[slot].since_ns, now_ns, in_window);
+        self.arm(slot);
+        self.ready(slot);
+    }
+
+    /// Nothing came of the slot's connect: the request that it was for fails.
+    fn connect_failed(&mut self, slot: u32, cause: Cause) {
+        self.deadlines.remove(slot);
+        self.close(slot);
+        self.unconnected(slot, cause);
+        self.open_for_waiting(self.now_ns());
+    }
+
+    /// The request for which slot `slot` was to have a connection fails; a closed model tries again
+    /// after a pause.
+    fn unconnected(&mut self, slot: u32, cause: Cause) {
+        // Requests are recorded in the order of their intended times: those queued came before.
+        self.stamp_queued();
+        let now_ns = self.now_ns();
+        let due = match &mut self.load {
+            Load::Open(load) => load.pop_waiting(),
+            Load::Closed if self.running && now_ns < self.end_ns => {
+                self.intended(now_ns);
+                Some(DueRequest { intended_ns: now_ns, noticed_ns: now_ns })
+            }
+            Load::Closed => None,
+            Load::Paced(load) => load.pop_waiting(slot as usize),
+        };
+        match due {
+            Some(DueRequest { intended_ns, noticed_ns }) => {
+                let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns };
+                if self.window_ns <= intended_ns {
+                    self.recorder.unconnected(&stamps);
+                } else {
+                    self.count_unrecorded();
+                }
+                self.record(&stamps, now_ns, Outcome::Failed(cause));
+            }
+            None => self.recorder.connection_errors.add(cause),
+        }
+        if !matches!(self.load, Load::Open(_)) {
+            self.connections.retry_at(slot, now_ns + RETRY_NS);
+        }
+    }
+
+    /// Opens again what waited after a failed connect.
+    fn retry(&mut self, now_ns: u64) {
+        while let Some(slot) = self.connections.take_retry(now_ns) {
+            self.reopen(slot, now_ns);
+        }
+    }
+
+    /// Opens a closed model's connection again, unless nothing will be sent any more.
+    fn reopen(&mut self, slot: u32, now_ns: u64) {
+        let has_waiting = match &self.load {
+            Load::Paced(load) => load.is_waiting(slot as usize),
+            Load::Open(_) | Load::Closed => false,
+        };
+        if now_ns < self.end_ns || has_waiting {
+            self.connections.take_closed(slot);
+            self.open_slot(slot, now_ns);
+        }
+    }
+
+    /// A connection is free for a request.
+    fn ready(&mut self, slot: u32) {
+        match self.next_for(slot) {
+            Some(due) => {
+                self.connections.leave_idle(slot);
+                self.begin(slot, due);
+            }
+            None => self.connections.enter_idle(slot),
+        }
+    }
+
+    /// The next request for a connection that is free, if one is due.
+    fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
+        let now_ns = self.now_ns();
+        loop {
+            let due = match &mut self.load {
+                Load::Open(load) => load.pop_waiting()?,
+                Load::Paced(load) => load.pop_waiting(slot as usize)?,
+                Load::Closed if self.running && now_ns < self.end_ns => {
+                    return Some(DueRequest { intended_ns: now_ns, noticed_ns: now_ns });
+                }
+                Load::Closed => return None,
+            };
+            let (over_ns, reason) = self.expiry(due.intended_ns);
+            if now_ns < over_ns {
+                return Some(self.blamed(due, now_ns));
+            }
+            self.unsent(due.intended_ns, over_ns, reason);
+        }
+    }
+
+    /// An arrival that was noticed late came together with all others of that time. That connections
+    /// had to be opened for so many at once is no backlog of the target's: unless the cap is
+    /// reached, its wait is the generator's lateness too.
+    fn blamed(&self, due: DueRequest, now_ns: u64) -> DueRequest {
+        let late = NOTICED_LATE_NS < due.noticed_ns - due.intended_ns;
+        match self.load {
+            Load::Open(_) if late && !self.connections.is_full() => {
+                DueRequest { noticed_ns: now_ns, ..due }
+            }
+            _ => due,
+        }
+    }
+}
+
+/// On the wire: what the kernel says of it.
+impl Shard {
+    /// Handles all completions that are posted.
+    pub(super) fn reap(&mut self) {
+        while let Some(completion) = self.ring.next_completion() {
+            if completion.token == TOKEN_NONE {
+                continue;
+            }
+            let token = Token::decode(completion.token);
+            // A completion of an earlier socket of the slot only has its buffer to give back.
+            let current = self.connections.is_current(token);
+            match token.kind {
+                Op::Receive => self.received(token.slot, completion, current),
+                Op::Connect if current => self.connect_done(token.slot, completion.result),
+                Op::Send if current => self.send_done(token.slot, completion.result),
+                Op::Connect | Op::Send => {}
+            }
+        }
+    }
+
+    /// The kernel is done with a send, or it failed.
+    fn send_done(&mut self, slot: u32, result: i32) {
+        if result < 0 {
+            self.fail(slot, Cause::of_send(-result));
+        } else if usize::try_from(result).is_ok_and(|sent| sent < self.plan.request.len()) {
+            self.fail(slot, Cause::WriteFailed);
+        } else {
+            self.connections[slot].sending = false;
+        }
+    }
+
+    fn received(&mut self, slot: u32, completion: Completion, current: bool) {
+        let received = match (completion.buffer, usize::try_from(completion.result)) {
+            _ if !current => Received::More,
+            (Some(buffer), Ok(length)) if 0 < length => {
+                self.connections[slot].received(self.ring.received(buffer, length))
+            }
+            (_, Ok(_)) => self.connections[slot].received_end(),
+            (_, Err(_)) if completion.result == -libc::ENOBUFS => {
+                self.meter.buffers_exhausted += 1;
+                Received::More
+            }
+            (_, Err(_)) => Received::Failed(Cause::of_receive(-completion.result)),
+        };
+        if let Some(buffer) = completion.buffer {
+            self.ring.give_back(buffer);
+        }
+        if !current {
+            return;
+        }
+        let generation = self.connections[slot].generation;
+        match received {
+            Received::More => {}
+            Received::Response { status, reusable } => self.answered(slot, status, reusable),
+            Received::Failed(cause) => return self.fail(slot, cause),
+            Received::Closed => return self.replace(slot),
+        }
+        // The response may have been the connection's last, and the slot may have a new socket.
+        let connection = &self.connections[slot];
+        let goes_on = connection.generation == generation && connection.state != State::Closed;
+        if !completion.more && goes_on {
+            self.connections.ask_rearm(slot);
+        }
+    }
+
+    /// Arms the receives that the kernel ended, now that their buffers are back.
+    fn rearm(&mut self) {
+        while let Some(slot) = self.connections.take_rearm() {
+            self.arm(slot);
+        }
+    }
+}
+
+/// Its end: exactly one outcome.
+impl Shard {
+    fn answered(&mut self, slot: u32, status: u16, reusable: bool) {
+        let now_ns = self.now_ns();
+        let connection = &self.connections[slot];
+        let reusable = reusable
+            && !connection.sending
+            && connection.served < self.plan.requests_per_connection;
+        self.end(slot, now_ns, Outcome::Answered(status));
+        self.connections.answered(slot);
+        if reusable {
+            self.ready(slot);
+        } else {
+            self.replace(slot);
+        }
+    }
+
+    /// The slot's connection failed, with its request if it had one; another takes its place.
+    fn fail(&mut self, slot: u32, cause: Cause) {
+        if self.connections[slot].state == State::Queued {
+            self.stamp_queued();
+        }
+        if self.connections[slot].state == State::InFlight {
+            self.end(slot, self.now_ns(), Outcome::Failed(cause));
+        } else {
+            self.recorder.connection_errors.add(cause);
+        }
+        self.replace(slot);
+    }
+
+    /// Ends requests and connects whose time is over.
+    pub(super) fn expire(&mut self, now_ns: u64) {
+        while let Some((slot, over_ns)) = self.deadlines.first() {
+            if now_ns < over_ns {
+                return;
+            }
+            if self.connections[slot].state == State::Connecting {
+                self.connect_failed(slot, Cause::ConnectTimedOut);
+                continue;
+            }
+            let sent_ns = self.connections[slot].stamps.sent_ns;
+            let kind = if over_ns < sent_ns + self.plan.timeout_ns {
+                TimeoutKind::Deadline
+            } else {
+                TimeoutKind::Timeout
+            };
+            self.end(slot, over_ns.max(sent_ns), Outcome::TimedOut(kind));
+            self.replace(slot);
+        }
+    }
+
+    /// The slot's connection can't be used any more.
+    fn replace(&mut self, slot: u32) {
+        self.close(slot);
+        let now_ns = self.now_ns();
+        match self.load {
+            Load::Open(_) => self.open_for_waiting(now_ns),
+            Load::Closed | Load::Paced(_) => self.reopen(slot, now_ns),
+        }
+    }
+
+    /// The slot's request is over; its connection is freed or closed after this.
+    pub(super) fn end(&mut self, slot: u32, ended_ns: u64, outcome: Outcome) {
+        self.deadlines.remove(slot);
+        let stamps = self.connections[slot].stamps;
+        self.recorder.in_flight.pass(ended_ns, self.connections.in_flight());
+        self.recorder.in_flight.stay(stamps.sent_ns, ended_ns);
+        self.record(&stamps, ended_ns, outcome);
+    }
+
+    /// A request ends without having been sent.
+    fn unsent(&mut self, intended_ns: u64, over_ns: u64, reason: UnsentReason) {
+        // Requests are recorded in the order of their intended times: those queued came before.
+        self.stamp_queued();
+        let stamps = Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns };
+        self.record(&stamps, over_ns.max(intended_ns), Outcome::Unsent(reason));
+    }
+
+    /// Counts what was due and never sent, after the end; `capped` says that all connections were
+    /// busy then.
+    pub(super) fn count_unsent(&mut self, now_ns: u64, capped: bool) {
+        loop {
+            let (intended_ns, counted) = match &mut self.load {
+                Load::Open(load) => match load.pop_waiting() {
+                    Some(due) => (Some(due.intended_ns), true),
+                    None => (load.take_unsent(self.end_ns), false),
+                },
+                Load::Paced(load) => match load.pop_any_waiting() {
+                    Some(due) => (Some(due.intended_ns), true),
+                    None => {
+                        (load.take_due(self.end_ns, self.end_ns).map(|(_, due_ns)| due_ns), false)
+                    }
+                },
+                Load::Closed => (None, false),
+            };
+            let Some(intended_ns) = intended_ns else { return };
+            if !counted {
+                self.intended(intended_ns);
+                self.count_waited(intended_ns, capped);
+            }
+            self.unsent(intended_ns, now_ns, UnsentReason::End);
+        }
+    }
+
+    /// Gives a request's one outcome to the recorder.
+    fn record(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
+        match outcome {
+            Outcome::Answered(_) => self.progress.answered += 1,
+            Outcome::Unsent(_) => {}
+            Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => {
+                self.progress.errors += 1
+            }
+        }
+        if self.window_ns <= stamps.intended_ns {
+            self.recorder.ended(stamps, ended_ns, ended_ns <= self.end_ns, outcome);
+            if let Some(sampler) = &mut self.sampler {
+                sampler.push(stamps, ended_ns, outcome);
+            }
+            if outcome.has_latency() {
+                self.progress.latency.record(ended_ns - stamps.intended_ns);
+            }
+        } else if matches!(outcome, Outcome::Answered(_)) {
+            let answered = if self.running {
+                &mut self.recorder.warmup_answered
+            } else {
+                &mut self.recorder.setup_answered
+            };
+            *answered += 1;
+        }
+    }
+}

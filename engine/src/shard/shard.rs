@@ -1,0 +1,112 @@
+//! What a shard is made of.
+
+use std::sync::Arc;
+
+use super::connections::Connections;
+use super::deadlines::Deadlines;
+use super::plan::ShardPlan;
+use super::progress::{ShardProgress, SharedProgress};
+use crate::load::Load;
+use crate::record::recorder::Recorder;
+use crate::record::shard_stats::ShardMeter;
+use crate::ring::{Ring, RingConfig};
+use crate::samples::{Lane, Sampler};
+use crate::sys::clock;
+use crate::sys::control::Signals;
+
+/// The executor gets the thread this often, ns: too seldom to be seen in the CPU time of a request.
+pub(super) const YIELD_NS: u64 = 50_000_000;
+/// Size of one receive buffer, bytes: a common response fits into one.
+const BUFFER_SIZE: usize = 4_096;
+
+/// One pinned core's engine.
+pub struct Shard {
+    pub(super) plan: ShardPlan,
+    pub(super) ring: Ring,
+    pub(super) connections: Connections,
+    pub(super) deadlines: Deadlines,
+    pub(super) load: Load,
+    pub(super) recorder: Recorder,
+    pub(super) meter: ShardMeter,
+    pub(super) sampler: Option<Sampler>,
+    pub(super) progress: ShardProgress,
+    pub(super) shared: Arc<SharedProgress>,
+    pub(super) signals: Arc<Signals>,
+    /// All times of the shard count from here, ns of CLOCK_MONOTONIC.
+    pub(super) epoch_ns: u64,
+    /// Start of what is recorded: the window's, or never while the set-up lasts.
+    pub(super) window_ns: u64,
+    /// End of issuing: the plan's, or earlier when interrupted.
+    pub(super) end_ns: u64,
+    /// When what is still in flight is abandoned.
+    pub(super) drain_end_ns: u64,
+    /// Whether the epoch has come; before it there is only the set-up's load.
+    pub(super) running: bool,
+    /// The most connections that were open at once.
+    pub(super) conns_most: usize,
+    /// When they became as many, ns since the epoch.
+    pub(super) grown_ns: u64,
+    pub(super) next_source: usize,
+}
+
+impl Shard {
+    /// Builds the shard on the thread that will run it: memory first, then the ring.
+    ///
+    /// # Errors
+    /// The kernel's refusal of the ring.
+    pub fn new(
+        plan: ShardPlan,
+        shared: Arc<SharedProgress>,
+        signals: Arc<Signals>,
+    ) -> std::io::Result<Shard> {
+        clock::set_timer_slack();
+        let ring = Ring::new(RingConfig {
+            sockets_max: plan.conns,
+            buffer_size: BUFFER_SIZE,
+            payload: plan.request.clone(),
+            address: Some(plan.address.clone()),
+        })?;
+        Ok(Shard {
+            ring,
+            connections: Connections::new(plan.conns, plan.flush, plan.head_request),
+            deadlines: Deadlines::new(plan.conns),
+            load: plan.load(),
+            recorder: Recorder::new(plan.recorder_config.clone()),
+            meter: ShardMeter::new(plan.core),
+            sampler: plan.samples.clone().map(Lane::sampler),
+            progress: ShardProgress::default(),
+            shared,
+            signals,
+            epoch_ns: clock::now_ns(),
+            window_ns: plan.recorder_config.window_ns,
+            end_ns: plan.end_ns,
+            drain_end_ns: plan.end_ns + plan.timeout_ns,
+            running: false,
+            conns_most: 0,
+            grown_ns: 0,
+            next_source: 0,
+            plan,
+        })
+    }
+
+    /// What of io_uring is in use.
+    pub fn ring_features(&self) -> Vec<String> {
+        self.ring.features()
+    }
+
+    /// ns since the epoch.
+    #[inline]
+    pub(super) fn now_ns(&self) -> u64 {
+        clock::now_ns().saturating_sub(self.epoch_ns)
+    }
+
+    /// Copies what the shard has done so far to where others may read it.
+    pub(super) fn show(&mut self, now_ns: u64) {
+        let in_flight = self.connections.busy() as u64;
+        self.progress.in_flight = in_flight;
+        self.shared.show(&self.progress);
+        if self.window_ns <= now_ns && now_ns < self.end_ns {
+            self.recorder.series.in_flight(now_ns - self.window_ns, in_flight);
+        }
+    }
+}

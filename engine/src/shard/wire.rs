@@ -1,0 +1,136 @@
+//! What a shard hands to the kernel: connects, sends, receives and closes.
+//!
+//! `sent` is stamped just before the system call that carries a request, and a call carries at most
+//! `flush` requests, because one stamp for a long batch lies about its last members. So whatever may
+//! fill the submission queue makes room first: the queue never enters the kernel by itself, with
+//! requests that have no stamp yet.
+
+use super::shard::Shard;
+use crate::load::{DueRequest, Load};
+use crate::record::outcome::Cause;
+use crate::record::stamps::Stamps;
+use crate::ring::socket::new_socket;
+use crate::ring::token::Op;
+
+/// Requests above this size, bytes, may still be on their way out when the response comes, so their
+/// sends report back.
+const SEND_SILENT_MAX: usize = 16_384;
+
+impl Shard {
+    /// Connects a new socket in a slot that was taken for it. A slot without a socket is given back.
+    ///
+    /// # Errors
+    /// Why there is no socket.
+    pub(super) fn open(&mut self, slot: u32, now_ns: u64) -> Result<(), Cause> {
+        let source = match self.plan.sources.len() {
+            0 => None,
+            sources => {
+                self.next_source = (self.next_source + 1) % sources;
+                Some(&self.plan.sources[self.next_source])
+            }
+        };
+        match new_socket(&self.plan.address, source) {
+            Ok(fd) => {
+                self.connections.open(slot, fd, now_ns);
+                self.deadlines.push(slot, now_ns + self.plan.timeout_ns);
+                let token = self.connections.token(Op::Connect, slot);
+                self.make_room();
+                self.ring.connect(token, fd);
+                Ok(())
+            }
+            Err(error) => {
+                self.connections.give_closed(slot);
+                Err(Cause::of_connect(error.raw_os_error().unwrap_or(0)))
+            }
+        }
+    }
+
+    /// Receives from the slot's socket until the kernel ends it.
+    pub(super) fn arm(&mut self, slot: u32) {
+        let token = self.connections.token(Op::Receive, slot);
+        self.make_room();
+        self.ring.receive(token, self.connections[slot].fd);
+    }
+
+    /// A request takes an idle connection and is queued for the next system call.
+    pub(super) fn begin(&mut self, slot: u32, due: DueRequest) {
+        self.make_room();
+        let report_back = SEND_SILENT_MAX < self.plan.request.len();
+        let token = self.connections.token(Op::Send, slot);
+        let queued = self.connections.begin(slot, due.intended_ns, due.noticed_ns, report_back);
+        self.ring.send(token, self.connections[slot].fd, 0, report_back);
+        if queued == self.plan.flush {
+            self.flush();
+        }
+    }
+
+    /// Stamps what is queued and hands it to the kernel.
+    pub(super) fn flush(&mut self) {
+        self.stamp_queued();
+        self.ring.submit();
+    }
+
+    /// Stamps the queued requests as sent: the next system call carries them.
+    pub(super) fn stamp_queued(&mut self) {
+        if self.connections.queued() == 0 {
+            return;
+        }
+        let now_ns = self.now_ns();
+        self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
+        while let Some(slot) = self.connections.take_queued() {
+            let connection = &mut self.connections[slot];
+            if matches!(self.load, Load::Closed) {
+                // A user without a pace means to ask when it asks.
+                connection.stamps.intended_ns = now_ns;
+                connection.stamps.noticed_ns = now_ns;
+            }
+            connection.sent(now_ns);
+            let stamps = connection.stamps;
+            let over_ns = now_ns + self.plan.timeout_ns;
+            self.deadlines
+                .push(slot, over_ns.min(stamps.intended_ns.saturating_add(self.plan.deadline_ns)));
+            if matches!(self.load, Load::Closed) {
+                self.intended(now_ns);
+            }
+            self.count_sent(&stamps);
+        }
+    }
+
+    /// A request was due.
+    pub(super) fn intended(&mut self, intended_ns: u64) {
+        self.progress.intended += 1;
+        if self.window_ns <= intended_ns {
+            self.recorder.intended(intended_ns);
+        }
+    }
+
+    fn count_sent(&mut self, stamps: &Stamps) {
+        if self.window_ns <= stamps.intended_ns {
+            self.recorder.sent(stamps, stamps.sent_ns <= self.end_ns);
+        } else {
+            self.count_unrecorded();
+        }
+    }
+
+    /// A request from before the window was sent.
+    pub(super) fn count_unrecorded(&mut self) {
+        if self.running {
+            self.recorder.warmup_sent += 1;
+        } else {
+            self.recorder.setup_sent += 1;
+        }
+    }
+
+    /// Closes the slot's socket.
+    pub(super) fn close(&mut self, slot: u32) {
+        let fd = self.connections.close(slot);
+        self.make_room();
+        self.ring.close(fd);
+    }
+
+    fn make_room(&mut self) {
+        if self.ring.is_nearly_full() {
+            self.flush();
+        }
+    }
+}
