@@ -53,7 +53,7 @@ fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
         recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
     }
     let vitals = ShardMeter::new(0).report(0, 0);
-    let shard = ShardReport { recorder, digest, vitals, sampled: None };
+    let shard = ShardReport { recorder, digest, stats: vitals, sampled: None };
     let address = "127.0.0.1:1".parse().expect("an address");
     let run = RunContext {
         plan: Redacted::new(&plan, b""),
