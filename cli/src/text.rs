@@ -8,6 +8,9 @@ pub(crate) mod doctor;
 mod explain;
 mod figures;
 mod flow;
+#[cfg(test)]
+#[path = "../../engine/tests/suite/made_up.rs"]
+mod made_up;
 pub(crate) mod progress;
 #[cfg(test)]
 mod reports;

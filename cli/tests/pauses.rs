@@ -1,8 +1,10 @@
-//! A generator or a target that is stopped for a while: whose fault it was shows, and nothing is lost or made up.
+//! A generator or a target that is stopped for a while: whose fault it was shows, and nothing is
+//! lost or made up.
 //!
-//! The stops are longer than anything that a busy machine does; bounds on times are lower ones, or relations of a report's own
-//! figures.
+//! The stops are longer than anything that a busy machine does; bounds on times are lower ones, or
+//! relations of a report's own figures.
 
+#[path = "suite/support.rs"]
 mod support;
 
 use std::process::{Command, Stdio};
@@ -17,7 +19,8 @@ enum Stopped {
     Target,
 }
 
-/// A run of 3 s without a warm-up, with one of the two stopped from its first second on; gives the report and the ledger.
+/// A run of 3 s without a warm-up, in which one of the two is stopped once load has begun; gives
+/// the report and the ledger.
 fn run_with_a_stop(
     target: &[&str],
     flags: &[&str],
@@ -28,7 +31,7 @@ fn run_with_a_stop(
     let ledger = folder.path().join("ledger.json");
     let ledger_flag = ["--ledger", ledger.to_str().expect("text")];
     let witness = Witness::start(&[target, &ledger_flag].concat());
-    let run = Command::new(BINARY)
+    let mut run = Command::new(BINARY)
         .args(["run", &witness.url, "--duration", "3s", "--warmup", "0s", "--allow-invalid"])
         .args(["--out", "report.json"])
         .args(flags)
@@ -36,7 +39,7 @@ fn run_with_a_stop(
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    std::thread::sleep(Duration::from_secs(1));
+    witness.wait_for(300, &mut run);
     let whom = match stopped {
         Stopped::Generator => &run,
         Stopped::Target => &witness.child,
@@ -68,7 +71,8 @@ fn a_stopped_generator_is_late_and_blames_nobody_else() {
         run_with_a_stop(&["--base-latency", "1ms"], &["--rate", "1k"], Stopped::Generator, stop);
     assert!(codes(&report).contains(&"generator_late"), "{}", report["verdict"]);
     assert_ne!(report["verdict"]["level"], "valid");
-    // The pause is the pacer's, and the burst behind it, for which connections had to be opened, is so as well.
+    // The pause is the pacer's, and the burst behind it, for which connections had to be opened, is
+    // so as well.
     assert!(350_000.0 < us(&report, "pacer_lateness", "max"));
     assert!(
         us(&report, "connection_wait", "p99") < us(&report, "pacer_lateness", "p99") / 10.0,
@@ -115,7 +119,8 @@ fn a_stopped_target_is_a_wait_and_no_lateness() {
         Duration::from_millis(800),
     );
     assert!(codes(&report).contains(&"cap_reached"), "{}", report["verdict"]);
-    // The users waited for the target's return: in the queue for a connection, which the naive view leaves out for nearly all.
+    // The users waited for the target's return: in the queue for a connection, which the naive view
+    // leaves out for nearly all.
     assert!(600_000.0 < us(&report, "connection_wait", "max"));
     assert!(us(&report, "pacer_lateness", "p99") < us(&report, "connection_wait", "p99") / 10.0);
     assert!(100_000.0 < us(&report, "corrected", "p90"));
@@ -130,15 +135,24 @@ fn a_signal_in_the_drain_interrupts_the_run_as_well() {
     // It answers after an hour, which is also the timeout: only the signal ends the drain.
     let witness = Witness::start(&["--base-latency", "1h"]);
     let mut run = Command::new(BINARY)
-        .args(["run", &witness.url, "--rate", "50", "--duration", "200ms", "--warmup", "0s"])
-        .args(["--timeout", "1h", "--out", "report.json", "--allow-invalid"])
+        .args(["run", &witness.url, "--rate", "50", "--arrivals", "constant"])
+        .args([
+            "--duration",
+            "200ms",
+            "--warmup",
+            "0s",
+            "--timeout",
+            "1h",
+            "--out",
+            "report.json",
+            "--allow-invalid",
+        ])
         .current_dir(folder.path())
         .stdout(Stdio::null())
         .spawn()
         .expect("the binary runs");
-    // Long after the window; on a machine so slow that it isn't, the run is interrupted all the same.
-    std::thread::sleep(Duration::from_secs(2));
-    assert!(run.try_wait().expect("it is ours").is_none(), "it waits for its answers");
+    // All ten have been sent: what is left of the window is shorter than the gap between two.
+    witness.wait_for(10, &mut run);
     signal(&run, "INT");
     assert_eq!(run.wait().expect("it ends").code(), Some(130));
     let report = document(&folder.path().join("report.json"));

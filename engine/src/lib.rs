@@ -1,7 +1,7 @@
 //! The load generator: plan → shards → report.
 //!
 //! It offers load and measures; it prints nothing. Each room uses only the rooms above it in this
-//! list, which is also the order to read them in; `tests/rooms.rs` holds it to that.
+//! list, which is also the order to read them in; `tests/suite/rooms.rs` holds it to that.
 
 pub mod sys;
 

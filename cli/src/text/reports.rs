@@ -1,17 +1,17 @@
-//! Reports to render in tests: whole documents with figures of one's choice.
+//! Reports to render in tests: made-up runs with figures of one's choice.
 
 use engine::host::environment::Environment;
 use engine::host::ports::Ports;
 use engine::host::watch::Machine;
 use engine::plan::Plan;
-use engine::record::series::Series;
 use engine::record::shard_stats::ShardStats;
 use engine::report::verdict::{Level, Verdict};
 use engine::report::{
-    AgentPart, Config, Counts, DistributionPart, Generator, LittlesLaw, Part, Rates, Report,
-    SCHEMA, SeriesPart,
+    AgentPart, Counts, DistributionPart, Generator, LittlesLaw, Part, Rates, Report,
 };
 use engine::stats::distribution::Distribution;
+
+use super::made_up;
 
 /// Requests of a part: enough for p99.9.
 const REQUESTS: u64 = 10_000;
@@ -80,18 +80,10 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         time_wait_max: 1_000,
         headroom: 27_187,
     });
+    let plan = plan(open);
+    let nothing = made_up::nothing(&plan);
     Report {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
-        schema: SCHEMA,
-        interrupted: false,
-        config: Config {
-            plan: plan(open),
-            target_address: "127.0.0.1:8080".to_owned(),
-            schedule_digest: None,
-            schedule_arrivals: None,
-            schedule_until: 35.0,
-            corrected_by: "intended".to_owned(),
-        },
         environment: Environment::default(),
         whole: part.clone(),
         generator: Generator {
@@ -101,10 +93,8 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         arrivals: None,
         arrivals_line: open.then(|| "arrivals were Poisson(5000/s) as planned: figures".to_owned()),
         littles_law: LittlesLaw { in_flight_mean: 0.412, expected: 0.413, residual: 0.0024 },
-        stationarity: None,
-        samples: None,
-        series: SeriesPart::new(&Series::new()),
         per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
         merged: part,
+        ..made_up::report(&plan, vec![nothing], None)
     }
 }

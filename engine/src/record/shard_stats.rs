@@ -16,10 +16,11 @@ use crate::sys::units::SECOND_NS;
 pub struct ShardStats {
     /// The core that it ran on.
     pub core: usize,
-    /// The stretch that these numbers cover, seconds: the window, to within a yield of the executor.
+    /// The stretch that these numbers cover, seconds: the window, to within a yield of the
+    /// executor.
     pub observed_s: f64,
-    /// Share of that stretch in which the shard had work: running, or waiting for its core, less what it polled away while
-    /// nothing was due.
+    /// Share of that stretch in which the shard had work: running, or waiting for its core, less
+    /// what it polled away while nothing was due.
     pub busy: f64,
     /// Processor time in user space, seconds, polling included.
     pub cpu_user_s: f64,
@@ -33,7 +34,8 @@ pub struct ShardStats {
     pub requests_per_turn: f64,
     /// The longest stretch in which the shard didn't look at what was due, microseconds.
     pub longest_gap_us: f64,
-    /// All such stretches above 10 ms together, seconds: the shard stood still, or had that much to do in one turn.
+    /// All such stretches above 10 ms together, seconds: the shard stood still, or had that much to
+    /// do in one turn.
     pub stopped_s: f64,
     /// Times that the kernel took the core away while the shard could run.
     pub involuntary_switches: u64,
@@ -41,7 +43,8 @@ pub struct ShardStats {
     pub run_queue_delay_s: f64,
     /// Times that the completion queue overflowed, in the whole run.
     pub cq_overflows: u64,
-    /// Times that a receive ended because no buffer was free, and was armed again, in the whole run.
+    /// Times that a receive ended because no buffer was free, and was armed again, in the whole
+    /// run.
     pub buffers_exhausted: u64,
 }
 
@@ -72,7 +75,8 @@ struct Edge {
     stopped_ns: u64,
 }
 
-/// A gap above this is a stop, ns: longer than the turns of a busy shard, shorter than what others' time slices add up to.
+/// A gap above this is a stop, ns: longer than the turns of a busy shard, shorter than what others'
+/// time slices add up to.
 const STOP_NS: u64 = 10_000_000;
 
 impl ShardMeter {
@@ -97,7 +101,8 @@ impl ShardMeter {
         self.turns += 1;
     }
 
-    /// The shard went to sleep at `from_ns`, to be woken at `until_ns` at the latest, and was awake at `now_ns`.
+    /// The shard went to sleep at `from_ns`, to be woken at `until_ns` at the latest, and was awake
+    /// at `now_ns`.
     #[inline]
     pub fn slept(&mut self, from_ns: u64, until_ns: u64, now_ns: u64) {
         self.gap(from_ns.saturating_sub(self.back_ns));
@@ -151,7 +156,8 @@ impl ShardMeter {
         }
     }
 
-    /// What the window showed, in which `sent` requests were sent; a window that was never reached shows zeros.
+    /// What the window showed, in which `sent` requests were sent; a window that was never reached
+    /// shows zeros.
     pub fn report(&self, sent: u64, cq_overflows: u64) -> ShardStats {
         let now = || Edge { ..self.edge(self.back_ns) };
         let begin = self.begin.unwrap_or_else(now);
@@ -160,7 +166,8 @@ impl ShardMeter {
         let observed_ns = end.at_ns.saturating_sub(begin.at_ns);
         let turns = end.turns - begin.turns;
         let polling_ns = end.polling_ns - begin.polling_ns;
-        // Time polled is wall time: where the core was shared, part of it was spent waiting for the core.
+        // Time polled is wall time: where the core was shared, part of it was spent waiting for the
+        // core.
         let awake_ns = accounts.cpu_ns + accounts.run_queue_ns;
         let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
         let ratio = |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { part / whole };
@@ -226,7 +233,8 @@ impl ThreadTimes {
     }
 }
 
-/// Length of the tick in which the kernel counts user and system time: USER_HZ is 100 on every architecture of ours.
+/// Length of the tick in which the kernel counts user and system time: USER_HZ is 100 on every
+/// architecture of ours.
 const TICK_NS: u64 = 10_000_000;
 
 /// Field 15 of a thread's `stat`; the name before it is in parentheses and may hold blanks.
@@ -259,13 +267,30 @@ mod tests {
         assert_eq!(run_queue_ns("12 34 5\n"), 34);
     }
 
-    #[test]
-    fn work_shows_in_the_accounts() {
-        let before = ThreadTimes::of_this_thread();
+    /// Works for some milliseconds, and gives the processor time that it took.
+    fn work() -> u64 {
+        let cpu_ns = || {
+            let time = clock_gettime(ClockId::ThreadCPUTime);
+            time.tv_sec.cast_unsigned() * SECOND_NS + time.tv_nsec.cast_unsigned()
+        };
+        let began_ns = cpu_ns();
         let mut value = 1_u64;
-        while ThreadTimes::of_this_thread().since(&before).cpu_ns < 2_000_000 {
+        for _ in 0..5_000_000 {
             value = std::hint::black_box(value.wrapping_mul(31));
         }
-        assert!(2_000_000 <= ThreadTimes::of_this_thread().since(&before).cpu_ns);
+        cpu_ns() - began_ns
+    }
+
+    #[test]
+    fn the_accounts_see_this_threads_work_and_no_others() {
+        let before = ThreadTimes::of_this_thread();
+        let worked_ns = work();
+        let own = ThreadTimes::of_this_thread().since(&before);
+        assert!(0 < worked_ns && worked_ns <= own.cpu_ns, "{worked_ns} {own:?}");
+
+        let before = ThreadTimes::of_this_thread();
+        let worked_ns = std::thread::spawn(work).join().expect("it only counts");
+        let waited = ThreadTimes::of_this_thread().since(&before);
+        assert!(waited.cpu_ns < worked_ns, "{worked_ns} {waited:?}");
     }
 }

@@ -1,43 +1,48 @@
-//! The verdict as a function of the report: each reason appears when its figure crosses its bound, and only then.
-
-mod support;
+//! The verdict as a function of the report: each reason appears when its figure crosses its bound,
+//! and only then.
 
 use engine::plan::Plan;
+use engine::record::outcome::Outcome;
+use engine::record::stamps::Stamps;
+use engine::report::judge;
+use engine::report::verdict::{Code, Level};
 use engine::report::{Report, Samples};
-use engine::report::{
-    judge,
-    verdict::{Code, Level},
-};
 use engine::stats::stationarity::Stationarity;
-use support::{always_ok, open, plan, run, serve};
+use engine::sys::units::{CoreList, Nanos};
 
-/// A report of a short run, brought into the state of one with which nothing is wrong.
+use crate::made_up;
+use crate::support::{always_ok, open, plan, run, serve};
+
+/// The report of a made-up run with which nothing is wrong: about 1,000 requests in half a second.
 fn clean() -> Report {
-    let address = serve(always_ok);
-    let mut report = run(open(plan(address), "2k")).report;
+    let plan = Plan {
+        target: "http://127.0.0.1:1/".to_owned(),
+        duration: Nanos(500_000_000),
+        warmup: Nanos(0),
+        cores: Some(CoreList::new(vec![0])),
+        ..open(Plan::default(), "2k")
+    };
+    let plan = plan.complete(&[0]).expect("a plan that runs");
+    let answered = |due_ns: u64| {
+        let stamps =
+            Stamps { intended_ns: due_ns, noticed_ns: due_ns + 100, sent_ns: due_ns + 200 };
+        (stamps, due_ns + 100_000, Outcome::Answered(200))
+    };
+    let recorded = made_up::record(&plan, (0, 1), answered, |_, _, _| {});
+    let mut report = made_up::report(&plan, vec![recorded], None);
     for shard in &mut report.generator.shards {
-        shard.busy = 0.5;
-        shard.run_queue_delay_s = 0.0;
-        shard.stopped_s = 0.0;
-        shard.cq_overflows = 0;
+        (shard.observed_s, shard.busy) = (0.5, 0.5);
     }
     let machine = &mut report.generator.machine;
     (machine.observed_s, machine.steal, machine.throttled_s) = (0.5, Some(0.0), Some(0.0));
+    // As of a run that is long enough for the percentiles that are judged.
     let part = &mut report.whole;
-    part.counts.sent_in_window = part.counts.intended;
-    part.counts.capped = 0;
     part.corrected.count = 10_000;
-    part.rate.intended = part.rate.target.expect("an open model");
     for (p50, p99, p999, of) in
         [(100.0, 500.0, 900.0, &mut part.corrected), (0.2, 10.0, 40.0, &mut part.pacer_lateness)]
     {
         (of.p50, of.p99, of.p999) = (Some(p50), Some(p99), Some(p999));
     }
-    if let Some(proof) = &mut report.arrivals {
-        proof.as_planned = true;
-        proof.failed.clear();
-    }
-    report.stationarity = None;
     report
 }
 
@@ -49,7 +54,8 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
     let verdict = judge(&clean);
     assert_eq!((verdict.level, verdict.reasons.as_slice()), (Level::Valid, &[][..]), "{verdict:?}");
 
-    // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of them.
+    // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
+    // them.
     let beyond: [(Code, Level, Change); 22] = [
         (Code::RateMissed, Level::Invalid, |report| report.whole.counts.sent_in_window -= 3),
         (Code::RateMissed, Level::Invalid, |report| report.whole.rate.intended *= 1.2),

@@ -14,8 +14,8 @@ const EDGES: [(&str, &[&str]); 6] = [
     ("perf", &["http1", "engine"]),
 ];
 
-/// The crates of ours that a manifest names, under any kind of dependency, for one platform only or under another name, also
-/// one that the workspace gives it.
+/// The crates of ours that a manifest names, under any kind of dependency, for one platform only or
+/// under another name, also one that the workspace gives it.
 fn imports(manifest: &toml::Table, workspace: &toml::Table) -> BTreeSet<String> {
     const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
     let platforms = manifest.get("target").and_then(toml::Value::as_table);

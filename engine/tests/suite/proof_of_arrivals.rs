@@ -1,8 +1,10 @@
-//! Tests P1 to P7 of the arrivals, on the schedule and on modelled sends; each has controls that must fail it.
+//! Tests P1 to P7 of the arrivals, on the schedule and on modelled sends; each has controls that
+//! must fail it.
 //!
-//! The schedule is held against p-values at fixed seeds: at 1 % two of twenty honest seeds may be beyond the critical value. The
-//! controls are what a load generator gets wrong: equal gaps, a clock of whole milliseconds, one Poisson stream dealt out in turn,
-//! and a stall made up for by sending at twice the rate.
+//! The schedule is held against p-values at fixed seeds: at 1 % two of twenty honest seeds may be
+//! beyond the critical value. The controls are what a load generator gets wrong: equal gaps, a
+//! clock of whole milliseconds, one Poisson stream dealt out in turn, and a stall made up for by
+//! sending at twice the rate.
 
 use engine::load::schedule::Schedule;
 use engine::plan;
@@ -133,12 +135,14 @@ fn quantised(arrivals_ns: &[u64]) -> Vec<u64> {
     arrivals_ns.iter().map(|at_ns| at_ns.next_multiple_of(MILLISECOND_NS)).collect()
 }
 
-/// Every fourth arrival of one stream: what a shard gets of a Poisson stream that is dealt out in turn.
+/// Every fourth arrival of one stream: what a shard gets of a Poisson stream that is dealt out in
+/// turn.
 fn dealt(arrivals_ns: &[u64]) -> Vec<u64> {
     arrivals_ns.iter().step_by(SHARDS).copied().collect()
 }
 
-/// No arrival leaves during the first 200 ms of every two seconds; those held leave at twice the rate until all have.
+/// No arrival leaves during the first 200 ms of every two seconds; those held leave at twice the
+/// rate until all have.
 fn catching_up(arrivals_ns: &[u64], rate_per_second: f64, seed: u64) -> Vec<u64> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let twice = Exp::new(2.0 * rate_per_second / 1e9).expect("a rate");
@@ -169,9 +173,9 @@ fn p1_p2_p3_p6_fail_on_their_controls() {
     for seed in [1, 2, 3] {
         let one = shard_arrivals(seed, 0, 1);
         let rate_per_ns = RATE_PER_SECOND / 1e9;
-        // P3 sees only where in time the arrivals lie, so it passes what is uneven only from gap to gap; P6 passes independent
-        // gaps of any distribution, such as the sums of four of a dealt stream, and long stalls, whose few long gaps are nearly
-        // all of the variance.
+        // P3 sees only where in time the arrivals lie, so it passes what is uneven only from gap to
+        // gap; P6 passes independent gaps of any distribution, such as the sums of four of a dealt
+        // stream, and long stalls, whose few long gaps are nearly all of the variance.
         for (name, arrivals_ns, rate_per_ns, expected) in [
             ("constant", constant(N, RATE_PER_SECOND), rate_per_ns, [false, false, true, false]),
             ("quantised", quantised(&one), rate_per_ns, [false, false, true, false]),
@@ -206,7 +210,8 @@ fn planned(arrivals: plan::Arrivals, seed: u64, shards: usize) -> Vec<Vec<u64>> 
     (0..shards).map(part).collect()
 }
 
-/// When a shard sends what is due: in turns that take 5 µs, each with all that has come due, woken up late by 3 µs on average.
+/// When a shard sends what is due: in turns that take 5 µs, each with all that has come due, woken
+/// up late by 3 µs on average.
 fn sent_by_turns(intended_ns: &[u64], seed: u64) -> Vec<u64> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let late = Exp::new(1.0 / 3_000.0).expect("a rate");
@@ -299,7 +304,8 @@ fn p4_p5_p7_sends_by_turns_are_as_planned() {
     }
 }
 
-/// Runs a control on one shard and checks which of P4, P5 and P7 it fails, and that the report says which figures did.
+/// Runs a control on one shard and checks which of P4, P5 and P7 it fails, and that the report says
+/// which figures did.
 fn check_control(
     name: &str,
     expected: [bool; 3],
@@ -355,7 +361,8 @@ fn p4_p5_p7_fail_on_their_controls() {
         ],
         smoothed,
     );
-    // A stall in the last 100 ms: what is left is sent when the window is over, and the last windows are empty.
+    // A stall in the last 100 ms: what is left is sent when the window is over, and the last
+    // windows are empty.
     let stalled = |part: &[u64]| {
         let stall_ns = WINDOW_NS - 100 * MILLISECOND_NS;
         part.iter().map(|at_ns| if *at_ns < stall_ns { *at_ns } else { WINDOW_NS }).collect()
@@ -374,7 +381,8 @@ fn a_schedule_other_than_planned_is_found_out() {
     let (proof, _) = proven(plan::Arrivals::Poisson, &in_turn, at_once);
     assert_eq!(proof.failed.len(), 1, "{:?}", proof.failed);
     assert!(proof.failed[0].starts_with("p of the intended gaps"), "{:?}", proof.failed);
-    // P4 on one shard's part of it: sums of four gaps vary half as much, so the counts vary a quarter as much.
+    // P4 on one shard's part of it: sums of four gaps vary half as much, so the counts vary a
+    // quarter as much.
     let mut counted = Milliseconds::new();
     in_turn[0].iter().for_each(|at_ns| counted.add(at_ns / MILLISECOND_NS));
     let part = index_of_dispersion(counted.windows(100, 60_000)).expect("600 windows");

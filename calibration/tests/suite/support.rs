@@ -1,6 +1,8 @@
-//! What the experiments of the tests have in common: the witness's settings, a plan, and how often a busy machine may try.
+//! What the experiments of the tests have in common: the witness's settings, a plan, and how often
+//! a busy machine may try.
 #![allow(dead_code, reason = "each test file uses its own part of the support")]
 
+use std::io::{Write as _, stderr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,9 +11,11 @@ use engine::plan::Plan;
 use engine::sys::units::Nanos;
 use target::TargetConfig;
 
-/// A machine shared with others stops a run now and then; an instrument that lies does so each time.
+/// A machine shared with others stops a run now and then; an instrument that lies does so each
+/// time.
 const ATTEMPTS_MAX: usize = 3;
-/// The sends of a run that says something about latencies of milliseconds are not later than this, p99.
+/// The sends of a run that says something about latencies of milliseconds are not later than this,
+/// p99.
 const LATENESS_MAX_MS: f64 = 10.0;
 
 /// Experiments need the cores for themselves, and the tests of a file run at once.
@@ -71,13 +75,20 @@ pub fn succeed(attempt: impl FnMut() -> Result<(), String>) {
     succeed_once_in(ATTEMPTS_MAX, attempt);
 }
 
-/// The same with another number of attempts: a short one needs a machine that is quiet for a short time only.
+/// The same with another number of attempts: a short one needs a machine that is quiet for a short
+/// time only.
 pub fn succeed_once_in(attempts_max: usize, mut attempt: impl FnMut() -> Result<(), String>) {
     let mut problems = Vec::new();
-    for _ in 0..attempts_max {
+    for number in 1..=attempts_max {
         match attempt() {
             Ok(()) => return,
-            Err(problem) => problems.push(problem),
+            Err(problem) => {
+                // Written past the harness, which hides the output of tests that pass: a retry must
+                // not hide an intermittent fault.
+                writeln!(stderr(), "attempt {number} of {attempts_max}: {problem}")
+                    .expect("stderr");
+                problems.push(problem);
+            }
         }
     }
     panic!("each of {attempts_max} attempts failed: {problems:#?}");

@@ -1,7 +1,6 @@
-//! The request loop allocates nothing: counted by an allocator that asks the engine whether the thread is sealed.
+//! The request loop allocates nothing: counted by an allocator that asks the engine whether the
+//! thread is sealed.
 #![allow(unsafe_code, reason = "a global allocator can't be written without it")]
-
-mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
@@ -12,7 +11,8 @@ use std::time::Duration;
 use engine::plan::Plan;
 use engine::sys::seal;
 use engine::sys::units::Nanos;
-use support::{always_ok, open, plan, run, serve};
+
+use crate::support::{OK, always_ok, open, plan, run, serve};
 
 struct Counting;
 
@@ -49,7 +49,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Heads in two pieces, chunks, statuses, closes, failures and silence, in turn.
 fn trouble(number: u64, stream: &mut TcpStream) -> bool {
-    let (head, rest) = support::OK.split_at(20);
+    let (head, rest) = OK.split_at(20);
     match number % 50 {
         0 => return true,
         1 => return stream.write_all(b"SSH-2.0\r\n").is_err(),
@@ -57,7 +57,8 @@ fn trouble(number: u64, stream: &mut TcpStream) -> bool {
         3 => return stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nuntil the close").is_err(),
         number if number % 3 == 0 => stream.write_all(head).expect("sent"),
         number if number % 3 == 1 => {
-            let chunks = b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n";
+            let chunks = b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n\
+                3\r\nabc\r\n0\r\nA: b\r\n\r\n";
             return stream.write_all(chunks).is_ok();
         }
         _ => return always_ok(number, stream),
@@ -68,6 +69,7 @@ fn trouble(number: u64, stream: &mut TcpStream) -> bool {
 
 #[test]
 fn the_request_loop_allocates_nothing() {
+    let _process = crate::process();
     // The counter counts: a sealed thread that allocates is seen.
     seal::seal();
     drop(std::hint::black_box(Vec::<u8>::with_capacity(64)));

@@ -1,18 +1,18 @@
-//! The instrument's counts against the witness's ledger: for each model, number of shards, with and without warm-up, no
-//! request is missing from either and none is counted twice.
-
-mod support;
+//! The instrument's counts against the witness's ledger: for each model, number of shards, with and
+//! without warm-up, no request is missing from either and none is counted twice.
 
 use std::time::Duration;
 
 use engine::plan::{Arrivals, Plan};
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
-use support::{alone, open, plan, run, witness};
 use target::TargetConfig;
 
-/// The plan with each number of shards that the machine has cores for, with and without warm-up, against a witness with a
-/// tail: so that requests overtake each other and some are in flight at both edges of the window.
+use crate::support::{alone, open, plan, run, witness};
+
+/// The plan with each number of shards that the machine has cores for, with and without warm-up,
+/// against a witness with a tail: so that requests overtake each other and some are in flight at
+/// both edges of the window.
 fn check(of_model: &Plan) {
     let _cores = alone();
     let config = TargetConfig {
@@ -62,23 +62,23 @@ fn check(of_model: &Plan) {
 }
 
 #[test]
-fn open_with_arrivals_by_chance() {
+fn both_count_alike_with_poisson_arrivals() {
     check(&open("2k", plan(Duration::from_millis(500))));
 }
 
 #[test]
-fn open_with_arrivals_at_equal_gaps() {
+fn both_count_alike_with_equal_gaps() {
     let plan = open("2k", plan(Duration::from_millis(500)));
     check(&Plan { arrivals: Arrivals::Constant, ..plan });
 }
 
 #[test]
-fn closed() {
+fn both_count_alike_in_a_closed_loop() {
     check(&Plan { conns: Some(5), ..plan(Duration::from_millis(500)) });
 }
 
 #[test]
-fn closed_with_a_pace() {
+fn both_count_alike_in_a_paced_closed_loop() {
     let plan = plan(Duration::from_millis(500));
     check(&Plan { conns: Some(5), period: Some(Nanos(5_000_000)), ..plan });
 }

@@ -1,12 +1,12 @@
-//! Secrets of a plan are sent and never shown: the report has their hash, and its samples still belong to it.
-
-mod support;
+//! Secrets of a plan are sent and never shown: the report has their hash, and its samples still
+//! belong to it.
 
 use std::fs;
 
 use engine::plan::Plan;
 use engine::verify::with_samples;
-use support::{always_ok, open, plan, run, serve};
+
+use crate::support::{always_ok, open, plan, run, serve};
 
 #[test]
 fn a_report_shows_no_secret_and_its_samples_belong_to_it() {

@@ -1,6 +1,5 @@
-//! What a plan says beside its load: overload, deadlines, the life of connections, the set-up, successes, the series.
-
-mod support;
+//! What a plan says beside its load: overload, deadlines, the life of connections, the set-up,
+//! successes, the series.
 
 use std::io::Write;
 use std::time::Duration;
@@ -8,7 +7,8 @@ use std::time::Duration;
 use engine::plan::{Arrivals, Overload, Plan, Switch};
 use engine::report::Report;
 use engine::sys::units::Nanos;
-use support::{always_ok, open, plan, run, serve};
+
+use crate::support::{OK, always_ok, codes, open, plan, run, serve};
 
 fn slow(_: u64, stream: &mut std::net::TcpStream) -> bool {
     std::thread::sleep(Duration::from_millis(5));
@@ -57,8 +57,8 @@ fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
         part.counts
     );
     assert_eq!(part.counts.intended, part.counts.sent + part.counts.unsent);
-    // What was dropped has no latency: it would look like an answer after 20 ms. Few are answered sooner than in 20 ms and 5 ms,
-    // since all wait for as long as they may.
+    // What was dropped has no latency: it would look like an answer after 20 ms. Few are answered
+    // sooner than in 20 ms and 5 ms, since all wait for as long as they may.
     assert_eq!(part.corrected.count, part.counts.sent, "{:?}", part.counts);
     assert!(20_000.0 < part.corrected.p50.expect("values"), "{:?}", part.corrected);
 }
@@ -101,7 +101,7 @@ fn a_deadline_counts_from_intended_and_apart_from_the_timeout() {
 fn without_keep_alive_each_request_has_a_connection_of_its_own() {
     let address = serve(|_, stream| {
         // The server would keep the connection: it is the client that was told not to.
-        stream.write_all(support::OK).is_ok()
+        stream.write_all(OK).is_ok()
     });
     let plan = Plan { keepalive: Switch::Off, ..open(plan(address), "500") };
     let report = run(plan).report;
@@ -169,7 +169,7 @@ fn the_set_up_opens_what_the_window_needs() {
     assert!(0 < counts.setup.sent, "load was offered before the warm-up: {counts:?}");
     assert_eq!(Some(counts.intended + counts.warmup.sent), report.config.schedule_arrivals);
 
-    let prewarmed = Plan { prewarm: Some(30), ..open(support::plan(address), "100") };
+    let prewarmed = Plan { prewarm: Some(30), ..open(crate::support::plan(address), "100") };
     let counts = run(prewarmed).report.whole.counts;
     assert_eq!((counts.connects, counts.connects_in_window), (30, 0), "{counts:?}");
     assert_eq!(
@@ -217,7 +217,8 @@ fn back_filling_is_the_paced_closed_models_alone_and_says_so() {
     let report = run(paced).report;
     assert_eq!(report.config.corrected_by, "backfill");
     let part = &report.whole;
-    // Of 50 periods the slow request filled nine or more: no request is sent for those as well, and none waits.
+    // Of 50 periods the slow request filled nine or more: no request is sent for those as well, and
+    // none waits.
     assert!(part.counts.intended <= 42, "{:?}", part.counts);
     assert_eq!((part.counts.waited, part.counts.unsent), (0, 0), "{:?}", part.counts);
     assert!(part.corrected.count <= 52, "{} values", part.corrected.count);
@@ -229,7 +230,7 @@ fn back_filling_is_the_paced_closed_models_alone_and_says_so() {
         part.corrected.count
     );
     let refused =
-        Plan { backfill: Switch::On, ..open(support::plan(address), "10") }.complete(&[0]);
+        Plan { backfill: Switch::On, ..open(crate::support::plan(address), "10") }.complete(&[0]);
     assert_eq!(refused.expect_err("an open model").flag, "--backfill");
 }
 
@@ -254,7 +255,8 @@ fn raw_samples_are_one_for_each_request_of_the_window() {
 
 #[test]
 fn the_users_own_connection_close_is_kept() {
-    // The server would keep the connection, but who says close may send nothing more on it (RFC 9112, section 9.6).
+    // The server would keep the connection, but who says close may send nothing more on it (RFC
+    // 9112, section 9.6).
     let address = serve(always_ok);
     let plan = Plan {
         headers: vec!["Connection: close".to_owned()],
@@ -287,6 +289,6 @@ fn arrivals_beyond_the_queue_are_counted_as_waiting_and_cost_no_turns() {
     let counts = &report.whole.counts;
     assert_eq!(counts.intended, 200_000);
     assert!(counts.intended - 5 <= counts.capped, "{counts:?}");
-    let codes = support::codes(&report);
+    let codes = codes(&report);
     assert!(codes.contains(&"cap_reached".to_owned()), "{codes:?}");
 }

@@ -1,15 +1,15 @@
-//! Two cases that others have published or worked out by hand, reproduced over real HTTP: one server of 1 ms that pauses for
-//! 200 ms every 500 requests, seen closed and open; and one slow request in a paced loop.
-
-mod support;
+//! Two cases that others have published or worked out by hand, reproduced over real HTTP: one
+//! server of 1 ms that pauses for 200 ms every 500 requests, seen closed and open; and one slow
+//! request in a paced loop.
 
 use std::time::Duration;
 
 use calibration::truth::Truth;
 use engine::plan::{Arrivals, Plan};
 use engine::sys::units::Nanos;
-use support::{alone, judge, open, plan, run, succeed, succeed_once_in, witness};
 use target::{Pause, TargetConfig};
+
+use crate::support::{alone, judge, open, plan, run, succeed, succeed_once_in, witness};
 
 fn pausing() -> TargetConfig {
     TargetConfig {
@@ -19,8 +19,9 @@ fn pausing() -> TargetConfig {
     }
 }
 
-/// 4,500 arrivals at equal gaps in 10 s. The model is a FIFO server of 1 ms whose requests 500, 1,000, … take 200 ms each, from
-/// beginning to end as the ledger has them: those behind wait 0.55 ms less for each ms that they come later, p99 near 193 ms.
+/// 4,500 arrivals at equal gaps in 10 s. The model is a FIFO server of 1 ms whose requests 500,
+/// 1,000, … take 200 ms each, from beginning to end as the ledger has them: those behind wait 0.55
+/// ms less for each ms that they come later, p99 near 193 ms.
 #[test]
 fn open_load_waits_behind_the_pauses() {
     let _cores = alone();
@@ -37,7 +38,8 @@ fn open_load_waits_behind_the_pauses() {
     });
 }
 
-/// The same server asked by one user who waits for each answer: of 500 requests one meets the pause, so p99 is the service.
+/// The same server asked by one user who waits for each answer: of 500 requests one meets the
+/// pause, so p99 is the service.
 #[test]
 fn a_closed_loop_waits_for_one_request_in_500() {
     let _cores = alone();
@@ -50,7 +52,8 @@ fn a_closed_loop_waits_for_one_request_in_500() {
         let ms = |q| observed.naive.quantile_ns(q).expect("values") as f64 / 1e6;
         let (p99_ms, p999_ms) = (ms(0.99), ms(0.999));
         assert!(1.0 <= p99_ms && 200.0 <= p999_ms, "{p99_ms} {p999_ms}");
-        // On a quiet machine p99 is 1.1 ms; a tenth of what the open load sees leaves room for a busy one.
+        // On a quiet machine p99 is 1.1 ms; a tenth of what the open load sees leaves room for a
+        // busy one.
         if 19.3 < p99_ms || 220.0 < p999_ms {
             return Err(format!("p99 {p99_ms} ms, p99.9 {p999_ms} ms"));
         }
@@ -58,8 +61,9 @@ fn a_closed_loop_waits_for_one_request_in_500() {
     });
 }
 
-/// A request is due every 10 ms for 100 ms; nine take 2 ms and the sixth 35 ms, as a pause every six requests. The
-/// requests' own mean is (9·2 + 35)/10 = 5.3 ms; the users behind wait 27, 19, 11 and 3 ms, so theirs is 105/10 = 10.5 ms.
+/// A request is due every 10 ms for 100 ms; nine take 2 ms and the sixth 35 ms, as a pause every
+/// six requests. The requests' own mean is (9·2 + 35)/10 = 5.3 ms; the users behind wait 27, 19, 11
+/// and 3 ms, so theirs is 105/10 = 10.5 ms.
 #[test]
 fn one_slow_request_of_a_paced_loop_is_charged_to_those_behind() {
     let _cores = alone();

@@ -1,8 +1,7 @@
-//! Whole runs of the binary against its own witness: the document's shape, its sums, the ledger, interruption, the demo.
+//! Whole runs of the binary against its own witness: the document's shape, its sums, the ledger,
+//! interruption, the demo.
 //!
 //! Nothing here bounds a time from above: what is checked holds on a slow machine as well.
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use support::{BINARY, Witness, document, signal};
+
+use crate::support::{BINARY, Witness, document, has_interrupt_in, signal, wait_until};
 
 fn text(output: &Output) -> String {
     format!(
@@ -72,7 +72,8 @@ fn a_run_gives_the_document_the_log_and_the_summary() {
     assert_eq!(agents.len(), 1);
     for part in [&report, &report["merged"], &agents[0]] {
         assert_sums(&part["counts"]);
-        // A constant rate of 200 over one second: each arrival of the window is counted, whatever became of it.
+        // A constant rate of 200 over one second: each arrival of the window is counted, whatever
+        // became of it.
         assert_eq!(part["counts"]["intended"], 200);
         for key in ["target", "intended", "sent", "answered"] {
             assert!(part["rate"][key].is_number(), "{key}");
@@ -219,7 +220,8 @@ fn a_report_and_its_samples_are_verified_and_a_change_is_found() {
 fn a_result_that_cannot_be_written_takes_nothing_else_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let witness = Witness::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
-    // The log and the report each fail in their own way; the bound makes the run invalid for certain.
+    // The log and the report each fail in their own way; the bound makes the run invalid for
+    // certain.
     let output = Command::new(BINARY)
         .args(["run", &witness.url, "--rate", "100", "--duration", "300ms", "--warmup", "0s"])
         .args(["--out", "/dev/full", "--hdr", "/dev/full", "--csv", "run.csv"])
@@ -265,7 +267,8 @@ fn an_invalid_run_says_so_first_and_exits_with_3() {
     witness.interrupt();
 }
 
-/// Starts a run of an hour with all its files, the report under this name, and waits until the witness has requests of it.
+/// Starts a run of an hour with all its files, the report under this name, and waits until the
+/// witness has requests of it.
 fn long_run(witness: &Witness, folder: &Path, report: &str) -> Child {
     let mut run = Command::new(BINARY)
         .args(["run", &witness.url, "--rate", "100", "--warmup", "0s", "--duration", "1h"])
@@ -274,15 +277,9 @@ fn long_run(witness: &Witness, folder: &Path, report: &str) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    for _ in 0..1_000 {
-        if folder.join("raw.bin.tmp").exists() && 100 < received(witness) {
-            return run;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    run.kill().expect("it is ours");
-    let status = run.wait().expect("it ends");
-    panic!("the run never asked: {status}");
+    witness.wait_for(100, &mut run);
+    assert!(folder.join("raw.bin.tmp").exists());
+    run
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -292,20 +289,6 @@ fn names(folder: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
-}
-
-/// How many requests the witness has received, by its own ledger.
-fn received(witness: &Witness) -> u64 {
-    let address = witness.url.trim_start_matches("http://").trim_end_matches('/');
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    stream
-        .write_all(b"GET /__ledger HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        .expect("it reads");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("text");
-    let body = response.split_once("\r\n\r\n").expect("a body").1;
-    let ledger: Value = serde_json::from_str(body).expect("it is JSON");
-    ledger["received"].as_u64().expect("a count")
 }
 
 #[test]
@@ -328,7 +311,8 @@ fn an_interrupted_run_writes_what_it_has_and_says_so() {
     }
 }
 
-/// A listener that takes no further connection: its queue is full of connections that nobody accepts.
+/// A listener that takes no further connection: its queue is full of connections that nobody
+/// accepts.
 fn deaf() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("it has one");
@@ -337,42 +321,25 @@ fn deaf() -> (TcpListener, Vec<TcpStream>) {
     (listener, waiting)
 }
 
-/// How long a listener has to be silent to count as deaf: a connection's second attempt comes after one second.
+/// How long a listener has to be silent to count as deaf: a connection's second attempt comes after
+/// one second.
 const DEAF_FOR: Duration = Duration::from_millis(1_500);
 
 #[test]
 fn a_signal_is_heeded_while_the_target_is_looked_for() {
     let (listener, waiting) = deaf();
     let url = format!("http://{}/", listener.local_addr().expect("it has one"));
-    // On a slow machine the target may have been given up before the signal comes: then the exit code is 1, and once more.
-    let heeded = (0..5).any(|_| {
-        let mut run =
-            Command::new(BINARY).args(["run", &url]).stderr(Stdio::piped()).spawn().expect("runs");
-        // Before the handler is set, the signal would end the program by itself.
-        let status = format!("/proc/{}/status", run.id());
-        let hears = |text: String| {
-            let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:\t"))?;
-            Some(u64::from_str_radix(mask, 16).expect("a mask") & 1 << (2 - 1) != 0)
-        };
-        while fs::read_to_string(&status).ok().and_then(hears) != Some(true) {
-            if run.try_wait().expect("it is ours").is_some() {
-                return false;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        // Until it is waited for, even a process that has ended can be signalled.
-        signal(&run, "INT");
-        let output = run.wait_with_output().expect("it ends");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            ["interrupted before", "takes no connection"]
-                .iter()
-                .any(|words| stderr.contains(words)),
-            "{stderr}"
-        );
-        output.status.code() == Some(130)
+    let mut run =
+        Command::new(BINARY).args(["run", &url]).stderr(Stdio::piped()).spawn().expect("runs");
+    // Before the handler is set, the signal would end the program by itself.
+    wait_until("the signal is handled", &mut run, |run| {
+        assert_eq!(run.try_wait().expect("it is ours"), None, "it gave the target up");
+        has_interrupt_in("SigCgt", run)
     });
-    assert!(heeded, "no signal was heeded");
+    signal(&run, "INT");
+    let output = run.wait_with_output().expect("it ends");
+    assert!(text(&output).contains("interrupted before"), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     drop(waiting);
 }
 
@@ -396,7 +363,8 @@ fn a_target_that_never_answers_does_not_hold_an_interrupted_run() {
 #[test]
 fn a_second_signal_ends_it_at_once_and_leaves_no_half_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    // A full pipe that nobody reads: the report can't be written to its end, so only the second signal ends the program.
+    // A full pipe that nobody reads: the report can't be written to its end, so only the second
+    // signal ends the program.
     let report = folder.path().join("report.pipe");
     assert!(Command::new("mkfifo").arg(&report).status().expect("mkfifo runs").success());
     let reader = fs::OpenOptions::new()
@@ -406,23 +374,18 @@ fn a_second_signal_ends_it_at_once_and_leaves_no_half_file() {
         .open(&report)
         .expect("it opens");
     while (&reader).write(&[b' '; 4_096]).is_ok() {}
-    // The target answers nothing for an hour, so the first signal alone leaves a drain to wait for as well.
+    // The target answers nothing for an hour, so the first signal alone leaves a drain to wait for
+    // as well.
     let witness = Witness::start(&["--base-latency", "1h", "--tail-fraction", "0"]);
     let mut run = long_run(&witness, folder.path(), "report.pipe");
     let temporary = ["raw.bin.tmp".to_owned(), format!("run.csv.{}.tmp", run.id())];
     assert_eq!(names(folder.path()), [&temporary[0], "report.pipe", &temporary[1]]);
     signal(&run, "INT");
-    // Two signals that are pending at once count as one, so the second comes after a pause.
-    thread::sleep(Duration::from_millis(200));
+    // Two signals that are pending at once count as one, so the second waits for the first.
+    wait_until("the first signal is taken", &mut run, |run| !has_interrupt_in("ShdPnd", run));
     signal(&run, "INT");
-    // Without it the program waits for a reader: a bound only so that the test ends.
-    let ended = (0..6_000).any(|_| {
-        thread::sleep(Duration::from_millis(20));
-        run.try_wait().expect("it is ours").is_some()
-    });
-    if !ended {
-        run.kill().expect("it is ours");
-    }
+    // Without it the program waits for a reader of the pipe.
+    wait_until("the program ends", &mut run, |run| run.try_wait().expect("it is ours").is_some());
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     assert_eq!(text(&output), "", "nothing more was said");
@@ -478,7 +441,8 @@ fn the_demonstration_shows_both_and_keeps_both() {
     );
     assert_sums(&closed["counts"]);
     assert_sums(&open["counts"]);
-    // Any two seconds hold a whole stall of 200 ms, and at 800 a second some arrive in its first half.
+    // Any two seconds hold a whole stall of 200 ms, and at 800 a second some arrive in its first
+    // half.
     assert!(100_000.0 < open["corrected"]["max"].as_f64().expect("a number"), "{}", text(&output));
 }
 
@@ -538,7 +502,8 @@ fn serve(mut stream: TcpStream, log: &Mutex<BTreeMap<Fate, u64>>) -> Option<()> 
     stream.set_nodelay(true).ok()?;
     let mut head = [0; 1_024];
     loop {
-        // The bytes stay in the socket until the request's fate is known: closed over unread ones, it resets.
+        // The bytes stay in the socket until the request's fate is known: closed over unread ones,
+        // it resets.
         let length = match stream.peek(&mut head).ok()? {
             0 => return None,
             seen => head[..seen].windows(4).position(|end| end == HEAD_END).map(|at| at + 4),

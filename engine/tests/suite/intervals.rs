@@ -1,22 +1,16 @@
-//! The intervals of a report: from the spread between pieces of the run, and none where that is not known and must be. And what
-//! the report says in two places must be the same.
+//! The intervals of a report: from the spread between pieces of the run, and none where that is not
+//! known and must be. And what the report says in two places must be the same.
 
-use engine::host;
-use engine::host::watch::Machine;
-use engine::load::schedule::{Digest, Schedule};
-use engine::plan::redact::Redacted;
 use engine::plan::{Arrivals, Plan, Switch};
 use engine::record::outcome::Outcome;
-use engine::record::recorder::{Recorder, RecorderConfig};
-use engine::record::shard_stats::ShardMeter;
 use engine::record::stamps::Stamps;
-use engine::report::merge::{self, RunContext};
 use engine::report::{Intervals, Report};
-use engine::shard::ShardReport;
 use engine::stats::arrival_proof::ArrivalProof;
 use engine::stats::interval::Method;
 use engine::sys::units::{CoreList, Nanos};
 use engine::verify::report_alone;
+
+use crate::made_up;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -34,37 +28,15 @@ fn plan(seconds: u64) -> Plan {
     .expect("a plan that runs")
 }
 
-/// A run without a network: each request takes what `latency_ns` says of its intended time.
+/// The run of this plan in which each request takes what `latency_ns` says of its intended time.
 fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
-    let mut recorder = Recorder::new(RecorderConfig {
-        end_ns: plan.end_ns(),
-        scheduled: true,
-        ..RecorderConfig::default()
-    });
-    let mut digest = Digest::default();
-    let rate = plan.rate.expect("an open plan");
-    for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), 0, 1) {
-        digest.add(due_ns);
+    let fate = |due_ns: u64| {
         let stamps = Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns: due_ns + 100 };
-        let ended_ns = stamps.sent_ns + latency_ns(due_ns);
-        recorder.intended(due_ns);
-        recorder.sent(&stamps, stamps.sent_ns <= plan.end_ns());
-        let outcome = Outcome::Answered(if due_ns % 9 == 0 { 503 } else { 200 });
-        recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
-    }
-    let vitals = ShardMeter::new(0).report(0, 0);
-    let shard = ShardReport { recorder, digest, stats: vitals, sampled: None };
-    let address = "127.0.0.1:1".parse().expect("an address");
-    let run = RunContext {
-        plan: Redacted::new(&plan, b""),
-        address,
-        environment: host::environment::environment(&[0], Vec::new(), address),
-        machine: Machine::default(),
-        interrupted: false,
-        until_ns: plan.end_ns(),
-        samples: None,
+        let outcome = Outcome::Answered(if due_ns.is_multiple_of(9) { 503 } else { 200 });
+        (stamps, stamps.sent_ns + latency_ns(due_ns), outcome)
     };
-    merge::report(run, &[shard]).0
+    let recorded = made_up::record(&plan, (0, 1), fate, |_, _, _| {});
+    made_up::report(&plan, vec![recorded], None)
 }
 
 /// One second of ten stalls: who comes in its last half waits for its end.
@@ -143,7 +115,8 @@ fn a_short_run_says_that_it_took_its_values_as_independent() {
 
 #[test]
 fn the_method_is_named_where_the_median_has_no_interval() {
-    // Half of the seconds take one time, half another: nobody knows where between them the median lies.
+    // Half of the seconds take one time, half another: nobody knows where between them the median
+    // lies.
     let report =
         made(plan(6), |due_ns| if due_ns / SECOND_NS < 3 { 1_000_000 } else { 90_000_000 });
     let corrected = &report.whole.corrected.intervals;

@@ -1,13 +1,13 @@
-//! A target that stalls for 50 ms each second: the open model's corrected latency is what a user waits, the closed loop's is not.
-
-mod support;
+//! A target that stalls for 50 ms each second: the open model's corrected latency is what a user
+//! waits, the closed loop's is not.
 
 use std::time::Duration;
 
 use calibration::truth::{Sample, Truth};
 use engine::plan::{Arrivals, Plan};
-use support::{alone, judge, open, plan, run, succeed, witness};
 use target::{Stall, TargetConfig};
+
+use crate::support::{alone, judge, open, plan, run, succeed, witness};
 
 fn stalling() -> TargetConfig {
     TargetConfig {
@@ -25,8 +25,8 @@ fn open_load_sees_the_stalls_as_its_users_do() {
         let findings = observed.findings(&truth, &[0.5, 0.9, 0.99, 0.999]).expect("a histogram");
         judge(&observed, &findings)?;
 
-        // Without a queue of its own the open model is right before any correction: the two views differ by the lateness
-        // of the sends, and in the mean by exactly that.
+        // Without a queue of its own the open model is right before any correction: the two views
+        // differ by the lateness of the sends, and in the mean by exactly that.
         let whole = &observed.report.whole;
         let mean = |mean: Option<f64>| mean.expect("values");
         let lateness_us = mean(whole.pacer_lateness.mean) + mean(whole.connection_wait.mean);
@@ -56,7 +56,8 @@ fn a_closed_loop_on_one_connection_does_not() {
             Sample { count: observed.report.whole.counts.intended, arrivals: Arrivals::Poisson };
         let band = truth.quantile_band(0.99, sample, 0.0);
         assert!(1.0 <= p99_ms, "{p99_ms} ms");
-        // Where the target was late by itself, its own figure takes the place of the 1 ms that it was asked for.
+        // Where the target was late by itself, its own figure takes the place of the 1 ms that it
+        // was asked for.
         let held_ms = observed.ledger.held.p99.expect("values") / 1e3;
         if held_ms + 4.0 <= p99_ms || band.contains(p99_ms) {
             return Err(format!("a closed loop reports {p99_ms} ms; its users' {band:?}"));

@@ -1,4 +1,5 @@
-//! A small server on plain threads whose every answer a test writes itself, and a way to run a plan against it.
+//! A small server on plain threads whose every answer a test writes itself, and a way to run a plan
+//! against it.
 #![allow(dead_code, reason = "each test file uses its own part of the support")]
 
 use std::io::{Read, Write};
@@ -14,7 +15,8 @@ use engine::sys::units::{CoreList, Nanos, Rate};
 /// A whole response.
 pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// Starts a server that gives each request, numbered from 0 over all connections, to `answer`, until that says to hang up.
+/// Starts a server that gives each request, numbered from 0 over all connections, to `answer`,
+/// until that says to hang up.
 pub fn serve<F>(answer: F) -> SocketAddr
 where
     F: Fn(u64, &mut TcpStream) -> bool + Send + Sync + 'static,

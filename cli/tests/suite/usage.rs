@@ -1,4 +1,5 @@
-//! The binary's usage errors: one line with the flag, the value and the cure, the right exit code, and nothing started.
+//! The binary's usage errors: one line with the flag, the value and the cure, the right exit code,
+//! and nothing started.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,7 +10,8 @@ fn truetail(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_truetail")).args(args).output().expect("the binary runs")
 }
 
-/// Runs the binary and expects one line on stderr that holds all of `words`, nothing on stdout, and this exit code.
+/// Runs the binary and expects one line on stderr that holds all of `words`, nothing on stdout, and
+/// this exit code.
 fn refused(args: &[&str], code: i32, words: &[&str]) {
     let output = truetail(args);
     let stderr = String::from_utf8(output.stderr).expect("text");
@@ -29,7 +31,7 @@ fn listening() -> (TcpListener, String) {
 }
 
 #[test]
-fn urls_that_cannot_be_asked() {
+fn a_url_that_is_no_http_target_is_refused() {
     refused(&["run"], 2, &["--target '': no URL", "http://"]);
     refused(
         &["run", "https://127.0.0.1/"],
@@ -42,7 +44,7 @@ fn urls_that_cannot_be_asked() {
 }
 
 #[test]
-fn targets_that_cannot_be_reached() {
+fn a_target_that_takes_no_connection_is_refused() {
     refused(
         &["run", "http://no-such-host.invalid/"],
         1,
@@ -54,7 +56,7 @@ fn targets_that_cannot_be_reached() {
 }
 
 #[test]
-fn values_that_contradict_or_cannot_be() {
+fn invalid_and_contradictory_values_are_refused() {
     let (_listener, url) = listening();
     let url = url.as_str();
     refused(&["run", url, "--rate", "0"], 2, &["--rate 0", "not above zero", "20k"]);
@@ -101,7 +103,7 @@ fn values_that_contradict_or_cannot_be() {
 }
 
 #[test]
-fn more_connections_than_files_allow() {
+fn more_connections_than_open_files_are_refused() {
     let (_listener, url) = listening();
     // The limit is lowered by the shell, for its child only.
     let output = Command::new("sh")
@@ -117,7 +119,7 @@ fn more_connections_than_files_allow() {
 }
 
 #[test]
-fn files_that_cannot_be_written_or_read() {
+fn files_that_cannot_be_written_or_read_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_listener, url) = listening();
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
@@ -236,15 +238,18 @@ fn without_a_command_the_help_is_shown() {
 }
 
 #[test]
-fn a_closed_stdout_is_harmless() {
+fn a_closed_stdout_changes_no_exit_code_and_says_nothing() {
+    let code = truetail(&["doctor"]).status.code().expect("it ends by itself");
     // The reader of the pipe has gone before the first word comes.
-    let script = "\"$0\" run --help | true; \"$0\" doctor >&-; \"$0\" --version > /dev/full";
+    let script = "(\"$0\" run --help; echo help $? >&2) | true; \
+                  \"$0\" doctor >&-; echo doctor $? >&2; \
+                  \"$0\" --version > /dev/full; echo version $? >&2";
     let output = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_truetail")])
         .output()
         .expect("the shell runs");
     let stderr = String::from_utf8(output.stderr).expect("text");
-    assert!(!stderr.contains("panicked"), "{stderr}");
+    assert_eq!(stderr, format!("help 0\ndoctor {code}\nversion 0\n"));
 }
 
 #[test]

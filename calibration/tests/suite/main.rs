@@ -1,0 +1,11 @@
+//! The instrument against the sample service. These experiments run one at a time: each needs the
+//! cores to itself.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+mod hold;
+mod ledger;
+mod published_pair;
+mod seen;

@@ -1,0 +1,9 @@
+//! The binary as its users run it, and which crate may import which.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+mod edges;
+mod runs;
+mod usage;

@@ -1,0 +1,15 @@
+//! Tests of process-wide state: the global allocator and resource limits. They run one at a time.
+
+#[path = "../suite/support.rs"]
+mod support;
+
+mod allocations;
+mod open_files;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held by the one test that runs.
+fn process() -> MutexGuard<'static, ()> {
+    static PROCESS: Mutex<()> = Mutex::new(());
+    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
+}

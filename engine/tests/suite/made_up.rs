@@ -1,0 +1,96 @@
+//! Made-up runs: requests that never saw a network, recorded and merged as a run's are.
+#![allow(dead_code, reason = "the command line's tests, which use it too, only merge")]
+
+use engine::host;
+use engine::host::watch::Machine;
+use engine::load::schedule::{Digest, Schedule};
+use engine::plan::Plan;
+use engine::plan::redact::Redacted;
+use engine::record::outcome::Outcome;
+use engine::record::recorder::{Recorder, RecorderConfig};
+use engine::record::shard_stats::ShardMeter;
+use engine::record::stamps::Stamps;
+use engine::report::merge::{self, RunContext};
+use engine::report::{Report, Samples};
+use engine::shard::ShardReport;
+
+/// What becomes of a request: its stamps, when it ends, ns since the epoch, and how.
+pub type Fate = (Stamps, u64, Outcome);
+
+/// What a shard records.
+pub type Recorded = (Recorder, Digest);
+
+/// Nothing, as a run of this plan records it.
+pub fn nothing(plan: &Plan) -> Recorded {
+    (Recorder::new(RecorderConfig::of_plan(plan)), Digest::default())
+}
+
+/// What one of several shards records of an open plan whose requests meet this fate, a function of
+/// the intended time. Requests are sent in the order intended; `ended` sees each as it ends.
+pub fn record(
+    plan: &Plan,
+    (shard, shards): (usize, usize),
+    fate: impl Fn(u64) -> Fate,
+    mut ended: impl FnMut(&Stamps, u64, Outcome),
+) -> Recorded {
+    let (mut recorder, mut digest) = nothing(plan);
+    let mut in_flight = Vec::new();
+    let rate = plan.rate.expect("an open plan");
+    for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), shard, shards) {
+        digest.add(due_ns);
+        if due_ns < plan.warmup.0 {
+            continue;
+        }
+        let (stamps, ended_ns, outcome) = fate(due_ns);
+        recorder.intended(due_ns);
+        let is_unsent = matches!(outcome, Outcome::Unsent(_));
+        if !is_unsent && stamps.sent_ns < ended_ns {
+            recorder.sent(&stamps, stamps.sent_ns <= plan.end_ns());
+            in_flight.push((ended_ns, stamps, outcome));
+            continue;
+        }
+        if !is_unsent {
+            recorder.unconnected(&stamps);
+        }
+        recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
+        ended(&stamps, ended_ns, outcome);
+    }
+    let sends = in_flight.iter().map(|(_, stamps, _)| (stamps.sent_ns, true));
+    let ends = in_flight.iter().map(|(ended_ns, _, _)| (*ended_ns, false));
+    let mut moments: Vec<(u64, bool)> = sends.chain(ends).collect();
+    moments.sort_unstable();
+    let mut count = 0;
+    for (at_ns, is_send) in moments {
+        recorder.in_flight.pass(at_ns, count);
+        count = if is_send { count + 1 } else { count - 1 };
+    }
+    in_flight.sort_by_key(|(ended_ns, _, _)| *ended_ns);
+    for (ended_ns, stamps, outcome) in in_flight {
+        recorder.in_flight.stay(stamps.sent_ns, ended_ns);
+        recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
+        ended(&stamps, ended_ns, outcome);
+    }
+    (recorder, digest)
+}
+
+/// The report of a run whose shards recorded this, on a machine of which nothing is known.
+pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) -> Report {
+    let cores = plan.cores().to_vec();
+    let address = "127.0.0.1:1".parse().expect("an address");
+    let shards: Vec<ShardReport> = std::iter::zip(&cores, recorded)
+        .map(|(core, (recorder, digest))| {
+            let stats = ShardMeter::new(*core).report(0, 0);
+            ShardReport { recorder, digest, stats, sampled: None }
+        })
+        .collect();
+    let run = RunContext {
+        plan: Redacted::new(plan, b""),
+        address,
+        environment: host::environment::environment(&cores, Vec::new(), address),
+        machine: Machine::default(),
+        interrupted: false,
+        until_ns: plan.end_ns(),
+        samples,
+    };
+    merge::report(run, &shards).0
+}

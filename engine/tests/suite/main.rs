@@ -1,0 +1,22 @@
+//! The engine from outside: runs against small servers on loopback, and made-up runs without a
+//! network.
+
+#![forbid(unsafe_code)]
+
+mod made_up;
+mod support;
+
+mod intervals;
+mod outcomes;
+mod policies;
+mod proof_of_arrivals;
+mod rooms;
+mod sample_file;
+mod sample_format;
+mod sample_loss;
+mod sample_run;
+mod secrets;
+mod shards;
+mod verdict;
+mod verify_report;
+mod verify_samples;

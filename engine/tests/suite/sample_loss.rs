@@ -1,0 +1,107 @@
+//! Lost raw samples are counted and explained, and the report is complete without them.
+
+use std::fs;
+
+use engine::load::schedule::Digest;
+use engine::record::outcome::Outcome;
+use engine::record::recorder::{Recorder, RecorderConfig};
+use engine::record::stamps::Stamps;
+use engine::report::Samples;
+use engine::report::judge;
+use engine::report::verdict::Code;
+use engine::samples::{
+    BLOCK_RECORDS, BLOCKS, FileError, FileErrorKind, Header, SampleFile, SampleReader, ShardEnd,
+};
+use engine::verify::{report_alone, with_samples};
+
+use crate::sample_run::{SHARDS, SampledRun, header, path_in, plan, wrong};
+
+#[test]
+fn lost_samples_are_counted_and_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = SampleFile::create(&path_in(&folder), 1).expect("a folder of our own");
+    let mut sampler = file.lane(0).sampler();
+    let mut recorder = Recorder::new(RecorderConfig::default());
+    // Nobody takes blocks before the run begins: what they don't hold is lost.
+    let room = (BLOCKS * BLOCK_RECORDS) as u64;
+    for intended_ns in 1_000_000_000..1_000_000_000 + room + 10 {
+        let stamps = Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns };
+        recorder.intended += 1;
+        recorder.sent(&stamps, true);
+        recorder.ended(&stamps, intended_ns + 5, true, Outcome::Answered(200));
+        sampler.push(&stamps, intended_ns + 5, Outcome::Answered(200));
+    }
+    let end = (sampler.finish(), ShardEnd::new(&recorder, Digest::default()));
+    let header = Header { shards: 1, ..header(&plan("50")) };
+    let summary = file.begin(header, &[]).finish(vec![end], 1, 77);
+    assert_eq!((summary.written, summary.lost, summary.error), (room, 10, None));
+    let path = summary.file.expect("what was written is whole");
+    let mut reader = SampleReader::open(&path).expect("a header");
+    assert_eq!(reader.by_ref().filter(Result::is_ok).count() as u64, room);
+    assert_eq!(reader.end().expect("whole").lost(), 10);
+    let report = SampledRun::new(plan("50")).report;
+    let findings = wrong(with_samples(&report, &[&path]));
+    assert!(findings.iter().any(|finding| finding.what == "samples: lost"));
+}
+
+#[test]
+fn a_full_disk_costs_samples_and_leaves_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = path_in(&folder);
+    fs::write(&path, "of an earlier run").expect("written");
+    // Writing to this device always fails for want of space.
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("run.samples.tmp")).expect("a link");
+    let file = SampleFile::create(&path, SHARDS).expect("the device opens");
+    let run = SampledRun::with(plan("5k"), folder, file);
+    let counts = &run.report.whole.counts;
+    assert_eq!((run.summary.written, run.summary.lost), (0, counts.intended));
+    let error = run.summary.error.clone().expect("an error");
+    assert_eq!(error.kind, FileErrorKind::NoRoom);
+    assert!(error.text.starts_with("writing /"), "{error:?}");
+    assert!(error.text.contains("run.samples.tmp: No space left on device"), "{error:?}");
+    assert_eq!(run.summary.file, None);
+    assert_eq!(fs::read_dir(run.folder.path()).expect("the folder").count(), 0);
+    assert_eq!(wrong(report_alone(&run.report)), [], "the report is whole");
+}
+
+#[test]
+fn a_file_that_vanished_is_told_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = SampleFile::create(&path_in(&folder), SHARDS).expect("a folder of our own");
+    let temporary = folder.path().join("run.samples.tmp");
+    fs::remove_file(&temporary).expect("it was there");
+    let run = SampledRun::with(plan("50"), folder, file);
+    assert_eq!((run.summary.written, run.summary.lost), (0, run.report.whole.counts.intended));
+    let error = run.summary.error.clone().expect("an error");
+    assert_eq!(error.kind, FileErrorKind::Place);
+    let names =
+        format!("renaming {} to {}: No such file", temporary.display(), run.path().display());
+    assert!(error.text.starts_with(&names), "{error:?}");
+}
+
+#[test]
+fn lost_samples_have_the_cure_of_their_cause() {
+    let mut report = SampledRun::new(plan("50")).report;
+    let mut reason = |error: Option<FileErrorKind>| {
+        let error = error.map(|kind| FileError { kind, text: "writing it: no".to_owned() });
+        report.samples = Some(Samples { file: None, written: 0, lost: 7, error });
+        let mut reasons = judge(&report).reasons;
+        reasons.retain(|reason| reason.code == Code::RawSamplesLost);
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        (reasons[0].evidence.clone(), reasons[0].cure.clone())
+    };
+    let (evidence, cure) = reason(None);
+    assert!(
+        evidence.ends_with("could not keep up") && cure.contains("faster"),
+        "{evidence}; {cure}"
+    );
+    for (kind, word) in [
+        (FileErrorKind::NoRoom, "more room"),
+        (FileErrorKind::Disk, "another disk"),
+        (FileErrorKind::Place, "touch the file"),
+    ] {
+        let (evidence, cure) = reason(Some(kind));
+        assert!(evidence.ends_with("7 raw samples were lost: writing it: no"), "{evidence}");
+        assert!(cure.contains(word), "{cure}");
+    }
+}

@@ -1,0 +1,157 @@
+//! Made-up runs with raw samples: the recorders and the samples file get the same requests.
+
+use std::fs;
+use std::path::PathBuf;
+
+use engine::load::schedule::mix;
+use engine::plan::Plan;
+use engine::plan::thresholds::Thresholds;
+use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
+use engine::record::stamps::Stamps;
+use engine::report::{Report, Samples};
+use engine::samples::{Header, SampleFile, SampleReader, SamplesSummary, ShardEnd, plan_digest};
+use engine::sys::units::{CoreList, Nanos};
+use engine::verify::{Finding, with_samples};
+use tempfile::TempDir;
+
+use crate::made_up::{self, Fate};
+
+/// Shards of each made-up run.
+pub const SHARDS: usize = 2;
+
+/// A threshold whose last digit an imprecise reader of JSON loses.
+pub const BUSY: f64 = 0.9499999999999991;
+
+/// The plan of a run of 5 s at this rate.
+pub fn plan(rate: &str) -> Plan {
+    Plan {
+        target: "http://127.0.0.1:1/".to_owned(),
+        rate: Some(rate.parse().expect("a rate")),
+        duration: Nanos::from_secs(5),
+        warmup: Nanos::from_secs(1),
+        seed: 42,
+        cores: Some(CoreList::new(vec![0, 1])),
+        raw: Some("run.samples".into()),
+        thresholds: Thresholds { busy: BUSY, ..Thresholds::default() },
+        ..Plan::default()
+    }
+    .complete(&[0, 1])
+    .expect("a plan that runs")
+}
+
+/// A request's fate, from its intended time: every outcome occurs, and one time in a thousand is
+/// beyond the histograms' range. A shard sends in the order intended, a batch every 100 µs.
+pub fn fate(intended_ns: u64) -> Fate {
+    let random = mix(intended_ns);
+    let noticed_ns = intended_ns + random % 3_000;
+    let sent_ns = (intended_ns + 3_000).next_multiple_of(100_000);
+    let ended_ns = sent_ns + 500_000 + (random >> 24) % 9_000_000;
+    let stamps = Stamps { intended_ns, noticed_ns, sent_ns };
+    let outcome = match (random >> 32) % 1_000 {
+        0..5 => Outcome::TimedOut(TimeoutKind::Timeout),
+        5..10 => Outcome::Failed(Cause::Reset),
+        10..15 => Outcome::Failed(Cause::Protocol("chunk_end")),
+        15..20 => Outcome::Abandoned,
+        // No connection could be had: it failed where it would have been sent.
+        40..45 => return (stamps, sent_ns, Outcome::Failed(Cause::ConnectRefused)),
+        20..25 => Outcome::Unsent(UnsentReason::End),
+        25 => return (stamps, ended_ns + 70_000_000_000, Outcome::TimedOut(TimeoutKind::Timeout)),
+        26..40 => Outcome::Answered(503),
+        45..50 => Outcome::Unsent(UnsentReason::Dropped),
+        _ => Outcome::Answered(200),
+    };
+    (stamps, ended_ns, outcome)
+}
+
+/// A run and its file of samples.
+pub struct SampledRun {
+    /// Where the file is.
+    pub folder: TempDir,
+    /// What the run reports.
+    pub report: Report,
+    /// What became of the samples.
+    pub summary: SamplesSummary,
+}
+
+impl SampledRun {
+    /// The run of this plan, with its file in a folder of its own.
+    pub fn new(plan: Plan) -> SampledRun {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = SampleFile::create(&path_in(&folder), SHARDS).expect("a folder of our own");
+        SampledRun::with(plan, folder, file)
+    }
+
+    /// The run of this plan, with this file.
+    pub fn with(plan: Plan, folder: TempDir, file: SampleFile) -> SampledRun {
+        let mut recorded = Vec::new();
+        let mut ends = Vec::new();
+        for shard in 0..SHARDS {
+            let mut sampler = file.lane(shard).sampler();
+            let push = |stamps: &Stamps, ended_ns, outcome| sampler.push(stamps, ended_ns, outcome);
+            let (mut recorder, digest) = made_up::record(&plan, (shard, SHARDS), fate, push);
+            recorder.series.in_flight(plan.duration.0 - 1, 3);
+            ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));
+            recorded.push((recorder, digest));
+        }
+        let summary = file.begin(header(&plan), &[1]).finish(ends, plan.end_ns(), 77);
+        let samples = Samples {
+            file: summary.file.as_ref().map(|file| file.display().to_string()),
+            written: summary.written,
+            lost: summary.lost,
+            error: summary.error.clone(),
+        };
+        let report = made_up::report(&plan, recorded, Some(samples));
+        SampledRun { folder, report, summary }
+    }
+
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        path_in(&self.folder)
+    }
+
+    /// What is in the file.
+    pub fn bytes(&self) -> Vec<u8> {
+        fs::read(self.path()).expect("the file is there")
+    }
+
+    /// The findings that are not in order, with these bytes as the file.
+    pub fn wrong_with(&self, bytes: &[u8]) -> Vec<Finding> {
+        let path = self.folder.path().join("changed");
+        fs::write(&path, bytes).expect("written");
+        wrong(with_samples(&self.report, &[&path]))
+    }
+}
+
+/// Where a run has its file in its folder.
+pub fn path_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("run.samples")
+}
+
+/// The header of the file that a run of this plan writes.
+pub fn header(plan: &Plan) -> Header {
+    Header {
+        shards: u32::try_from(SHARDS).expect("few"),
+        plan_digest: plan_digest(plan),
+        seed: plan.seed,
+        window_start_ns: plan.warmup.0,
+        window_end_ns: plan.end_ns(),
+    }
+}
+
+/// The findings that are not in order.
+pub fn wrong(findings: Vec<Finding>) -> Vec<Finding> {
+    findings.into_iter().filter(|finding| !finding.ok).collect()
+}
+
+/// What a reader says of bytes that are no whole file.
+pub fn refusal(bytes: &[u8]) -> String {
+    match SampleReader::new(bytes) {
+        Err(error) => error.to_string(),
+        Ok(mut reader) => {
+            let error = reader.find_map(Result::err).expect("an error").to_string();
+            assert!(reader.end().is_none(), "a file that is not whole has no end");
+            assert!(reader.next().is_none(), "nothing follows an error");
+            error
+        }
+    }
+}

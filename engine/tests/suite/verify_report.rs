@@ -1,0 +1,228 @@
+//! `verify` on a tampered report: every value is either checked or listed as uncheckable, and no
+//! document makes it panic.
+
+use engine::report::{DistributionPart, Report};
+use engine::stats::distribution::Distribution;
+use engine::verify::{report_alone, with_samples};
+use serde_json::Value;
+
+use crate::sample_run::{SampledRun, plan, wrong};
+
+/// The paths of a report's document, of values and of what holds them. Of many that are alike there
+/// are a few.
+fn paths(document: &Value) -> Vec<String> {
+    fn walk(value: &Value, path: &str, found: &mut Vec<String>) {
+        found.push(path.to_owned());
+        match value {
+            Value::Object(map) => {
+                map.iter().for_each(|(key, value)| walk(value, &format!("{path}/{key}"), found));
+            }
+            Value::Array(list) => {
+                let values = list.iter().enumerate();
+                values.for_each(|(at, value)| walk(value, &format!("{path}/{at}"), found));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let few = |path: &str, all: &str, few: &[&str]| {
+        path.strip_prefix(all).is_none_or(|rest| few.iter().any(|few| rest.starts_with(few)))
+    };
+    let mut found = Vec::new();
+    walk(document, "", &mut found);
+    found.retain(|path| {
+        few(path, "/series/intervals/", &["3/", "17/"])
+            && few(path, "/environment/", &["cpu"])
+            && !path.starts_with("/merged")
+            && !path.starts_with("/per_agent")
+    });
+    found
+}
+
+/// A value that looks as good as this one; `None` for what holds others.
+fn another(value: &Value, path: &str) -> Option<Value> {
+    let other =
+        |text: &str, one: &str, other: &str| Value::from(if text == one { other } else { one });
+    Some(match value {
+        Value::Null => Value::from(0.5),
+        Value::Bool(truth) => Value::from(!truth),
+        Value::Number(number) => match number.as_u64() {
+            Some(count) => Value::from(count + 1),
+            None => Value::from(number.as_f64().expect("a number") * 1.02 + 0.001),
+        },
+        Value::String(text) if path.ends_with("/level") => other(text, "valid", "suspect"),
+        Value::String(text) if path.ends_with("/code") => other(text, "errors", "interrupted"),
+        Value::String(text) if path.ends_with("intervals/method") => {
+            other(text, "batches", "order_statistics")
+        }
+        Value::String(text) => Value::from(format!("{text}0")),
+        Value::Array(_) | Value::Object(_) => return None,
+    })
+}
+
+/// The report with one value changed in each of the places where it stands, for the whole is a part
+/// that stands thrice. `None` when that is no report any more.
+fn changed(document: &Value, path: &str, value: &Value) -> Option<Report> {
+    let mut changed = document.clone();
+    for part in ["", "/merged", "/per_agent/0"] {
+        if let Some(place) = changed.pointer_mut(&format!("{part}{path}")) {
+            *place = value.clone();
+        }
+    }
+    serde_json::from_value(changed).ok()
+}
+
+/// Values that nothing in a report or in its samples contradicts.
+const UNCHECKED: [&str; 11] = [
+    "/config/raw",
+    "/config/target_address",
+    "/counts/connects",
+    "/counts/setup/sent",
+    "/counts/waited",
+    "/counts/warmup/sent",
+    "/environment/",
+    "/generator/machine/",
+    "/generator/shards/",
+    "/samples/file",
+    "/series/intervals/",
+];
+
+#[test]
+fn a_changed_value_of_the_report_is_found() {
+    let run = SampledRun::new(plan("500"));
+    let document = serde_json::to_value(&run.report).expect("a document");
+    let mut reports = 0;
+    let mut unseen = Vec::new();
+    for path in paths(&document) {
+        let value = another(document.pointer(&path).expect("a value"), &path);
+        let report = value.and_then(|value| changed(&document, &path, &value));
+        let Some(report) = report else { continue };
+        reports += 1;
+        if !wrong(report_alone(&report)).is_empty() {
+            continue;
+        }
+        if wrong(with_samples(&report, &[&run.path()])).is_empty() {
+            assert!(!path.starts_with("/series/") || path.ends_with("/in_flight"), "{path}");
+            unseen.push(path);
+            continue;
+        }
+        // What only the samples show: the words of the plan, and how the sends were distributed.
+        assert!(path.starts_with("/config/") || path.starts_with("/arrivals/"), "{path}");
+    }
+    assert!(250 < reports, "all values: {reports}");
+    for path in &unseen {
+        assert!(UNCHECKED.iter().any(|known| path.starts_with(known)), "{path} was not found");
+    }
+    for known in UNCHECKED {
+        assert!(unseen.iter().any(|path| path.starts_with(known)), "{known} is found now");
+    }
+}
+
+#[test]
+fn parts_that_differ_are_found() {
+    let run = SampledRun::new(plan("500"));
+    let document = serde_json::to_value(&run.report).expect("a document");
+    for path in [
+        "/counts/waited",
+        "/counts/warmup/sent",
+        "/merged/counts/connects",
+        "/merged/naive/p50",
+        "/per_agent/0/counts/waited",
+        "/per_agent/0/corrected/intervals/p99/0",
+    ] {
+        let mut changed = document.clone();
+        let place = changed.pointer_mut(path).expect("a number");
+        *place = another(place, path).expect("a value");
+        let report: Report = serde_json::from_value(changed).expect("a report");
+        assert_ne!(wrong(report_alone(&report)), [], "{path}");
+    }
+    // As if of two agents: a part that is not the sum.
+    let mut report = run.report.clone();
+    report.per_agent.push(report.per_agent[0].clone());
+    assert_ne!(wrong(report_alone(&report)), []);
+}
+
+#[test]
+fn a_changed_text_of_the_report_is_found() {
+    let run = SampledRun::new(plan("500"));
+    let document = serde_json::to_value(&run.report).expect("a document");
+    let other = Value::from(run.report.whole.pacer_lateness.histogram.clone());
+    for (path, value) in [
+        ("/naive/histogram", other),
+        ("/config/schedule_digest", Value::from("00000000000000000000000000000000")),
+        ("/config/arrivals", Value::from("constant")),
+        ("/config/rate", Value::from("501")),
+        ("/config/corrected_by", Value::from("backfill")),
+        // A percentile that enough samples back can't be withheld, nor can what became of the
+        // samples.
+        ("/naive/p99", Value::Null),
+        ("/samples", Value::Null),
+        ("/stationarity", Value::Null),
+        ("/arrivals", Value::Null),
+        ("/arrivals_line", Value::Null),
+        ("/verdict/reasons", Value::Array(Vec::new())),
+    ] {
+        let report = changed(&document, path, &value).expect("a report");
+        assert_ne!(wrong(report_alone(&report)), [], "{path} = {value}");
+    }
+    let report = changed(&document, "/verdict/reasons/0/code", &Value::from("littles_law"));
+    let found = wrong(report_alone(&report.expect("a report")));
+    let (expected, found) = (&found[0].expected, &found[0].found);
+    assert!(expected.starts_with("invalid rate_missed "), "{expected}");
+    assert_eq!(*found, expected.replace("rate_missed", "littles_law"));
+}
+
+/// Values that no run has: each has to be a finding, or no report at all, and never the end of the
+/// program.
+fn nasty(document: &Value) -> Vec<Value> {
+    let other_bounds = document.pointer("/series/intervals/3/histogram").expect("a histogram");
+    vec![
+        Value::Null,
+        Value::from(0),
+        Value::from(-1),
+        Value::from(1.5),
+        Value::from(1e300),
+        Value::from(-1e300),
+        Value::from(1_u64 << 47),
+        Value::from(u64::MAX),
+        Value::from(""),
+        Value::from("168h"),
+        Value::from("5124095h"),
+        Value::from("0-65535"),
+        other_bounds.clone(),
+        Value::from(histogram_of(1 << 62)),
+        Value::Array(Vec::new()),
+        Value::Array(vec![Value::from(0.0), Value::from(f64::MAX)]),
+        Value::Object(serde_json::Map::new()),
+        Value::Object([("1000".to_owned(), Value::from(7))].into_iter().collect()),
+    ]
+}
+
+/// The text of a histogram with the bounds of a run's and one value so often.
+fn histogram_of(count: u64) -> String {
+    let mut distribution = Distribution::new();
+    distribution.record_n(1_000_000, count);
+    DistributionPart::alone(&distribution, None).histogram
+}
+
+#[test]
+fn no_document_makes_verify_panic() {
+    let run = SampledRun::new(plan("500"));
+    let document = serde_json::to_value(&run.report).expect("a document");
+    let nasty = nasty(&document);
+    let mut reports = 0;
+    // Each value gets three of them, the next one others.
+    let mut nasty = nasty.iter().cycle();
+    for path in paths(&document) {
+        for value in nasty.by_ref().take(3) {
+            let Some(report) = changed(&document, &path, value) else { continue };
+            reports += 1;
+            report_alone(&report);
+            with_samples(&report, &[&run.path()]);
+        }
+    }
+    assert!(100 < reports, "{reports}");
+    let path = "/config/thresholds/percentile";
+    let report = changed(&document, path, &Value::from(1.5)).expect("a report");
+    let wrong = wrong(report_alone(&report));
+    assert!(wrong[0].found.starts_with("--threshold percentile=1.5: "), "{wrong:?}");
+}

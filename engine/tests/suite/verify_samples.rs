@@ -1,0 +1,143 @@
+//! `verify` with raw samples: it recomputes the report's numbers from the file and finds each one
+//! that differs.
+
+use engine::plan::{Arrivals, Plan};
+use engine::report::{IntervalPart, Report};
+use engine::samples::{SAMPLE_BYTES, Sample, SampleKind};
+use engine::sys::units::Nanos;
+use engine::verify::{report_alone, with_samples};
+
+use crate::sample_run::{BUSY, SampledRun, plan, refusal, wrong};
+
+#[test]
+fn a_true_report_passes_with_and_without_samples() {
+    // The second is so long that its intervals have doubled, and the third knows nothing before its
+    // window.
+    let long = Plan { duration: Nanos::from_secs(100), ..plan("50") };
+    let constant = Plan { arrivals: Arrivals::Constant, warmup: Nanos(0), ..plan("70") };
+    let mut findings = Vec::new();
+    for plan in [long, constant, plan("5k")] {
+        let run = SampledRun::new(plan);
+        let json = serde_json::to_string(&run.report).expect("a document");
+        let report: Report = serde_json::from_str(&json).expect("a report");
+        assert_eq!(report.config.plan.thresholds.busy, BUSY);
+        assert_eq!(wrong(report_alone(&report)), []);
+        findings = with_samples(&report, &[&run.path()]);
+        assert_eq!(wrong(findings.clone()), []);
+    }
+    for what in [
+        "samples: naive.p999, exact",
+        "samples: successes.naive.p99",
+        "samples: intended times",
+        "samples: counts.unsent_reasons.dropped",
+        "samples: counts.unconnected",
+        "samples: series",
+        "samples: arrivals",
+        "samples: stationarity.p99_last_ns",
+        "samples: littles_law.expected",
+    ] {
+        assert!(findings.iter().any(|finding| finding.what == what), "{what} was not checked");
+    }
+}
+
+/// Recomputes the checksum of the first block, as a program that writes wrong samples would.
+fn seal_first_block(bytes: &mut [u8]) {
+    let records = u32::from_le_bytes(bytes[76..80].try_into().expect("four bytes")) as usize;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&bytes[64..80]);
+    hasher.update(&bytes[84..84 + records * SAMPLE_BYTES]);
+    bytes[80..84].copy_from_slice(&hasher.finalize().to_le_bytes());
+}
+
+#[test]
+fn wrong_samples_with_right_checksums_are_found() {
+    let run = SampledRun::new(plan("50"));
+    let good = run.bytes();
+    let (at, record) = answered(&good);
+    let put = |sample: Sample| {
+        let mut bytes = good.clone();
+        bytes[at..at + SAMPLE_BYTES].copy_from_slice(&sample.encode());
+        seal_first_block(&mut bytes);
+        bytes
+    };
+    let changes = [
+        ("intended", Sample { intended_ns: record.intended_ns - 1, ..record }, "intended times"),
+        ("ended", Sample { ended_ns: record.ended_ns + 1_000_000, ..record }, "naive.histogram"),
+        ("ended by 1 ns", Sample { ended_ns: record.ended_ns + 1, ..record }, "naive.mean"),
+        ("noticed", Sample { noticed_ns: record.sent_ns, ..record }, "pacer_lateness.histogram"),
+        ("status", Sample { status: 201, ..record }, "counts.status.201"),
+    ];
+    for (what, sample, finding) in changes {
+        let wrong = run.wrong_with(&put(sample));
+        let want = format!("samples: {finding}");
+        assert!(wrong.iter().any(|found| found.what == want), "{what}: {wrong:?}");
+    }
+    // Another outcome contradicts the file's own end block.
+    let abandoned = Sample { kind: SampleKind::Abandoned, status: 0, ..record };
+    assert!(refusal(&put(abandoned)).contains("shard 0 counted"));
+    // What no request can have been like is no sample.
+    let backwards = Sample { sent_ns: record.ended_ns + 1, ..record };
+    assert!(refusal(&put(backwards)).starts_with(&format!("at byte {at}: stamps run backwards")));
+    // Nor is what can't have been of this run, or what its shard would not have done.
+    let wrong = run.wrong_with(&put(Sample { intended_ns: 0, ..record }));
+    assert!(wrong[0].found.contains("was due 0 ns after the epoch"), "{wrong:?}");
+    let late_ns = record.ended_ns + 4_000_000_000;
+    let wrong = run.wrong_with(&put(Sample { sent_ns: late_ns, ended_ns: late_ns, ..record }));
+    assert!(wrong.iter().any(|found| found.what == "samples: sends"), "{wrong:?}");
+}
+
+/// The first record of an answered request in the first block, and its offset.
+fn answered(bytes: &[u8]) -> (usize, Sample) {
+    let offsets = (84..).step_by(SAMPLE_BYTES);
+    let mut samples = offsets.map(|at| {
+        let record = bytes[at..at + SAMPLE_BYTES].try_into().expect("a record");
+        (at, Sample::decode(record).expect("a sample"))
+    });
+    samples.find(|(_, sample)| sample.kind == SampleKind::Answered).expect("one was answered")
+}
+
+#[test]
+fn counts_moved_to_another_interval_are_found() {
+    let run = SampledRun::new(plan("500"));
+    let moves: [fn(&mut IntervalPart) -> &mut u64; 7] = [
+        |interval| &mut interval.intended,
+        |interval| &mut interval.sent,
+        |interval| &mut interval.unsent,
+        |interval| &mut interval.answered,
+        |interval| &mut interval.errors,
+        |interval| &mut interval.sends,
+        |interval| &mut interval.answers,
+    ];
+    let only_by_samples = 5;
+    for (at, count) in moves.into_iter().enumerate() {
+        let mut report = run.report.clone();
+        let intervals = &mut report.series.intervals;
+        let from = intervals.iter_mut().position(|interval| 0 < *count(interval)).expect("one");
+        *count(&mut intervals[from]) -= 1;
+        *count(&mut intervals[from + 1]) += 1;
+        assert_eq!(wrong(report_alone(&report)).is_empty(), only_by_samples <= at, "{at}");
+        let wrong = wrong(with_samples(&report, &[&run.path()]));
+        assert_eq!(wrong[0].what, "samples: series", "{wrong:?}");
+    }
+    // Two intervals that change places: the arrivals of the plan were due in others.
+    let mut report = run.report.clone();
+    let intervals = &mut report.series.intervals;
+    intervals.swap(3, 4);
+    for at in [3, 4] {
+        intervals[at].start_s = at as f64 * report.series.interval_s;
+    }
+    assert_ne!(wrong(report_alone(&report)), []);
+}
+
+#[test]
+fn the_samples_of_another_run_are_found() {
+    let run = SampledRun::new(plan("50"));
+    let other = SampledRun::new(Plan { seed: 43, ..plan("50") });
+    let wrong = wrong(with_samples(&run.report, &[&other.path()]));
+    for what in ["plan", "seed"] {
+        assert!(wrong.iter().any(|finding| finding.what.ends_with(what)), "{what}: {wrong:?}");
+    }
+    let twice = run.path();
+    assert_ne!(self::wrong(with_samples(&run.report, &[&twice, &twice])), []);
+    assert_ne!(self::wrong(with_samples(&run.report, &[])), []);
+}
