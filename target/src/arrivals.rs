@@ -1,9 +1,11 @@
-//! Arrivals per millisecond over the last minute: a ring of counters, one for each ms of CLOCK_MONOTONIC.
+//! Arrivals per millisecond over the last minute: a ring of counters, one per ms of
+//! CLOCK_MONOTONIC.
 
-/// How many ms are kept.
+/// Milliseconds kept.
 pub(crate) const SLOTS_MAX: u64 = 60_000;
 
-/// The ring. Slot `ms % SLOTS_MAX` counts the arrivals of that ms, as long as it is among the last [`SLOTS_MAX`].
+/// The ring. Slot `ms % SLOTS_MAX` counts the arrivals of that ms, as long as it is among the last
+/// [`SLOTS_MAX`].
 #[derive(Clone, Debug)]
 pub(crate) struct ArrivalRing {
     counts: Box<[u32]>,
@@ -22,8 +24,8 @@ impl ArrivalRing {
         }
     }
 
-    /// Counts one arrival. An arrival older than the ring's span, such as that of a request whose body took longer
-    /// than a minute, has no slot any more and is left out.
+    /// Counts one arrival. An arrival older than the ring's span has no slot any more and is left
+    /// out: that of a request whose body took longer than a minute, for example.
     pub(crate) fn count(&mut self, at_ns: u64) {
         let at_ms = at_ns / 1_000_000;
         self.advance(at_ms);
@@ -32,7 +34,7 @@ impl ArrivalRing {
         }
     }
 
-    /// Makes `now_ms` the newest ms, unless it is older than that; the slots in between count nothing.
+    /// Moves the newest ms forward to `now_ms`, with zeros in between; does nothing if it is past.
     pub(crate) fn advance(&mut self, now_ms: u64) {
         if now_ms <= self.newest_ms {
             return;
@@ -48,7 +50,7 @@ impl ArrivalRing {
         self.first_ms = self.first_ms.max((now_ms + 1).saturating_sub(SLOTS_MAX));
     }
 
-    /// Adds the other's counts, ms by ms, over the span that ends with the newer of both.
+    /// Adds the other ring's counts ms by ms, over the span that ends with the newer of the two.
     pub(crate) fn add(&mut self, other: &ArrivalRing) {
         self.advance(other.newest_ms);
         for ms in other.first_ms.max(self.first_ms)..=other.newest_ms {
@@ -92,7 +94,7 @@ mod tests {
         assert_eq!(first_ms, START_MS + 1);
         assert_eq!(counts.len(), 60_000);
         assert_eq!((counts[0], counts[59_999]), (1, 1));
-        assert_eq!(counts.iter().sum::<u32>(), 2, "the arrival at 0 has no slot any more");
+        assert_eq!(counts.iter().sum::<u32>(), 2, "the arrival at 0 has left the ring");
     }
 
     #[test]

@@ -1,18 +1,19 @@
-//! The body of a request: read to its end and thrown away, so that the next request is found where it begins.
+//! Request bodies: read to the end and discarded, so that the next request is found where it
+//! begins.
 
 use httparse::Status;
 
-use crate::request::Refusal;
+use crate::responses::Rejection;
 
-/// The longest chunk-size line, bytes, its extensions with it.
+/// The longest chunk-size line including extensions, bytes.
 const CHUNK_LINE_LEN_MAX: usize = 4 << 10;
-/// The trailer section's limit, bytes.
+/// The longest trailer section, bytes.
 const TRAILERS_LEN_MAX: u64 = 16 << 10;
 
-/// What is still to come of a body.
+/// What remains of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// So many bytes.
+    /// This many bytes.
     Sized(u64),
     /// Chunks (RFC 9112, section 7.1).
     Chunked(Expected),
@@ -23,13 +24,13 @@ pub(crate) enum Body {
 pub(crate) enum Expected {
     /// A line with a chunk's size.
     Size,
-    /// So many bytes of the chunk.
+    /// This many more bytes of the chunk.
     Data(u64),
     /// The line break after a chunk's data.
     DataEnd,
-    /// Trailer lines up to the blank one; so many bytes of them have come.
+    /// Trailer lines up to the blank one; this many bytes of them have been read.
     Trailers(u64),
-    /// Nothing: the body is whole.
+    /// Nothing: the body is complete.
     Nothing,
 }
 
@@ -44,16 +45,16 @@ impl Body {
         Body::Chunked(Expected::Size)
     }
 
-    /// Whether nothing is to come any more.
-    pub(crate) fn is_whole(&self) -> bool {
+    /// Whether the whole body has been read.
+    pub(crate) fn is_complete(&self) -> bool {
         matches!(self, Body::Sized(0) | Body::Chunked(Expected::Nothing))
     }
 
-    /// Takes as much of the body as `bytes` begins with, and says how many bytes that is. Bytes that are left either
-    /// belong to the next request, when the body is whole, or are a line that isn't whole yet.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<usize, Refusal> {
+    /// Takes as much of the body as `bytes` begins with; returns the number of bytes taken. Bytes
+    /// left over belong to the next request if the body is complete, else to an incomplete line.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<usize, Rejection> {
         let mut taken = 0;
-        while !self.is_whole() {
+        while !self.is_complete() {
             let rest = &bytes[taken..];
             let step = match self {
                 Body::Sized(left) => take_data(left, rest),
@@ -68,8 +69,8 @@ impl Body {
     }
 }
 
-/// One step through a chunked body; 0 when more bytes are needed.
-fn take_chunked(expected: &mut Expected, bytes: &[u8]) -> Result<usize, Refusal> {
+/// Takes the next element of a chunked body; returns 0 if more bytes are needed.
+fn take_chunked(expected: &mut Expected, bytes: &[u8]) -> Result<usize, Rejection> {
     match expected {
         Expected::Size => match httparse::parse_chunk_size(bytes) {
             Ok(Status::Complete((len, size))) if len <= CHUNK_LINE_LEN_MAX => {
@@ -77,7 +78,7 @@ fn take_chunked(expected: &mut Expected, bytes: &[u8]) -> Result<usize, Refusal>
                 Ok(len)
             }
             Ok(Status::Partial) if bytes.len() < CHUNK_LINE_LEN_MAX => Ok(0),
-            Ok(_) | Err(_) => Err(Refusal::Malformed),
+            Ok(_) | Err(_) => Err(Rejection::Malformed),
         },
         Expected::Data(left) => {
             let taken = take_data(left, bytes);
@@ -92,7 +93,7 @@ fn take_chunked(expected: &mut Expected, bytes: &[u8]) -> Result<usize, Refusal>
                 Ok(2)
             }
             [] | [b'\r'] => Ok(0),
-            _ => Err(Refusal::Malformed),
+            _ => Err(Rejection::Malformed),
         },
         Expected::Trailers(so_far) => {
             let Some(line_end) = bytes.iter().position(|byte| *byte == b'\n') else {
@@ -100,13 +101,13 @@ fn take_chunked(expected: &mut Expected, bytes: &[u8]) -> Result<usize, Refusal>
                 return if *so_far + len < TRAILERS_LEN_MAX {
                     Ok(0)
                 } else {
-                    Err(Refusal::Malformed)
+                    Err(Rejection::Malformed)
                 };
             };
             let len = line_end + 1;
             *so_far += len as u64;
             if TRAILERS_LEN_MAX < *so_far {
-                return Err(Refusal::Malformed);
+                return Err(Rejection::Malformed);
             }
             if matches!(bytes[..len], [b'\n'] | [b'\r', b'\n']) {
                 *expected = Expected::Nothing;
@@ -131,12 +132,13 @@ mod tests {
 
     const NEXT: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 
-    /// Feeds `bytes` in pieces that end at `ends`, as a connection does; gives what is left after the body.
+    /// Feeds `bytes` in pieces that end at `ends`, as a connection does; returns what is left after
+    /// the body, or `None` if the body is incomplete.
     fn left_after(
         mut body: Body,
         bytes: &[u8],
         ends: &[usize],
-    ) -> Result<Option<Vec<u8>>, Refusal> {
+    ) -> Result<Option<Vec<u8>>, Rejection> {
         let mut input = Vec::new();
         let mut from = 0;
         for end in ends.iter().copied().chain([bytes.len()]) {
@@ -145,7 +147,7 @@ mod tests {
             let taken = body.take(&input)?;
             input.drain(..taken);
         }
-        Ok(body.is_whole().then_some(input))
+        Ok(body.is_complete().then_some(input))
     }
 
     fn cases() -> Vec<(Body, Vec<u8>)> {
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_cut_short_is_not_whole() {
+    fn a_truncated_body_is_incomplete() {
         for (body, bytes) in cases() {
             for len in 0..bytes.len() {
                 assert_eq!(left_after(body.clone(), &bytes[..len], &[]), Ok(None));
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chunk_is_refused() {
+    fn malformed_chunks_are_rejected() {
         let long_line = format!("1;{}\r\n", "x".repeat(CHUNK_LINE_LEN_MAX));
         let long_trailer = format!("0\r\nA: {}", "x".repeat(16 << 10));
         let many_trailers = format!("0\r\n{}", "A: x\r\n".repeat(4 << 10));
@@ -196,13 +198,16 @@ mod tests {
             &long_trailer,
             &many_trailers,
         ] {
-            assert_eq!(left_after(Body::chunked(), text.as_bytes(), &[]), Err(Refusal::Malformed));
+            assert_eq!(
+                left_after(Body::chunked(), text.as_bytes(), &[]),
+                Err(Rejection::Malformed)
+            );
         }
     }
 
     proptest! {
         #[test]
-        fn any_chunks_in_any_pieces_end_where_they_end(
+        fn any_chunking_ends_in_the_same_place_for_any_split(
             chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..6),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         ) {

@@ -1,4 +1,4 @@
-//! What the target is asked to do, and the check that it can be done.
+//! Configuration of the target, and its validation.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,48 +8,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::TargetError;
 
-/// The longest time that any one setting may hold a request: the range of the ledger's histogram.
+/// The longest that any one setting may hold a request: the range of the ledger's histogram.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(3_600);
 /// The largest response body, bytes.
 pub(crate) const BODY_SIZE_MAX: usize = 16 << 20;
 
-/// How the target behaves. Everything it does follows from this, the seed included.
+/// How the target behaves. Given the arrival times of its requests, everything it does follows from
+/// this, including the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetConfig {
-    /// Where to listen; port 0 takes a free port, which [`crate::Target::local_addr`] tells.
+    /// Where to listen; with port 0 the kernel picks one, see [`crate::Target::local_addr`].
     pub listen: SocketAddr,
-    /// The service time of a request that is no tail; zero answers at once.
+    /// The service time of a request outside the tail; zero answers at once.
     #[serde(rename = "base_latency_ns", with = "duration_ns")]
     pub base_latency: Duration,
-    /// The part of all requests, in `[0, 1]`, whose service time is `tail_latency` instead.
+    /// The fraction of requests, in `[0, 1]`, whose service time is `tail_latency` instead.
     pub tail_fraction: f64,
     /// The service time of a tail request.
     #[serde(rename = "tail_latency_ns", with = "duration_ns")]
     pub tail_latency: Duration,
-    /// Stalls on a grid of time, if any.
+    /// Periodic stalls, if any.
     pub stall: Option<Stall>,
-    /// Pauses by number of requests, if any; one core only.
+    /// Pauses after a number of requests, if any; one core only.
     pub pause: Option<Pause>,
-    /// One server that serves one request at a time, in the order they were read; one core only.
+    /// Serve one request at a time, in the order they were read; one core only.
     pub serial: bool,
-    /// Chooses which requests are tails: executor `i` draws one number a request from xoshiro256++ seeded with this and
-    /// jumped `i` times.
+    /// Decides which requests are in the tail: executor `i` draws one number per request from
+    /// xoshiro256++, seeded with this and jumped `i` times.
     pub seed: u64,
-    /// Bytes in a response body.
+    /// Response body size, bytes.
     pub body_size: usize,
-    /// One executor is pinned to each of these cores; when empty, one executor on the last core that this process may
-    /// use.
+    /// One executor is pinned to each of these cores; if empty, one executor runs on the last core
+    /// that this process may use.
     pub cores: Vec<usize>,
     /// Where [`crate::Target::stop`] writes the ledger, as JSON.
     pub ledger: Option<PathBuf>,
 }
 
-/// Stalls: number `k`, from 1, begins `k · every` after the start and lasts `hold`.
+/// Periodic stalls: stall `k`, from 1, begins `k · every` after the start and lasts `hold`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// From the beginning of one stall to the beginning of the next.
+    /// From the start of one stall to the start of the next.
     #[serde(rename = "every_ns", with = "duration_ns")]
     pub every: Duration,
     /// How long a stall lasts; shorter than `every`.
@@ -57,11 +58,12 @@ pub struct Stall {
     pub hold: Duration,
 }
 
-/// Pauses: before its service, every `every_requests`-th request stops the whole server for `hold`.
+/// Pauses: every `every_requests`-th request stops the whole server for `hold` before it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
-    /// Requests from one pause to the next; the first pause comes with request number `every_requests`.
+    /// Requests from one pause to the next; the first pause comes with request number
+    /// `every_requests`.
     pub every_requests: u64,
     /// How long a pause lasts.
     #[serde(rename = "hold_ns", with = "duration_ns")]
@@ -69,7 +71,7 @@ pub struct Pause {
 }
 
 impl TargetConfig {
-    /// A target that answers at once with 128 bytes: no tails, no stalls, no pauses, no ledger file.
+    /// A target that answers at once with 128 bytes: no tail, stalls, pauses or ledger file.
     pub fn new(listen: SocketAddr) -> TargetConfig {
         TargetConfig {
             listen,
@@ -86,8 +88,8 @@ impl TargetConfig {
         }
     }
 
-    /// Checks what can be judged without touching the machine.
-    pub(crate) fn check(&self) -> Result<(), TargetError> {
+    /// Checks everything that can be checked without touching the machine.
+    pub(crate) fn validate(&self) -> Result<(), TargetError> {
         if !(0.0..=1.0).contains(&self.tail_fraction) {
             return Err(TargetError::TailFraction(self.tail_fraction));
         }
@@ -112,7 +114,7 @@ impl TargetConfig {
             return Err(TargetError::BodySize { size: self.body_size, size_max: BODY_SIZE_MAX });
         }
         if 1 < self.cores.len() {
-            // The pause comes first: whoever asks for one may have set `serial` only for its sake.
+            // The pause comes first: `serial` may be set only because of it.
             let pause = self.pause.map(|_| "--pause-every-requests");
             if let Some(flag) = pause.or(self.serial.then_some("--serial")) {
                 return Err(TargetError::OneServer { flag, cores: self.cores.clone() });
@@ -136,10 +138,10 @@ fn check_hold(flag: &'static str, hold: Duration) -> Result<(), TargetError> {
 
 /// A duration of at most [`HOLD_MAX`] in ns.
 pub(crate) fn ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).expect("the check holds every duration below an hour")
+    u64::try_from(duration.as_nanos()).expect("validation limits every duration to an hour")
 }
 
-/// Durations as whole ns in JSON, so that every time in the ledger has the same unit.
+/// Durations as whole ns in JSON, so that every configured time in the ledger has the same unit.
 mod duration_ns {
     use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One connection: reads requests, holds them until they are due, answers them in the order they came.
+//! One connection: reads requests, holds them until they are due, answers them in order.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -12,32 +12,35 @@ use futures_io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
 use glommio::timer::Timer;
 
-use crate::executor::Executor;
-use crate::replies::{self, Persistence};
-use crate::request::{self, HEAD_LEN_MAX, Head, Refusal};
+use crate::executor_state::ExecutorState;
+use crate::request::{self, HEAD_LEN_MAX, Head};
+use crate::responses::{self, Persistence, Rejection};
 use crate::system;
 
-/// Requests that one connection may have waiting; beyond that it is not read from until one is answered.
+/// Requests that may wait on one connection; beyond that it is not read until one is answered.
 const PIPELINE_MAX: usize = 64;
-/// Reads and answers in a row before the other connections and holds have their turn: a peer that always has more to
-/// read must not keep others from being answered in time.
+/// Reads and answers in a row before other connections and holds get their turn: a peer that always
+/// has more to read must not delay the responses to others.
 const TURN_EVENTS_MAX: u32 = 16;
-/// The first size of a connection's buffer, bytes: a usual head. It grows to [`HEAD_LEN_MAX`] when one needs it.
-const INPUT_LEN_FIRST: usize = 2 << 10;
-/// How long a closing connection is still read from, so that the peer gets the last response: a close with unread
-/// bytes would reset the connection and could take the response with it (RFC 9112, section 9.6).
+/// The initial size of a connection's buffer, bytes: room for a typical head. It grows to
+/// [`HEAD_LEN_MAX`] if needed.
+const INPUT_LEN_INITIAL: usize = 2 << 10;
+/// How long a closing connection is still read, so that the peer gets the last response: a close
+/// with unread bytes would reset the connection and could discard the response (RFC 9112,
+/// section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A connection and its requests.
 pub(crate) struct Connection {
-    executor: Rc<Executor>,
+    executor: Rc<ExecutorState>,
     stream: TcpStream,
     waker: Waker,
     input: Input,
     /// The request whose body is being read.
     head: Option<Head>,
     waiting: VecDeque<Waiting>,
-    /// Whether further requests are taken: not after a close, a refusal, or the end of the peer's stream.
+    /// Whether further requests are taken: not after a close, a rejection, or the end of the peer's
+    /// stream.
     open: bool,
     peer_closed: bool,
     /// When the last bytes were read, ns.
@@ -46,7 +49,7 @@ pub(crate) struct Connection {
     arrived_ns: u64,
 }
 
-/// An answer that waits for its time and its turn.
+/// A response waiting for its due time and its turn.
 struct Waiting {
     parsed_ns: u64,
     due_ns: u64,
@@ -57,10 +60,10 @@ enum Answer {
     Sample { persistence: Persistence, head_only: bool },
     Ledger { persistence: Persistence, head_only: bool },
     Continue,
-    Refuse(Refusal),
+    Reject(Rejection),
 }
 
-/// What a connection waits for.
+/// What a connection may wait for.
 enum Event {
     Due,
     Read(usize),
@@ -69,7 +72,7 @@ enum Event {
     Stop,
 }
 
-/// Why a connection takes and answers no more requests.
+/// Why a connection answers no more requests.
 enum End {
     Served,
     PeerGone,
@@ -85,8 +88,8 @@ enum Written {
 }
 
 impl Connection {
-    /// A connection just accepted, served by the task that `waker` wakes.
-    pub(crate) fn new(executor: Rc<Executor>, stream: TcpStream, waker: Waker) -> Connection {
+    /// A connection just accepted, to be served by the task that `waker` wakes.
+    pub(crate) fn new(executor: Rc<ExecutorState>, stream: TcpStream, waker: Waker) -> Connection {
         Connection {
             executor,
             stream,
@@ -101,21 +104,21 @@ impl Connection {
         }
     }
 
-    /// Serves the connection to its end.
+    /// Serves the connection until it ends.
     pub(crate) async fn serve(mut self) {
         match self.answer_all().await {
             End::Served if self.peer_closed => {}
             End::Served => self.linger().await,
-            End::PeerGone => self.lose(),
+            End::PeerGone => self.count_unanswered(),
             End::Stop => {
-                // The ring may keep the socket open after it is dropped, so the peer is told here. A failure means that
-                // the peer knows already.
+                // The ring may keep the socket open after it is dropped, so the peer is told here.
+                // If this fails, the peer already knows.
                 let _ = self.stream.shutdown(Shutdown::Both).await;
             }
         }
     }
 
-    /// Takes and answers requests as long as there can be any.
+    /// Takes and answers requests until there can be no more.
     async fn answer_all(&mut self) -> End {
         let mut events: u32 = 0;
         loop {
@@ -172,23 +175,23 @@ impl Connection {
         self.input.fill(len);
     }
 
-    /// Takes the requests that have been read whole.
+    /// Takes the requests that have been read in full.
     fn take_requests(&mut self) {
         while self.open && self.waiting.len() < PIPELINE_MAX {
             match self.take_request() {
                 Ok(Some(head)) => self.receive(&head),
                 Ok(None) => return,
-                Err(refusal) => {
-                    self.executor.tally.borrow_mut().rejected += 1;
+                Err(rejection) => {
+                    self.executor.counts.borrow_mut().rejected += 1;
                     self.open = false;
-                    self.wait_for_turn(Answer::Refuse(refusal));
+                    self.queue_answer(Answer::Reject(rejection));
                 }
             }
         }
     }
 
-    /// The next request, if it has been read whole.
-    fn take_request(&mut self) -> Result<Option<Head>, Refusal> {
+    /// The next request, if it has been read in full.
+    fn take_request(&mut self) -> Result<Option<Head>, Rejection> {
         let mut head = match self.head.take() {
             Some(head) => head,
             None => match request::parse(self.input.bytes())? {
@@ -196,7 +199,7 @@ impl Connection {
                 Some(head) => {
                     self.input.consume(head.len);
                     if head.expects_continue && self.input.bytes().is_empty() {
-                        self.wait_for_turn(Answer::Continue);
+                        self.queue_answer(Answer::Continue);
                     }
                     head
                 }
@@ -204,7 +207,7 @@ impl Connection {
         };
         let taken = head.body.take(self.input.bytes())?;
         self.input.consume(taken);
-        if head.body.is_whole() {
+        if head.body.is_complete() {
             return Ok(Some(head));
         }
         self.head = Some(head);
@@ -216,62 +219,63 @@ impl Connection {
         let Head { persistence, head_only, .. } = *head;
         self.open = persistence != Persistence::Close;
         if head.asks_ledger {
-            self.executor.tally.borrow_mut().ledger_requests += 1;
-            self.wait_for_turn(Answer::Ledger { persistence, head_only });
+            self.executor.counts.borrow_mut().ledger_requests += 1;
+            self.queue_answer(Answer::Ledger { persistence, head_only });
         } else {
             let parsed_ns = system::now_ns();
             let due = self.executor.service.borrow_mut().next(parsed_ns);
-            self.executor.tally.borrow_mut().receive(self.arrived_ns, due.pause);
+            self.executor.counts.borrow_mut().receive(self.arrived_ns, due.pause);
             if parsed_ns < due.due_ns {
                 self.executor.holds.add(due.due_ns, self.waker.clone());
             }
             let answer = Answer::Sample { persistence, head_only };
             self.waiting.push_back(Waiting { parsed_ns, due_ns: due.due_ns, answer });
         }
-        // What is left was read last, and with it the first bytes of the next request.
+        // Bytes left over came with the last read, so the next request arrived then.
         self.arrived_ns = self.read_ns;
     }
 
-    /// An answer that is held by nothing but those before it.
-    fn wait_for_turn(&mut self, answer: Answer) {
+    /// Queues a response that waits only for those before it.
+    fn queue_answer(&mut self, answer: Answer) {
         let parsed_ns = system::now_ns();
         self.waiting.push_back(Waiting { parsed_ns, due_ns: parsed_ns, answer });
     }
 
-    /// Answers the first of those that wait.
+    /// Sends the first waiting response.
     async fn answer(&mut self) -> Written {
-        let Waiting { parsed_ns, answer, .. } = self.waiting.pop_front().expect("an answer is due");
+        let Waiting { parsed_ns, answer, .. } =
+            self.waiting.pop_front().expect("a response is due");
         let executor = Rc::clone(&self.executor);
         match answer {
             Answer::Sample { persistence, head_only } => {
-                let bytes = executor.replies.sample(persistence, head_only);
+                let bytes = executor.responses.sample(persistence, head_only);
                 let handed_ns = system::now_ns();
                 let mut written = self.write(bytes).await;
-                // A peer that closed its side may still read, or be gone: only the socket's error tells them apart.
+                // A peer that closed its side may still be reading or be gone: only the socket's
+                // error tells which.
                 if self.peer_closed && written == Written::Whole && system::has_error(&self.stream)
                 {
                     written = Written::PeerGone;
                 }
                 match written {
-                    Written::Whole => executor.tally.borrow_mut().answer(handed_ns - parsed_ns),
-                    Written::PeerGone => executor.tally.borrow_mut().lose(1),
+                    Written::Whole => executor.counts.borrow_mut().answer(handed_ns - parsed_ns),
+                    Written::PeerGone => executor.counts.borrow_mut().close_unanswered(1),
                     Written::Stop => {}
                 }
                 written
             }
             Answer::Ledger { persistence, head_only } => match executor.ledger().await {
                 Some(document) => {
-                    self.write(&replies::ledger(document, persistence, head_only)).await
+                    self.write(&responses::ledger(document, persistence, head_only)).await
                 }
                 None => Written::Stop,
             },
-            Answer::Continue => self.write(replies::CONTINUE).await,
-            Answer::Refuse(Refusal::Malformed) => self.write(replies::BAD_REQUEST).await,
-            Answer::Refuse(Refusal::HeadTooLarge) => self.write(replies::HEAD_TOO_LARGE).await,
+            Answer::Continue => self.write(responses::CONTINUE).await,
+            Answer::Reject(rejection) => self.write(rejection.response()).await,
         }
     }
 
-    /// Writes all of `bytes`, with one `send` where the socket takes them at once.
+    /// Writes all of `bytes`, with a single `send` if the socket takes them at once.
     async fn write(&mut self, bytes: &[u8]) -> Written {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -290,13 +294,13 @@ impl Connection {
         Written::Whole
     }
 
-    /// Counts the requests that nobody waits for any more.
-    fn lose(&mut self) {
+    /// Counts the requests whose peer is gone.
+    fn count_unanswered(&mut self) {
         let samples = self.waiting.iter().filter(|w| matches!(w.answer, Answer::Sample { .. }));
-        self.executor.tally.borrow_mut().lose(samples.count() as u64);
+        self.executor.counts.borrow_mut().close_unanswered(samples.count() as u64);
     }
 
-    /// Closes our side and reads until the peer has closed its own, for at most [`LINGER`].
+    /// Closes our side and reads until the peer has closed its side, for at most [`LINGER`].
     async fn linger(&mut self) {
         if self.stream.shutdown(Shutdown::Write).await.is_err() {
             return;
@@ -306,7 +310,7 @@ impl Connection {
             if self.executor.is_stopping() || Pin::new(&mut timer).poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            // One read a turn: a peer that keeps sending gets no more of the core than any other.
+            // One read per turn: a peer that keeps sending gets no more of the core than others.
             self.input.clear();
             match Pin::new(&mut self.stream).poll_read(context, self.input.unfilled()) {
                 Poll::Pending => Poll::Pending,
@@ -321,7 +325,7 @@ impl Connection {
     }
 }
 
-/// Bytes read and not yet taken.
+/// Bytes read but not yet taken.
 struct Input {
     buffer: Vec<u8>,
     begin: usize,
@@ -330,7 +334,7 @@ struct Input {
 
 impl Input {
     fn new() -> Input {
-        Input { buffer: vec![0; INPUT_LEN_FIRST], begin: 0, end: 0 }
+        Input { buffer: vec![0; INPUT_LEN_INITIAL], begin: 0, end: 0 }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -346,7 +350,7 @@ impl Input {
         (self.begin, self.end) = (0, 0);
     }
 
-    /// Room to read into, never empty: whoever takes bytes refuses a line or head that fills [`HEAD_LEN_MAX`].
+    /// Room to read into, never empty: a line or head that fills [`HEAD_LEN_MAX`] is rejected.
     fn unfilled(&mut self) -> &mut [u8] {
         if self.begin == self.end {
             self.clear();
@@ -354,7 +358,7 @@ impl Input {
             self.buffer.copy_within(self.begin..self.end, 0);
             (self.begin, self.end) = (0, self.end - self.begin);
             if self.end == self.buffer.len() {
-                assert!(self.end < HEAD_LEN_MAX, "a head of this length has been refused");
+                assert!(self.end < HEAD_LEN_MAX, "a head of this length has been rejected");
                 self.buffer.resize(HEAD_LEN_MAX, 0);
             }
         }
@@ -363,6 +367,6 @@ impl Input {
 
     fn fill(&mut self, len: usize) {
         self.end += len;
-        assert!(self.end <= self.buffer.len(), "no more can be read than there is room");
+        assert!(self.end <= self.buffer.len(), "a read fits the room");
     }
 }

@@ -1,57 +1,61 @@
-//! Why a target could not start or end: each names the flag, its value and the cure.
+//! Errors of the target: each names the flag, its value, what is wrong and the cure.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use glommio::GlommioError;
 use thiserror::Error;
 
-/// Why a target could not start, or could not be ended in order.
+/// Why a target could not start, or failed while it ran.
 #[derive(Debug, Error)]
 pub enum TargetError {
-    /// The tail fraction is no fraction.
-    #[error("--tail-fraction {0} is not a fraction: give a number from 0 to 1, such as 0.01")]
+    /// The tail fraction is outside `[0, 1]`.
+    #[error("--tail-fraction {0}: not a fraction; give a number from 0 to 1, such as 0.01")]
     TailFraction(f64),
-    /// A duration is beyond the ledger's range.
-    #[error("{flag} {hold:?} is too long: give at most {hold_max:?}")]
+    /// A duration exceeds the range of the ledger's histogram.
+    #[error("{flag} {hold:?}: too long; give at most {hold_max:?}")]
     HoldTooLong {
         /// The flag.
         flag: &'static str,
-        /// What was asked.
+        /// The duration asked for.
         hold: Duration,
         /// The limit.
         hold_max: Duration,
     },
-    /// A stall that never ends, or none.
+    /// A stall of length zero, or one that doesn't end before the next.
     #[error(
-        "--stall-every {every:?} --stall-for {hold:?}: a stall must last longer than nothing and end before the next \
-         begins; give a --stall-for below --stall-every"
+        "--stall-every {every:?} --stall-for {hold:?}: a stall must end before the next begins; \
+         give a --stall-for above zero and below --stall-every"
     )]
     Stall {
-        /// From one stall to the next.
+        /// From the start of one stall to the start of the next.
         every: Duration,
-        /// How long each lasts.
+        /// The length of each.
         hold: Duration,
     },
-    /// A pause without length, or after every zero requests.
-    #[error("--pause-every-requests {every_requests} --pause-for {hold:?}: give both above zero")]
+    /// A pause of length zero, or after every zero requests.
+    #[error(
+        "--pause-every-requests {every_requests} --pause-for {hold:?}: neither can be zero; give \
+         two values above zero"
+    )]
     Pause {
         /// Requests from one pause to the next.
         every_requests: u64,
-        /// How long each lasts.
+        /// The length of each.
         hold: Duration,
     },
     /// The response body is too large.
-    #[error("--body-size {size} is too large: give at most {size_max} bytes")]
+    #[error("--body-size {size}: too large; give at most {size_max} bytes")]
     BodySize {
-        /// What was asked, bytes.
+        /// The size asked for, bytes.
         size: usize,
         /// The limit, bytes.
         size_max: usize,
     },
-    /// A flag that describes one server, on several cores.
+    /// A flag that needs a single server, with several cores.
     #[error(
-        "{flag} describes one server, and --cores {} would run several: give one core",
+        "{flag} with --cores {}: it needs a single server, and each core runs one; give one core",
         list(cores)
     )]
     OneServer {
@@ -61,12 +65,12 @@ pub enum TargetError {
         cores: Vec<usize>,
     },
     /// A core is listed twice.
-    #[error("--cores lists core {0} twice: give each core once")]
+    #[error("--cores: core {0} is listed twice; give each core once")]
     CoreTwice(usize),
     /// A core is outside this process's affinity mask.
     #[error(
-        "--cores {core}: this process may not run there, only on {}: choose among those, or widen the mask (taskset, \
-         cpuset)",
+        "--cores {core}: this process may use only {}; choose from those, or widen the affinity \
+         mask (taskset, cpuset)",
         list(allowed)
     )]
     CoreNotAllowed {
@@ -76,17 +80,20 @@ pub enum TargetError {
         allowed: Vec<usize>,
     },
     /// The affinity mask can't be read.
-    #[error("the cores that this process may use can't be read (sched_getaffinity failed)")]
-    CoresUnknown,
-    /// The limit of locked memory is too low for glommio.
     #[error(
-        "RLIMIT_MEMLOCK is {limit_bytes} bytes and {executors} executors need {need_bytes}: raise it with \
-         `ulimit -l {need_kib}`, or give fewer --cores"
+        "can't read which cores this process may use; in a container, let seccomp allow \
+         sched_getaffinity"
+    )]
+    CoresUnknown,
+    /// The limit on locked memory is too low for glommio.
+    #[error(
+        "RLIMIT_MEMLOCK {limit_bytes}: too low, {executors} executors need {need_bytes} bytes; \
+         raise it with `ulimit -l {need_kib}`, or give fewer --cores"
     )]
     Memlock {
-        /// The soft limit.
+        /// The soft limit, bytes.
         limit_bytes: u64,
-        /// What the executors need together.
+        /// What the executors need in total, bytes.
         need_bytes: u64,
         /// The same in KiB, as `ulimit` takes it.
         need_kib: u64,
@@ -98,31 +105,45 @@ pub enum TargetError {
     Listen {
         /// The address asked for.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// An executor could not be made.
+    /// An executor could not start.
     #[error(
-        "the executor on core {core} could not start: {reason}; io_uring must be allowed (see \
-         /proc/sys/kernel/io_uring_disabled, and seccomp where this runs in a container)"
+        "--cores {core}: the executor could not start: {source}; allow io_uring (see \
+         /proc/sys/kernel/io_uring_disabled, and seccomp if this runs in a container)"
     )]
-    Executor {
+    ExecutorStart {
         /// Its core.
         core: usize,
-        /// What glommio said.
-        reason: String,
+        /// The runtime's error.
+        source: GlommioError<()>,
+    },
+    /// An executor failed after it had started.
+    #[error("the executor on core {core} failed: {source}; its counts are lost, run again")]
+    ExecutorFailed {
+        /// Its core.
+        core: usize,
+        /// The runtime's error.
+        source: GlommioError<()>,
     },
     /// The ledger file can't be written.
-    #[error("--ledger {}: {source}; give a file in a folder that exists and can be written", path.display())]
+    #[error(
+        "--ledger {}: {source}; give a file in a folder that exists and is writable",
+        path.display()
+    )]
     LedgerFile {
         /// The file asked for.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// An executor did not publish its tally in time: its core is stopped or starved.
-    #[error("an executor did not answer within {0:?}: its core is stopped or starved, ask again")]
-    LedgerLate(Duration),
+    /// An executor did not publish its counts in time.
+    #[error(
+        "an executor did not publish its counts within {0:?}: its core is stopped or starved; \
+         ask again"
+    )]
+    LedgerTimeout(Duration),
 }
 
 /// Cores as the flag takes them.

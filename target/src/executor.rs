@@ -1,11 +1,11 @@
-//! One executor: a pinned thread with its listener, its connections and its tally, and nothing of another's.
+//! One executor: a pinned thread with its own listener, connections and counts.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -13,142 +13,107 @@ use glommio::net::{TcpListener, TcpStream};
 use glommio::timer::Timer;
 
 use crate::connection::Connection;
-use crate::holds::Holds;
-use crate::listener::Bound;
-use crate::publication::{LOOK_INTERVAL, Publication};
-use crate::replies::Replies;
+use crate::control::{CHECK_INTERVAL, Control};
+use crate::counts::Counts;
+use crate::executor_state::{ExecutorState, LedgerJob};
+use crate::listener::BoundListener;
+use crate::responses::Responses;
 use crate::service::Service;
 use crate::system;
-use crate::tally::Tally;
 
 /// How long to wait before accepting again when there are no descriptors left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(10);
-/// How often, and how long apart, connections are told to end when the target stops.
+/// How many times connections are told to end when the target stops.
 const STOP_TURNS_MAX: usize = 100;
+/// The time between two of these.
 const STOP_TURN: Duration = Duration::from_millis(1);
 
-/// A ledger asked for over HTTP: where the thread that takes it leaves the document, or the reason why there is none.
-pub(crate) type LedgerJob = Arc<Mutex<Option<Result<String, String>>>>;
-
-/// What the tasks of one executor share.
-pub(crate) struct Executor {
-    /// The responses.
-    pub(crate) replies: Replies,
-    /// What has been seen.
-    pub(crate) tally: RefCell<Tally>,
-    /// When requests are due.
-    pub(crate) service: RefCell<Service>,
-    /// Those that wait.
-    pub(crate) holds: Holds,
-    stopping: Cell<bool>,
-    connections: RefCell<HashMap<u64, Waker>>,
-    ledger_jobs: Sender<LedgerJob>,
-}
-
-/// Serves on `bound` until the target stops; `ready` is told when it begins. Gives the tally.
+/// Runs one executor: serves `listener` until the target stops, then returns the counts. `ready`
+/// receives a message once it accepts connections.
 pub(crate) async fn run(
-    bound: Bound,
-    publication: Arc<Publication>,
+    listener: BoundListener,
+    control: Arc<Control>,
     index: usize,
     ledger_jobs: Sender<LedgerJob>,
     ready: Sender<()>,
-) -> Tally {
+) -> Counts {
     system::set_timer_slack();
-    let config = &publication.config;
-    let executor = Rc::new(Executor {
-        replies: Replies::new(config.body_size),
-        tally: RefCell::new(Tally::new(publication.started_ns)),
-        service: RefCell::new(Service::new(config, index, publication.started_ns)),
-        holds: Holds::default(),
-        stopping: Cell::new(false),
-        connections: RefCell::new(HashMap::new()),
+    let config = &control.config;
+    let state = Rc::new(ExecutorState::new(
+        Responses::new(config.body_size),
+        Counts::new(control.started_ns),
+        Service::new(config, index, control.started_ns),
         ledger_jobs,
-    });
-    let unlisten = bound.unlisten();
-    let listener = bound.into_listener();
-    let accept = glommio::spawn_local(accept(Rc::clone(&executor), listener));
-    let holder = Rc::clone(&executor);
-    let holds = glommio::spawn_local(async move { holder.holds.keep().await });
-    // Whoever starts the target may have given up waiting; then it stops us too.
+    ));
+    let open = OpenConnections::default();
+    let listening = listener.handle();
+    let listener = listener.into_listener();
+    let accept = glommio::spawn_local(accept(Rc::clone(&state), Rc::clone(&open), listener));
+    let waker = Rc::clone(&state);
+    let holds = glommio::spawn_local(async move { waker.holds.run().await });
+    // If nobody waits for the start any more, the target is being dropped and stops this executor.
     let _ = ready.send(());
 
     let mut published = 0;
-    let pulse = &publication.pulses()[index];
-    while !publication.stopped() {
-        pulse.beat();
-        Timer::new(LOOK_INTERVAL).await;
-        publication.publish(index, &mut published, &executor.tally.borrow());
+    let heartbeat = &control.heartbeats()[index];
+    while !control.stopped() {
+        heartbeat.beat();
+        Timer::new(CHECK_INTERVAL).await;
+        control.publish(index, &mut published, &state.counts.borrow());
     }
     accept.cancel().await;
-    if let Ok(unlisten) = unlisten {
-        unlisten.now();
+    if let Ok(listening) = listening {
+        listening.stop();
     }
     holds.cancel().await;
-    executor.close_connections().await;
-    pulse.end();
-    executor.tally.borrow().clone()
+    close_connections(&state, &open).await;
+    heartbeat.end();
+    state.counts.borrow().clone()
 }
 
-async fn accept(executor: Rc<Executor>, listener: TcpListener) {
+/// The wakers of the open connections' tasks, by connection number.
+type OpenConnections = Rc<RefCell<HashMap<u64, Waker>>>;
+
+async fn accept(state: Rc<ExecutorState>, open: OpenConnections, listener: TcpListener) {
     for id in 0.. {
         match listener.accept().await {
-            Ok(stream) => executor.open(id, stream),
+            Ok(stream) => serve(&state, &open, id, stream),
             Err(_) => {
-                executor.tally.borrow_mut().accept_errors += 1;
+                state.counts.borrow_mut().accept_errors += 1;
                 Timer::new(ACCEPT_RETRY).await;
             }
         }
-        // Thousands may connect at once; those that wait for their answer must not wait for that.
+        // Thousands may connect at once, which must not delay responses that are due.
         glommio::executor().yield_task_queue_now().await;
     }
 }
 
-impl Executor {
-    /// Whether the target stops and every task shall end.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.get()
-    }
+/// Serves a connection in a task of its own.
+fn serve(state: &Rc<ExecutorState>, open: &OpenConnections, id: u64, stream: TcpStream) {
+    state.counts.borrow_mut().accepted += 1;
+    // Without it a second response could wait for the acknowledgement of the first. It fails only
+    // if the peer is already gone, and then so does the first read.
+    let _ = stream.set_nodelay(true);
+    let (state, open) = (Rc::clone(state), Rc::clone(open));
+    glommio::spawn_local(async move {
+        let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        open.borrow_mut().insert(id, waker.clone());
+        Connection::new(Rc::clone(&state), stream, waker).serve().await;
+        open.borrow_mut().remove(&id);
+        state.counts.borrow_mut().closed += 1;
+    })
+    .detach();
+}
 
-    fn open(self: &Rc<Executor>, id: u64, stream: TcpStream) {
-        self.tally.borrow_mut().accepted += 1;
-        // Without it a second response could wait for the acknowledgement of the first. Where it fails, the peer is
-        // gone already and the first read says so.
-        let _ = stream.set_nodelay(true);
-        let executor = Rc::clone(self);
-        glommio::spawn_local(async move {
-            let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-            executor.connections.borrow_mut().insert(id, waker.clone());
-            Connection::new(Rc::clone(&executor), stream, waker).serve().await;
-            executor.connections.borrow_mut().remove(&id);
-            executor.tally.borrow_mut().closed += 1;
-        })
-        .detach();
-    }
-
-    /// The ledger of the whole target; `None` when the target stops meanwhile.
-    pub(crate) async fn ledger(&self) -> Option<Result<String, String>> {
-        let job = LedgerJob::default();
-        self.ledger_jobs.send(Arc::clone(&job)).ok()?;
-        while !self.is_stopping() {
-            Timer::new(Duration::from_millis(2)).await;
-            let document = job.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if document.is_some() {
-                return document;
-            }
+async fn close_connections(state: &ExecutorState, open: &OpenConnections) {
+    state.stop();
+    for _ in 0..STOP_TURNS_MAX {
+        for waker in open.borrow().values() {
+            waker.wake_by_ref();
         }
-        None
-    }
-
-    async fn close_connections(&self) {
-        self.stopping.set(true);
-        for _ in 0..STOP_TURNS_MAX {
-            for waker in self.connections.borrow().values() {
-                waker.wake_by_ref();
-            }
-            Timer::new(STOP_TURN).await;
-            if self.connections.borrow().is_empty() {
-                return;
-            }
+        Timer::new(STOP_TURN).await;
+        if open.borrow().is_empty() {
+            return;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The ledger: what the target really did, as one JSON document.
 //!
-//! This file alone knows the document's shape. All stamps are ns of CLOCK_MONOTONIC, so a client on the same machine
-//! can lay them beside its own.
+//! Only this file knows the document's schema. All timestamps are ns of CLOCK_MONOTONIC, so a
+//! client on the same machine can compare them with its own.
 
 use std::net::SocketAddr;
 
@@ -13,34 +13,34 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::TargetConfig;
+use crate::counts::{Counts, EDGES_MAX};
 use crate::service::StallGrid;
-use crate::tally::{EDGES_MAX, Tally};
 
-/// The version of the document's shape.
+/// The version of the document's schema.
 pub const LEDGER_SCHEMA: u32 = 1;
 
 /// What a target really did, from its start to `taken_ns`.
 ///
-/// Sums that close: `received = answered + closed_by_peer_unanswered + in_flight`, `held.count = answered`,
-/// `connections.accepted = connections.open + connections.closed`.
+/// These sums are exact: `received = answered + closed_by_peer_unanswered + in_flight`,
+/// `held.count = answered`, `connections.accepted = connections.open + connections.closed`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ledger {
     /// [`LEDGER_SCHEMA`].
     pub schema: u32,
-    /// The address that was listened on, with the port that was really taken.
+    /// The address listened on, with the real port.
     pub address: SocketAddr,
-    /// When the target started: the zero of its stall grid.
+    /// When the target started, ns; stalls are timed from here.
     pub started_ns: u64,
-    /// When this ledger was taken.
+    /// When this ledger was taken, ns.
     pub taken_ns: u64,
-    /// Requests read whole; those for the ledger and those that broke the protocol are counted apart.
+    /// Requests read in full, except those for the ledger and those that broke the protocol.
     pub received: u64,
-    /// Requests whose response went to the socket whole.
+    /// Requests whose whole response was written to the socket.
     pub answered: u64,
-    /// Requests that could not be answered because the peer went away. A peer that closed while its request was held
-    /// is only found out by the answer; where its refusal takes longer than the `send`, as between machines, that
-    /// one request counts as answered.
+    /// Requests that could not be answered because the peer had closed the connection. If it closed
+    /// while its request was held, only sending the response shows that; if its reset arrives after
+    /// the `send` has returned, as between machines, that one request counts as answered.
     pub closed_by_peer_unanswered: u64,
     /// Requests that were held when this ledger was taken.
     pub in_flight: u64,
@@ -48,29 +48,30 @@ pub struct Ledger {
     pub rejected: u64,
     /// Requests for `/__ledger`.
     pub ledger_requests: u64,
-    /// Times that an executor looked at nothing for 300 ms or more, and was woken: what came meanwhile was received late, which
-    /// no hold shows.
+    /// Times that an executor was stuck for 300 ms or more and had to be woken. What arrived
+    /// meanwhile was received late, which no hold time shows.
     pub standstills: u64,
-    /// Connections.
+    /// Connections, including the one that asks for the ledger.
     pub connections: Connections,
-    /// How long each answered request was really held: from read whole to its response handed to the socket. It ends
-    /// just before the `send`, so no client can have seen less.
+    /// Hold times of the answered requests: from the request read in full to just before the `send`
+    /// of its response, so no client can have measured less.
     pub held: Held,
-    /// The last 4,096 stalls that have begun, oldest first, with the edges that decided which requests were held.
+    /// The last 4,096 stalls that have begun, oldest first; exactly the requests that arrived
+    /// within them were stalled.
     pub stalls: Vec<Span>,
-    /// All stalls that have begun.
+    /// How many stalls have begun.
     pub stall_count: u64,
     /// The last 4,096 pauses that have begun, oldest first.
     pub pauses: Vec<Span>,
-    /// All pauses that have begun.
+    /// How many pauses have begun.
     pub pause_count: u64,
-    /// Arrivals of the last minute. A request arrives when its first bytes are read.
-    pub arrivals_per_ms: Arrivals,
-    /// What the target was asked to do.
+    /// Arrivals in the last minute. A request arrives when its first bytes are read.
+    pub arrivals_per_ms: ArrivalsPerMs,
+    /// The configuration, with the cores that are really used.
     pub config: TargetConfig,
 }
 
-/// Connections, the one that asks for the ledger among them.
+/// Counts of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Connections {
@@ -80,17 +81,18 @@ pub struct Connections {
     pub open: u64,
     /// Closed, by either side.
     pub closed: u64,
-    /// Times that a connection could not be accepted, for want of descriptors or memory. It is tried again every 10 ms,
-    /// and the client waits meanwhile.
+    /// Failed accepts, for lack of descriptors or memory. Each is retried every 10 ms while the
+    /// client waits.
     pub accept_errors: u64,
 }
 
-/// A distribution of times. A quantile is the value at rank `⌈q · count⌉`: the upper edge of its histogram bucket, held
-/// within the exact minimum and maximum; `null` when nothing was recorded.
+/// The distribution of hold times. A percentile is the value at rank `⌈q · count⌉`: the upper edge
+/// of its histogram bucket, clamped to the exact minimum and maximum; `null` if nothing was
+/// recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
-    /// The unit of the times beside it: `us`.
+    /// The unit of the times below: `us`.
     pub unit: String,
     /// Values recorded.
     pub count: u64,
@@ -110,9 +112,9 @@ pub struct Held {
     pub p9999: Option<f64>,
     /// The largest, exact.
     pub max: Option<f64>,
-    /// Values of more than an hour, which the histogram does not hold.
+    /// Values above one hour, which the histogram does not hold.
     pub overflow: u64,
-    /// An HdrHistogram in ns, V2 deflate, base64.
+    /// The HdrHistogram in ns: V2 deflate, base64.
     pub histogram: String,
 }
 
@@ -120,23 +122,23 @@ pub struct Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
-    /// Its first moment, ns.
+    /// Its start, ns.
     pub begin_ns: u64,
-    /// The first moment after it, ns; later than the ledger's `taken_ns` for one that is still going on.
+    /// Its end (exclusive), ns; later than the ledger's `taken_ns` if it has not ended yet.
     pub end_ns: u64,
 }
 
-/// Arrivals by ms.
+/// Arrivals per millisecond.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Arrivals {
-    /// The ms of CLOCK_MONOTONIC that the first count is for.
+pub struct ArrivalsPerMs {
+    /// The ms of CLOCK_MONOTONIC of the first count.
     pub first_ms: u64,
     /// Arrivals in each ms; at most the last 60,000.
     pub counts: Vec<u32>,
 }
 
-/// Why a ledger can't be used.
+/// Why a ledger's histogram can't be read.
 #[derive(Debug, Error)]
 pub enum LedgerError {
     /// The histogram is not base64.
@@ -148,25 +150,29 @@ pub enum LedgerError {
 }
 
 impl Ledger {
-    /// The ledger of a tally taken at `taken_ns`.
+    /// The ledger of the counts at `taken_ns`.
     ///
     /// # Panics
-    /// When the sums do not close: the tally is wrong then, and no number of it may be used.
+    /// If the sums don't match: the counts are wrong then, and none of them may be used.
     pub(crate) fn new(
         config: &TargetConfig,
         address: SocketAddr,
         started_ns: u64,
         taken_ns: u64,
-        mut tally: Tally,
+        mut counts: Counts,
     ) -> Ledger {
         assert_eq!(
-            tally.received,
-            tally.answered + tally.closed_by_peer_unanswered + tally.in_flight,
+            counts.received,
+            counts.answered + counts.closed_by_peer_unanswered + counts.in_flight,
             "every request received has exactly one outcome"
         );
-        assert_eq!(tally.held.len() + tally.held_overflow, tally.answered, "one hold an answer");
-        tally.arrivals.advance(taken_ns / 1_000_000);
-        let (first_ms, counts) = tally.arrivals.span();
+        assert_eq!(
+            counts.held.len() + counts.held_overflow,
+            counts.answered,
+            "every answer has one hold time"
+        );
+        counts.arrivals.advance(taken_ns / 1_000_000);
+        let (first_ms, arrivals) = counts.arrivals.span();
 
         let stalls = StallGrid::new(config, started_ns);
         let stall_count = stalls.map_or(0, |stalls| stalls.begun(taken_ns));
@@ -175,42 +181,42 @@ impl Ledger {
             (first..=stall_count).map(|k| Span::from(stalls.edges(k)))
         });
 
-        // A serial server sets a pause when it reads the request, so the pause may be still to come.
-        let pauses = tally.pauses.iter().filter(|edges| edges.0 <= taken_ns);
+        // A serial server schedules a pause when it reads the request, so it may not have begun.
+        let pauses = counts.pauses.iter().filter(|edges| edges.0 <= taken_ns);
         let pauses: Vec<Span> = pauses.map(|edges| Span::from(*edges)).collect();
-        let pauses_to_come = (tally.pauses.len() - pauses.len()) as u64;
+        let pauses_scheduled = (counts.pauses.len() - pauses.len()) as u64;
 
         Ledger {
             schema: LEDGER_SCHEMA,
             address,
             started_ns,
             taken_ns,
-            received: tally.received,
-            answered: tally.answered,
-            closed_by_peer_unanswered: tally.closed_by_peer_unanswered,
-            in_flight: tally.in_flight,
-            rejected: tally.rejected,
-            ledger_requests: tally.ledger_requests,
+            received: counts.received,
+            answered: counts.answered,
+            closed_by_peer_unanswered: counts.closed_by_peer_unanswered,
+            in_flight: counts.in_flight,
+            rejected: counts.rejected,
+            ledger_requests: counts.ledger_requests,
             standstills: 0,
             connections: Connections {
-                accepted: tally.accepted,
-                open: tally.accepted - tally.closed,
-                closed: tally.closed,
-                accept_errors: tally.accept_errors,
+                accepted: counts.accepted,
+                open: counts.accepted - counts.closed,
+                closed: counts.closed,
+                accept_errors: counts.accept_errors,
             },
-            held: Held::new(&tally),
+            held: Held::new(&counts),
             stalls: stalls_kept.collect(),
             stall_count,
             pauses,
-            pause_count: tally.pause_count - pauses_to_come,
-            arrivals_per_ms: Arrivals { first_ms, counts },
+            pause_count: counts.pause_count - pauses_scheduled,
+            arrivals_per_ms: ArrivalsPerMs { first_ms, counts: arrivals },
             config: config.clone(),
         }
     }
 
-    /// The document, on one line.
+    /// The document as JSON, on one line.
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("the document holds only numbers, strings and lists")
+        serde_json::to_string(self).expect("every part of the document has a JSON form")
     }
 }
 
@@ -221,50 +227,50 @@ impl From<(u64, u64)> for Span {
 }
 
 impl Held {
-    fn new(tally: &Tally) -> Held {
+    fn new(counts: &Counts) -> Held {
         let us = |value_ns: u64| value_ns as f64 / 1_000.0;
-        let count = tally.answered;
+        let count = counts.answered;
         let some = |value: f64| (0 < count).then_some(value);
-        let quantile = |parts: u64, of: u64| some(us(quantile_ns(tally, parts, of)));
+        let quantile = |parts: u64, of: u64| some(us(quantile_ns(counts, parts, of)));
         Held {
             unit: "us".to_owned(),
             count,
-            min: some(us(tally.held_min_ns)),
-            mean: some(tally.held_sum_ns as f64 / count as f64 / 1_000.0),
+            min: some(us(counts.held_min_ns)),
+            mean: some(counts.held_sum_ns as f64 / count as f64 / 1_000.0),
             p50: quantile(50, 100),
             p90: quantile(90, 100),
             p99: quantile(99, 100),
             p999: quantile(999, 1_000),
             p9999: quantile(9_999, 10_000),
-            max: some(us(tally.held_max_ns)),
-            overflow: tally.held_overflow,
-            histogram: encode(&tally.held),
+            max: some(us(counts.held_max_ns)),
+            overflow: counts.held_overflow,
+            histogram: encode(&counts.held),
         }
     }
 
-    /// The histogram, in ns.
+    /// Decodes the histogram, in ns.
     ///
     /// # Errors
-    /// When the text is no histogram.
+    /// If the text is not a histogram.
     pub fn decode(&self) -> Result<Histogram<u64>, LedgerError> {
         let bytes = BASE64.decode(&self.histogram)?;
         Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(LedgerError::Histogram)
     }
 }
 
-/// The value at quantile `parts / of`, ns: by integers, so that no rounding of the quantile can move the rank.
-fn quantile_ns(tally: &Tally, parts: u64, of: u64) -> u64 {
-    let rank = (u128::from(tally.answered) * u128::from(parts)).div_ceil(u128::from(of)).max(1);
+/// The value at quantile `parts / of`, ns; in integers, so that no rounding can move the rank.
+fn quantile_ns(counts: &Counts, parts: u64, of: u64) -> u64 {
+    let rank = (u128::from(counts.answered) * u128::from(parts)).div_ceil(u128::from(of)).max(1);
     let mut seen = 0;
-    for bucket in tally.held.iter_recorded() {
+    for bucket in counts.held.iter_recorded() {
         seen += u128::from(bucket.count_since_last_iteration());
         if rank <= seen {
-            let edge_ns = tally.held.highest_equivalent(bucket.value_iterated_to());
-            return edge_ns.clamp(tally.held_min_ns, tally.held_max_ns);
+            let edge_ns = counts.held.highest_equivalent(bucket.value_iterated_to());
+            return edge_ns.clamp(counts.held_min_ns, counts.held_max_ns);
         }
     }
-    // The rank lies among the holds beyond the range, of which only the longest is known.
-    tally.held_max_ns
+    // The rank is beyond the histogram's range, where only the longest is known.
+    counts.held_max_ns
 }
 
 fn encode(histogram: &Histogram<u64>) -> String {

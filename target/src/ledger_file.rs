@@ -1,4 +1,4 @@
-//! The file that a ledger goes to: found writable before the run that ends there, and whole or absent afterwards.
+//! The ledger file: checked before the run, then written completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -6,25 +6,26 @@ use std::path::{Path, PathBuf};
 
 use crate::Ledger;
 
-/// What `--ledger` names.
+/// What `--ledger` points to.
 pub(crate) enum LedgerFile {
-    /// A device or a pipe, written to as it is: a file renamed over `/dev/null` would replace the device. It stays open,
-    /// because the reader of a pipe takes its first close for the end.
+    /// A device or a pipe, written in place: a file renamed over `/dev/null` would replace the
+    /// device. It stays open, because the reader of a pipe takes the first close as the end.
     Device(File),
-    /// A file, written beside its name first and renamed over it.
+    /// A regular file, written under a temporary name and then renamed.
     Regular {
-        /// Its name until it is whole.
+        /// Its name until it is complete.
         temporary: PathBuf,
-        /// Its name then.
+        /// Its final name.
         path: PathBuf,
     },
 }
 
 impl LedgerFile {
-    /// Checks that a ledger can be written to `path`, and leaves no trace of that. A named pipe waits for its reader.
+    /// Checks that a ledger can be written to `path` and leaves no trace. A named pipe waits for
+    /// its reader.
     ///
     /// # Errors
-    /// When `path` names a folder or nothing, or can't be written.
+    /// If `path` is a folder or has no file name, or can't be written.
     pub(crate) fn open(path: &Path) -> io::Result<LedgerFile> {
         let real = real(path);
         match fs::metadata(&real) {
@@ -34,7 +35,7 @@ impl LedgerFile {
             Ok(found) if !found.is_file() => {
                 return OpenOptions::new().write(true).open(&real).map(LedgerFile::Device);
             }
-            // Opening it for appending changes nothing and shows whether it may be written.
+            // Opening for append shows whether the file is writable and changes nothing.
             Ok(_) => drop(OpenOptions::new().append(true).open(&real)?),
             Err(_) if real.file_name().is_none() => {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "no file name"));
@@ -47,10 +48,10 @@ impl LedgerFile {
         Ok(LedgerFile::Regular { temporary, path: real })
     }
 
-    /// Writes the document, to a file whole or not at all: beside its name first, synced, then renamed over it.
+    /// Writes the document; a regular file is synced under its temporary name, then renamed.
     ///
     /// # Errors
-    /// When the file can't be made, written or renamed.
+    /// If the file can't be created, written or renamed.
     pub(crate) fn write(self, ledger: &Ledger) -> io::Result<()> {
         let document = ledger.to_json() + "\n";
         match self {
@@ -59,7 +60,7 @@ impl LedgerFile {
                 let written = write_synced(&temporary, document.as_bytes())
                     .and_then(|()| fs::rename(&temporary, &path));
                 written.inspect_err(|_| {
-                    // Half a ledger is of no use; the failure to write it is what is told.
+                    // Half a ledger is of no use; the caller reports the failed write.
                     let _ = fs::remove_file(&temporary);
                 })
             }
@@ -73,20 +74,20 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The name that a ledger for `path` has until it is whole, which whoever ends the program meanwhile may remove; `None`
-/// for a device or a pipe, which is written to as it is.
+/// The temporary name of a ledger for `path`, to be removed if the program is ended while it is
+/// being written; `None` for a device or a pipe, which is written in place.
 pub fn ledger_temporary(path: &Path) -> Option<PathBuf> {
     let real = real(path);
     let in_place = fs::metadata(&real).is_ok_and(|found| !found.is_file());
     (!in_place).then(|| beside(&real))
 }
 
-/// A link stays a link: the file behind it is the one to replace.
+/// The file behind a link: that is the one to replace, so that the link stays.
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// In the folder of the file, so that the rename stays within one file system.
+/// A temporary name in the file's own folder, so that the rename stays within one file system.
 fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".tmp");

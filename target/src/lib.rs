@@ -1,17 +1,22 @@
-//! The witness: a sample HTTP/1.1 service whose latency is known by construction, with a ledger of what it really did.
+//! The sample target: an HTTP/1.1 server whose latency is known by construction, with a ledger of
+//! what it really did.
 //!
-//! [`start`] binds and runs it, [`Target::stop`] ends it and gives the [`Ledger`]. It shares no code with the engine
-//! or its HTTP parser, and reaches the network by another path, because a fault common to both would cancel out.
+//! [`start`] binds and runs it; [`Target::stop`] ends it and returns the [`Ledger`]. It shares no
+//! code with the engine or its HTTP parser and reaches the network by another path, because a fault
+//! common to both would cancel out.
 //!
-//! What a request waits for, with service time `s` (the base latency, or the tail latency for a tail request):
+//! What a request waits for, with service time `s` (the base latency, or the tail latency for a
+//! tail request):
 //!
-//! - alone, `s`: it is answered `s` after it was read whole;
-//! - arriving in a stall, the rest of the stall, then `s`; a request that arrived before a stall is not touched by it;
-//! - with `serial`, its turn: one server takes the requests of all connections in the order they were read, `s` each,
-//!   and makes no progress in a stall.
+//! - by default, `s`: the response is sent `s` after the whole request was read;
+//! - if it arrives during a stall, the rest of the stall, then `s`; a stall doesn't delay requests
+//!   that arrived before it;
+//! - with `serial`, its turn: one server takes the requests of all connections in the order they
+//!   were read, `s` each, and makes no progress during a stall.
 //!
-//! Deliberately absent: handlers of signals that users send, printing, and any state that two executors share while they run. Each keeps
-//! its own tally, and publishes a copy of it when a ledger is asked for.
+//! Deliberately absent: handlers for signals that users send, printing, and counters that two
+//! executors share while they run. Each executor keeps its own and publishes a copy when a ledger
+//! is asked for.
 
 mod config;
 mod error;
@@ -21,25 +26,26 @@ mod listener;
 mod system;
 
 mod executor;
+mod executor_state;
 
 mod connection;
 mod request;
 
 mod body;
-mod replies;
+mod responses;
 
-mod holds;
+mod hold_queue;
 mod service;
 
 mod arrivals;
+mod control;
+mod counts;
 mod ledger;
 mod ledger_file;
-mod publication;
-mod tally;
-mod watch;
+mod watchdog;
 
 pub use config::{Pause, Stall, TargetConfig};
 pub use error::TargetError;
-pub use ledger::{Arrivals, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span};
+pub use ledger::{ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span};
 pub use ledger_file::ledger_temporary;
 pub use start::{Target, start};

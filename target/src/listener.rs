@@ -1,4 +1,4 @@
-//! The listening sockets: bound before any executor runs, handed to one executor each.
+//! Listening sockets: bound before any executor runs, one for each executor.
 
 #![expect(unsafe_code, reason = "glommio takes over a bound socket only by its descriptor")]
 
@@ -9,22 +9,25 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use glommio::net::TcpListener;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`. A full queue costs the peer a
-/// second, so it holds as many as a generator would open at once.
+/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`. A full
+/// queue costs the peer a second, so it holds as many as a generator would open at once.
 const BACKLOG_MAX: i32 = 4_096;
 
 /// A bound and listening socket, not yet owned by an executor.
-pub(crate) struct Bound(Socket);
+pub(crate) struct BoundListener(Socket);
 
-/// Binds `count` listeners to one address, and tells the address with the port that was really taken.
-pub(crate) fn bind(address: SocketAddr, count: usize) -> io::Result<(Vec<Bound>, SocketAddr)> {
-    // The first is bound alone. Sockets that share a port say nothing when another process of the same user has
-    // listeners there already, and a witness that sees half of the load is none.
+/// Binds `count` listeners to one address; returns them and the address with the real port.
+pub(crate) fn bind(
+    address: SocketAddr,
+    count: usize,
+) -> io::Result<(Vec<BoundListener>, SocketAddr)> {
+    // The first is bound alone. Binding a shared port succeeds even if another process of the same
+    // user already listens there, and a target that sees half of the load confirms nothing.
     let alone = socket(address, false)?;
     let address = local_address(&alone)?;
     if count == 1 {
         alone.listen(BACKLOG_MAX)?;
-        return Ok((vec![Bound(alone)], address));
+        return Ok((vec![BoundListener(alone)], address));
     }
     drop(alone);
     let sockets: io::Result<Vec<Socket>> = (0..count).map(|_| socket(address, true)).collect();
@@ -32,7 +35,7 @@ pub(crate) fn bind(address: SocketAddr, count: usize) -> io::Result<(Vec<Bound>,
     for socket in &sockets {
         socket.listen(BACKLOG_MAX)?;
     }
-    Ok((sockets.into_iter().map(Bound).collect(), address))
+    Ok((sockets.into_iter().map(BoundListener).collect(), address))
 }
 
 fn socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
@@ -48,30 +51,31 @@ fn local_address(socket: &Socket) -> io::Result<SocketAddr> {
     Ok(address.as_socket().expect("the socket was made for an IP address"))
 }
 
-/// Ends the listening of a [`Bound`] that an executor has taken over.
-pub(crate) struct Unlisten(Socket);
+/// Stops a [`BoundListener`] that an executor has taken over.
+pub(crate) struct ListenerHandle(Socket);
 
-impl Unlisten {
-    /// Stops listening now. Closing alone would leave that to the kernel's own time: the ring of a thread that ended
-    /// keeps its sockets until a worker has taken it apart, and whoever binds the address meanwhile finds it in use.
-    pub(crate) fn now(&self) {
-        // It fails only for a socket that does not listen any more.
+impl ListenerHandle {
+    /// Stops listening now. Closing the socket is not enough: the ring of a thread that has ended
+    /// keeps its sockets until a kernel worker has torn it down, and until then the address is
+    /// still in use.
+    pub(crate) fn stop(&self) {
+        // It fails only if the socket is no longer listening.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
-impl Bound {
-    /// What ends the listening later.
-    pub(crate) fn unlisten(&self) -> io::Result<Unlisten> {
-        self.0.try_clone().map(Unlisten)
+impl BoundListener {
+    /// A handle that stops the listener later.
+    pub(crate) fn handle(&self) -> io::Result<ListenerHandle> {
+        self.0.try_clone().map(ListenerHandle)
     }
 
-    /// Hands the socket to the executor of this thread.
+    /// Hands the socket to this thread's executor.
     ///
     /// # Panics
     /// Outside a glommio executor.
     pub(crate) fn into_listener(self) -> TcpListener {
-        // SAFETY: the descriptor is a listening TCP socket, and `into_raw_fd` gave its ownership up just now.
+        // SAFETY: the descriptor is a listening TCP socket whose ownership `into_raw_fd` gave up.
         unsafe { TcpListener::from_raw_fd(self.0.into_raw_fd()) }
     }
 }

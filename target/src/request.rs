@@ -1,9 +1,10 @@
-//! The head of a request: where it ends, and what it means for the answer. What it asks for is not looked at beyond that.
+//! Request heads: where one ends, and what it means for the response. Only the ledger's path is
+//! told apart.
 
 use httparse::Status;
 
 use crate::body::Body;
-use crate::replies::Persistence;
+use crate::responses::{Persistence, Rejection};
 
 /// The longest request head, bytes.
 pub(crate) const HEAD_LEN_MAX: usize = 16 << 10;
@@ -12,61 +13,52 @@ const FIELDS_MAX: usize = 128;
 /// The path of the ledger.
 const LEDGER_PATH: &str = "/__ledger";
 
-/// What a head means.
+/// What a request head means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Its length, bytes, with the blank line.
+    /// Its length including the blank line, bytes.
     pub(crate) len: usize,
-    /// Whether the answer has no body: the method is HEAD.
+    /// Whether the response has no body because the method is HEAD.
     pub(crate) head_only: bool,
-    /// What becomes of the connection afterwards.
+    /// What happens to the connection after the response.
     pub(crate) persistence: Persistence,
     /// The body that follows.
     pub(crate) body: Body,
-    /// Whether the ledger is asked for.
+    /// Whether it asks for the ledger.
     pub(crate) asks_ledger: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
 }
 
-/// Why what came is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// It is no request of HTTP/1.x: 400.
-    Malformed,
-    /// Its head is beyond the limits: 431.
-    HeadTooLarge,
-}
-
-/// Parses the head at the beginning of `bytes`; `None` when it isn't whole yet.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
+/// Parses the head at the start of `bytes`; `None` if it is incomplete.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, Rejection> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
     let len = match request.parse(bytes) {
         Ok(Status::Complete(len)) if len <= HEAD_LEN_MAX => len,
         Ok(Status::Partial) if bytes.len() < HEAD_LEN_MAX => return Ok(None),
-        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Refusal::HeadTooLarge),
-        Err(_) => return Err(Refusal::Malformed),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Rejection::HeadTooLarge),
+        Err(_) => return Err(Rejection::Malformed),
     };
     let version_1_1 = request.version == Some(1);
     let fields = Fields::read(request.headers)?;
 
     // RFC 9112, section 3.2: exactly one Host in HTTP/1.1, at most one in HTTP/1.0.
     if 1 < fields.hosts || (version_1_1 && fields.hosts == 0) {
-        return Err(Refusal::Malformed);
+        return Err(Rejection::Malformed);
     }
-    // RFC 9112, section 6.1: both lengths at once, a transfer coding in HTTP/1.0, or one that is not chunked leave the
-    // length of the body in doubt.
+    // RFC 9112, section 6.1: with both a length and a transfer coding, or with a transfer coding in
+    // HTTP/1.0, the length of the body is in doubt.
     let body = match (fields.chunked, fields.content_length) {
         (true, None) if version_1_1 => Body::chunked(),
-        (true, _) => return Err(Refusal::Malformed),
+        (true, _) => return Err(Rejection::Malformed),
         (false, length) => Body::sized(length.unwrap_or(0)),
     };
     // RFC 9112, section 9.3.
     let persistence = match (fields.close, version_1_1, fields.keep_alive) {
         (true, _, _) | (_, false, false) => Persistence::Close,
         (_, true, _) => Persistence::Keep,
-        (_, false, true) => Persistence::KeepTold,
+        (_, false, true) => Persistence::KeepAnnounced,
     };
     Ok(Some(Head {
         len,
@@ -78,7 +70,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
     }))
 }
 
-/// The path of a request target in origin form or in absolute form (RFC 9112, section 3.2).
+/// The path of a request target in origin form or absolute form (RFC 9112, section 3.2).
 fn path(target: &str) -> &str {
     const SCHEME: &str = "http://";
     let is_absolute =
@@ -92,7 +84,7 @@ fn path(target: &str) -> &str {
     origin.split_once('?').map_or(origin, |(path, _)| path)
 }
 
-/// The fields that decide framing and persistence.
+/// The header fields that decide framing and persistence.
 #[derive(Default)]
 struct Fields {
     hosts: usize,
@@ -104,7 +96,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn read(headers: &[httparse::Header<'_>]) -> Result<Fields, Refusal> {
+    fn read(headers: &[httparse::Header<'_>]) -> Result<Fields, Rejection> {
         let mut fields = Fields::default();
         for header in headers {
             let name = header.name;
@@ -113,9 +105,9 @@ impl Fields {
             } else if name.eq_ignore_ascii_case("content-length") {
                 fields.read_length(header.value)?;
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
-                // `chunked` alone is all that this server understands, and it may stand only once.
+                // This server understands only `chunked`, and only once.
                 if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                    return Err(Refusal::Malformed);
+                    return Err(Rejection::Malformed);
                 }
                 fields.chunked = true;
             } else if name.eq_ignore_ascii_case("connection") {
@@ -131,14 +123,14 @@ impl Fields {
         Ok(fields)
     }
 
-    /// RFC 9112, section 6.3: digits only, and where the length is repeated, always the same.
-    fn read_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
+    /// RFC 9112, section 6.3: digits only; a repeated length must be the same each time.
+    fn read_length(&mut self, value: &[u8]) -> Result<(), Rejection> {
         for element in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             let digits = !element.is_empty() && element.iter().all(u8::is_ascii_digit);
             let text = str::from_utf8(element).ok().filter(|_| digits);
-            let length = text.and_then(|text| text.parse().ok()).ok_or(Refusal::Malformed)?;
+            let length = text.and_then(|text| text.parse().ok()).ok_or(Rejection::Malformed)?;
             if self.content_length.is_some_and(|before| before != length) {
-                return Err(Refusal::Malformed);
+                return Err(Rejection::Malformed);
             }
             self.content_length = Some(length);
         }
@@ -168,12 +160,12 @@ mod tests {
         check("1.1", "Connection: close\r\n", Persistence::Close);
         check("1.1", "connection: upgrade, CLOSE\r\n", Persistence::Close);
         check("1.0", "", Persistence::Close);
-        check("1.0", "Connection: Keep-Alive\r\n", Persistence::KeepTold);
+        check("1.0", "Connection: Keep-Alive\r\n", Persistence::KeepAnnounced);
         check("1.0", "Connection: keep-alive, close\r\n", Persistence::Close);
     }
 
     #[test]
-    fn the_body_follows_its_fields() {
+    fn the_body_framing_follows_the_header_fields() {
         let body =
             |fields: &str| parsed(&format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")).body;
         assert_eq!(body(""), Body::sized(0));
@@ -183,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_is_known_by_its_path() {
+    fn the_ledger_is_recognised_by_its_path() {
         let asks =
             |path: &str| parsed(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).asks_ledger;
         assert!(asks("/__ledger") && asks("/__ledger?now"));
@@ -195,15 +187,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
-        let refused = |text: &str| {
-            assert_eq!(parse(text.as_bytes()), Err(Refusal::Malformed), "{text}");
+    fn malformed_requests_are_rejected() {
+        let rejected = |text: &str| {
+            assert_eq!(parse(text.as_bytes()), Err(Rejection::Malformed), "{text}");
         };
-        refused("GET /\r\n\r\n");
-        refused("\u{1}\r\n\r\n");
-        refused("GET / HTTP/1.1\r\n\r\n");
-        refused("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
-        refused("GET / HTTP/2.0\r\nHost: a\r\n\r\n");
+        rejected("GET /\r\n\r\n");
+        rejected("\u{1}\r\n\r\n");
+        rejected("GET / HTTP/1.1\r\n\r\n");
+        rejected("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
+        rejected("GET / HTTP/2.0\r\nHost: a\r\n\r\n");
         for fields in [
             "Content-Length: x",
             "Content-Length: +1",
@@ -215,18 +207,18 @@ mod tests {
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
             "No colon",
         ] {
-            refused(&format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n"));
+            rejected(&format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n"));
         }
-        refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n");
+        rejected("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n");
     }
 
     #[test]
     fn a_head_has_limits() {
         let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(HEAD_LEN_MAX));
-        assert_eq!(parse(long.as_bytes()), Err(Refusal::HeadTooLarge));
-        assert_eq!(parse(&long.as_bytes()[..HEAD_LEN_MAX]), Err(Refusal::HeadTooLarge));
+        assert_eq!(parse(long.as_bytes()), Err(Rejection::HeadTooLarge));
+        assert_eq!(parse(&long.as_bytes()[..HEAD_LEN_MAX]), Err(Rejection::HeadTooLarge));
         assert_eq!(parse(&long.as_bytes()[..HEAD_LEN_MAX - 1]), Ok(None));
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(FIELDS_MAX + 1));
-        assert_eq!(parse(many.as_bytes()), Err(Refusal::HeadTooLarge));
+        assert_eq!(parse(many.as_bytes()), Err(Rejection::HeadTooLarge));
     }
 }

@@ -1,15 +1,16 @@
-//! When each request is due: the whole behaviour of the target as arithmetic on the time it was read.
+//! Service model: when each request is due, as arithmetic on the time it was read.
 //!
-//! Reads no clock, so that it is tested to the nanosecond. The rules stand in the crate's own documentation; the
-//! distributions that follow from them are those of a hold target, whose latency in a stall is the rest of the stall
-//! plus the base latency, and of a FIFO server that is frozen during stalls.
+//! It reads no clock, so it is tested to the nanosecond. The crate's documentation states the
+//! rules. The latency distributions that follow are those of a hold target, whose latency during a
+//! stall is the rest of the stall plus the base latency, and of a FIFO server frozen during stalls.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::config::{TargetConfig, ns};
 
-/// Stalls on a grid: number `k`, from 1, is the time from `start + k · every` up to, not including, that plus `hold`.
+/// Periodic stalls: stall `k`, from 1, begins at `start + k · every` and ends just before `hold`
+/// later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StallGrid {
     started_ns: u64,
@@ -18,7 +19,7 @@ pub(crate) struct StallGrid {
 }
 
 impl StallGrid {
-    /// The grid that the configuration asks for, if any, of a target that started at `started_ns`.
+    /// The configured stalls, if any, of a target that started at `started_ns`.
     pub(crate) fn new(config: &TargetConfig, started_ns: u64) -> Option<StallGrid> {
         let stall = config.stall?;
         Some(StallGrid { started_ns, every_ns: ns(stall.every), hold_ns: ns(stall.hold) })
@@ -29,29 +30,29 @@ impl StallGrid {
         now_ns.saturating_sub(self.started_ns) / self.every_ns
     }
 
-    /// Beginning and end of stall number `k`.
+    /// Start and end of stall `k`.
     pub(crate) fn edges(&self, k: u64) -> (u64, u64) {
         let begin_ns = self.started_ns + k * self.every_ns;
         (begin_ns, begin_ns + self.hold_ns)
     }
 
-    /// The first moment from `at_ns` on that is in no stall.
+    /// The first moment from `at_ns` on that is outside all stalls.
     fn free_from(&self, at_ns: u64) -> u64 {
         let k = self.begun(at_ns);
         if k == 0 { at_ns } else { at_ns.max(self.edges(k).1) }
     }
 
-    /// When work of `work_ns`, begun at `begin_ns` and frozen in every stall, is done.
+    /// When work of `work_ns`, begun at `begin_ns` and frozen during stalls, is done.
     fn done(&self, begin_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return self.free_from(begin_ns);
         }
-        // The last nanosecond of work lies outside every stall and the work is done right after it; so work that ends
-        // just where a stall begins is done before the stall.
+        // The work is done right after its last nanosecond, which lies outside every stall; so work
+        // that ends just where a stall begins is done before the stall.
         self.moment(self.worked(begin_ns) + work_ns - 1) + 1
     }
 
-    /// Time outside stalls from the start to `at_ns`.
+    /// Time outside stalls between the start and `at_ns`, ns.
     fn worked(&self, at_ns: u64) -> u64 {
         let since_ns = at_ns.saturating_sub(self.started_ns);
         let periods = since_ns / self.every_ns;
@@ -62,7 +63,8 @@ impl StallGrid {
         self.every_ns + (periods - 1) * (self.every_ns - self.hold_ns) + in_period_ns
     }
 
-    /// The moment outside stalls that has `worked_ns` of time outside stalls before it.
+    /// The inverse of [`StallGrid::worked`]: the moment outside stalls that `worked_ns` of time
+    /// outside stalls precede.
     fn moment(&self, worked_ns: u64) -> u64 {
         if worked_ns < self.every_ns {
             return self.started_ns + worked_ns;
@@ -74,16 +76,16 @@ impl StallGrid {
     }
 }
 
-/// When a request is due, and the pause that it brought about, if any.
+/// When a request is due, and the pause that it caused, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// When its answer is handed over.
+    /// When its response is sent, ns.
     pub(crate) due_ns: u64,
-    /// Beginning and end of the pause.
+    /// Start and end of the pause, ns.
     pub(crate) pause: Option<(u64, u64)>,
 }
 
-/// The server's behaviour and its state: what has been drawn, and until when it is taken.
+/// The server's behaviour and its state: the random generator, and until when it is busy.
 #[derive(Debug)]
 pub(crate) struct Service {
     base_ns: u64,
@@ -95,12 +97,13 @@ pub(crate) struct Service {
     pause_ns: u64,
     serial: bool,
     requests: u64,
-    /// The server begins nothing before this: the end of the last pause or, when serial, of the last service.
-    taken_until_ns: u64,
+    /// The server begins nothing before this: the end of the last pause or, if serial, of the last
+    /// service.
+    busy_until_ns: u64,
 }
 
 impl Service {
-    /// The service of executor `executor` of a target that started at `started_ns`.
+    /// The service of executor number `executor` of a target that started at `started_ns`.
     pub(crate) fn new(config: &TargetConfig, executor: usize, started_ns: u64) -> Service {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(config.seed);
         for _ in 0..executor {
@@ -116,24 +119,24 @@ impl Service {
             pause_ns: config.pause.map_or(0, |pause| ns(pause.hold)),
             serial: config.serial,
             requests: 0,
-            taken_until_ns: started_ns,
+            busy_until_ns: started_ns,
         }
     }
 
-    /// When the next request, read whole at `parsed_ns`, is due. Calls come in the order of time.
+    /// When the next request, read in full at `parsed_ns`, is due. Calls are in order of time.
     pub(crate) fn next(&mut self, parsed_ns: u64) -> Due {
         self.requests += 1;
         let mut service_ns =
             if self.draw() < self.tail_fraction { self.tail_ns } else { self.base_ns };
-        let mut begin_ns = parsed_ns.max(self.taken_until_ns);
+        let mut begin_ns = parsed_ns.max(self.busy_until_ns);
         let mut pause = None;
         if self.requests.is_multiple_of(self.pause_every_requests) {
             let pause_begin_ns = self.stalls.map_or(begin_ns, |stalls| stalls.free_from(begin_ns));
             begin_ns = pause_begin_ns + self.pause_ns;
             pause = Some((pause_begin_ns, begin_ns));
-            self.taken_until_ns = begin_ns;
+            self.busy_until_ns = begin_ns;
             if self.serial {
-                // The pause is what this request takes: 200 ms in all, not 200 and its service.
+                // This request takes the pause itself: 200 ms in all, not 200 plus its service.
                 service_ns = 0;
             }
         }
@@ -143,12 +146,12 @@ impl Service {
             Some(stalls) => stalls.free_from(begin_ns) + service_ns,
         };
         if self.serial {
-            self.taken_until_ns = due_ns;
+            self.busy_until_ns = due_ns;
         }
         Due { due_ns, pause }
     }
 
-    /// A number in `[0, 1)`: the upper 53 bits of one output, each request taking exactly one.
+    /// A number in `[0, 1)` from the upper 53 bits of one output; each request draws exactly one.
     fn draw(&mut self) -> f64 {
         (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -180,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Due times, ms after the start, of requests read at `read_ms` after the start.
+    /// Due times of requests read at `read_ms`; both are ms after the start.
     fn due_ms(config: &TargetConfig, read_ms: &[u64]) -> Vec<u64> {
         let mut service = Service::new(config, 0, START_NS);
         let due = |at: &u64| (service.next(START_NS + at * MS).due_ns - START_NS) / MS;
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_holds_those_that_arrive_in_it_and_no_others() {
+    fn a_stall_delays_only_the_requests_that_arrive_in_it() {
         let read = [0, 5, 99, 100, 110, 119, 120, 200, 219, 250];
         let due = [1, 6, 100, 121, 121, 121, 121, 221, 221, 251];
         assert_eq!(due_ms(&stalled(false), &read), due);
@@ -198,7 +201,7 @@ mod tests {
     fn a_serial_server_makes_no_progress_in_a_stall() {
         let mut config = stalled(true);
         config.base_latency = Duration::from_millis(4);
-        // The request read at 98 has two of its four ms done at 100, and the rest after 120.
+        // The request read at 98 gets 2 of its 4 ms before 100 and the rest after 120.
         assert_eq!(due_ms(&config, &[98, 98, 110, 150]), [122, 126, 130, 154]);
         // Work that ends where a stall begins is done before it.
         assert_eq!(due_ms(&config, &[96]), [100]);
@@ -208,7 +211,7 @@ mod tests {
     fn a_serial_server_crosses_many_stalls_in_one_service() {
         let mut config = stalled(true);
         config.base_latency = Duration::from_millis(250);
-        // Open time: 100 ms, then 80 ms in each period: 100 + 80 + 70.
+        // Time outside stalls: 100 ms, then 80 ms per period: 100 + 80 + 70.
         assert_eq!(due_ms(&config, &[0]), [290]);
     }
 
@@ -240,12 +243,12 @@ mod tests {
             pause: Some(Pause { every_requests: 2, hold: Duration::from_millis(50) }),
             ..config()
         };
-        // The pause of request 2 lasts from 10 to 60; request 4 pauses again right then.
+        // Request 2 pauses from 10 to 60; request 4 pauses again right after.
         assert_eq!(due_ms(&config, &[0, 10, 20, 59, 70]), [1, 61, 61, 111, 111]);
     }
 
     #[test]
-    fn the_seed_alone_chooses_the_tails() {
+    fn the_seed_alone_decides_which_requests_are_in_the_tail() {
         let mut config = config();
         config.tail_fraction = 0.2;
         config.tail_latency = Duration::from_millis(9);
@@ -258,9 +261,9 @@ mod tests {
         let first = tails(&config, 0);
         assert_eq!(first, tails(&config, 0));
         assert_ne!(first, tails(&config, 1), "each executor draws from its own stretch");
-        // Four standard deviations of a binomial with n = 10,000 and p = 0.2 are 160.
+        // 160 is four standard deviations of a binomial with n = 10,000 and p = 0.2.
         let count = first.iter().filter(|tail| **tail).count();
-        assert!((1_840..=2_160).contains(&count), "{count} tails of 2,000 expected");
+        assert!((1_840..=2_160).contains(&count), "{count} in the tail, 2,000 expected");
         config.seed += 1;
         assert_ne!(first, tails(&config, 0));
     }

@@ -1,4 +1,4 @@
-//! What the target asks of the kernel directly: the clock, the timer slack, its limits, a socket's error.
+//! Direct system calls: clock, timer slack, signals, resource limits, socket errors.
 
 #![expect(unsafe_code, reason = "the kernel is reached through libc")]
 
@@ -19,19 +19,20 @@ pub(crate) fn now_ns() -> u64 {
     seconds * 1_000_000_000 + rest_ns
 }
 
-/// Sets this thread's timer slack to 1 ns; the default of 50 µs would make every hold late by up to as much.
+/// Sets this thread's timer slack to 1 ns; the default of 50 µs would make every hold up to 50 µs
+/// late.
 pub(crate) fn set_timer_slack() {
-    // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory of ours. It fails only for threads under a
-    // real-time policy, which have no slack to begin with.
+    // SAFETY: PR_SET_TIMERSLACK takes one number and touches no memory of ours. It fails only for
+    // threads under a real-time policy, which have no slack to begin with.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
 }
 
-/// Makes SIGURG end the system call that a thread is in, and do nothing else. By default it is ignored, and what is ignored
-/// interrupts nothing; so nobody who sends it by mistake does harm.
+/// Makes SIGURG interrupt the system call that a thread is in, and do nothing else. Its default is
+/// to be ignored, and an ignored signal interrupts nothing, so one sent by mistake does no harm.
 pub(crate) fn make_interruptible() {
     extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: a sigaction of zeros is one without flags, mask or restorer; the handler touches nothing, so it may run at any
-    // time on any thread; the pointer is to a live value of this frame.
+    // SAFETY: a zeroed sigaction has no flags, mask or restorer; the handler touches nothing, so it
+    // may run at any time on any thread; the pointer is to a live value of this frame.
     let status = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
@@ -40,35 +41,37 @@ pub(crate) fn make_interruptible() {
     assert_eq!(status, 0, "SIGURG may be handled");
 }
 
-/// The kernel's number of this thread.
+/// The kernel's ID of this thread.
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: the call takes nothing and can't fail.
     unsafe { libc::gettid() }
 }
 
-/// Interrupts a thread of this process in its system call; nothing happens when it has ended.
+/// Interrupts the system call of a thread of this process; does nothing if the thread has ended.
 pub(crate) fn interrupt(thread: i32) {
-    // SAFETY: the call takes three numbers and touches no memory of ours; a thread that has gone makes it fail.
+    // SAFETY: the call takes three numbers and touches no memory of ours; if the thread is gone, it
+    // fails.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGURG) };
 }
 
-/// The soft limit of locked memory, bytes; `None` when there is none.
+/// The soft limit on locked memory, bytes; `None` if unlimited.
 pub(crate) fn memlock_limit_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// Raises the soft limit of open files, of this whole process, to the hard one.
+/// Raises this process's soft limit on open files to the hard limit.
 pub(crate) fn raise_open_files() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // Where that is refused, each connection that finds no descriptor is counted as it comes.
+        // If that fails, each connection that finds no descriptor is counted.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 
-/// Whether the kernel has noted an error on the socket since it was last asked, such as a reset by the peer.
+/// Whether the socket has a pending error, such as a reset by the peer. Clears it.
 pub(crate) fn has_error(stream: &TcpStream) -> bool {
-    // SAFETY: the stream owns the descriptor and outlives the borrow, which ends with this function.
+    // SAFETY: the stream owns the descriptor and outlives the borrow, which ends with this
+    // function.
     let fd = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
     !matches!(SockRef::from(&fd).take_error(), Ok(None))
 }
@@ -81,20 +84,20 @@ mod tests {
     #[test]
     fn an_interrupted_thread_leaves_its_system_call() {
         make_interruptible();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let sleeper = std::thread::spawn(move || {
-            tell.send(thread_id()).expect("somebody listens");
-            // SAFETY: no descriptors are given, so nothing of ours is touched.
+            sender.send(thread_id()).expect("the receiver is alive");
+            // SAFETY: no descriptors are passed, so no memory of ours is touched.
             let status = unsafe { libc::poll(std::ptr::null_mut(), 0, 60_000) };
             (status, std::io::Error::last_os_error().kind())
         });
-        let thread = told.recv().expect("its number");
-        // It may not have come to its call yet.
+        let thread = receiver.recv().expect("a thread ID");
+        // The thread may not have entered the call yet.
         while !sleeper.is_finished() {
             interrupt(thread);
             std::thread::yield_now();
         }
-        assert_eq!(sleeper.join().expect("ends"), (-1, std::io::ErrorKind::Interrupted));
+        assert_eq!(sleeper.join().expect("the thread ends"), (-1, std::io::ErrorKind::Interrupted));
         interrupt(thread);
     }
 }

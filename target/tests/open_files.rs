@@ -1,4 +1,5 @@
-//! The limit of open files, raised from soft to hard at the start. Alone in its process: a limit holds for all threads.
+//! The start raises the soft limit on open files to the hard limit. The test has a process of its
+//! own because a limit applies to all threads.
 
 #![forbid(unsafe_code)]
 

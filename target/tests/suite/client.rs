@@ -1,4 +1,4 @@
-//! A client for the tests: plain blocking sockets, and a clock that can be laid beside the ledger's.
+//! A test client on plain blocking sockets, and the clock that the ledger uses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,12 +10,12 @@ use target::{Target, TargetConfig};
 /// A request without a body.
 pub(crate) const GET: &str = "GET / HTTP/1.1\r\nHost: test\r\n\r\n";
 
-/// A configuration for a free port of this machine.
+/// The default configuration on a free loopback port.
 pub(crate) fn config() -> TargetConfig {
     TargetConfig::new("127.0.0.1:0".parse().expect("an address"))
 }
 
-/// Starts a target that must start.
+/// Starts a target; panics if that fails.
 pub(crate) fn start(config: TargetConfig) -> Target {
     target::start(config).expect("the target starts")
 }
@@ -42,10 +42,10 @@ pub(crate) struct Response {
 }
 
 impl Client {
-    /// Connects, with a limit on every read, so that a test ends even when an answer never comes.
+    /// Connects, with a read timeout so that a test ends even if a response never comes.
     pub(crate) fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).expect("the target listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit above zero");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout above zero");
         stream.set_nodelay(true).expect("a TCP socket");
         Client { stream: BufReader::new(stream) }
     }
@@ -55,7 +55,7 @@ impl Client {
         self.stream.get_mut().write_all(bytes.as_ref()).expect("the target reads");
     }
 
-    /// Reads one response, whose body is as long as it says.
+    /// Reads one response with the body that its length announces.
     pub(crate) fn receive(&mut self) -> Response {
         let head = self.receive_head();
         let mut body = vec![0; head.content_length()];
@@ -63,7 +63,7 @@ impl Client {
         Response { head: head.head, body }
     }
 
-    /// Reads one response that has no body, whatever length it says.
+    /// Reads one response that has no body, whatever its length says.
     pub(crate) fn receive_head(&mut self) -> Response {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -79,7 +79,7 @@ impl Client {
         self.receive()
     }
 
-    /// Tells the target that nothing more will be sent.
+    /// Closes the sending side.
     pub(crate) fn finish(&mut self) {
         self.stream.get_ref().shutdown(std::net::Shutdown::Write).expect("an open socket");
     }
@@ -102,7 +102,7 @@ impl Response {
         self.head.split(' ').nth(1).expect("a status line")
     }
 
-    /// The length that the head tells.
+    /// The value of Content-Length, 0 if absent.
     pub(crate) fn content_length(&self) -> usize {
         let line = self.head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
         line.map_or(0, |length| length.parse().expect("a number"))

@@ -1,4 +1,4 @@
-//! What the target promises about time, as lower bounds: a noisy machine can only make an answer later.
+//! Latency guarantees, as lower bounds: a noisy machine can only delay a response.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use target::{Pause, Stall, TargetConfig};
 
 const MS: u64 = 1_000_000;
 
-/// Sends a GET; gives when it was sent and when its answer was there.
+/// Sends a GET; returns when it was sent and when its response had arrived, ns.
 fn timed(client: &mut Client) -> (u64, u64) {
     let sent_ns = now_ns();
     client.get();
@@ -32,7 +32,7 @@ fn every_request_takes_its_base_latency() {
 }
 
 #[test]
-fn the_seed_chooses_the_tails() {
+fn the_seed_decides_which_requests_are_in_the_tail() {
     let seed = 7;
     let config = TargetConfig {
         tail_fraction: 0.3,
@@ -51,13 +51,13 @@ fn the_seed_chooses_the_tails() {
             assert!(20 * MS <= received_ns - sent_ns);
         }
     }
-    assert!(0 < tails, "the seed draws some");
+    assert!(0 < tails, "the seed puts some requests in the tail");
     let held = target.stop().expect("a ledger").held.decode().expect("a histogram");
     assert!(tails <= held.count_between(20 * MS, u64::MAX));
 }
 
 #[test]
-fn a_stall_holds_what_arrives_in_it_to_its_end_and_the_base_latency_more() {
+fn a_request_in_a_stall_waits_for_its_end_and_then_the_base_latency() {
     let (every, hold) = (Duration::from_millis(100), Duration::from_millis(50));
     let base_latency = Duration::from_millis(2);
     let target =
@@ -65,7 +65,7 @@ fn a_stall_holds_what_arrives_in_it_to_its_end_and_the_base_latency_more() {
     let started_ns = target.ledger().expect("a ledger").started_ns;
     let mut client = Client::connect(target.local_addr());
     let mut requests = Vec::new();
-    // A late machine may miss a stall, but not twenty of them.
+    // A slow machine may miss one stall, but not all of twenty.
     for _ in 0..20 {
         let since_ns = now_ns() - started_ns;
         let to_stall_ns = 100 * MS - since_ns % (100 * MS);
@@ -87,7 +87,7 @@ fn a_stall_holds_what_arrives_in_it_to_its_end_and_the_base_latency_more() {
             }
         }
     }
-    assert!(0 < held, "some were sent in a stall");
+    assert!(0 < held, "some requests were sent in a stall");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_serial_server_takes_one_request_at_a_time() {
         client.receive();
         received_ns.push(now_ns());
     }
-    assert!(sent_ns + 100 * MS <= received_ns[4], "five services, one after the other");
+    assert!(sent_ns + 100 * MS <= received_ns[4], "five service times, one after the other");
     let held = target.stop().expect("a ledger").held;
     assert!(held.max.is_some_and(|max| 20_000.0 <= max));
 }

@@ -1,4 +1,4 @@
-//! The ledger: its sums close, it says what was asked, it comes over HTTP, by call and as a file.
+//! The ledger: its sums match, it holds the configuration, and HTTP, the API and the file agree.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, symlink};
@@ -32,7 +32,7 @@ fn over_http(target: &Target) -> Ledger {
     serde_json::from_slice(&response.body).expect("a ledger")
 }
 
-/// Asks for the ledger until it is as expected, or for a minute.
+/// Takes ledgers until one is as expected, for at most a minute.
 fn ledger_when(target: &Target, expected: impl Fn(&Ledger) -> bool) -> Ledger {
     let began = Instant::now();
     loop {
@@ -40,12 +40,16 @@ fn ledger_when(target: &Target, expected: impl Fn(&Ledger) -> bool) -> Ledger {
         if expected(&ledger) {
             return ledger;
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "never came: {}", ledger.to_json());
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "not as expected within a minute: {}",
+            ledger.to_json()
+        );
     }
 }
 
 #[test]
-fn all_ways_to_the_ledger_agree() {
+fn http_api_and_file_give_the_same_ledger() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ledger.json");
     let asked = TargetConfig { ledger: Some(path.clone()), seed: 42, ..config() };
@@ -60,7 +64,7 @@ fn all_ways_to_the_ledger_agree() {
     assert_eq!((served.connections.accepted, served.connections.open), (2, 2));
     assert_eq!(served.address, target.local_addr());
     assert_eq!(served.config.seed, 42);
-    assert_eq!(served.config.cores.len(), 1, "the core really used stands in the ledger");
+    assert_eq!(served.config.cores.len(), 1, "the ledger names the core that is really used");
 
     let called = target.ledger().expect("a ledger");
     assert_eq!((called.held.clone(), called.received), (served.held, 10));
@@ -72,7 +76,7 @@ fn all_ways_to_the_ledger_agree() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
 }
 
-/// Serves one request and stops with a ledger at `path`; gives the ledger.
+/// Serves one request and stops with a ledger file at `path`; returns the ledger.
 fn stopped_with(path: &Path) -> Ledger {
     let target = start(TargetConfig { ledger: Some(path.to_owned()), ..config() });
     Client::connect(target.local_addr()).get();
@@ -96,7 +100,7 @@ fn a_link_keeps_pointing_and_the_file_behind_it_is_replaced() {
     assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 2);
 }
 
-/// Only ever by a link of our own: what replaced the link would not harm the device.
+/// Goes through a link, so that a broken target replaces the link and not the device.
 #[test]
 fn a_device_stays_a_device() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -125,7 +129,7 @@ fn the_reader_of_a_pipe_gets_the_ledger_and_then_the_end() {
 }
 
 #[test]
-fn a_ledger_of_nothing_has_no_percentiles() {
+fn an_empty_ledger_has_no_percentiles() {
     let ledger = start(config()).stop().expect("a ledger");
     assert_closes(&ledger);
     let held = &ledger.held;
@@ -152,7 +156,8 @@ fn the_json_names_times_in_ns_and_quantiles_in_us() {
 
 #[test]
 fn a_peer_that_goes_away_is_not_answered() {
-    // Long enough for a slow machine to hang up meanwhile; only the answer finds out that the peer is gone.
+    // Long enough for a slow machine to close the connection first; the target notices only when it
+    // sends the response.
     let target = start(TargetConfig { base_latency: Duration::from_secs(2), ..config() });
     let mut client = Client::connect(target.local_addr());
     client.send([GET, GET, GET].concat());
@@ -173,8 +178,9 @@ fn what_is_held_at_the_stop_stays_unanswered_and_the_port_is_free() {
         client.send(GET);
     }
     ledger_when(&target, |ledger| ledger.in_flight == 3);
-    // One that waits for the ledger when the target stops must not keep it from stopping.
+    // Clients that wait for a ledger must not delay the stop: one behind a held request, one alone.
     clients[0].send("GET /__ledger HTTP/1.1\r\nHost: a\r\n\r\n");
+    ledger_when(&target, |ledger| ledger.ledger_requests == 1);
     let mut asks = Client::connect(address);
     asks.send("GET /__ledger HTTP/1.1\r\nHost: a\r\n\r\n");
     let ledger = target.stop().expect("a ledger");
@@ -203,7 +209,7 @@ fn several_cores_give_one_ledger() {
             client.get();
         }
     }
-    // The one that asks is served by one core and tells of all.
+    // The request is served by one core, its ledger covers both.
     let served = over_http(&target);
     assert_closes(&served);
     assert_eq!((served.received, served.connections.accepted), (200, 41));

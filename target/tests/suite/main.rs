@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod config_errors;
 
 mod latency;
 mod ledger;
 mod protocol;
-mod refusals;

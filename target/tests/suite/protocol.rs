@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a client sees it: framing, persistence, order, refusals.
+//! HTTP/1.1 as a client sees it: framing, persistence, order, rejected requests.
 
 use crate::client::{Client, GET, config, start};
 
@@ -80,14 +80,14 @@ fn a_head_larger_than_the_first_buffer_is_read() {
 #[test]
 fn close_is_honoured() {
     let target = start(config());
-    let check = |request: &str, told: Option<&str>, closes: bool| {
+    let check = |request: &str, announced: Option<&str>, closes: bool| {
         let mut client = Client::connect(target.local_addr());
         client.send(request);
         let response = client.receive();
         assert_eq!(response.status(), "200");
         assert_eq!(response.body.len(), 128);
         let connection = response.head.lines().find_map(|line| line.strip_prefix("Connection: "));
-        assert_eq!(connection, told, "{request:?}");
+        assert_eq!(connection, announced, "{request:?}");
         if closes {
             client.assert_closed();
         } else {
@@ -103,7 +103,7 @@ fn close_is_honoured() {
 }
 
 #[test]
-fn nothing_after_a_close_is_taken() {
+fn requests_after_a_close_are_ignored() {
     let target = start(config());
     let mut client = Client::connect(target.local_addr());
     client.send(["GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", GET, GET].concat());
@@ -114,7 +114,7 @@ fn nothing_after_a_close_is_taken() {
 }
 
 #[test]
-fn request_bodies_are_read_and_thrown_away() {
+fn request_bodies_are_discarded() {
     let target = start(config());
     let mut client = Client::connect(target.local_addr());
     let bodies = [
@@ -136,7 +136,7 @@ fn request_bodies_are_read_and_thrown_away() {
 }
 
 #[test]
-fn a_client_that_waits_to_continue_is_told_to() {
+fn expect_100_continue_is_answered() {
     let target = start(config());
     let mut client = Client::connect(target.local_addr());
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
@@ -147,7 +147,7 @@ fn a_client_that_waits_to_continue_is_told_to() {
 }
 
 #[test]
-fn a_client_that_has_sent_its_last_request_is_answered() {
+fn a_half_closed_client_gets_its_responses() {
     let target = start(config());
     let mut client = Client::connect(target.local_addr());
     client.send([GET, GET].concat());
@@ -160,7 +160,7 @@ fn a_client_that_has_sent_its_last_request_is_answered() {
 }
 
 #[test]
-fn what_breaks_the_protocol_is_refused_and_closed() {
+fn malformed_requests_are_rejected_and_the_connection_closed() {
     let target = start(config());
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(20_000));
     let cases = [
@@ -173,7 +173,7 @@ fn what_breaks_the_protocol_is_refused_and_closed() {
     for (request, status) in cases {
         let mut client = Client::connect(target.local_addr());
         client.send([GET, request].concat());
-        assert_eq!(client.receive().status(), "200", "what came before is answered first");
+        assert_eq!(client.receive().status(), "200", "the request before it is answered first");
         assert_eq!(client.receive().status(), status, "{request:?}");
         client.finish();
         client.assert_closed();

@@ -1,47 +1,49 @@
-//! What one executor has seen, in memory that does not grow: counters, the histogram of holds, the ring of arrivals.
+//! What one executor counts, in memory that does not grow: counters, the histogram of hold times,
+//! the ring of arrivals.
 
 use std::collections::VecDeque;
+use std::ops::AddAssign;
 
 use hdrhistogram::Histogram;
 
 use crate::arrivals::ArrivalRing;
 use crate::config::{HOLD_MAX, ns};
 
-/// Stalls and pauses whose edges are kept; the older ones are only counted.
+/// Stalls and pauses whose start and end are kept; older ones are only counted.
 pub(crate) const EDGES_MAX: usize = 4_096;
 
-/// The tally of one executor, or the sum of several.
+/// The counts of one executor, or the sum of several.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
-    /// Requests read whole, those for the ledger not among them.
+pub(crate) struct Counts {
+    /// Requests read in full, except those for the ledger.
     pub(crate) received: u64,
-    /// Of these, answered: the response went to the socket whole.
+    /// Of these, those whose whole response was written to the socket.
     pub(crate) answered: u64,
-    /// Of these, those whose peer went away before the answer.
+    /// Of these, those whose peer closed the connection first.
     pub(crate) closed_by_peer_unanswered: u64,
-    /// Of these, those that wait for their answer.
+    /// Of these, those still being held.
     pub(crate) in_flight: u64,
-    /// How long each answered request was really held, ns.
+    /// Hold times of the answered requests, ns.
     pub(crate) held: Histogram<u64>,
-    /// Holds beyond the histogram's range.
+    /// Hold times beyond the histogram's range.
     pub(crate) held_overflow: u64,
-    /// The sum of all holds, ns.
+    /// The sum of all hold times, ns.
     pub(crate) held_sum_ns: u128,
-    /// The shortest hold, ns.
+    /// The shortest hold time, ns.
     pub(crate) held_min_ns: u64,
-    /// The longest hold, ns.
+    /// The longest hold time, ns.
     pub(crate) held_max_ns: u64,
     /// Arrivals per ms.
     pub(crate) arrivals: ArrivalRing,
-    /// Beginning and end of the last pauses, ns.
+    /// Start and end of the last pauses, ns.
     pub(crate) pauses: VecDeque<(u64, u64)>,
-    /// Pauses in all.
+    /// All pauses so far.
     pub(crate) pause_count: u64,
     /// Connections accepted.
     pub(crate) accepted: u64,
     /// Connections closed, by either side.
     pub(crate) closed: u64,
-    /// Connections that could not be accepted, for want of descriptors or memory.
+    /// Failed accepts, for lack of descriptors or memory.
     pub(crate) accept_errors: u64,
     /// Requests that broke the protocol, answered with an error and a close.
     pub(crate) rejected: u64,
@@ -49,16 +51,16 @@ pub(crate) struct Tally {
     pub(crate) ledger_requests: u64,
 }
 
-impl Tally {
-    /// Nothing seen yet by a target that started at `started_ns`; all memory is allocated here.
-    pub(crate) fn new(started_ns: u64) -> Tally {
-        Tally {
+impl Counts {
+    /// Zero counts for a target that started at `started_ns`. All memory is allocated here.
+    pub(crate) fn new(started_ns: u64) -> Counts {
+        Counts {
             received: 0,
             answered: 0,
             closed_by_peer_unanswered: 0,
             in_flight: 0,
             held: Histogram::new_with_bounds(1, ns(HOLD_MAX), 3)
-                .expect("the bounds are constants that the histogram accepts"),
+                .expect("the bounds are valid constants"),
             held_overflow: 0,
             held_sum_ns: 0,
             held_min_ns: u64::MAX,
@@ -74,7 +76,7 @@ impl Tally {
         }
     }
 
-    /// A request has been read whole; its first bytes arrived at `arrived_ns`.
+    /// Counts a request read in full, whose first bytes arrived at `arrived_ns`.
     pub(crate) fn receive(&mut self, arrived_ns: u64, pause: Option<(u64, u64)>) {
         self.received += 1;
         self.in_flight += 1;
@@ -88,7 +90,7 @@ impl Tally {
         }
     }
 
-    /// A request has been answered after `held_ns`.
+    /// Counts a request answered after `held_ns`.
     pub(crate) fn answer(&mut self, held_ns: u64) {
         self.answered += 1;
         self.in_flight -= 1;
@@ -100,25 +102,28 @@ impl Tally {
         self.held_max_ns = self.held_max_ns.max(held_ns);
     }
 
-    /// The peer of `count` requests went away before their answers.
-    pub(crate) fn lose(&mut self, count: u64) {
+    /// Counts `count` requests whose peer closed the connection before they were answered.
+    pub(crate) fn close_unanswered(&mut self, count: u64) {
         self.closed_by_peer_unanswered += count;
         self.in_flight -= count;
     }
+}
 
-    /// Adds another executor's tally. Pauses stay those of one server: only a target with one executor has any.
-    pub(crate) fn add(&mut self, other: &Tally) {
+impl AddAssign<&Counts> for Counts {
+    /// Adds another executor's counts, which have no pauses: only a target with a single executor
+    /// pauses.
+    fn add_assign(&mut self, other: &Counts) {
         self.received += other.received;
         self.answered += other.answered;
         self.closed_by_peer_unanswered += other.closed_by_peer_unanswered;
         self.in_flight += other.in_flight;
-        self.held.add(&other.held).expect("both have the same bounds");
+        self.held.add(&other.held).expect("both histograms have the same bounds");
         self.held_overflow += other.held_overflow;
         self.held_sum_ns += other.held_sum_ns;
         self.held_min_ns = self.held_min_ns.min(other.held_min_ns);
         self.held_max_ns = self.held_max_ns.max(other.held_max_ns);
         self.arrivals.add(&other.arrivals);
-        assert!(other.pauses.is_empty(), "a server that pauses is alone");
+        assert!(other.pauses.is_empty(), "only a single executor pauses");
         self.accepted += other.accepted;
         self.closed += other.closed;
         self.accept_errors += other.accept_errors;

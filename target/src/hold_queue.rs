@@ -1,10 +1,11 @@
-//! Who is woken when: the due times of an executor's held requests, and the one task that keeps them.
+//! Timer queue of an executor's held requests: wakes each connection when its request is due.
 //!
-//! One queue and one task, because a timer of the runtime for each request would cost more than the request and fire
-//! late: a sleep in the ring was measured to end 63 µs after its time on average and 100 µs often (2-core virtual machine,
-//! Linux 6.18, 2026-11-21). So the executor sleeps only until [`POLL_NS`] before the next due time, polls its rings and
-//! timers from there, and for the last [`SPIN_NS`] the task watches the clock itself, because one turn of the executor
-//! takes about as long. The same machine then held a request of 1 ms for 1,000.4 µs in the median, 2,000 a second.
+//! There is one queue and one task, because a runtime timer per request would cost more than the
+//! request and fire late: a sleep in the ring was measured to end 63 µs late on average and often
+//! 100 µs (2-core virtual machine, Linux 6.18, 2026-11-21). So the executor sleeps only until
+//! [`POLL_NS`] before the next due time, polls its rings and timers from then on, and spins on the
+//! clock for the last [`SPIN_NS`], which is about as long as one turn of the executor takes. The
+//! same machine then held requests of 1 ms for 1,000.4 µs in the median, at 2,000 per second.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -20,16 +21,16 @@ use crate::system;
 
 /// How long before a due time the executor stops sleeping and polls its rings and timers, ns.
 pub(crate) const POLL_NS: u64 = 150_000;
-/// How long before a due time the task stops even that and watches the clock, ns.
+/// How long before a due time the task spins on the clock, ns.
 const SPIN_NS: u64 = 8_000;
 
 /// The held requests of one executor.
 #[derive(Default)]
-pub(crate) struct Holds {
+pub(crate) struct HoldQueue {
     queue: RefCell<BinaryHeap<Reverse<Hold>>>,
     /// The task's waker while it sleeps.
     sleeper: RefCell<Option<Waker>>,
-    /// A hold that is due before this ends the sleep; 0 while the task is awake.
+    /// A hold due before this ends the task's sleep; 0 while the task is awake.
     wake_before_ns: Cell<u64>,
 }
 
@@ -38,8 +39,8 @@ struct Hold {
     connection: Waker,
 }
 
-impl Holds {
-    /// Wakes `connection` at `due_ns`, or as soon after it as the executor comes to it; never before.
+impl HoldQueue {
+    /// Wakes `connection` at `due_ns` or as soon after as the executor can; never earlier.
     pub(crate) fn add(&self, due_ns: u64, connection: Waker) {
         self.queue.borrow_mut().push(Reverse(Hold { due_ns, connection }));
         if due_ns < self.wake_before_ns.get() {
@@ -50,8 +51,8 @@ impl Holds {
         }
     }
 
-    /// The task that wakes the connections: runs until it is dropped.
-    pub(crate) async fn keep(&self) {
+    /// The task that wakes the connections; runs until it is dropped.
+    pub(crate) async fn run(&self) {
         loop {
             let now_ns = system::now_ns();
             let Some(next_ns) = self.release(now_ns) else {
@@ -59,7 +60,7 @@ impl Holds {
                 continue;
             };
             match next_ns.saturating_sub(now_ns) {
-                // Those that were woken answer before anything else.
+                // The connections just woken answer before anything else happens.
                 0 => glommio::executor().yield_now().await,
                 wait_ns if wait_ns <= SPIN_NS => {
                     while system::now_ns() < next_ns {
@@ -74,8 +75,8 @@ impl Holds {
         }
     }
 
-    /// Wakes the connections of all holds due by `now_ns`, in the order of their due times. Gives the time of the next
-    /// step: `now_ns` when some were woken, otherwise the next due time, if any.
+    /// Wakes the connections of all holds due by `now_ns`, in order of due time. Returns the time
+    /// of the next step: `now_ns` if any were woken, otherwise the next due time, if any.
     fn release(&self, now_ns: u64) -> Option<u64> {
         let mut queue = self.queue.borrow_mut();
         let mut woken = false;
@@ -83,14 +84,14 @@ impl Holds {
             if now_ns < hold.due_ns {
                 return Some(if woken { now_ns } else { hold.due_ns });
             }
-            let Reverse(hold) = queue.pop().expect("it was just looked at");
+            let Reverse(hold) = queue.pop().expect("it was just peeked at");
             hold.connection.wake();
             woken = true;
         }
         woken.then_some(now_ns)
     }
 
-    /// Sleeps for `sleep_ns`, or until a hold is added that is due before `next_ns`.
+    /// Sleeps for `sleep_ns`, or until a hold due before `next_ns` is added.
     async fn sleep(&self, sleep_ns: Option<u64>, next_ns: u64) {
         let mut timer = sleep_ns.map(|sleep_ns| Timer::new(Duration::from_nanos(sleep_ns)));
         self.wake_before_ns.set(next_ns);

@@ -1,4 +1,4 @@
-//! What can't be started says why: the flag, the value, the cure; and leaves nothing behind.
+//! Configuration errors name the flag, the value and the cure, and leave nothing behind.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn check(config: TargetConfig, words: &[&str]) {
 }
 
 #[test]
-fn contradictions_are_named() {
+fn contradictions_are_refused() {
     for tail_fraction in [-0.1, 1.5, f64::NAN] {
         let number = tail_fraction.to_string();
         check(TargetConfig { tail_fraction, ..config() }, &["--tail-fraction", &number, "0.01"]);
@@ -36,14 +36,14 @@ fn contradictions_are_named() {
     let cores = vec![0, 1];
     check(
         TargetConfig { serial: true, cores: cores.clone(), ..config() },
-        &["--serial", "--cores 0,1 ", "one core"],
+        &["--serial", "--cores 0,1:", "one core"],
     );
     let pause = Some(Pause { every_requests: 5, hold: Duration::from_millis(5) });
     for serial in [false, true] {
         let config = TargetConfig { pause, serial, cores: cores.clone(), ..config() };
-        check(config, &["--pause-every-requests", "--cores 0,1 ", "one core"]);
+        check(config, &["--pause-every-requests", "--cores 0,1:", "one core"]);
     }
-    check(TargetConfig { cores: vec![0, 0], ..config() }, &["--cores", "core 0 twice"]);
+    check(TargetConfig { cores: vec![0, 0], ..config() }, &["--cores", "core 0 is listed twice"]);
 }
 
 #[test]
@@ -57,11 +57,11 @@ fn an_address_in_use_is_named() {
     let listen = first.local_addr();
     let words = ["--listen", &listen.to_string(), "in use", "another port"];
     check(TargetConfig { listen, ..config() }, &words);
-    // Several listeners share their port among themselves, not with another target.
+    // Several listeners of one target share a port, but not with another target.
     let cores = core_affinity::get_core_ids().expect("an affinity mask");
     let cores = cores.into_iter().map(|core| core.id).take(2).collect();
     check(TargetConfig { listen, cores, ..config() }, &words);
-    assert_eq!(Client::connect(listen).get().status(), "200", "the first is not disturbed");
+    assert_eq!(Client::connect(listen).get().status(), "200", "the first target still serves");
 }
 
 #[test]

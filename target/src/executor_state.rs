@@ -1,0 +1,78 @@
+//! What the tasks of one executor share: responses, counts, the service and the hold queue.
+
+use std::cell::{Cell, RefCell};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use glommio::timer::Timer;
+
+use crate::TargetError;
+use crate::counts::Counts;
+use crate::hold_queue::HoldQueue;
+use crate::responses::Responses;
+use crate::service::Service;
+
+/// How often a connection that asked for the ledger checks whether it is ready.
+const LEDGER_POLL: Duration = Duration::from_millis(2);
+
+/// A ledger requested over HTTP: where the thread that takes ledgers leaves the document, or why
+/// there is none.
+pub(crate) type LedgerJob = Arc<Mutex<Option<Result<String, TargetError>>>>;
+
+/// The state of one executor. Nothing in it is shared with another executor.
+pub(crate) struct ExecutorState {
+    /// The rendered responses.
+    pub(crate) responses: Responses,
+    /// What has been counted so far.
+    pub(crate) counts: RefCell<Counts>,
+    /// Decides when each request is due.
+    pub(crate) service: RefCell<Service>,
+    /// The requests held until they are due.
+    pub(crate) holds: HoldQueue,
+    stopping: Cell<bool>,
+    ledger_jobs: Sender<LedgerJob>,
+}
+
+impl ExecutorState {
+    /// A state with nothing counted and nothing held; ledgers are requested through `ledger_jobs`.
+    pub(crate) fn new(
+        responses: Responses,
+        counts: Counts,
+        service: Service,
+        ledger_jobs: Sender<LedgerJob>,
+    ) -> ExecutorState {
+        ExecutorState {
+            responses,
+            counts: RefCell::new(counts),
+            service: RefCell::new(service),
+            holds: HoldQueue::default(),
+            stopping: Cell::new(false),
+            ledger_jobs,
+        }
+    }
+
+    /// Whether the target is stopping and every task should end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// Tells every task to end the next time it is polled.
+    pub(crate) fn stop(&self) {
+        self.stopping.set(true);
+    }
+
+    /// The ledger of the whole target as JSON; `None` if the target stops first.
+    pub(crate) async fn ledger(&self) -> Option<Result<String, TargetError>> {
+        let job = LedgerJob::default();
+        self.ledger_jobs.send(Arc::clone(&job)).ok()?;
+        while !self.is_stopping() {
+            Timer::new(LEDGER_POLL).await;
+            let document = job.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if document.is_some() {
+                return document;
+            }
+        }
+        None
+    }
+}
