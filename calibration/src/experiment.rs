@@ -1,6 +1,8 @@
-//! One experiment: the engine drives load into the witness, each on a core of its own where there are two, and both tell.
+//! One experiment: the engine drives load at the sample target, each on its own core if there are
+//! two, and the report is compared with the target's ledger and with arithmetic.
 //!
-//! They run in one process and share nothing but the loopback; the plan's window and the ledger are on the same clock.
+//! Both run in one process and share only the loopback; the plan's window and the ledger are on the
+//! same clock.
 
 use engine::plan::Plan;
 use engine::report::{DistributionPart, Report};
@@ -13,11 +15,11 @@ use thiserror::Error;
 
 use crate::truth::{Sample, Truth};
 
-/// Requests and responses cross the loopback, and both ends are woken: 14 µs where nothing else runs, several times that
-/// where a virtual machine's core has to be woken.
+/// Time for a request and its response to cross the loopback and wake both ends: 14 µs on a quiet
+/// machine, several times that if a virtual machine's core has to be woken.
 const PATH_MS: f64 = 0.2;
 
-/// What both ends of one run saw.
+/// What both ends of one run measured.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The engine's report.
@@ -26,34 +28,34 @@ pub struct Observed {
     pub corrected: Distribution,
     /// The naive latency.
     pub naive: Distribution,
-    /// What the witness really did.
+    /// What the target really did.
     pub ledger: Ledger,
-    /// The recorded window, ns of CLOCK_MONOTONIC.
+    /// The steady phase, ns of CLOCK_MONOTONIC.
     pub window: Span,
 }
 
-/// Why an experiment gave no result.
+/// Why an experiment has no result.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
-    /// The witness.
+    /// The target did not start or stop.
     #[error("the target: {0}")]
     Target(#[from] TargetError),
-    /// The witness's ledger.
-    #[error("the ledger: {0}")]
+    /// The target's ledger can't be read.
+    #[error("the target's ledger: {0}")]
     Ledger(#[from] LedgerError),
-    /// The plan or the machine.
+    /// The plan does not fit the machine.
     #[error("{0}")]
     Prepare(#[from] PrepareError),
-    /// A shard.
+    /// A shard failed.
     #[error("{0}")]
     Run(#[from] RunError),
 }
 
-/// Runs a plan against a witness. The witness takes the first core that this process may use and the plan the last, unless
-/// they name theirs; the plan's target becomes the witness.
+/// Runs a plan against a sample target, whose URL replaces the plan's. Unless they name their
+/// cores, the target takes the first core that this process may use and the plan the last.
 ///
 /// # Errors
-/// When either could not start.
+/// If either could not start.
 pub fn observe(config: TargetConfig, plan: Plan) -> Result<Observed, ExperimentError> {
     let allowed = placement::allowed_cores();
     let (first, last) = (allowed[0], allowed[allowed.len() - 1]);
@@ -80,57 +82,61 @@ pub fn observe(config: TargetConfig, plan: Plan) -> Result<Observed, ExperimentE
     })
 }
 
-/// One figure beside its prediction.
+/// A measured figure beside its prediction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct Comparison {
     /// The figure's name: `p99`, `mean`.
     pub name: String,
     /// What the arithmetic says, ms.
     pub predicted_ms: f64,
     /// What the engine measured, ms.
     pub measured_ms: f64,
-    /// What the witness logged, ms: how long it really held its requests.
+    /// What the target's ledger says, ms: how long it really held its requests.
     pub held_ms: f64,
-    /// The least and the most that may be measured, ms.
+    /// The lowest and highest measurement that agree with the prediction, ms.
     pub band_ms: (f64, f64),
 }
 
-impl Finding {
-    /// Whether the measured figure lies in its band.
+impl Comparison {
+    /// Whether the measured figure is in its band.
     pub fn holds(&self) -> bool {
         self.band_ms.0 <= self.measured_ms && self.measured_ms <= self.band_ms.1
     }
 }
 
 impl Observed {
-    /// Lateness of the sends, p99, ms: the pacer's and the wait for a connection.
+    /// How late requests were sent, p99, ms: pacer lateness plus connection wait.
     pub fn lateness_p99_ms(&self) -> f64 {
         let p99_ms = |part: &DistributionPart| part.p99.unwrap_or(f64::INFINITY) / 1e3;
         p99_ms(&self.report.whole.pacer_lateness) + p99_ms(&self.report.whole.connection_wait)
     }
 
-    /// The corrected latency beside its prediction, for these quantiles and for the mean.
+    /// Compares the corrected latency with its prediction, at these quantiles and in the mean.
     ///
-    /// A figure may lie as far above its prediction as chance, one bucket, the lateness of the sends and the path explain. It
-    /// may not lie below what the witness logged, because nobody was answered before; and where the witness held its requests
-    /// for longer than it was asked, what it logged takes the place of the prediction's upper end.
+    /// A figure may exceed its prediction by what chance, one histogram bucket, late sends and the
+    /// path explain. It may not be below the ledger's, because nothing was answered earlier; and if
+    /// the target held its requests for longer than configured, the ledger raises the upper limit.
     ///
     /// # Errors
-    /// When the ledger holds no histogram.
-    pub fn findings(&self, truth: &Truth, quantiles: &[f64]) -> Result<Vec<Finding>, LedgerError> {
+    /// If the ledger's histogram can't be read.
+    pub fn compare(
+        &self,
+        truth: &Truth,
+        quantiles: &[f64],
+    ) -> Result<Vec<Comparison>, LedgerError> {
         let sample = Sample {
             count: self.report.whole.counts.intended,
             arrivals: self.report.config.plan.arrivals,
         };
         let late_ms = self.lateness_p99_ms() + PATH_MS;
         let held = self.ledger.held.decode()?;
-        let mut findings = Vec::new();
+        let mut comparisons = Vec::new();
         for q in quantiles {
             let band = truth.quantile_band(*q, sample, late_ms);
             let held_ns = held.value_at_quantile(*q);
             let held_low_ms = held.lowest_equivalent(held_ns) as f64 / 1e6;
             let held_high_ms = held.highest_equivalent(held_ns) as f64 / 1e6;
-            findings.push(Finding {
+            comparisons.push(Comparison {
                 name: format!("p{}", (q * 1e4).round() / 1e2),
                 predicted_ms: band.expected_ms,
                 measured_ms: self.corrected.quantile_ns(*q).map_or(f64::NAN, |ns| ns as f64 / 1e6),
@@ -140,13 +146,13 @@ impl Observed {
         }
         let band = truth.mean_band(sample, late_ms);
         let held_ms = self.ledger.held.mean.unwrap_or(f64::NAN) / 1e3;
-        findings.push(Finding {
+        comparisons.push(Comparison {
             name: "mean".to_owned(),
             predicted_ms: band.expected_ms,
             measured_ms: self.corrected.mean_ns().map_or(f64::NAN, |ns| ns / 1e6),
             held_ms,
             band_ms: (band.low_ms.max(held_ms), band.high_ms.max(held_ms + late_ms)),
         });
-        Ok(findings)
+        Ok(comparisons)
     }
 }

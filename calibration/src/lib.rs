@@ -1,4 +1,4 @@
-//! Does the instrument tell the truth: what its numbers are held against.
+//! Calibration: what the generator's numbers are checked against.
 #![forbid(unsafe_code)]
 
 pub mod experiment;

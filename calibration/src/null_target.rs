@@ -1,13 +1,15 @@
-//! The null target: the cheapest HTTP/1.1 responder that we can write, so that what a run costs is the generator's cost.
+//! The null target: the cheapest HTTP/1.1 server we can write, so that a run against it shows the
+//! generator's own cost.
 //!
-//! Every request is answered with the same bytes. Each core has a thread with its own listening socket on the shared
-//! port, its own ring and its own connections; nothing is shared while they run but the word that stops them. It
-//! understands what a load generator needs and no more: keep-alive, pipelining, HEAD, bodies with a length, and close.
-//! It has no chunked request bodies (such a connection is closed after its answer) and no `100 Continue`.
+//! Every request gets the same response. Each core has a thread with its own listening socket on
+//! the shared port, its own ring and its own connections; the threads share only the stop flag. It
+//! supports what a load generator needs and no more: keep-alive, pipelining, HEAD, bodies with a
+//! Content-Length, and close. It supports neither chunked request bodies (such a connection is
+//! closed after its response) nor `100 Continue`.
 
-mod answers;
 mod requests;
 mod responder;
+mod responses;
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,27 +24,27 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use responder::Responder;
 
-/// Where and on what the null target runs.
+/// Where the null target listens and which cores it uses.
 #[derive(Clone, Debug)]
 pub struct NullConfig {
-    /// The address to listen on; port 0 lets the kernel choose one.
+    /// The address to listen on; with port 0 the kernel picks one.
     pub listen: SocketAddr,
     /// The cores to run on, one thread each.
     pub cores: Vec<usize>,
-    /// Connections that each core holds at most; those beyond are closed at once.
+    /// The most connections per core; those beyond are closed at once.
     pub conns_max: usize,
 }
 
-/// What the null target did.
+/// What the null target counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that were answered.
     pub requests: u64,
-    /// Connections that were accepted and held.
+    /// Connections that were accepted and kept.
     pub connections: u64,
 }
 
-/// Why the null target could not start: the flag, its value and the cure.
+/// Why the null target could not start: the flag, its value, what is wrong and the cure.
 #[derive(Debug, thiserror::Error)]
 pub enum NullError {
     /// The address can't be listened on.
@@ -50,47 +52,72 @@ pub enum NullError {
     Listen {
         /// The address.
         listen: SocketAddr,
-        /// The kernel's refusal.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// No cores were named.
-    #[error("--cores: no core is named; give at least one, such as --cores 0")]
+    /// The list of cores is empty.
+    #[error("--cores: the list is empty; give at least one core, such as --cores 0")]
     NoCores,
-    /// A core that this process may not use.
+    /// A core is outside this process's affinity mask.
     #[error("--cores {core}: this process may not use that core; choose from {allowed:?}")]
     Core {
         /// The core.
         core: usize,
-        /// The cores that it may use.
+        /// The cores of the affinity mask.
         allowed: Vec<usize>,
     },
-    /// More connections than one ring or one process can have.
-    #[error("--conns {conns_max}: {problem}; {cure}")]
-    Connections {
+    /// No connections, or more than one core can serve.
+    #[error("--conns {conns_max}: out of range; give 1 to {CONNS_MAX} connections per core")]
+    Conns {
         /// The number asked for.
         conns_max: usize,
-        /// What is wrong with it.
-        problem: String,
-        /// What to do about it.
-        cure: String,
+    },
+    /// The hard limit on open files is too low for the connections.
+    #[error(
+        "--conns {conns_max}: {cores} cores need {needed} open files, the limit is {limit}; give \
+         fewer, or raise the limit with `ulimit -Hn {needed}`"
+    )]
+    OpenFiles {
+        /// The number of connections asked for, per core.
+        conns_max: usize,
+        /// The number of cores.
+        cores: usize,
+        /// The open files that they need.
+        needed: u64,
+        /// The hard limit.
+        limit: u64,
+    },
+    /// The soft limit on open files can't be raised.
+    #[error(
+        "--conns {conns_max}: can't raise the limit on open files: {source}; give fewer, or raise \
+         it with `ulimit -n {needed}`"
+    )]
+    RaiseOpenFiles {
+        /// The number of connections asked for, per core.
+        conns_max: usize,
+        /// The open files that they need.
+        needed: u64,
+        /// The kernel's error.
+        source: rustix::io::Errno,
     },
     /// The kernel refused a ring or a thread.
-    #[error("--cores {core}: {source} while building the ring; `truetail doctor` names the cause")]
+    #[error("--cores {core}: can't set up the ring: {source}; `truetail doctor` shows the cause")]
     Ring {
         /// The core whose thread failed.
         core: usize,
-        /// The kernel's refusal.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// Connections of one core, at most: a token has 32 bits for the slot, a ring's queue far fewer entries.
+/// The most connections of one core: a token has 32 bits for the slot, a ring's queue far fewer
+/// entries.
 const CONNS_MAX: usize = 100_000;
 
-/// Descriptors beside the connections: listeners, rings, standard streams.
+/// Descriptors besides the connections: listeners, rings, standard streams.
 const FILES_SPARE: usize = 64;
 
-/// A null target that runs until it is stopped or dropped.
+/// A running null target. Dropping it stops it too.
 #[derive(Debug)]
 pub struct NullTarget {
     local_addr: SocketAddr,
@@ -98,12 +125,13 @@ pub struct NullTarget {
     threads: Vec<JoinHandle<Counts>>,
 }
 
-/// Listens, then starts a thread on each core; returns when all of them accept.
+/// Listens, then starts a thread on each core; returns when all of them accept connections.
 ///
 /// # Errors
-/// The first value that can't be had, with its flag and the cure; nothing is left running.
+/// If a core may not be used, the address can't be listened on, or a limit is too low. Nothing is
+/// left running.
 pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
-    check(&config)?;
+    validate(&config)?;
     let (listeners, local_addr) = listen(config.listen, config.cores.len())
         .map_err(|source| NullError::Listen { listen: config.listen, source })?;
 
@@ -125,12 +153,13 @@ pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
 }
 
 impl NullTarget {
-    /// The address that it listens on, with the port that was chosen.
+    /// The address listened on, with the real port.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Stops every thread, closes all connections and gives the sums; takes a tenth of a second at most.
+    /// Stops every thread, closes all connections and returns the total counts; takes at most 0.1
+    /// s.
     pub fn stop(mut self) -> Counts {
         self.end()
     }
@@ -139,7 +168,7 @@ impl NullTarget {
         self.stop.store(true, Ordering::Relaxed);
         let mut sum = Counts::default();
         for thread in self.threads.drain(..) {
-            let counts = thread.join().expect("a thread of the null target doesn't panic");
+            let counts = thread.join().expect("the null target's threads don't panic");
             sum.requests += counts.requests;
             sum.connections += counts.connections;
         }
@@ -153,7 +182,7 @@ impl Drop for NullTarget {
     }
 }
 
-/// One core's thread: pin first, so that all its memory is local to the core.
+/// One core's thread. It is pinned first, so that its memory is local to the core.
 fn serve(
     core: usize,
     listener: Socket,
@@ -166,7 +195,7 @@ fn serve(
     } else {
         Err(io::Error::last_os_error())
     };
-    // The receiver is gone when another thread has failed; this one is about to be stopped then.
+    // If the receiver is gone, another thread has failed and this one is about to be stopped.
     match built {
         Ok(responder) => {
             let _ = ready.send(Ok(()));
@@ -179,7 +208,7 @@ fn serve(
     }
 }
 
-fn check(config: &NullConfig) -> Result<(), NullError> {
+fn validate(config: &NullConfig) -> Result<(), NullError> {
     if config.cores.is_empty() {
         return Err(NullError::NoCores);
     }
@@ -190,44 +219,33 @@ fn check(config: &NullConfig) -> Result<(), NullError> {
     }
     let conns_max = config.conns_max;
     if conns_max == 0 || CONNS_MAX < conns_max {
-        return Err(NullError::Connections {
-            conns_max,
-            problem: format!("must be between 1 and {CONNS_MAX}"),
-            cure: "give the number of connections that a core may hold".to_owned(),
-        });
+        return Err(NullError::Conns { conns_max });
     }
-    allow_files(conns_max, config.cores.len())
+    raise_open_files(conns_max, config.cores.len())
 }
 
-/// Raises the soft limit of open files as far as the connections need.
-fn allow_files(conns_max: usize, cores: usize) -> Result<(), NullError> {
+/// Raises the soft limit on open files as far as the connections need.
+fn raise_open_files(conns_max: usize, cores: usize) -> Result<(), NullError> {
     let needed = (conns_max * cores + FILES_SPARE) as u64;
     let limit = getrlimit(Resource::Nofile);
-    // No limit at all is `None`.
+    // `None` means unlimited.
     if limit.current.is_none_or(|soft| needed <= soft) {
         return Ok(());
     }
-    let refused = |problem: String| NullError::Connections {
-        conns_max,
-        problem,
-        cure: format!("give fewer, or raise the limit: ulimit -Hn {needed}"),
-    };
-    if let Some(hard) = limit.maximum.filter(|hard| *hard < needed) {
-        return Err(refused(format!(
-            "{cores} cores need {needed} open files, the limit is {hard}"
-        )));
+    if let Some(limit) = limit.maximum.filter(|hard| *hard < needed) {
+        return Err(NullError::OpenFiles { conns_max, cores, needed, limit });
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
-        .map_err(|error| refused(format!("the limit of open files can't be raised: {error}")))
+        .map_err(|source| NullError::RaiseOpenFiles { conns_max, needed, source })
 }
 
-/// Waiting connections of one listener; the kernel lowers it to `net.core.somaxconn`.
-const BACKLOG: i32 = 4_096;
+/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG_MAX: i32 = 4_096;
 
-/// Listens on one address with `count` sockets, and tells the address with the port that was really taken.
+/// Listens on one address with `count` sockets; returns them and the address with the real port.
 fn listen(address: SocketAddr, count: usize) -> io::Result<(Vec<Socket>, SocketAddr)> {
-    // The first is bound alone. Sockets that share a port say nothing when another process of the same user has
-    // listeners there already, and a null target that answers half of the load is no measure of the generator.
+    // The first is bound alone. Binding a shared port succeeds even if another process of the same
+    // user already listens there, and a null target that answers half of the load measures nothing.
     let alone = bound(address, false)?;
     let local_addr = alone.local_addr()?;
     let local_addr = local_addr.as_socket().expect("a socket for IP has an IP address");
@@ -238,17 +256,17 @@ fn listen(address: SocketAddr, count: usize) -> io::Result<(Vec<Socket>, SocketA
         (0..count).map(|_| bound(local_addr, true)).collect::<io::Result<_>>()?
     };
     for socket in &sockets {
-        socket.listen(BACKLOG)?;
+        socket.listen(BACKLOG_MAX)?;
     }
     Ok((sockets, local_addr))
 }
 
-/// A socket on an address, which it shares with the other cores' sockets or with nobody.
+/// A bound socket; if `shared`, several sockets may bind the same address.
 fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
-    // Accepted sockets inherit it: the last part of a long pipeline must not wait for an acknowledgement.
+    // Accepted sockets inherit it: the end of a long pipeline must not wait for an acknowledgement.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     Ok(socket)

@@ -1,12 +1,15 @@
-//! What a user of the witness waits for, as arithmetic: the distribution of latency that follows from its settings and from
-//! the stalls that it logged.
+//! Ground truth: the latency distribution that follows, by arithmetic, from the sample target's
+//! configuration and the stalls in its ledger.
 //!
-//! Pure: no clock, no I/O, no target and no generator. Arrivals are spread evenly over a window, by chance or at equal gaps.
-//! A stall then adds a *ramp*: the arrival at its beginning waits for all of it, and each later one for less. Where nobody
-//! queues (a hold target) the added wait falls by 1 ms a ms and is gone at the end of the stall. Behind a FIFO server of load
-//! ρ < 1 it falls by 1 − ρ ms a ms, because those who came meanwhile are served first. A distribution is a list of ramps.
+//! Pure: no clock, no I/O, no target and no generator. Arrivals are spread evenly over a window, as
+//! a Poisson process or at equal gaps. A stall then adds a *ramp*: an arrival at its start waits
+//! for all of it, and each later one for less. Without queueing (a hold target) the added wait
+//! falls by 1 ms per ms and is zero at the end of the stall. Behind a FIFO server of load ρ < 1 it
+//! falls by 1 − ρ ms per ms, because requests that arrived earlier are served first. A distribution
+//! is a list of ramps.
 //!
-//! Deliberately absent: queueing by chance. A FIFO server with arrivals by chance has queues without any stall.
+//! Deliberately absent: random queueing. A FIFO server with Poisson arrivals has queues without any
+//! stall.
 
 use std::time::Duration;
 
@@ -14,15 +17,17 @@ use engine::plan::Arrivals;
 use target::Span;
 
 const MS_NS: f64 = 1e6;
-/// Standard deviations that an estimate may be away from the truth: one in 16,000 is further away by chance.
+/// Standard deviations by which an estimate may differ from the truth: one in 16,000 differs by
+/// more by chance.
 const DEVIATIONS: f64 = 4.0;
-/// A bucket of a histogram with 3 significant digits is at most this part of its value wide: such a histogram splits each
-/// octave into 1,024.
+/// The largest relative width of a bucket in a histogram with 3 significant digits, which splits
+/// each octave into 1,024.
 const BUCKET: f64 = 1.0 / 1_024.0;
-/// Ranks closer than this are the same: it covers the rounding of sums of times divided by the window.
+/// Ranks closer than this are equal: it covers the rounding of sums of times divided by the window.
 const RANK_ROUNDING: f64 = 1e-12;
 
-/// The wait that one stall adds: `height_ms` for an arrival at its beginning, falling by `fall` ms a ms for `length_ms`.
+/// The wait that one stall adds: `height_ms` for an arrival at its start, falling by `fall` ms per
+/// ms for `length_ms`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ramp {
     height_ms: f64,
@@ -31,8 +36,8 @@ struct Ramp {
 }
 
 impl Ramp {
-    /// The ramp of a stall, cut to the window; arrivals begin with the window, so a stall that has begun before it adds as
-    /// if it began there. `None` for a stall outside the window.
+    /// The ramp of a stall, clipped to the window. Arrivals begin with the window, so a stall that
+    /// began earlier counts from there. `None` for a stall outside the window.
     fn of(stall: Span, window: Span, fall: f64) -> Option<Ramp> {
         let begin_ns = stall.begin_ns.max(window.begin_ns);
         if stall.end_ns <= begin_ns || window.end_ns <= begin_ns {
@@ -43,7 +48,7 @@ impl Ramp {
         Some(Ramp { height_ms, length_ms: (height_ms / fall).min(rest_ms), fall })
     }
 
-    /// For how long arrivals wait more than `wait_ms`.
+    /// How long arrivals wait more than `wait_ms`, ms.
     fn above_ms(&self, wait_ms: f64) -> f64 {
         ((self.height_ms - wait_ms) / self.fall).clamp(0.0, self.length_ms)
     }
@@ -70,78 +75,87 @@ pub struct Truth {
     ramps: Vec<Ramp>,
 }
 
-/// What an estimate was made from.
+/// The sample that an estimate is based on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// Requests.
     pub count: u64,
-    /// How they were spaced.
+    /// Their arrival process.
     pub arrivals: Arrivals,
 }
 
-/// Where an estimate may lie, ms.
+/// The range in which an estimate agrees with the truth, ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// The least.
+    /// The lowest estimate.
     pub low_ms: f64,
-    /// What the truth is.
+    /// The truth.
     pub expected_ms: f64,
-    /// The most.
+    /// The highest estimate.
     pub high_ms: f64,
 }
 
 impl Band {
-    /// Whether an estimate lies in the band.
+    /// Whether an estimate is in the band.
     pub fn contains(&self, estimate_ms: f64) -> bool {
         self.low_ms <= estimate_ms && estimate_ms <= self.high_ms
     }
 }
 
 impl Truth {
-    /// A target that holds each request for `base_ms`, and one that arrives in a stall for the rest of the stall before that.
+    /// A target that holds each request for `base_ms`, and before that for the rest of the stall if
+    /// it arrives in one.
     ///
-    /// With stalls of length S each period P: `R_q = base` for `q ≤ 1 − S/P`, else `base + S − P(1−q)`; mean
-    /// `base + S²/(2P)`.
+    /// With stalls of length S every period P: `R_q = base` for `q ≤ 1 − S/P`, else `base + S −
+    /// P(1−q)`; mean `base + S²/(2P)`.
     pub fn hold(base_ms: f64, stalls: &[Span], window: Span) -> Truth {
         Truth::new(base_ms, 1.0, stalls, window)
     }
 
-    /// The same with an independent tail: the part `fraction` of all requests is held `extra_ms` longer.
+    /// The same with an independent tail: a `fraction` of all requests is held `extra_ms` longer.
     ///
-    /// With G the distribution of the wait for stalls: `F(x) = (1−p)·G(x − base) + p·G(x − base − extra)`.
+    /// With G the distribution of the time waited for stalls: `F(x) = (1−p)·G(x − base) + p·G(x −
+    /// base − extra)`.
     pub fn with_tail(self, fraction: f64, extra_ms: f64) -> Truth {
         Truth { tail_fraction: fraction, tail_extra_ms: extra_ms, ..self }
     }
 
-    /// One server that takes requests in order, `service_ms` each, and makes no progress in a stall; `per_second` arrivals
-    /// at equal gaps.
+    /// One server that takes requests in order, `service_ms` each, and makes no progress during a
+    /// stall; `per_second` arrivals at equal gaps.
     ///
-    /// With load ρ and stalls of length S each period P: `R_q = service + S − (1−ρ)P(1−q)` while that is above the service.
+    /// With load ρ and stalls of length S every period P: `R_q = service + S − (1−ρ)P(1−q)` while
+    /// that is above the service time.
     ///
     /// # Panics
-    /// When the load is 1 or more, or a backlog is not gone before the next stall: neither has this distribution.
+    /// If the load is 1 or more, or a backlog lasts into the next stall: this distribution covers
+    /// neither.
     pub fn serial(service_ms: f64, per_second: f64, stalls: &[Span], window: Span) -> Truth {
         let load = service_ms * per_second / 1e3;
-        assert!(load < 1.0, "a server of load {load} never works off a backlog");
+        assert!(load < 1.0, "a server of load {load} never clears a backlog");
         let fall = 1.0 - load;
         for pair in stalls.windows(2) {
             let length_ns = (pair[0].end_ns - pair[0].begin_ns) as f64;
             let gone_ns = pair[0].begin_ns as f64 + length_ns / fall;
-            assert!(gone_ns <= pair[1].begin_ns as f64, "a backlog meets the next stall");
+            assert!(gone_ns <= pair[1].begin_ns as f64, "a backlog lasts into the next stall");
         }
         Truth::new(service_ms, fall, stalls, window)
     }
 
-    /// The same server when it pauses instead of stalling: some requests take a whole pause each, instead of the service.
+    /// The same server with pauses instead of stalls: some requests take a whole pause each,
+    /// instead of the service time.
     ///
     /// # Panics
-    /// As [`Truth::serial`]; and when a pause is shorter than the service.
+    /// As [`Truth::serial`]; and if a pause is shorter than the service time.
     pub fn pausing(service_ms: f64, per_second: f64, pauses: &[Span], window: Span) -> Truth {
         let service_ns = Duration::from_secs_f64(service_ms / 1e3).as_nanos();
-        let service_ns = u64::try_from(service_ns).expect("a service of less than centuries");
-        // A request that takes a pause is one that waits for the pause but its service, and is then served.
+        let service_ns = u64::try_from(service_ns).expect("a service time in u64 ns");
+        // A request that takes a pause equals one that waits for the pause less its service time,
+        // and is then served.
         let frozen = |pause: &Span| {
-            assert!(pause.begin_ns + service_ns <= pause.end_ns, "{pause:?} is no pause");
+            assert!(
+                pause.begin_ns + service_ns <= pause.end_ns,
+                "{pause:?} is shorter than the service time"
+            );
             Span { end_ns: pause.end_ns - service_ns, ..*pause }
         };
         let frozen: Vec<Span> = pauses.iter().map(frozen).collect();
@@ -158,19 +172,19 @@ impl Truth {
         }
     }
 
-    /// The latency of a request that meets nothing, ms.
+    /// The latency of a request that meets no stall, ms.
     pub fn base_ms(&self) -> f64 {
         self.base_ms
     }
 
-    /// The part of all requests whose latency is at most `latency_ms`.
+    /// The share of requests whose latency is at most `latency_ms`.
     pub fn share_within(&self, latency_ms: f64) -> f64 {
         let wait_ms = latency_ms - self.base_ms;
         (1.0 - self.tail_fraction) * self.stalled_within(wait_ms)
             + self.tail_fraction * self.stalled_within(wait_ms - self.tail_extra_ms)
     }
 
-    /// The part of all requests whose wait for stalls is at most `wait_ms`.
+    /// The share of requests that wait at most `wait_ms` for stalls.
     fn stalled_within(&self, wait_ms: f64) -> f64 {
         if wait_ms < 0.0 {
             return 0.0;
@@ -179,15 +193,15 @@ impl Truth {
         1.0 - above_ms / self.window_ms
     }
 
-    /// The least latency that the part `q` of all requests does not exceed, ms; `q` beyond [0, 1] is taken as the nearer end.
-    /// Found by halving, because a distribution with a tail has no inverse in closed form.
+    /// The latency at quantile `q`, ms, with `q` clamped to [0, 1]. Found by bisection, because the
+    /// distribution with a tail has no closed-form inverse.
     pub fn quantile_ms(&self, q: f64) -> f64 {
         let rank = q.clamp(0.0, 1.0) - RANK_ROUNDING;
         let (mut low_ms, mut high_ms) = (self.base_ms, self.max_ms());
         if rank <= self.share_within(low_ms) {
             return low_ms;
         }
-        // Halving an interval of doubles ends when nothing lies between its ends; 200 times is more than that takes.
+        // Bisection ends when no double lies between the ends; 200 steps are more than that takes.
         for _ in 0..200 {
             let middle_ms = low_ms.midpoint(high_ms);
             if rank <= self.share_within(middle_ms) {
@@ -213,30 +227,33 @@ impl Truth {
         self.ramps.iter().map(Ramp::area).sum::<f64>() / self.window_ms
     }
 
-    /// Standard deviation of one request's latency, ms.
+    /// The standard deviation of one request's latency, ms.
     fn spread_ms(&self) -> f64 {
         let squares = self.ramps.iter().map(Ramp::square).sum::<f64>() / self.window_ms;
         let tail = self.tail_fraction * (1.0 - self.tail_fraction) * self.tail_extra_ms.powi(2);
         (squares - self.wait_mean_ms().powi(2) + tail).sqrt()
     }
 
-    /// Standard deviation of the mean of a sample by chance, ms.
+    /// The standard error of a sample's mean, ms.
     pub fn mean_deviation_ms(&self, count: u64) -> f64 {
         self.spread_ms() / (count as f64).sqrt()
     }
 
-    /// Standard deviation of quantile `q` of a sample by chance, ms: half of what lies between the quantiles one standard
-    /// deviation of the rank, `√(q(1−q)/n)`, to both sides. On a ramp of a hold target that is `P·√(q(1−q)/n)`.
+    /// The standard error of a sample's quantile `q`, ms: half the distance between the quantiles
+    /// one standard deviation of the rank, `√(q(1−q)/n)`, to either side. On a ramp of a hold
+    /// target that is `P·√(q(1−q)/n)`.
     pub fn quantile_deviation_ms(&self, q: f64, count: u64) -> f64 {
         let deviation = rank_deviation(q, count);
         (self.quantile_ms(q + deviation) - self.quantile_ms(q - deviation)) / 2.0
     }
 
-    /// Where the estimate of quantile `q` may lie that was made in a world late by up to `late_ms`.
+    /// The band for an estimate of quantile `q` if requests are up to `late_ms` late.
     ///
-    /// The quantiles `DEVIATIONS` standard deviations of the rank to both sides, which on a ramp is as many of the estimate
-    /// and stays right where the distribution jumps; a histogram's bucket; and the lateness, upwards only: no request is
-    /// answered before its time. Equal gaps leave no chance but a whole number of arrivals on each ramp.
+    /// It reaches to the quantiles `DEVIATIONS` standard deviations of the rank to either side,
+    /// which on a ramp are as many standard errors and stay correct where the distribution jumps. A
+    /// histogram bucket widens it on both sides and the lateness only upwards, because no request
+    /// is answered early. At equal gaps, chance only decides how many whole arrivals each ramp
+    /// gets.
     pub fn quantile_band(&self, q: f64, sample: Sample, late_ms: f64) -> Band {
         let reach = match sample.arrivals {
             Arrivals::Poisson => DEVIATIONS * rank_deviation(q, sample.count),
@@ -250,7 +267,7 @@ impl Truth {
         }
     }
 
-    /// Where the mean of a sample may lie that was made in a world late by up to `late_ms`.
+    /// The band for a sample's mean if requests are up to `late_ms` late.
     pub fn mean_band(&self, sample: Sample, late_ms: f64) -> Band {
         let reach_ms = match sample.arrivals {
             Arrivals::Poisson => DEVIATIONS * self.mean_deviation_ms(sample.count),
@@ -269,7 +286,7 @@ impl Truth {
     }
 }
 
-/// Standard deviation of the part of a sample that lies below the true quantile `q`.
+/// The standard deviation of the share of a sample below the true quantile `q`.
 fn rank_deviation(q: f64, count: u64) -> f64 {
     (q * (1.0 - q) / count as f64).sqrt()
 }

@@ -1,4 +1,4 @@
-//! The null target over real sockets, asked by plain blocking clients.
+//! The null target over real sockets, with plain blocking clients.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -20,12 +20,12 @@ fn null_target() -> NullTarget {
 
 fn connect(target: &NullTarget) -> TcpStream {
     let stream = TcpStream::connect(target.local_addr()).expect("connects");
-    // A broken target must fail the test and not hang it.
+    // A broken target must fail the test, not hang it.
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
     stream
 }
 
-/// One answer: its head, with the body read where there is one.
+/// Reads one response and returns its head; `with_body` says whether it has a body.
 fn read_answer(stream: &mut TcpStream, with_body: bool) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -76,7 +76,7 @@ fn a_pipeline_is_answered_in_full() {
 
 #[test]
 fn a_client_that_reads_late_gets_every_answer() {
-    // The answers exceed what both sockets hold, so that sends come to a halt in the middle of one.
+    // The responses exceed both socket buffers, so that a send stops in the middle of one.
     let requests = 100_000;
     let target = null_target();
     let mut reader = connect(&target);
@@ -89,7 +89,7 @@ fn a_client_that_reads_late_gets_every_answer() {
         writer.shutdown(Shutdown::Write).expect("ends");
         written.send(()).expect("the reader waits");
     });
-    done.recv().expect("all requests are taken before one answer is read");
+    done.recv().expect("all requests are taken before one response is read");
     thread.join().expect("the writer ends");
     let mut answers = Vec::new();
     reader.read_to_end(&mut answers).expect("all answers, then the end");
@@ -127,7 +127,7 @@ fn close_and_old_versions_close() {
 }
 
 #[test]
-fn half_closed_clients_get_what_they_are_owed() {
+fn half_closed_clients_get_their_responses() {
     let target = null_target();
     let mut stream = connect(&target);
     stream.write_all(GET).expect("sends");
@@ -163,7 +163,7 @@ fn bodies_are_skipped() {
 }
 
 #[test]
-fn nonsense_is_closed_without_an_answer() {
+fn malformed_requests_close_the_connection() {
     let target = null_target();
     let mut stream = connect(&target);
     stream.write_all(b"nonsense\r\n\r\n").expect("sends");
@@ -172,7 +172,7 @@ fn nonsense_is_closed_without_an_answer() {
 }
 
 #[test]
-fn connections_beyond_the_limit_are_closed_and_slots_used_again() {
+fn connections_beyond_the_limit_are_closed_and_slots_reused() {
     let target = start(config(2)).expect("starts");
     let ask = |stream: &mut TcpStream| {
         stream.write_all(GET).expect("sends");
@@ -183,7 +183,7 @@ fn connections_beyond_the_limit_are_closed_and_slots_used_again() {
     let mut second = connect(&target);
     ask(&mut second);
     assert_closed(&mut connect(&target));
-    // A connection that closes makes room, though not at once for its client.
+    // Closing a connection makes room for another.
     first.write_all(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n").expect("sends");
     read_answer(&mut first, true);
     assert_closed(&mut first);
@@ -237,12 +237,12 @@ fn the_port_is_shared_with_no_other_null_target() {
         let mut stream = connect(&target);
         stream.write_all(GET).expect("sends");
         read_answer(&mut stream, true);
-        assert_eq!(target.stop(), Counts { requests: 1, connections: 1 }, "it is not disturbed");
+        assert_eq!(target.stop(), Counts { requests: 1, connections: 1 }, "the first still serves");
     }
 }
 
 #[test]
-fn what_cannot_be_had_names_flag_value_and_cure() {
+fn errors_name_flag_value_and_cure() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let listen = taken.local_addr().expect("an address");
     let cases = [

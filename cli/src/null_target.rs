@@ -18,9 +18,11 @@ pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
         conns_max: args.conns,
     };
     let target = null_target::start(config).map_err(|error| match error {
-        NullError::NoCores | NullError::Core { .. } | NullError::Connections { .. } => {
-            Failure::Usage(error.to_string())
-        }
+        NullError::NoCores
+        | NullError::Core { .. }
+        | NullError::Conns { .. }
+        | NullError::OpenFiles { .. }
+        | NullError::RaiseOpenFiles { .. } => Failure::Usage(error.to_string()),
         _ => Failure::CouldNotRun(error.to_string()),
     })?;
     say(&format!("listening on http://{}/\n", target.local_addr()))?;

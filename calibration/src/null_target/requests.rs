@@ -1,29 +1,30 @@
-//! What a connection's bytes ask for: requests, in any split, to answers owed in order.
+//! Parses one connection's requests, in any split, into the responses that are pending in order.
 //!
-//! There is no socket here. A load generator sends the same bytes again and again, so a head that equals the one read
-//! last is not read again; everything else takes the slow way, which only needs to be right.
+//! There is no socket here. A load generator sends the same bytes over and over, so a head equal to
+//! the previous one is not parsed again; everything else takes the slow path, which only needs to
+//! be correct.
 
 use std::collections::VecDeque;
 
-use super::answers::Answer;
+use super::responses::Form;
 
-/// Bytes in one request head, at most; a longer one ends the connection.
+/// The longest request head, bytes; a longer one ends the connection.
 const HEAD_MAX: usize = 16 * 1024;
 
-/// Changes between forms of the answer that a connection may be owed at once; one more ends it. A client that reads
-/// what it asked for has one.
+/// Runs of one response form that a connection may have pending; one more ends it. A client that
+/// reads its responses has one.
 const RUNS_MAX: usize = 64;
 
-/// What a request's head says.
+/// What a request head means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
-    answer: Answer,
+    form: Form,
     body_bytes: u64,
 }
 
-/// The head that was read last, with its bytes: shared by a thread's connections.
+/// The last head that was parsed, with its bytes; shared by a thread's connections.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct LastHead {
     bytes: Vec<u8>,
     head: Option<Head>,
 }
@@ -33,102 +34,103 @@ pub(super) struct Known {
 pub(super) struct Requests {
     /// The part seen so far of a split head.
     partial: Vec<u8>,
-    /// The request whose body is being skipped, and how much of it is to come.
-    body: Option<(Answer, u64)>,
-    /// Answers owed, as runs of one form.
-    owed: VecDeque<(Answer, u64)>,
+    /// The request whose body is being skipped, and how many bytes of it remain.
+    body: Option<(Form, u64)>,
+    /// Pending responses, as runs of one form.
+    pending: VecDeque<(Form, u64)>,
     ended: bool,
 }
 
 impl Requests {
-    /// Forgets everything: the next connection begins.
+    /// Resets everything for the next connection.
     pub(super) fn reset(&mut self) {
         self.partial = Vec::new();
         self.body = None;
-        self.owed.clear();
+        self.pending.clear();
         self.ended = false;
     }
 
-    /// Nothing more will be answered than what is owed.
+    /// Ignores all further requests; pending responses stay pending.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Whether nothing more will be asked.
+    /// Whether all further requests are ignored.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// The next run of answers owed.
+    /// The next run of pending responses.
     #[inline]
-    pub(super) fn owed(&self) -> Option<(Answer, u64)> {
-        self.owed.front().copied()
+    pub(super) fn pending(&self) -> Option<(Form, u64)> {
+        self.pending.front().copied()
     }
 
-    /// `count` answers of the next run are on their way.
+    /// Removes `count` responses of the next run: they are being sent.
     #[inline]
-    pub(super) fn paid(&mut self, count: u64) {
-        let run = self.owed.front_mut().expect("only what is owed is paid");
+    pub(super) fn sending(&mut self, count: u64) {
+        let run = self.pending.front_mut().expect("only pending responses are sent");
         run.1 -= count;
         if run.1 == 0 {
-            self.owed.pop_front();
+            self.pending.pop_front();
         }
     }
 
-    /// Takes the next bytes of the connection; returns how many requests they complete.
-    pub(super) fn take(&mut self, mut bytes: &[u8], known: &mut Known) -> u64 {
+    /// Takes the connection's next bytes; returns how many requests they complete.
+    pub(super) fn take(&mut self, mut bytes: &[u8], last_head: &mut LastHead) -> u64 {
         let mut completed = 0;
         while !bytes.is_empty() && !self.ended {
-            if let Some((answer, remaining)) = self.body {
+            if let Some((form, remaining)) = self.body {
                 let taken = usize::try_from(remaining).map_or(bytes.len(), |n| n.min(bytes.len()));
                 bytes = &bytes[taken..];
-                self.body = Some((answer, remaining - taken as u64));
+                self.body = Some((form, remaining - taken as u64));
             } else {
-                let Some((head, taken)) = self.take_head(bytes, known) else { break };
+                let Some((head, taken)) = self.take_head(bytes, last_head) else { break };
                 bytes = &bytes[taken..];
-                self.body = Some((head.answer, head.body_bytes));
+                self.body = Some((head.form, head.body_bytes));
             }
-            if let Some((answer, 0)) = self.body {
+            if let Some((form, 0)) = self.body {
                 self.body = None;
-                completed += u64::from(self.owe(answer));
+                completed += u64::from(self.push(form));
             }
         }
         completed
     }
 
-    /// Adds an answer to what is owed; whether there was room.
-    fn owe(&mut self, answer: Answer) -> bool {
-        match self.owed.back_mut() {
-            Some((last, count)) if *last == answer => *count += 1,
+    /// Adds a pending response; returns whether there was room.
+    fn push(&mut self, form: Form) -> bool {
+        match self.pending.back_mut() {
+            Some((last, count)) if *last == form => *count += 1,
             _ => {
-                if RUNS_MAX <= self.owed.len() {
+                if RUNS_MAX <= self.pending.len() {
                     self.ended = true;
                     return false;
                 }
-                self.owed.push_back((answer, 1));
+                self.pending.push_back((form, 1));
             }
         }
-        self.ended = matches!(answer, Answer::WholeLast | Answer::HeadLast);
+        self.ended = matches!(form, Form::WholeLast | Form::HeadLast);
         true
     }
 
-    /// Takes a head, or the rest of one; `None` when it is unfinished or no head of HTTP/1, which ends the connection.
+    /// Takes a head, or the rest of one; `None` if it is incomplete, or if it is not HTTP/1, which
+    /// ends the connection.
     #[inline]
-    fn take_head(&mut self, bytes: &[u8], known: &mut Known) -> Option<(Head, usize)> {
-        if let Some(head) = known.head
+    fn take_head(&mut self, bytes: &[u8], last_head: &mut LastHead) -> Option<(Head, usize)> {
+        if let Some(head) = last_head.head
             && self.partial.is_empty()
-            && bytes.starts_with(&known.bytes)
+            && bytes.starts_with(&last_head.bytes)
         {
-            return Some((head, known.bytes.len()));
+            return Some((head, last_head.bytes.len()));
         }
-        self.read_head(bytes, known)
+        self.read_head(bytes, last_head)
     }
 
-    fn read_head(&mut self, bytes: &[u8], known: &mut Known) -> Option<(Head, usize)> {
+    fn read_head(&mut self, bytes: &[u8], last_head: &mut LastHead) -> Option<(Head, usize)> {
         let seen = self.partial.len();
         let room = HEAD_MAX - seen;
         self.partial.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        // The blank line may have begun in the bytes before.
+        // The blank line may have begun in the bytes seen before.
         let Some(end) = find_head_end(&self.partial, seen.saturating_sub(2)) else {
             self.ended = self.partial.len() == HEAD_MAX;
             return None;
@@ -139,13 +141,13 @@ impl Requests {
             self.ended = true;
             return None;
         };
-        *known = Known { bytes: read, head: Some(head) };
+        *last_head = LastHead { bytes: read, head: Some(head) };
         Some((head, end - seen))
     }
 }
 
-/// Where the head ends: behind the first empty line that follows a line. Empty lines before the request line belong to
-/// the head (RFC 9112, section 2.2).
+/// Where the head ends: after the first empty line that follows a line. Empty lines before the
+/// request line belong to the head (RFC 9112, section 2.2).
 fn find_head_end(bytes: &[u8], from: usize) -> Option<usize> {
     let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let from = from.max(blank);
@@ -155,7 +157,7 @@ fn find_head_end(bytes: &[u8], from: usize) -> Option<usize> {
     Some(if bytes[at + 1] == b'\n' { at + 2 } else { at + 3 })
 }
 
-/// What a whole head says; `None` when it can't be understood.
+/// Parses a complete head; `None` if it is malformed.
 fn parse_head(bytes: &[u8]) -> Option<Head> {
     let text = std::str::from_utf8(bytes).ok()?;
     let mut lines = text.trim_start_matches(['\r', '\n']).lines();
@@ -175,62 +177,63 @@ fn parse_head(bytes: &[u8]) -> Option<Head> {
         let value = value.trim();
         if name.eq_ignore_ascii_case("content-length") {
             let length: u64 = value.parse().ok()?;
-            if body_bytes.is_some_and(|known| known != length) {
+            if body_bytes.is_some_and(|before| before != length) {
                 return None;
             }
             body_bytes = Some(length);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            // Where such a body ends is not looked for, so nothing behind it can be understood.
+            // The end of such a body is not searched for, so nothing after it can be parsed.
             last = true;
         } else if name.eq_ignore_ascii_case("connection") {
             last |= value.split(',').any(|option| option.trim().eq_ignore_ascii_case("close"));
         }
     }
-    let answer = match (method, last) {
-        ("HEAD", false) => Answer::Head,
-        ("HEAD", true) => Answer::HeadLast,
-        (_, false) => Answer::Whole,
-        (_, true) => Answer::WholeLast,
+    let form = match (method, last) {
+        ("HEAD", false) => Form::Head,
+        ("HEAD", true) => Form::HeadLast,
+        (_, false) => Form::Whole,
+        (_, true) => Form::WholeLast,
     };
-    Some(Head { answer, body_bytes: body_bytes.unwrap_or(0) })
+    Some(Head { form, body_bytes: body_bytes.unwrap_or(0) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The answers owed after these pieces, one by one, and whether the connection ended.
-    fn ask(pieces: &[&[u8]], known: &mut Known) -> (Vec<Answer>, bool) {
+    /// The responses pending after these pieces, one by one, and whether the connection ended.
+    fn ask(pieces: &[&[u8]], last_head: &mut LastHead) -> (Vec<Form>, bool) {
         let mut requests = Requests::default();
-        let completed: u64 = pieces.iter().map(|piece| requests.take(piece, known)).sum();
-        let mut answers = Vec::new();
-        while let Some((answer, _)) = requests.owed() {
-            answers.push(answer);
-            requests.paid(1);
+        let completed: u64 = pieces.iter().map(|piece| requests.take(piece, last_head)).sum();
+        let mut forms = Vec::new();
+        while let Some((form, _)) = requests.pending() {
+            forms.push(form);
+            requests.sending(1);
         }
-        assert_eq!(answers.len() as u64, completed, "what was completed is owed");
-        (answers, requests.is_ended())
+        assert_eq!(forms.len() as u64, completed, "every completed request has a pending response");
+        (forms, requests.is_ended())
     }
 
-    /// Whole, byte by byte and at every two-way split, with and without a head that is known: one answer.
-    fn check(input: &str, answers: &[Answer], ended: bool) {
-        let expected = (answers.to_vec(), ended);
+    /// Checks an input whole, byte by byte and at every two-way split, with and without a last
+    /// head.
+    fn check(input: &str, forms: &[Form], ended: bool) {
+        let expected = (forms.to_vec(), ended);
         let bytes = input.as_bytes();
-        for known in [&mut Known::default(), &mut Known::default()] {
-            assert_eq!(ask(&[bytes], known), expected, "whole: {input:?}");
-            assert_eq!(ask(&[bytes], known), expected, "again: {input:?}");
+        for last_head in [&mut LastHead::default(), &mut LastHead::default()] {
+            assert_eq!(ask(&[bytes], last_head), expected, "whole: {input:?}");
+            assert_eq!(ask(&[bytes], last_head), expected, "again: {input:?}");
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
-            assert_eq!(ask(&single, known), expected, "byte by byte: {input:?}");
+            assert_eq!(ask(&single, last_head), expected, "byte by byte: {input:?}");
             for at in 0..bytes.len() {
                 let (first, second) = bytes.split_at(at);
-                assert_eq!(ask(&[first, second], known), expected, "split at {at}: {input:?}");
+                assert_eq!(ask(&[first, second], last_head), expected, "split at {at}: {input:?}");
             }
         }
     }
 
     #[test]
     fn requests_come_out_in_any_split() {
-        use Answer::{Head, HeadLast, Whole, WholeLast};
+        use Form::{Head, HeadLast, Whole, WholeLast};
         let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         check(get, &[Whole], false);
         check(&get.repeat(3), &[Whole, Whole, Whole], false);
@@ -264,16 +267,16 @@ mod tests {
     fn check_ended(bytes: &[u8]) {
         let mut requests = Requests::default();
         for piece in bytes.chunks(1_000) {
-            requests.take(piece, &mut Known::default());
+            requests.take(piece, &mut LastHead::default());
         }
         assert!(requests.is_ended());
         assert!(requests.partial.len() <= HEAD_MAX);
     }
 
     #[test]
-    fn what_is_owed_has_a_limit() {
+    fn pending_responses_have_a_limit() {
         let pair = "GET / HTTP/1.1\r\n\r\nHEAD / HTTP/1.1\r\n\r\n";
-        let (answers, ended) = ask(&[pair.repeat(1_000).as_bytes()], &mut Known::default());
-        assert_eq!((answers.len(), ended), (RUNS_MAX, true));
+        let (forms, ended) = ask(&[pair.repeat(1_000).as_bytes()], &mut LastHead::default());
+        assert_eq!((forms.len(), ended), (RUNS_MAX, true));
     }
 }

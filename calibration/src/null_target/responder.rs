@@ -1,7 +1,7 @@
-//! One core's responder: a loop over its ring that accepts, receives and sends.
+//! The null target's event loop on one core: accepts, receives and sends through one ring.
 //!
-//! A turn handles all completions and enters the kernel once. Memory is fixed but for heads that arrive in pieces,
-//! which are bounded.
+//! A turn handles all completions and enters the kernel once. Memory is fixed, except for heads
+//! that arrive in pieces, which are bounded.
 
 use std::io;
 use std::net::Shutdown;
@@ -12,25 +12,26 @@ use engine::ring::{Completion, Ring, RingConfig, TOKEN_NONE};
 use socket2::Socket;
 
 use super::Counts;
-use super::answers::Answers;
-use super::requests::{Known, Requests};
+use super::requests::{LastHead, Requests};
+use super::responses::Responses;
 
-/// Longest sleep of a turn, ns: the stop word is read once a turn.
+/// The longest sleep of a turn, ns: the stop flag is read once per turn.
 const WAIT_NS: u64 = 100_000_000;
 
-/// Size of one receive buffer, bytes: a pipeline of twenty common requests. Larger ones gave no clear gain for their
-/// memory: 2,112 and 4,096 bytes cost 4.16 and 3.99 µs of CPU per request, medians of five runs on a busy machine whose
-/// runs spread by 20 % (64 connections, 2026-11).
+/// Size of one receive buffer, bytes: room for a pipeline of twenty common requests. Larger ones
+/// gave no clear gain for their memory: 2,112 and 4,096 bytes cost 4.16 and 3.99 µs of CPU per
+/// request, medians of five runs on a busy machine whose runs spread by 20 % (64 connections,
+/// 2026-11).
 const BUFFER_SIZE: usize = 2_048;
 
-/// The token of the listener.
+/// The token of the accept.
 const TOKEN_ACCEPT: u64 = TOKEN_NONE - 1;
 
 const KIND_SHIFT: u32 = 63;
 const GENERATION_SHIFT: u32 = 32;
 const GENERATION_MASK: u32 = (1 << (KIND_SHIFT - GENERATION_SHIFT)) - 1;
 
-/// An operation on a connection: its kind, the slot and the slot's generation when it began.
+/// Identifies an operation: its kind, the slot, and the slot's generation when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Token {
     is_send: bool,
@@ -55,15 +56,16 @@ impl Token {
     }
 }
 
-/// A connection's place.
+/// A place for one connection.
 #[derive(Debug, Default)]
 struct Slot {
-    /// The socket; `None` when the slot is free.
+    /// The socket; `None` if the slot is free.
     fd: Option<RawFd>,
     generation: u32,
     requests: Requests,
-    /// Bytes of the send that is under way; the next waits for it, because two sends of one socket may swap. Sends that
-    /// stay silent when they succeed cost 4.06 instead of 4.16 µs of CPU per request, less than the runs' spread.
+    /// Bytes of the send in flight. The next send waits for it, because two sends on one socket may
+    /// be reordered. Sends without a completion on success cost 4.06 instead of 4.16 µs of CPU per
+    /// request, less than the runs' spread.
     sending: Option<usize>,
 }
 
@@ -71,19 +73,20 @@ struct Slot {
 pub(super) struct Responder {
     ring: Ring,
     listener: Socket,
-    /// Whether the accept is armed. After an error it is armed again when a connection closes or nothing else happens.
+    /// Whether the accept is armed. After an error it is re-armed when a connection closes or the
+    /// ring is idle.
     accepting: bool,
-    answers: Answers,
-    known: Known,
+    responses: Responses,
+    last_head: LastHead,
     slots: Vec<Slot>,
     free: Vec<u32>,
     counts: Counts,
 }
 
 impl Responder {
-    /// Builds ring and slots on this thread.
+    /// Builds the ring and the slots on this thread.
     pub(super) fn new(listener: Socket, conns_max: usize) -> io::Result<Responder> {
-        let (answers, payload) = Answers::new();
+        let (responses, payload) = Responses::new();
         let ring = Ring::new(RingConfig {
             sockets_max: conns_max,
             buffer_size: BUFFER_SIZE,
@@ -95,15 +98,15 @@ impl Responder {
             ring,
             listener,
             accepting: false,
-            answers,
-            known: Known::default(),
+            responses,
+            last_head: LastHead::default(),
             slots: (0..conns_max).map(|_| Slot::default()).collect(),
             free: (0..conns_max).rev().collect(),
             counts: Counts::default(),
         })
     }
 
-    /// Answers until the stop word is set, then closes every connection.
+    /// Serves until the stop flag is set, then closes every connection.
     pub(super) fn run(mut self, stop: &AtomicBool) -> Counts {
         self.accept();
         while !stop.load(Ordering::Relaxed) {
@@ -116,12 +119,13 @@ impl Responder {
         self.end()
     }
 
-    /// Closes everything through the ring: a descriptor closed beside it would stay open to its peer for as long as the
-    /// kernel takes to wind the ring up.
+    /// Closes everything through the ring: a descriptor closed directly would stay open to its peer
+    /// until the kernel has torn the ring down.
     fn end(self) -> Counts {
         let Responder { mut ring, listener, slots, counts, .. } = self;
-        // The pending accept keeps the listener open until the ring is wound up, so it stops listening here: whoever binds
-        // the address next would find it in use. It fails only for a socket that does not listen any more.
+        // The pending accept keeps the listener open until the ring is torn down, and until then
+        // the address would still be in use, so it stops listening here. It fails only if the
+        // socket is no longer listening.
         let _ = listener.shutdown(Shutdown::Both);
         ring.close(listener.into_raw_fd());
         for fd in slots.iter().filter_map(|slot| slot.fd) {
@@ -136,7 +140,7 @@ impl Responder {
         self.accepting = true;
     }
 
-    /// Handles what the ring completed; returns how much that was.
+    /// Handles all completions; returns how many there were.
     fn reap(&mut self) -> usize {
         let mut handled = 0;
         while let Some(completion) = self.ring.next_completion() {
@@ -195,9 +199,9 @@ impl Responder {
             match (completion.buffer, usize::try_from(completion.result)) {
                 (Some(buffer), Ok(length)) if 0 < length => {
                     let bytes = self.ring.received(buffer, length);
-                    self.counts.requests += connection.requests.take(bytes, &mut self.known);
+                    self.counts.requests += connection.requests.take(bytes, &mut self.last_head);
                 }
-                // The client asks nothing more and may still read what it is owed.
+                // The client has closed its side and may still read its pending responses.
                 (_, Ok(_)) => connection.requests.end(),
                 (_, Err(_)) => {
                     lost = completion.result != -rustix::io::Errno::NOBUFS.raw_os_error()
@@ -214,24 +218,25 @@ impl Responder {
             return self.close(slot);
         }
         let ended = connection.requests.is_ended();
-        self.pay(slot);
+        self.send_pending(slot);
         if !completion.more && !ended {
             self.receive(slot);
         }
     }
 
-    /// Sends the next answers owed, unless a send is under way; closes the connection after the last one.
-    fn pay(&mut self, slot: u32) {
+    /// Sends the next pending responses unless a send is in flight; closes the connection after the
+    /// last.
+    fn send_pending(&mut self, slot: u32) {
         let connection = &mut self.slots[slot as usize];
         if connection.sending.is_some() {
             return;
         }
-        match connection.requests.owed() {
-            Some((answer, count)) => {
-                let (part, taken) = self.answers.part(answer, count);
-                connection.requests.paid(taken);
+        match connection.requests.pending() {
+            Some((form, count)) => {
+                let (part, taken) = self.responses.part(form, count);
+                connection.requests.sending(taken);
                 connection.sending = Some(part.len());
-                let fd = connection.fd.expect("only an open connection is owed answers");
+                let fd = connection.fd.expect("only an open connection has pending responses");
                 self.ring.send_range(self.token(slot, true), fd, part, true);
             }
             None if connection.requests.is_ended() => self.close(slot),
@@ -242,13 +247,14 @@ impl Responder {
     fn sent(&mut self, slot: u32, result: i32) {
         let sending = self.slots[slot as usize].sending.take();
         if usize::try_from(result).ok() == sending {
-            self.pay(slot);
+            self.send_pending(slot);
         } else {
             self.close(slot);
         }
     }
 
-    /// Closes the connection and frees its slot; what still completes carries the old generation.
+    /// Closes the connection and frees its slot; operations still in flight carry the old
+    /// generation.
     fn close(&mut self, slot: u32) {
         let connection = &mut self.slots[slot as usize];
         let fd = connection.fd.take().expect("only an open connection is closed");
@@ -268,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_come_back_and_are_nobody_elses() {
+    fn tokens_round_trip_and_differ_from_the_accepts() {
         for is_send in [false, true] {
             for (generation, slot) in [(0, 0), (1, 99_999), (GENERATION_MASK, 7)] {
                 let token = Token { is_send, generation, slot };

@@ -1,10 +1,10 @@
-//! The predictions against figures worked out by hand.
+//! Predictions compared with figures worked out by hand.
 
 use super::*;
 
 const MS: u64 = 1_000_000;
 const START_NS: u64 = 5_000_000_321;
-/// 2,000 a second for a minute.
+/// 2,000 per second for a minute.
 const COUNT: u64 = 120_000;
 
 fn span(begin_ms: u64, end_ms: u64) -> Span {
@@ -29,7 +29,7 @@ fn check(truth: &Truth, expected: &[(f64, f64)]) {
 
 #[test]
 fn a_hold_target_has_the_quantiles_of_its_formula() {
-    // The last phase has a stall that the window cuts in two.
+    // In the last phase, the window's edge cuts a stall in two.
     for phase_ms in [300, 0, 949, 975] {
         let truth = Truth::hold(1.0, &stalls(phase_ms), minute());
         let expected =
@@ -49,10 +49,10 @@ fn estimates_of_a_hold_target_deviate_as_the_formula_says() {
     assert!(close(truth.mean_deviation_ms(COUNT), 0.018_3));
     let sample = Sample { count: COUNT, arrivals: Arrivals::Poisson };
     let band = truth.quantile_band(0.99, sample, 0.02);
-    // 4 · 0.2872 and a bucket to each side; the lateness upwards.
+    // 4 · 0.2872 and a bucket to either side; the lateness upwards.
     assert!((band.low_ms - (41.0 - 1.149) * (1.0 - BUCKET)).abs() < 0.001, "{band:?}");
     assert!((band.high_ms - (41.0 + 1.149) * (1.0 + BUCKET) - 0.02).abs() < 0.001, "{band:?}");
-    assert!(!band.contains(1.0), "a closed loop's figure is refused");
+    assert!(!band.contains(1.0), "a closed loop's figure is outside");
     let mean = truth.mean_band(sample, 0.02);
     assert!(mean.contains(2.25) && mean.contains(2.34) && !mean.contains(2.35), "{mean:?}");
     assert!(!mean.contains(2.17), "{mean:?}");
@@ -67,7 +67,7 @@ fn an_independent_tail_is_inverted() {
 }
 
 #[test]
-fn a_frozen_fifo_server_works_its_backlog_off() {
+fn a_frozen_fifo_server_clears_its_backlog() {
     let expected = [(0.5, 0.2), (0.9, 0.2), (0.95, 20.2), (0.99, 44.2), (0.999, 49.6)];
     check(&Truth::serial(0.2, 2_000.0, &stalls(300), minute()), &expected);
     let expected = [(0.5, 0.4), (0.9, 30.4), (0.95, 40.4), (0.99, 48.4), (0.999, 50.2)];
@@ -76,13 +76,14 @@ fn a_frozen_fifo_server_works_its_backlog_off() {
 
 #[test]
 fn the_fluid_model_is_the_server_served_one_by_one() {
-    // 2,500 arrivals at equal gaps of 1 ms, a service of 0.4 ms, stalls at 100 ms and 1,100 ms, each 50 ms long.
+    // 2,500 arrivals at equal gaps of 1 ms, a service of 0.4 ms, stalls at 100 ms and 1,100 ms,
+    // each 50 ms long.
     let stalls = [span(100, 150), span(1_100, 1_150)];
     let truth = Truth::serial(0.4, 1_000.0, &stalls, span(0, 2_500));
     let mut free_ms = 0.0_f64;
     let mut latencies_ms: Vec<f64> = (0..2_500_u32)
         .map(|arrival| {
-            // The half keeps every service clear of a stall's beginning.
+            // The half keeps every service clear of a stall's start.
             let arrival_ms = f64::from(arrival) + 0.5;
             let mut begin_ms = free_ms.max(arrival_ms);
             for (from_ms, until_ms) in [(100.0, 150.0), (1_100.0, 1_150.0)] {
@@ -98,7 +99,7 @@ fn the_fluid_model_is_the_server_served_one_by_one() {
     let sample = Sample { count: 2_500, arrivals: Arrivals::Constant };
     for (at, latency_ms) in latencies_ms.iter().enumerate() {
         let band = truth.quantile_band((at + 1) as f64 / 2_500.0, sample, 0.0);
-        // The first in a stall has half a gap less to wait than one that arrives with its beginning.
+        // The first arrival in a stall waits half a gap less than one at its very start.
         assert!(
             band.low_ms - 1e-9 <= *latency_ms && band.contains(*latency_ms),
             "{at} {latency_ms} {band:?}"
@@ -109,8 +110,8 @@ fn the_fluid_model_is_the_server_served_one_by_one() {
 }
 
 #[test]
-fn the_published_pair_is_near() {
-    // 450 a second at equal gaps for 30 s; requests 500, 1,000, … 13,500 take 200 ms each.
+fn the_published_figures_are_predicted() {
+    // 450 per second at equal gaps for 30 s; requests 500, 1,000, … 13,500 take 200 ms each.
     let pauses: Vec<Span> = (1..=27_u64)
         .map(|k| (500 * k - 1) * 1_000_000_000 / 450)
         .map(|at_ns| Span { begin_ns: START_NS + at_ns, end_ns: START_NS + at_ns + 200 * MS })
@@ -120,7 +121,7 @@ fn the_published_pair_is_near() {
     for (q, published_ms) in [(0.5, 1.0), (0.9, 137.89), (0.99, 194.64), (0.999, 200.15)] {
         let band = truth.quantile_band(q, sample, 0.0);
         assert!(band.contains(published_ms), "{q}: {published_ms} {band:?}");
-        // One arrival on each ramp is 1.22 ms of latency.
+        // One arrival per ramp is 1.22 ms of latency.
         assert!(band.high_ms - band.low_ms < 3.0, "{band:?}");
     }
 }
@@ -132,15 +133,15 @@ fn stalls_outside_the_window_add_nothing() {
 }
 
 #[test]
-fn the_stalls_that_were_logged_count_and_not_those_asked_for() {
+fn only_logged_stalls_count() {
     let logged = [span(2_000, 2_100)];
     check(&Truth::hold(1.0, &logged, span(1_000, 2_000)), &[(1.0, 1.0)]);
-    // 100 ms of 1,100 are stalled: the last 1 % is 11 ms of them.
+    // 100 of 1,100 ms are stalled: the last 1 % is 11 ms of them.
     check(&Truth::hold(1.0, &logged, span(1_000, 2_100)), &[(0.99, 90.0), (1.0, 101.0)]);
 }
 
 #[test]
-#[should_panic(expected = "a backlog meets the next stall")]
+#[should_panic(expected = "a backlog lasts into the next stall")]
 fn a_backlog_that_never_ends_is_refused() {
     Truth::serial(0.9, 1_000.0, &[span(0, 50), span(100, 150)], span(0, 1_000));
 }

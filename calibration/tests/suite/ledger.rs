@@ -1,24 +1,23 @@
-//! The instrument's counts against the witness's ledger: for each model, number of shards, with and
-//! without warm-up, no request is missing from either and none is counted twice.
+//! The report's counts compared with the target's ledger: for each model and number of shards, with
+//! and without warm-up, no request is missing from either and none is counted twice.
 
 use std::time::Duration;
 
+use crate::support::{alone, open, plan, run, sample_target};
 use engine::plan::{Arrivals, Plan};
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 use target::TargetConfig;
 
-use crate::support::{alone, open, plan, run, witness};
-
-/// The plan with each number of shards that the machine has cores for, with and without warm-up,
-/// against a witness with a tail: so that requests overtake each other and some are in flight at
-/// both edges of the window.
+/// Runs the plan on one and, if there are cores, on two shards, with and without warm-up. The
+/// target has a tail, so that requests overtake each other and some are in flight at both edges of
+/// the window.
 fn check(of_model: &Plan) {
     let _cores = alone();
     let config = TargetConfig {
         tail_fraction: 0.02,
         tail_latency: Duration::from_millis(8),
-        ..witness(Duration::from_micros(300))
+        ..sample_target(Duration::from_micros(300))
     };
     let allowed = placement::allowed_cores();
     for shards in 1..=allowed.len().min(2) {
@@ -29,7 +28,7 @@ fn check(of_model: &Plan) {
                 cores: Some(CoreList::new(allowed[allowed.len() - shards..].to_vec())),
                 ..of_model.clone()
             };
-            let observed = run(&config, &plan);
+            let observed = run(&config, &plan).observed;
             let (counts, ledger) = (&observed.report.whole.counts, &observed.ledger);
             counts.assert_sums();
             let clue = format!("{shards} shards, {warmup_ns} ns: {counts:?}");
@@ -49,11 +48,11 @@ fn check(of_model: &Plan) {
                 (ledger.answered, ledger.answered),
                 "{clue}"
             );
-            // The probe that a run begins with is one connection more.
+            // The probe at the start of a run is one more connection.
             assert_eq!(ledger.connections.accepted, counts.connects + 1, "{clue}");
             let arrivals: u64 = ledger.arrivals_per_ms.counts.iter().map(|n| u64::from(*n)).sum();
             assert_eq!(arrivals, ledger.received, "{clue}");
-            // The schedule begins with the warm-up: what the set-up sent is not of it.
+            // The schedule begins with the warm-up, so requests of the setup are not part of it.
             let scheduled = observed.report.config.schedule_arrivals;
             let since_epoch = ledger.received - counts.setup.sent;
             assert!(scheduled.is_none_or(|arrivals| arrivals == since_epoch), "{clue}");
@@ -62,23 +61,23 @@ fn check(of_model: &Plan) {
 }
 
 #[test]
-fn both_count_alike_with_poisson_arrivals() {
+fn open_with_poisson_arrivals() {
     check(&open("2k", plan(Duration::from_millis(500))));
 }
 
 #[test]
-fn both_count_alike_with_equal_gaps() {
+fn open_with_arrivals_at_equal_gaps() {
     let plan = open("2k", plan(Duration::from_millis(500)));
     check(&Plan { arrivals: Arrivals::Constant, ..plan });
 }
 
 #[test]
-fn both_count_alike_in_a_closed_loop() {
+fn closed() {
     check(&Plan { conns: Some(5), ..plan(Duration::from_millis(500)) });
 }
 
 #[test]
-fn both_count_alike_in_a_paced_closed_loop() {
+fn closed_with_a_period() {
     let plan = plan(Duration::from_millis(500));
     check(&Plan { conns: Some(5), period: Some(Nanos(5_000_000)), ..plan });
 }

@@ -5,7 +5,7 @@
 
 mod support;
 
+mod arrivals;
 mod hold;
 mod ledger;
 mod published_pair;
-mod seen;

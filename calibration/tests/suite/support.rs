@@ -1,31 +1,37 @@
-//! What the experiments of the tests have in common: the witness's settings, a plan, and how often
-//! a busy machine may try.
+//! What the experiments share: the target's configuration, plans, runs, and when a run is repeated
+//! because the machine disturbed it.
 #![allow(dead_code, reason = "each test file uses its own part of the support")]
 
-use std::io::{Write as _, stderr};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
-use calibration::experiment::{Finding, Observed, observe};
+use anyhow::ensure;
+use calibration::experiment::{Comparison, Observed, observe};
 use engine::plan::Plan;
+use engine::report::verdict::Code;
 use engine::sys::units::Nanos;
 use target::TargetConfig;
 
-/// A machine shared with others stops a run now and then; an instrument that lies does so each
-/// time.
-const ATTEMPTS_MAX: usize = 3;
-/// The sends of a run that says something about latencies of milliseconds are not later than this,
-/// p99.
-const LATENESS_MAX_MS: f64 = 10.0;
+/// How often an experiment is repeated while the machine disturbs it.
+const RUNS_MAX: usize = 5;
+/// The largest share of a run for which the target's thread may wait for its core. Beyond that the
+/// machine disturbed it: requests waited where neither the report nor the ledger shows it.
+const TARGET_DELAY_MAX: f64 = 0.001;
+/// How often the kernel's account of the target's thread is read.
+const ACCOUNT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Experiments need the cores for themselves, and the tests of a file run at once.
+/// Gives a test the cores for itself: the tests of a file run in parallel, experiments must not.
 pub fn alone() -> MutexGuard<'static, ()> {
     static CORES: Mutex<()> = Mutex::new(());
     CORES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A witness on a free port of the loopback.
-pub fn witness(base: Duration) -> TargetConfig {
+/// A sample target on a free loopback port.
+pub fn sample_target(base: Duration) -> TargetConfig {
     TargetConfig {
         base_latency: base,
         ..TargetConfig::new("127.0.0.1:0".parse().expect("an address"))
@@ -38,14 +44,36 @@ pub fn plan(duration: Duration) -> Plan {
     Plan { warmup: Nanos(0), duration: Nanos(duration), ..Plan::default() }
 }
 
-/// The plan as an open one.
+/// The plan with an arrival rate: an open model.
 pub fn open(rate: &str, plan: Plan) -> Plan {
     Plan { rate: Some(rate.parse().expect("a rate")), ..plan }
 }
 
-/// Runs the experiment; every request of it must be answered, and counted so by both ends.
-pub fn run(config: &TargetConfig, plan: &Plan) -> Observed {
-    let observed = observe(config.clone(), plan.clone()).unwrap_or_else(|error| panic!("{error}"));
+/// One run of an experiment.
+pub struct ExperimentRun {
+    /// What both ends measured.
+    pub observed: Observed,
+    /// How long the target's thread was runnable without a core, s.
+    pub target_delay_s: f64,
+}
+
+/// Runs the plan against the target. Every request must be answered, and counted by both ends.
+pub fn run(config: &TargetConfig, plan: &Plan) -> ExperimentRun {
+    let over = AtomicBool::new(false);
+    let (observed, target_delay_s) = thread::scope(|scope| {
+        let account = scope.spawn(|| {
+            let mut delay_ns = 0;
+            while !over.load(Ordering::Relaxed) {
+                delay_ns = target_delay_ns().unwrap_or(delay_ns);
+                thread::sleep(ACCOUNT_INTERVAL);
+            }
+            delay_ns
+        });
+        let observed = observe(config.clone(), plan.clone());
+        over.store(true, Ordering::Relaxed);
+        let delay_ns = account.join().expect("reading the account doesn't panic");
+        (observed.unwrap_or_else(|error| panic!("{error}")), delay_ns as f64 / 1e9)
+    });
     let counts = &observed.report.whole.counts;
     let ledger = &observed.ledger;
     let clue = format!(
@@ -55,41 +83,83 @@ pub fn run(config: &TargetConfig, plan: &Plan) -> Observed {
     assert_eq!(counts.answered, counts.intended, "{clue}");
     let unrecorded = counts.setup.answered + counts.warmup.answered;
     assert_eq!(counts.answered + unrecorded, ledger.answered, "{clue}");
-    observed
+    ExperimentRun { observed, target_delay_s }
 }
 
-/// Whether all findings hold, with the sends not too late to say so.
-pub fn judge(observed: &Observed, findings: &[Finding]) -> Result<(), String> {
-    let lateness_ms = observed.lateness_p99_ms();
-    if LATENESS_MAX_MS < lateness_ms {
-        return Err(format!("sends were late by {lateness_ms} ms"));
-    }
-    match findings.iter().find(|finding| !finding.holds()) {
-        None => Ok(()),
-        Some(finding) => Err(format!("{finding:?}, sends late by {lateness_ms} ms")),
-    }
+/// The run-queue delay of the target's thread, ns; `None` if there is no such thread.
+fn target_delay_ns() -> Option<u64> {
+    let is_target = |task: &PathBuf| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("target"))
+    };
+    let mut tasks = fs::read_dir("/proc/self/task").ok()?.flatten().map(|task| task.path());
+    let account = fs::read_to_string(tasks.find(is_target)?.join("schedstat")).ok()?;
+    account.split(' ').nth(1)?.parse().ok()
 }
 
-/// Panics when the attempt fails each time, with what it said.
-pub fn succeed(attempt: impl FnMut() -> Result<(), String>) {
-    succeed_once_in(ATTEMPTS_MAX, attempt);
-}
-
-/// The same with another number of attempts: a short one needs a machine that is quiet for a short
-/// time only.
-pub fn succeed_once_in(attempts_max: usize, mut attempt: impl FnMut() -> Result<(), String>) {
-    let mut problems = Vec::new();
-    for number in 1..=attempts_max {
-        match attempt() {
-            Ok(()) => return,
-            Err(problem) => {
-                // Written past the harness, which hides the output of tests that pass: a retry must
-                // not hide an intermittent fault.
-                writeln!(stderr(), "attempt {number} of {attempts_max}: {problem}")
-                    .expect("stderr");
-                problems.push(problem);
-            }
+impl ExperimentRun {
+    /// How the machine disturbed the run: for the generator by its own verdict, for the target by
+    /// the kernel's account. `None` if it did not.
+    pub fn disturbance(&self) -> Option<String> {
+        let report = &self.observed.report;
+        let mut evidence: Vec<String> = report
+            .verdict
+            .reasons
+            .iter()
+            .filter(|reason| {
+                matches!(
+                    reason.code,
+                    Code::GeneratorLate
+                        | Code::CoreSaturated
+                        | Code::CpuStolen
+                        | Code::CpuThrottled
+                )
+            })
+            .map(|reason| reason.evidence.clone())
+            .collect();
+        let window = self.observed.window;
+        let share = self.target_delay_s * 1e9 / (window.end_ns - window.begin_ns) as f64;
+        if TARGET_DELAY_MAX < share {
+            evidence.push(format!("the target waited for its core for {:.2} %", share * 100.0));
         }
+        (!evidence.is_empty()).then(|| evidence.join("; "))
     }
-    panic!("each of {attempts_max} attempts failed: {problems:#?}");
+}
+
+/// Runs the experiment and checks it. A failed check is final unless the run itself says that the
+/// machine disturbed it: then it is repeated, at most [`RUNS_MAX`] times.
+pub fn check_runs(
+    config: &TargetConfig,
+    plan: &Plan,
+    check: impl FnMut(&Observed) -> anyhow::Result<()>,
+) {
+    check_up_to(RUNS_MAX, config, plan, check);
+}
+
+/// [`check_runs`] with another limit: short runs need a machine that is quiet for a short time
+/// only.
+pub fn check_up_to(
+    runs_max: usize,
+    config: &TargetConfig,
+    plan: &Plan,
+    mut check: impl FnMut(&Observed) -> anyhow::Result<()>,
+) {
+    let mut disturbed = Vec::new();
+    for _ in 0..runs_max {
+        let run = run(config, plan);
+        let Err(error) = check(&run.observed) else { return };
+        let Some(disturbance) = run.disturbance() else {
+            panic!("{error}, on a machine that disturbed nothing");
+        };
+        disturbed.push(format!("{error} ({disturbance})"));
+    }
+    panic!("the machine disturbed each of {runs_max} runs: {disturbed:#?}");
+}
+
+/// Checks that every comparison holds.
+pub fn all_hold(observed: &Observed, comparisons: &[Comparison]) -> anyhow::Result<()> {
+    for comparison in comparisons {
+        let lateness_ms = observed.lateness_p99_ms();
+        ensure!(comparison.holds(), "{comparison:?}, with sends {lateness_ms} ms late");
+    }
+    Ok(())
 }

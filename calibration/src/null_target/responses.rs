@@ -1,31 +1,32 @@
-//! The bytes of every answer, and which of them answer what.
+//! The bytes of the null target's responses, rendered once.
 
 use std::ops::Range;
 
-/// The one answer, as long as a small real one: 131 bytes.
-const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: truetail-null-target\r\nContent-Type: text/plain\r\nContent-Length: 27\r\n";
+/// The response, as long as a small real one: 131 bytes.
+const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: truetail-null-target\r\n\
+    Content-Type: text/plain\r\nContent-Length: 27\r\n";
 const BODY: &str = "The quick brown fox jumps.\n";
 const CLOSE: &str = "Connection: close\r\n";
 
-/// Answers that one send can carry: a longer pipeline takes several sends.
+/// Responses that one send can carry; a longer pipeline takes several sends.
 const REPEATS: usize = 64;
 
-/// A form of the answer.
+/// A form of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum Form {
     /// Head and body.
     Whole,
-    /// The head alone, as HEAD asks for.
+    /// The head alone, for HEAD.
     Head,
-    /// Head and body of the last answer of a connection.
+    /// Head and body of a connection's last response.
     WholeLast,
-    /// The head of the last answer of a connection.
+    /// The head of a connection's last response.
     HeadLast,
 }
 
-/// Where each form lies in the bytes to send.
+/// Where each form is in the bytes to send.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct Responses {
     whole_length: usize,
     head_start: usize,
     head_length: usize,
@@ -33,9 +34,9 @@ pub(super) struct Answers {
     head_last: Range<usize>,
 }
 
-impl Answers {
-    /// The answers and the bytes that they lie in.
-    pub(super) fn new() -> (Answers, Vec<u8>) {
+impl Responses {
+    /// The responses and the bytes that contain them.
+    pub(super) fn new() -> (Responses, Vec<u8>) {
         let head = format!("{HEAD}\r\n");
         let head_last = format!("{HEAD}{CLOSE}\r\n");
         let whole = format!("{head}{BODY}");
@@ -45,27 +46,27 @@ impl Answers {
         bytes.extend(head.repeat(REPEATS).bytes());
         let last_start = bytes.len();
         bytes.extend(whole_last.bytes());
-        let answers = Answers {
+        let responses = Responses {
             whole_length: whole.len(),
             head_start,
             head_length: head.len(),
             whole_last: last_start..last_start + whole_last.len(),
             head_last: last_start..last_start + head_last.len(),
         };
-        (answers, bytes)
+        (responses, bytes)
     }
 
-    /// The bytes of up to `count` answers of one form, and how many answers they are.
-    pub(super) fn part(&self, answer: Answer, count: u64) -> (Range<usize>, u64) {
+    /// The bytes of up to `count` responses of one form, and how many responses they are.
+    pub(super) fn part(&self, form: Form, count: u64) -> (Range<usize>, u64) {
         let repeated = usize::try_from(count).map_or(REPEATS, |count| count.min(REPEATS));
-        match answer {
-            Answer::Whole => (0..repeated * self.whole_length, repeated as u64),
-            Answer::Head => {
+        match form {
+            Form::Whole => (0..repeated * self.whole_length, repeated as u64),
+            Form::Head => {
                 let length = repeated * self.head_length;
                 (self.head_start..self.head_start + length, repeated as u64)
             }
-            Answer::WholeLast => (self.whole_last.clone(), 1),
-            Answer::HeadLast => (self.head_last.clone(), 1),
+            Form::WholeLast => (self.whole_last.clone(), 1),
+            Form::HeadLast => (self.head_last.clone(), 1),
         }
     }
 }
@@ -75,23 +76,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_that_is_said_is_the_length_that_is_sent() {
+    fn content_length_is_the_length_of_the_body() {
         assert!(HEAD.contains(&format!("Content-Length: {}\r\n", BODY.len())));
     }
 
     #[test]
-    fn parts_are_whole_answers() {
-        let (answers, bytes) = Answers::new();
-        for answer in [Answer::Whole, Answer::Head, Answer::WholeLast, Answer::HeadLast] {
+    fn parts_are_whole_responses() {
+        let (responses, bytes) = Responses::new();
+        for form in [Form::Whole, Form::Head, Form::WholeLast, Form::HeadLast] {
             for count in [1, 2, 64, 65] {
-                let (part, taken) = answers.part(answer, count);
+                let (part, taken) = responses.part(form, count);
                 let text = std::str::from_utf8(&bytes[part]).expect("text");
                 let has = |what: &str| text.matches(what).count() as u64;
-                assert_eq!(has("HTTP/1.1 200 OK\r\n"), taken, "{answer:?} {count}");
+                assert_eq!(has("HTTP/1.1 200 OK\r\n"), taken, "{form:?} {count}");
                 assert_eq!(has("\r\n\r\n"), taken);
-                let whole = matches!(answer, Answer::Whole | Answer::WholeLast);
+                let whole = matches!(form, Form::Whole | Form::WholeLast);
                 assert_eq!(has(BODY), if whole { taken } else { 0 });
-                let last = matches!(answer, Answer::WholeLast | Answer::HeadLast);
+                let last = matches!(form, Form::WholeLast | Form::HeadLast);
                 assert_eq!(has(CLOSE), if last { taken } else { 0 });
                 assert!(0 < taken && taken <= count);
             }
