@@ -1,8 +1,8 @@
-//! Is it fast: what `make bench` prints.
+//! Benchmarks: what `make bench` prints.
 //!
-//! Four parts: ns of the hot functions, truetail beside wrk against the null target, the lateness of the pacer, and the
-//! cost of raw samples.
-//! Wall time and CPU time of a shared machine are evidence and no gate: compare within one run only.
+//! Four parts: ns of the hot functions, truetail and wrk side by side against the null target,
+//! pacer lateness, and the cost of raw samples. Wall time and CPU time on a shared machine are
+//! evidence, not a gate: compare figures of one run only.
 
 mod micro;
 mod pacing;
@@ -11,47 +11,41 @@ mod raw;
 mod side_by_side;
 mod summary;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
+use clap::{Parser, ValueEnum};
 use engine::sys::placement::allowed_cores;
 
-const USAGE: &str = "\
-usage: truetail-bench [--quick] [--truetail PATH] [micro] [side-by-side] [pacing] [raw]
-  --quick           one short round of each part, to see that it works
-  --truetail PATH   the binary to measure [default: the one beside this program]
-  without a part's name, all parts run";
-
-/// What to run, and how long.
+/// Benchmarks of truetail; without a PART, all of them.
+#[derive(Debug, Parser)]
+#[command(name = "truetail-bench")]
 struct Arguments {
+    /// Run one short round of each part, to see that it works
+    #[arg(long)]
     quick: bool,
+    /// The binary to measure [default: the one next to this program]
+    #[arg(long, value_name = "PATH")]
     truetail: Option<PathBuf>,
-    parts: Vec<String>,
+    /// What to measure
+    #[arg(value_name = "PART")]
+    parts: Vec<Part>,
 }
 
-const PARTS: [&str; 4] = ["micro", "side-by-side", "pacing", "raw"];
-
-fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Arguments> {
-    let mut parsed = Arguments { quick: false, truetail: None, parts: Vec::new() };
-    while let Some(argument) = arguments.next() {
-        match argument.to_str() {
-            Some("--quick") => parsed.quick = true,
-            Some("--truetail") => {
-                let path = arguments.next().context("--truetail: no path follows; give one")?;
-                parsed.truetail = Some(path.into());
-            }
-            Some(part) if PARTS.contains(&part) => parsed.parts.push(part.to_owned()),
-            _ => bail!("{}: not understood\n{USAGE}", argument.display()),
-        }
-    }
-    if parsed.parts.is_empty() {
-        parsed.parts = PARTS.map(str::to_owned).to_vec();
-    }
-    Ok(parsed)
+/// One part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// ns of the hot functions
+    Micro,
+    /// truetail and wrk against the null target
+    SideBySide,
+    /// Pacer lateness and its CPU cost, for each way of waiting
+    Pacing,
+    /// The CPU cost of raw samples
+    Raw,
 }
 
-/// The binary to measure: as given, else beside this program.
+/// The binary to measure: the given one, or the one next to this program.
 fn find_truetail(given: Option<PathBuf>) -> Result<PathBuf> {
     let path = match given {
         Some(path) => path,
@@ -67,16 +61,16 @@ fn find_truetail(given: Option<PathBuf>) -> Result<PathBuf> {
 }
 
 fn main() -> Result<()> {
-    let arguments = parse(std::env::args_os().skip(1))?;
-    let wants = |part: &str| arguments.parts.iter().any(|wanted| wanted == part);
-    if wants("micro") {
+    let arguments = Arguments::parse();
+    let wants = |part| arguments.parts.is_empty() || arguments.parts.contains(&part);
+    if wants(Part::Micro) {
         micro::print(arguments.quick);
     }
-    if !PARTS[1..].iter().any(|part| wants(part)) {
+    if !Part::value_variants().iter().any(|part| *part != Part::Micro && wants(*part)) {
         return Ok(());
     }
     let truetail = find_truetail(arguments.truetail.clone())?;
-    process::allow_files()?;
+    process::raise_open_files()?;
     let cores = allowed_cores();
     let bench = process::Bench {
         truetail,
@@ -85,16 +79,16 @@ fn main() -> Result<()> {
     };
     println!("target on core {}, client on core {}", bench.target_core, bench.client_core);
     if bench.target_core == bench.client_core {
-        println!("one core for both: they take turns, so the figures say little");
+        println!("target and client share one core, so the figures say little");
     }
     println!();
-    if wants("side-by-side") {
+    if wants(Part::SideBySide) {
         side_by_side::print(&bench, arguments.quick)?;
     }
-    if wants("pacing") {
+    if wants(Part::Pacing) {
         pacing::print(&bench, arguments.quick)?;
     }
-    if wants("raw") {
+    if wants(Part::Raw) {
         raw::print(&bench, arguments.quick)?;
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! What the hot functions cost, in ns.
+//! Micro benchmarks: ns per call of the hot functions.
 //!
-//! Each is run in batches after a warm-up. The median of the batches is the figure; the fastest and the slowest show how
-//! quiet the machine was.
+//! Each function runs in batches after a warm-up. The figure is the median of the batches; the
+//! fastest and the slowest show how quiet the machine was.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,68 +17,74 @@ use http1::response::{Progress, ResponseParser};
 
 use crate::summary::{median, table};
 
-/// The common response: a head of the usual size and a body with a length, in one buffer.
-const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.24.0\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\n\
-    Content-Type: text/plain\r\nContent-Length: 27\r\nConnection: keep-alive\r\n\r\nThe quick brown fox jumps.\n";
+/// A typical response in one buffer: head, Content-Length and body.
+const RESPONSE: &[u8] =
+    b"HTTP/1.1 200 OK\r\nServer: nginx/1.24.0\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\n\
+    Content-Type: text/plain\r\nContent-Length: 27\r\nConnection: keep-alive\r\n\r\n\
+    The quick brown fox jumps.\n";
 
-/// Different latencies in the cache: a power of two.
+/// Number of different latencies, which fit in the cache; a power of two.
 const LATENCIES: usize = 4_096;
 
-/// How much is measured.
+/// How many calls are measured.
 #[derive(Clone, Copy)]
-struct Effort {
-    batches: usize,
-    batch: u64,
+struct Batches {
+    count: usize,
+    calls: u64,
 }
 
 /// Prints the table.
 pub(crate) fn print(quick: bool) {
-    let effort = if quick {
-        Effort { batches: 3, batch: 1_000 }
+    let batches = if quick {
+        Batches { count: 3, calls: 1_000 }
     } else {
-        Effort { batches: 21, batch: 500_000 }
+        Batches { count: 21, calls: 500_000 }
     };
-    let mut rows = vec![feed(effort), distributions(effort), recorder(effort)];
+    let mut rows = vec![feed(batches), distributions(batches), recorder(batches)];
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         for rate in ["1k", "20k", "1M"] {
-            rows.push(schedule(effort, arrivals, rate));
+            rows.push(schedule(batches, arrivals, rate));
         }
     }
     println!(
-        "micro: ns, the median of {} batches of {} after a warm-up",
-        effort.batches, effort.batch
+        "micro: ns per call, median of {} batches of {} calls after a warm-up",
+        batches.count, batches.calls
     );
-    println!("{}", table(&["what", "median", "fastest", "slowest"], &rows));
+    println!("{}", table(&["function", "median", "fastest", "slowest"], &rows));
 }
 
-/// One row: what one call of `step` costs.
-fn measure(effort: Effort, name: &str, mut step: impl FnMut(u64)) -> Vec<String> {
+/// One row: the cost of one call of `step`.
+fn measure(batches: Batches, name: &str, mut step: impl FnMut(u64)) -> Vec<String> {
     let mut batch = || {
         let start = Instant::now();
-        for i in 0..effort.batch {
+        for i in 0..batches.calls {
             step(i);
         }
-        start.elapsed().as_secs_f64() * 1e9 / effort.batch as f64
+        start.elapsed().as_secs_f64() * 1e9 / batches.calls as f64
     };
     // The first batch fills caches and trains the branch predictor.
     batch();
-    let ns: Vec<f64> = (0..effort.batches).map(|_| batch()).collect();
+    let ns: Vec<f64> = (0..batches.count).map(|_| batch()).collect();
     let fastest = ns.iter().copied().fold(f64::INFINITY, f64::min);
     let slowest = ns.iter().copied().fold(0.0, f64::max);
     let show = |ns: f64| format!("{ns:.1}");
     vec![name.to_owned(), show(median(&ns)), show(fastest), show(slowest)]
 }
 
-fn feed(effort: Effort) -> Vec<String> {
+fn feed(batches: Batches) -> Vec<String> {
     let mut parser = ResponseParser::new(false);
     let name = format!("ResponseParser::feed, a response of {} bytes", RESPONSE.len());
-    measure(effort, &name, |_| {
+    measure(batches, &name, |_| {
         let progress = parser.feed(black_box(RESPONSE));
-        assert!(matches!(black_box(progress), Ok(Progress::Done(_))), "it is one whole response");
+        assert!(
+            matches!(black_box(progress), Ok(Progress::Done(_))),
+            "it is one complete response"
+        );
     })
 }
 
-/// Latencies around 100 µs with a tail up to some ms, so that recording touches what a run touches.
+/// Latencies around 100 µs with a tail of a few ms, so that recording touches the memory that a run
+/// touches.
 fn latencies() -> Vec<u64> {
     (0..LATENCIES as u64)
         .map(|i| {
@@ -93,10 +99,10 @@ fn latency(latencies: &[u64], i: u64) -> u64 {
     latencies[usize::try_from(i).expect("64-bit machine") % LATENCIES]
 }
 
-fn distributions(effort: Effort) -> Vec<String> {
+fn distributions(batches: Batches) -> Vec<String> {
     let latencies = latencies();
     let mut four: [Distribution; 4] = std::array::from_fn(|_| Distribution::new());
-    let row = measure(effort, "Distribution::record ×4, one request", |i| {
+    let row = measure(batches, "Distribution::record ×4, one request", |i| {
         let value_ns = black_box(latency(&latencies, i));
         let [naive, corrected, pacer, wait] = &mut four;
         naive.record(value_ns);
@@ -108,14 +114,14 @@ fn distributions(effort: Effort) -> Vec<String> {
     row
 }
 
-fn recorder(effort: Effort) -> Vec<String> {
+fn recorder(batches: Batches) -> Vec<String> {
     let latencies = latencies();
     let hour_ns = 3_600 * SECOND_NS;
     let outlook = RecorderConfig { end_ns: hour_ns, scheduled: true, ..RecorderConfig::default() };
     let mut recorder = Recorder::new(outlook);
-    // Requests come in order, over all batches.
+    // Requests are in order across all batches.
     let mut intended_ns = 0;
-    let row = measure(effort, "Recorder::sent and ended, one request", |i| {
+    let row = measure(batches, "Recorder::sent and ended, one request", |i| {
         let latency_ns = black_box(latency(&latencies, i));
         intended_ns += 50_000;
         let noticed_ns = intended_ns + latency_ns % 10_000;
@@ -129,14 +135,14 @@ fn recorder(effort: Effort) -> Vec<String> {
     row
 }
 
-fn schedule(effort: Effort, arrivals: Arrivals, rate: &str) -> Vec<String> {
+fn schedule(batches: Batches, arrivals: Arrivals, rate: &str) -> Vec<String> {
     let name = match arrivals {
         Arrivals::Constant => format!("Schedule::next, constant, {rate}/s"),
         Arrivals::Poisson => format!("Schedule::next, Poisson, {rate}/s"),
     };
     let rate = rate.parse().expect("a rate");
     let mut schedule = Schedule::new(rate, arrivals, 1, u64::MAX, 0, 1);
-    measure(effort, &name, |_| {
-        black_box(schedule.next().expect("it goes on for centuries"));
+    measure(batches, &name, |_| {
+        black_box(schedule.next().expect("the schedule lasts for centuries"));
     })
 }

@@ -1,4 +1,4 @@
-//! How late the pacer is for each way of waiting, and what that costs.
+//! Pacer lateness and its CPU cost, for each way of waiting.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     let (seconds, waits): (u64, &[&str]) =
         if quick { (1, &["hybrid"]) } else { (10, &["sleep", "hybrid", "spin"]) };
     println!(
-        "pacing: {RATE}/s Poisson for {seconds} s, pacer lateness in µs; CPU is seconds per second of the process"
+        "pacing: {RATE}/s Poisson for {seconds} s, pacer lateness in µs; CPU is the process's \
+         CPU seconds per second"
     );
     let target = NullTarget::start(bench, CONNS_OPEN_DEFAULT)?;
     let mut rows = Vec::new();

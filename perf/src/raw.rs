@@ -1,4 +1,5 @@
-//! What raw samples cost the shard: runs with and without them in turn, CPU time of the shard's thread per request.
+//! CPU cost of raw samples: the shard thread's CPU time per request, alternating runs with and
+//! without `--raw`.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ const CONNS: usize = 64;
 pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     let (seconds, rounds) = if quick { (1, 1) } else { (4, 7) };
     println!(
-        "raw samples: closed loop on {CONNS} connections, {rounds} pairs of runs of {seconds} s; CPU of the shard's thread, µs a request"
+        "raw samples: closed loop on {CONNS} connections, {rounds} pairs of runs of {seconds} \
+         s; the shard thread's CPU time in µs per request"
     );
     let target = NullTarget::start(bench, CONNS)?;
     let folder = std::env::temp_dir().join(format!("truetail-bench-{}", std::process::id()));

@@ -1,7 +1,7 @@
-//! truetail beside wrk: the same target, the same core, in turn.
+//! truetail and wrk side by side: throughput and CPU per request on the same target and core.
 //!
-//! The machine drifts by more than the difference that is looked for, so the two take turns and the ratio is the median
-//! over the pairs, each pair being neighbours in time.
+//! The machine drifts by more than the difference in question, so the two alternate, and the ratio
+//! is the median over pairs of consecutive runs.
 
 use std::time::Duration;
 
@@ -17,41 +17,42 @@ struct Figures {
     cpu_us_per_request: f64,
 }
 
-/// How much is measured.
-struct Effort {
+/// The runs of the comparison.
+struct Series {
     conns: &'static [usize],
     seconds: u64,
     rounds: usize,
 }
 
-/// Descriptors that the null target needs beside two clients' connections.
+/// Descriptors that the null target needs besides the connections of two clients.
 const FILES_SPARE: u64 = 128;
 
 /// Prints the table.
 pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
-    let effort = if quick {
-        Effort { conns: &[16], seconds: 1, rounds: 1 }
+    let series = if quick {
+        Series { conns: &[16], seconds: 1, rounds: 1 }
     } else {
-        Effort { conns: &[16, 64, 256, 4_000], seconds: 5, rounds: 5 }
+        Series { conns: &[16, 64, 256, 4_000], seconds: 5, rounds: 5 }
     };
     let has_wrk = process::is_installed("wrk");
     println!(
-        "side by side: null target, closed loop, medians of {} runs of {} s; CPU is user and system of the whole process",
-        effort.rounds, effort.seconds
+        "side by side: null target, closed loop, medians of {} runs of {} s; CPU is user and \
+         system time of the whole process",
+        series.rounds, series.seconds
     );
     if !has_wrk {
-        println!("wrk is not installed: truetail's own figures only");
+        println!("wrk is not installed: only truetail is measured");
     }
     let mut rows = Vec::new();
-    for &conns in effort.conns {
+    for &conns in series.conns {
         if process::files_max() < 2 * conns as u64 + FILES_SPARE {
             println!(
-                "{conns} connections: left out, {} open files are allowed",
+                "{conns} connections: skipped, the limit on open files is {}",
                 process::files_max()
             );
             continue;
         }
-        rows.push(row(bench, &effort, conns, has_wrk)?);
+        rows.push(row(bench, &series, conns, has_wrk)?);
     }
     let heading = [
         "conns",
@@ -67,14 +68,14 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     Ok(())
 }
 
-fn row(bench: &Bench, effort: &Effort, conns: usize, has_wrk: bool) -> Result<Vec<String>> {
+fn row(bench: &Bench, series: &Series, conns: usize, has_wrk: bool) -> Result<Vec<String>> {
     let target = NullTarget::start(bench, conns)?;
     let mut ours = Vec::new();
     let mut theirs = Vec::new();
-    for _ in 0..effort.rounds {
-        ours.push(run_truetail(bench, &target.url, conns, effort.seconds)?);
+    for _ in 0..series.rounds {
+        ours.push(run_truetail(bench, &target.url, conns, series.seconds)?);
         if has_wrk {
-            theirs.push(run_wrk(bench, &target.url, conns, effort.seconds)?);
+            theirs.push(run_wrk(bench, &target.url, conns, series.seconds)?);
         }
     }
     let cost = target.stop()?;
@@ -92,7 +93,7 @@ fn row(bench: &Bench, effort: &Effort, conns: usize, has_wrk: bool) -> Result<Ve
     ])
 }
 
-/// The median of one figure, or a dash where there is none.
+/// The median of one figure, or a dash without runs.
 fn show(digits: usize, runs: &[Figures], figure: fn(&Figures) -> f64) -> String {
     if runs.is_empty() {
         return "-".to_owned();
@@ -101,7 +102,7 @@ fn show(digits: usize, runs: &[Figures], figure: fn(&Figures) -> f64) -> String 
     format!("{:.digits$}", median(&values))
 }
 
-/// The median over the pairs of truetail's figure in parts of wrk's.
+/// The median over the pairs of truetail's figure divided by wrk's.
 fn show_ratio(ours: &[Figures], theirs: &[Figures], figure: fn(&Figures) -> f64) -> String {
     if theirs.is_empty() {
         return "-".to_owned();
@@ -122,15 +123,15 @@ fn run_truetail(bench: &Bench, url: &str, conns: usize, seconds: u64) -> Result<
 }
 
 fn run_wrk(bench: &Bench, url: &str, conns: usize, seconds: u64) -> Result<Figures> {
-    let words =
+    let command =
         ["wrk", "-t1", &format!("-c{conns}"), &format!("-d{seconds}s"), url].map(str::to_owned);
-    let finished = process::run_pinned(bench.client_core, &words, Duration::from_secs(seconds))?;
-    read_wrk(&finished.stdout, finished.cpu_us)
-        .with_context(|| format!("wrk said something else than it used to:\n{}", finished.stdout))
+    let finished = process::run_pinned(bench.client_core, &command, Duration::from_secs(seconds))?;
+    parse_wrk(&finished.stdout, finished.cpu_us)
+        .with_context(|| format!("can't parse wrk's output:\n{}", finished.stdout))
 }
 
-/// The figures of wrk's summary, with its CPU time divided by the requests that it counted.
-fn read_wrk(stdout: &str, cpu_us: f64) -> Option<Figures> {
+/// Parses wrk's summary and divides its CPU time by its request count.
+fn parse_wrk(stdout: &str, cpu_us: f64) -> Option<Figures> {
     let word = |line: &str, at: usize| line.split_whitespace().nth(at)?.parse::<f64>().ok();
     let requests = stdout.lines().find(|line| line.contains(" requests in "))?;
     let rate = stdout.lines().find(|line| line.starts_with("Requests/sec:"))?;
@@ -145,18 +146,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrks_summary_is_read() {
+    fn wrks_summary_is_parsed() {
         let text = "Running 5s test @ http://127.0.0.1:8080/\n  1 threads and 64 connections\n  \
-            Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency   550.00us   99.00us   5.00ms   90.00%\n  \
-            559012 requests in 5.00s, 70.00MB read\nRequests/sec: 111799.69\nTransfer/sec:     14.00MB\n";
-        let figures = read_wrk(text, 5_000_000.0).expect("a summary");
+            Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
+            Latency   550.00us   99.00us   5.00ms   90.00%\n  \
+            559012 requests in 5.00s, 70.00MB read\nRequests/sec: 111799.69\n\
+            Transfer/sec:     14.00MB\n";
+        let figures = parse_wrk(text, 5_000_000.0).expect("a summary");
         assert_eq!(figures.requests_per_second, 111_799.69);
         assert_eq!(figures.cpu_us_per_request, 5_000_000.0 / 559_012.0);
-        assert!(read_wrk("unable to connect", 1.0).is_none());
+        assert!(parse_wrk("unable to connect", 1.0).is_none());
     }
 
     #[test]
-    fn ratios_are_of_pairs() {
+    fn ratios_are_medians_over_pairs() {
         let run = |cpu| Figures { requests_per_second: 1.0, cpu_us_per_request: cpu };
         let ours = [run(1.0), run(4.0), run(9.0)];
         let theirs = [run(2.0), run(4.0), run(10.0)];

@@ -1,13 +1,13 @@
-//! Medians, and tables that line up.
+//! Medians and aligned tables.
 
-/// The value in the middle; of an even number, the upper of the two.
+/// The middle value; of an even number of values, the upper of the two.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[sorted.len() / 2]
 }
 
-/// Rows under a heading, the first column to the left and all others to the right.
+/// Rows under a heading; the first column is left-aligned, all others right-aligned.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
     let heading: Vec<String> = heading.iter().map(|&cell| cell.to_owned()).collect();
     let lines: Vec<&Vec<String>> = std::iter::once(&heading).chain(rows).collect();
