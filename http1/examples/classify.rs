@@ -1,7 +1,9 @@
-//! Classifies raw responses: one JSON object a line on standard input, one answer a line on standard output.
+//! Classifies raw responses: one JSON object per line on standard input, one result per line on
+//! standard output.
 //!
-//! In: `{"id", "raw_base64", "request_method"}`. Out: `{"id", "outcome", "status", "body_len", "keep_alive"}`,
-//! where `outcome` is `complete`, `complete_close` (ended by the close), `incomplete` (cut short) or `error`.
+//! In: `{"id", "raw_base64", "request_method"}`.
+//! Out: `{"id", "outcome", "status", "body_len", "keep_alive"}`, where `outcome` is `complete`,
+//! `complete_close` (ended by the close), `incomplete` (cut short) or `error`.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +22,7 @@ struct Case {
     request_method: String,
 }
 
-/// One answer.
+/// One result.
 #[derive(Serialize)]
 struct Answer {
     id: String,
@@ -53,12 +55,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Feeds the bytes, then the end of the stream, and judges the first response.
+/// Feeds the bytes, then the end of the stream, and classifies the first response.
 fn classify(raw: &[u8], head_request: bool) -> (&'static str, Option<Response>) {
     let mut parser = ResponseParser::new(head_request);
     match parser.feed(raw) {
         Ok(Progress::Done(response)) => {
-            // Bytes that nobody asked for: the connection cannot be trusted with another request.
+            // Unsolicited bytes: the connection can't be used for another request.
             let keep_alive = response.keep_alive && response.consumed == raw.len();
             ("complete", Some(Response { keep_alive, ..response }))
         }

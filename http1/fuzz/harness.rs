@@ -1,16 +1,16 @@
-//! What must hold for any bytes in any split; shared by the fuzz target and the ordinary tests.
+//! Invariants for any bytes in any split, shared by the fuzz target and the tests.
 
 use http1::response::{Progress, Response, ResponseParser, Violation};
 
-/// The most memory that a parser may hold, in bytes.
+/// The most memory that a parser may hold, bytes.
 const MEMORY_MAX: usize = 64 * 1024;
 
-/// Everything that a stream of bytes, cut into pieces, comes to, in one line.
+/// One line that describes the parse of a stream cut into pieces.
 ///
-/// Each response is written as `STATUS keep|close BODY_BYTES @END`, where the end is the place in
-/// the stream; then comes the code of the rule that was broken or, when none was, what the end of the
-/// stream makes of the rest: `idle` between responses, `by close STATUS BODY_BYTES` or `cut_short`.
-/// So the line also tells what is known while the connection stays open.
+/// Each response is written as `STATUS keep|close BODY_BYTES @END`, where END is its offset in the
+/// stream. Then comes the code of the broken rule or, if there is none, what the end of the stream
+/// makes of the rest: `idle` between responses, `by close STATUS BODY_BYTES` or `cut_short`. So the
+/// line also shows what is known while the connection stays open.
 pub(crate) fn transcript<'a>(head_request: bool, pieces: impl Iterator<Item = &'a [u8]>) -> String {
     let mut parser = ResponseParser::new(head_request);
     let mut line = String::new();
@@ -25,14 +25,14 @@ pub(crate) fn transcript<'a>(head_request: bool, pieces: impl Iterator<Item = &'
                 }
                 Ok(Progress::Done(response)) => {
                     assert!(parser.is_idle(), "a parser is idle after a response");
-                    assert!(0 < response.consumed, "a response ends behind a byte");
+                    assert!(0 < response.consumed, "a response consumes bytes");
                     place += response.consumed;
                     rest = &rest[response.consumed..];
                     line.push_str(&written(&response, place));
                 }
                 Err(violation) => {
-                    assert_eq!(parser.feed(rest), Err(violation), "an error stays");
-                    assert_eq!(parser.finish(), Err(violation), "an error stays");
+                    assert_eq!(parser.feed(rest), Err(violation), "an error is final");
+                    assert_eq!(parser.finish(), Err(violation), "an error is final");
                     return line + violation.code();
                 }
             }
@@ -44,7 +44,7 @@ pub(crate) fn transcript<'a>(head_request: bool, pieces: impl Iterator<Item = &'
     }
     match parser.finish() {
         Ok(Response { status, keep_alive, body_bytes, consumed }) => {
-            assert!(!keep_alive && consumed == 0, "a closed connection carries no more");
+            assert!(!keep_alive && consumed == 0, "a closed connection carries no more responses");
             format!("{line}by close {status} {body_bytes}")
         }
         Err(violation) => {
@@ -55,17 +55,17 @@ pub(crate) fn transcript<'a>(head_request: bool, pieces: impl Iterator<Item = &'
     }
 }
 
-/// One response as the transcript shows it.
+/// One response in the form of the transcript.
 fn written(response: &Response, place: usize) -> String {
     let Response { status, keep_alive, body_bytes, .. } = response;
     let persistence = if *keep_alive { "keep" } else { "close" };
     format!("{status} {persistence} {body_bytes} @{place}; ")
 }
 
-/// Checks one input: its first byte chooses the method and the split, the rest is the stream.
+/// Checks one input: its first byte selects the method and the split, the rest is the stream.
 ///
-/// The stream must come to the same in one piece, byte by byte and in pieces of the chosen size; so must
-/// the part of it that some of these pieces make up.
+/// The stream must give the same transcript in one piece, byte by byte and in pieces of the
+/// selected size; so must a prefix of it.
 pub(crate) fn run(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };
     let head_request = choice & 1 == 1;

@@ -1,7 +1,7 @@
-//! Bytes to meaning: render an HTTP/1.1 request once, parse its responses as they arrive.
+//! HTTP/1.1 for a client: render a request once, parse its responses as they arrive.
 //!
-//! There is no socket and no clock here, so everything can be tested with plain byte strings, and
-//! nothing is allocated for the common response. The rules are those of RFC 9110 and RFC 9112;
+//! There is no socket and no clock here, so everything is tested with plain byte strings, and
+//! typical responses are parsed without allocating. The rules are those of RFC 9110 and RFC 9112;
 //! where they leave a choice, the module that makes it says why.
 
 #![forbid(unsafe_code)]

@@ -1,18 +1,19 @@
-//! Renders one request to bytes, once, before the run.
+//! Renders a request to bytes, once, before the run.
 //!
-//! What the user asked for is sent as it was asked for or refused by name; nothing is repaired in
-//! silence. A request has a known length or no body, because the framing belongs to the generator.
+//! A request is sent exactly as the user gave it, or refused with the part that is wrong; nothing
+//! is silently repaired. A body always has a Content-Length, because the generator decides the
+//! framing.
 
 use thiserror::Error;
 
 use crate::syntax::{decimal, is_token, list, trim};
 
-/// What to ask for.
+/// The parts of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestSpec<'a> {
     /// The method, for example `GET`; any token but CONNECT.
     pub method: &'a str,
-    /// Host and, unless it is the scheme's own, port: the value of the Host field.
+    /// The value of the Host field: host, and port unless it is the scheme's default.
     pub authority: &'a str,
     /// The path in origin form, with its query: `/search?q=1`; `*` with OPTIONS.
     pub path: &'a str,
@@ -20,7 +21,7 @@ pub struct RequestSpec<'a> {
     pub headers: &'a [(String, String)],
     /// The body; empty for none.
     pub body: &'a [u8],
-    /// The User-Agent unless the user gave one; no such field when empty.
+    /// The User-Agent unless `headers` has one; no such field if empty.
     pub user_agent: &'a str,
     /// Whether to add `Connection: close`.
     pub close: bool,
@@ -37,7 +38,8 @@ pub enum RequestError {
     Connect,
     /// The path is not in origin form.
     #[error(
-        "path {0:?} must begin with / and hold only visible ASCII without # (RFC 9112, section 3.2.1)"
+        "path {0:?} must begin with / and contain only visible ASCII without # (RFC 9112, section \
+         3.2.1)"
     )]
     Path(String),
     /// The authority cannot be a Host value.
@@ -46,14 +48,14 @@ pub enum RequestError {
     /// A header name is not a token.
     #[error("header name {0:?} is not a token (RFC 9110, section 5.1)")]
     HeaderName(String),
-    /// A header value holds a control character such as CR, LF or NUL.
-    #[error("header {0}: the value holds a control character (RFC 9110, section 5.5)")]
+    /// A header value contains a control character such as CR, LF or NUL.
+    #[error("header {0}: the value contains a control character (RFC 9110, section 5.5)")]
     HeaderValue(String),
-    /// A header that may occur once was given again.
+    /// A header that may occur only once is repeated.
     #[error("header {0}: given more than once (RFC 9112, sections 3.2 and 6.3)")]
     Repeated(String),
     /// The given Content-Length is not the length of the body.
-    #[error("header Content-Length: {given:?} contradicts the body of {body_bytes} bytes")]
+    #[error("header Content-Length: {given:?} is wrong, the body has {body_bytes} bytes")]
     ContentLength {
         /// The value as given.
         given: String,
@@ -77,10 +79,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Renders a request, or names what is wrong with it.
+    /// Renders a request.
     ///
-    /// Host, User-Agent and Content-Length are supplied unless given; Content-Length only where
-    /// there is a body or the method expects one (RFC 9110, section 8.6).
+    /// Host, User-Agent and Content-Length are added unless given; Content-Length only if there is
+    /// a body or the method expects one (RFC 9110, section 8.6).
+    ///
+    /// # Errors
+    /// If a part of the request is invalid or contradicts another.
     pub fn render(spec: &RequestSpec) -> Result<Request, RequestError> {
         check_target(spec)?;
         check_headers(spec)?;
@@ -121,14 +126,14 @@ impl Request {
         self.head
     }
 
-    /// Whether the request asks the server to close the connection after its response, be it by the
-    /// user's own Connection field or by [`RequestSpec::close`].
+    /// Whether the request asks the server to close the connection after its response, either by
+    /// the user's own Connection field or by [`RequestSpec::close`].
     pub fn closes(&self) -> bool {
         self.close
     }
 }
 
-/// Checks the request line and the parts that are rendered from the address.
+/// Checks the request line, the host and the user agent.
 fn check_target(spec: &RequestSpec) -> Result<(), RequestError> {
     if !is_token(spec.method.as_bytes()) {
         return Err(RequestError::Method(spec.method.to_owned()));
@@ -140,8 +145,8 @@ fn check_target(spec: &RequestSpec) -> Result<(), RequestError> {
         return Err(RequestError::TraceBody);
     }
     let origin_form = spec.path.starts_with('/') || (spec.path == "*" && spec.method == "OPTIONS");
-    // Bytes such as | or " are not in the grammar of a URI, but servers get them from browsers every
-    // day; only what would break the request line, or never be sent, is refused.
+    // Bytes such as | or " are not in the grammar of a URI, but browsers send them all the time;
+    // only what would break the request line, or would never be sent, is refused.
     if !origin_form || !spec.path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
         return Err(RequestError::Path(spec.path.to_owned()));
     }
@@ -155,7 +160,7 @@ fn check_target(spec: &RequestSpec) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// Checks the user's header fields, also against the body.
+/// Checks the user's header fields, and the length against the body.
 fn check_headers(spec: &RequestSpec) -> Result<(), RequestError> {
     for (position, (name, value)) in spec.headers.iter().enumerate() {
         if !is_token(name.as_bytes()) {
@@ -182,7 +187,7 @@ fn check_headers(spec: &RequestSpec) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// Whether a value holds no control character but HTAB (RFC 9110, section 5.5).
+/// Whether a value contains no control character except HTAB (RFC 9110, section 5.5).
 fn is_field_value(value: &str) -> bool {
     value.bytes().all(|byte| byte == b'\t' || !byte.is_ascii_control())
 }
@@ -193,7 +198,7 @@ fn says_close(name: &str, value: &str) -> bool {
         && list(value.as_bytes()).any(|option| option.eq_ignore_ascii_case(b"close"))
 }
 
-/// Adds one header field, its value without the blanks around it.
+/// Appends a header field with its value trimmed.
 fn push_field(bytes: &mut Vec<u8>, name: &str, value: &str) {
     bytes.extend_from_slice(name.as_bytes());
     bytes.extend_from_slice(b": ");

@@ -1,4 +1,4 @@
-//! What holds for any bytes: no panic, one answer for every split, bounded memory.
+//! Properties for any bytes: no panic, the same result for every split, bounded memory.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ mod harness;
 
 use proptest::prelude::*;
 
-/// Beginnings of responses, the sound ones more than once so that most streams get beyond them.
+/// Starts of responses; valid ones are repeated so that most streams get past them.
 const STARTS: [&str; 12] = [
     "HTTP/1.1 200 OK\r\n",
     "HTTP/1.1 200 OK\r\n",
@@ -63,7 +63,7 @@ const BODIES: [&str; 16] = [
     "",
 ];
 
-/// A stream of responses, sound and broken, that the choices stand for; nothing is left to chance here.
+/// The stream of valid and broken responses that the choices determine.
 fn responses(choices: &[u8]) -> Vec<u8> {
     let mut choices = choices.iter().copied().map(usize::from);
     let mut stream = String::new();
@@ -154,8 +154,8 @@ proptest! {
     }
 }
 
-/// A fixed series of pseudo-random streams, so that the fuzz harness never rots, and a check that they
-/// reach the depths of the parser: streams that all fail at their first bytes would prove nothing.
+/// Runs the fuzz harness on a fixed series of pseudo-random streams, and checks that they reach all
+/// of the parser: streams that all fail at their first bytes would prove nothing.
 #[test]
 fn the_fuzz_harness_reaches_everything() {
     // Marsaglia's xorshift64.
@@ -196,6 +196,6 @@ fn the_fuzz_harness_reaches_everything() {
         "trailer",
         "cut_short",
     ] {
-        assert!(transcripts.contains(part), "no stream came to {part:?}");
+        assert!(transcripts.contains(part), "no stream gave {part:?}");
     }
 }

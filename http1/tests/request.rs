@@ -1,10 +1,10 @@
-//! What a rendered request looks like, and what is refused by name.
+//! Rendered requests, and what is refused.
 
 #![forbid(unsafe_code)]
 
 use http1::request::{Request, RequestError, RequestSpec};
 
-/// A plain GET, from which each test departs.
+/// A plain GET, which each test varies.
 const GET: RequestSpec = RequestSpec {
     method: "GET",
     authority: "example.org:8080",
@@ -43,7 +43,8 @@ fn supplies_the_length_of_a_body_and_of_an_expected_one() {
         assert_eq!(
             render(&spec),
             format!(
-                "{method} /search?q=1 HTTP/1.1\r\nHost: example.org:8080\r\nContent-Length: 0\r\n\r\n"
+                "{method} /search?q=1 HTTP/1.1\r\nHost: example.org:8080\r\n\
+                 Content-Length: 0\r\n\r\n"
             )
         );
     }
@@ -52,14 +53,15 @@ fn supplies_the_length_of_a_body_and_of_an_expected_one() {
         assert_eq!(
             render(&spec),
             format!(
-                "{method} /search?q=1 HTTP/1.1\r\nHost: example.org:8080\r\nContent-Length: 5\r\n\r\nhello"
+                "{method} /search?q=1 HTTP/1.1\r\nHost: example.org:8080\r\n\
+                 Content-Length: 5\r\n\r\nhello"
             )
         );
     }
 }
 
 #[test]
-fn keeps_what_the_user_gave_in_its_order() {
+fn keeps_the_users_headers_in_order() {
     let headers = fields(&[
         ("x-b", " \tpadded\t "),
         ("host", "other"),
@@ -98,7 +100,7 @@ fn says_whether_it_closes_and_whether_it_is_head() {
 }
 
 #[test]
-fn refuses_a_bad_method_by_name() {
+fn refuses_a_bad_method() {
     for method in ["", "GE T", "GET\r\n", "G(T", "GÉT"] {
         let spec = RequestSpec { method, ..GET };
         assert_eq!(refusal(&spec), RequestError::Method(method.to_owned()));
@@ -109,7 +111,7 @@ fn refuses_a_bad_method_by_name() {
 }
 
 #[test]
-fn refuses_a_bad_path_or_host_by_name() {
+fn refuses_a_bad_path_or_host() {
     for path in ["", "x", "*", "/a b", "/a\r\nX: y", "/a#b", "/ä", "/\0", "http://h/"] {
         let spec = RequestSpec { path, ..GET };
         assert_eq!(refusal(&spec), RequestError::Path(path.to_owned()));
@@ -126,7 +128,7 @@ fn refuses_a_bad_path_or_host_by_name() {
 }
 
 #[test]
-fn refuses_a_bad_header_by_name() {
+fn refuses_a_bad_header() {
     for name in ["", "a b", "a:", "a\r\n", "ä", "a(b)"] {
         let spec = RequestSpec { headers: &fields(&[("X-Good", "1"), (name, "v")]), ..GET };
         assert_eq!(refusal(&spec), RequestError::HeaderName(name.to_owned()));

@@ -1,4 +1,4 @@
-//! Responses and what they come to: each whole, byte by byte and at every two-way split.
+//! Responses and their transcripts: each whole, byte by byte and at every two-way split.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ mod harness;
 
 use harness::{run, transcript};
 
-/// Checks one stream in every split against its transcript, whose form `harness` describes.
+/// Checks one stream in every split against its transcript; `harness` describes the form.
 fn check_method(head_request: bool, stream: &[u8], expected: &str) {
     let shown = String::from_utf8_lossy(&stream[..stream.len().min(200)]);
     let whole = transcript(head_request, std::iter::once(stream));
@@ -18,7 +18,7 @@ fn check_method(head_request: bool, stream: &[u8], expected: &str) {
         let (left, right) = stream.split_at(cut);
         let split = transcript(head_request, [left, right].into_iter());
         assert_eq!(split, expected, "cut at {cut}: {shown:?}");
-        // What is known of the left part before the right one comes is known however it came.
+        // What is known of the left part must not depend on its own split.
         let known = transcript(head_request, std::iter::once(left));
         assert_eq!(transcript(head_request, left.chunks(1)), known, "up to {cut}: {shown:?}");
     }
@@ -32,7 +32,7 @@ fn check_head(stream: impl AsRef<[u8]>, expected: &str) {
     check_method(true, stream.as_ref(), expected);
 }
 
-/// A 200 with the given header lines, each of which brings its own line end.
+/// A 200 with the given header lines, each with its line end.
 fn ok(lines: &str, body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\n{lines}\r\n{body}")
 }
@@ -227,7 +227,8 @@ fn pipelined_responses_follow_each_other() {
 fn interim_responses_are_passed_over() {
     let last = ok("Content-Length: 1\r\n", "x");
     check(format!("HTTP/1.1 100 Continue\r\n\r\n{last}"), "200 keep 1 @64; idle");
-    let noisy = "HTTP/1.1 103 x\r\nContent-Length: 7\r\nTransfer-Encoding: what\r\nConnection: close\r\n\r\n";
+    let noisy = "HTTP/1.1 103 x\r\nContent-Length: 7\r\nTransfer-Encoding: what\r\n\
+        Connection: close\r\n\r\n";
     check(format!("{noisy}{last}"), &format!("200 keep 1 @{}; idle", noisy.len() + last.len()));
     check("HTTP/1.1 100 Continue\r\n\r\n", "cut_short");
     check("HTTP/1.1 100 Continue\r\n\r\n\r\nHTTP/1.1 204 x\r\n\r\n", "not_http");
@@ -353,7 +354,7 @@ fn streams_that_end_early_are_cut_short() {
     }
 }
 
-/// A peer that breaks a rule and keeps the connection open must not pass for one that is slow.
+/// A peer that breaks a rule and keeps the connection open must not be mistaken for a slow one.
 #[test]
 fn a_broken_byte_is_refused_before_anything_follows_it() {
     for (start, broken) in [
@@ -399,7 +400,7 @@ fn limits_are_refused() {
     let line = |bytes: usize| chunked(&format!("1;{}\r\nx\r\n0\r\n\r\n", "a".repeat(bytes - 4)));
     let trailer = |bytes: usize| chunked(&format!("0\r\nA: {}\r\n\r\n", "a".repeat(bytes - 7)));
     let trailers = |count: usize| chunked(&format!("0\r\n{}\r\n", "A: b\r\n".repeat(count)));
-    // The field too many is over when the next byte does not fold it.
+    // A field is complete only when the next byte does not fold it.
     let beyond = fields(129);
     let end = beyond.len() - 2;
     for (stream, expected) in [

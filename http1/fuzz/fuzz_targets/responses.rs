@@ -1,4 +1,4 @@
-//! The fuzz target: any bytes, as a stream of responses.
+//! Fuzz target: any bytes, parsed as a stream of responses.
 
 #![no_main]
 

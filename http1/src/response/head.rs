@@ -1,25 +1,25 @@
-//! One whole response head: its status, how its body is framed, and whether the connection persists.
+//! Complete response heads: status, body framing, and whether the connection persists.
 
 use std::mem::MaybeUninit;
 
 use super::violation::Violation;
 use crate::syntax::{decimal, list};
 
-/// Header fields in one head, at most.
+/// The most header fields in a head.
 pub(crate) const FIELDS_MAX: usize = 128;
 
 /// How the end of a body is found (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// A known number of bytes, zero where there is no body.
+    /// A known number of bytes, zero if there is no body.
     Length(u64),
-    /// Chunks, each with its size before it.
+    /// Chunks, each preceded by its size.
     Chunked,
     /// Everything until the server closes the connection.
     UntilClose,
 }
 
-/// What a head says about the response behind it.
+/// What a head says about its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The status code, three digits from 100 up.
@@ -30,7 +30,8 @@ pub(crate) struct Head {
     pub(crate) keep_alive: bool,
 }
 
-/// Parses the head at the front of `bytes`: the head and its length, or `None` while it is not whole.
+/// Parses the head at the front of `bytes`; returns it and its length, or `None` if it is
+/// incomplete.
 ///
 /// The caller has checked that the bytes begin a status line of HTTP/1.0 or HTTP/1.1.
 pub(crate) fn parse(bytes: &[u8], head_request: bool) -> Result<Option<(Head, usize)>, Violation> {
@@ -48,10 +49,10 @@ pub(crate) fn parse(bytes: &[u8], head_request: bool) -> Result<Option<(Head, us
     Ok(Some((head, length)))
 }
 
-/// The one leniency that a user agent owes: folded header lines (RFC 9112, section 5.2).
+/// The one leniency required of a user agent: folded header lines (RFC 9112, section 5.2).
 ///
-/// Everything else stays as strict as the library's default, which refuses a bare CR, blanks before a
-/// colon and before the first field, and takes a single LF as the end of a line (section 2.2).
+/// Everything else is as strict as the library's default, which refuses a bare CR, blanks before a
+/// colon and before the first field, and accepts a single LF as the end of a line (section 2.2).
 fn config() -> httparse::ParserConfig {
     let mut config = httparse::ParserConfig::default();
     config.allow_obsolete_multiline_headers_in_responses(true);
@@ -84,7 +85,7 @@ fn interpret(
     // Section 6.3, rule 1: these end at the blank line, whatever their fields say.
     let bodyless = head_request || status / 100 == 1 || status == 204 || status == 304;
     for field in fields {
-        // The length decides first: it is cheaper than three comparisons of names.
+        // Comparing the length first is cheaper than comparing three names.
         match field.name.len() {
             10 if field.name.eq_ignore_ascii_case("connection") => {
                 for option in list(field.value) {
@@ -111,16 +112,16 @@ fn interpret(
         None if codings.chunked_last => Framing::Chunked,
         None => Framing::UntilClose,
     };
-    // Section 6.1: HTTP/1.0 knows no Transfer-Encoding, so its framing cannot be trusted any further.
+    // Section 6.1: HTTP/1.0 has no Transfer-Encoding, so the framing after it cannot be trusted.
     let persists = if http_1_1 { true } else { keep_alive && !codings.present };
     let keep_alive = persists && !close && framing != Framing::UntilClose;
     Ok(Head { status, framing, keep_alive })
 }
 
-/// Reads one Content-Length field into what the fields before it said.
+/// Reads one Content-Length field, which must agree with those before it.
 ///
 /// A list of identical values counts once (RFC 9112, section 6.3, rule 5). Identical means the same
-/// digits: `030` beside `30` comes from two senders that disagree about the message.
+/// digits: `030` and `30` come from two senders that disagree about the message.
 fn read_length<'a>(value: &'a [u8], length: &mut Option<(u64, &'a [u8])>) -> Result<(), Violation> {
     for digits in list(value) {
         let number = decimal(digits).ok_or(Violation::ContentLength)?;
@@ -141,7 +142,8 @@ struct Codings {
 }
 
 impl Codings {
-    /// Reads one Transfer-Encoding field; empty list elements are skipped (RFC 9110, section 5.6.1.2).
+    /// Reads one Transfer-Encoding field; empty list elements are skipped (RFC 9110, section
+    /// 5.6.1.2).
     fn read(&mut self, value: &[u8]) -> Result<(), Violation> {
         for coding in list(value).filter(|coding| !coding.is_empty()) {
             self.chunked_last = coding.eq_ignore_ascii_case(b"chunked");
@@ -159,7 +161,8 @@ impl Codings {
 
 /// Whether a coding is one of the registered compressions (RFC 9112, section 7.2).
 ///
-/// They do not change where a body ends, and the body is counted as it came, so they need no decoder.
+/// They do not change where a body ends, and the body is counted as transferred, so no decoder is
+/// needed.
 fn is_compression(coding: &[u8]) -> bool {
     ["gzip", "x-gzip", "deflate", "compress", "x-compress"]
         .iter()

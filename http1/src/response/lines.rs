@@ -1,31 +1,31 @@
-//! Judges the lines of a head or of trailers one byte at a time, by the rules of the parser of whole heads.
+//! Syntax check of split heads and trailers, byte by byte, by the rules of the head parser.
 //!
-//! A head that comes in pieces is parsed when it is whole. Without this its peer could break a rule, keep the
-//! connection open and pass for slow, and the cause would depend on how TCP cut the bytes. Meaning (lengths, codings,
-//! persistence) is not judged here.
+//! A head that arrives in pieces is parsed once it is complete. Without this check its peer could
+//! break a rule, keep the connection open and seem slow, and the error would depend on how TCP
+//! split the bytes. Meaning (lengths, codings, persistence) is not checked here.
 
 use super::head::FIELDS_MAX;
 use super::violation::Violation;
 use crate::syntax::is_token_byte;
 
-/// The longest beginning of a head whose every byte is known: `HTTP/1.1 200`.
+/// Length of the fixed-format start of a head: `HTTP/1.1 200`.
 const START_LENGTH: u8 = 12;
 
-// The count of fields goes one beyond the limit.
+// The count of fields reaches one more than the limit.
 const _: () = assert!(FIELDS_MAX < u8::MAX as usize);
 
-/// Where in the lines the next byte belongs.
+/// What the next byte belongs to.
 #[derive(Clone, Copy, Debug)]
-enum Place {
-    /// One of the known bytes of the status line, counted from 0.
+enum LineState {
+    /// A byte of the status line's fixed-format start, counted from 0.
     Start(u8),
-    /// Behind the status code.
+    /// The byte after the status code.
     CodeEnd,
     /// The reason phrase.
     Reason,
     /// The LF of the status line.
     StatusFeed,
-    /// The first byte of a line that continues no field.
+    /// The first byte of a line that does not continue a field.
     LineStart,
     /// A field's name.
     Name,
@@ -33,7 +33,7 @@ enum Place {
     Value,
     /// The LF of a field line.
     ValueFeed,
-    /// The first byte behind a field line, which may fold into the next (RFC 9112, section 5.2).
+    /// The first byte after a field line, which may fold into the next (RFC 9112, section 5.2).
     FieldEnd,
     /// The LF of the blank line.
     LastFeed,
@@ -42,23 +42,23 @@ enum Place {
 /// The state of one head or one trailer section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lines {
-    place: Place,
-    /// Fields that are over.
+    state: LineState,
+    /// Complete fields.
     fields: u8,
 }
 
 impl Lines {
     /// The start of a head.
     pub(crate) fn head() -> Lines {
-        Lines { place: Place::Start(0), fields: 0 }
+        Lines { state: LineState::Start(0), fields: 0 }
     }
 
     /// The start of a trailer section: fields without a status line.
     pub(crate) fn trailers() -> Lines {
-        Lines { place: Place::LineStart, fields: 0 }
+        Lines { state: LineState::LineStart, fields: 0 }
     }
 
-    /// Takes bytes up to the end of the blank line, and returns where that is.
+    /// Takes bytes up to the end of the blank line; returns the number taken once it is found.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
         for (at, &byte) in bytes.iter().enumerate() {
             if self.step(byte)? {
@@ -70,35 +70,41 @@ impl Lines {
 
     /// Takes one byte; true when it ended the blank line.
     fn step(&mut self, byte: u8) -> Result<bool, Violation> {
-        if matches!(self.place, Place::FieldEnd) && !matches!(byte, b' ' | b'\t') {
+        if matches!(self.state, LineState::FieldEnd) && !matches!(byte, b' ' | b'\t') {
             self.fields += 1;
             if FIELDS_MAX < usize::from(self.fields) {
                 return Err(Violation::TooManyFields);
             }
-            self.place = Place::LineStart;
+            self.state = LineState::LineStart;
         }
-        self.place = match (self.place, byte) {
-            (Place::Start(place), _) => {
+        self.state = match (self.state, byte) {
+            (LineState::Start(place), _) => {
                 check_start_byte(place, byte)?;
-                if place + 1 < START_LENGTH { Place::Start(place + 1) } else { Place::CodeEnd }
+                if place + 1 < START_LENGTH {
+                    LineState::Start(place + 1)
+                } else {
+                    LineState::CodeEnd
+                }
             }
-            (Place::CodeEnd, b' ') => Place::Reason,
-            (Place::CodeEnd | Place::Reason, b'\r') => Place::StatusFeed,
-            (Place::CodeEnd | Place::Reason | Place::StatusFeed, b'\n') => Place::LineStart,
-            (Place::Reason, _) if is_text(byte) => Place::Reason,
-            (Place::CodeEnd | Place::Reason | Place::StatusFeed, _) => {
+            (LineState::CodeEnd, b' ') => LineState::Reason,
+            (LineState::CodeEnd | LineState::Reason, b'\r') => LineState::StatusFeed,
+            (LineState::CodeEnd | LineState::Reason | LineState::StatusFeed, b'\n') => {
+                LineState::LineStart
+            }
+            (LineState::Reason, _) if is_text(byte) => LineState::Reason,
+            (LineState::CodeEnd | LineState::Reason | LineState::StatusFeed, _) => {
                 return Err(Violation::StatusLine);
             }
-            (Place::LineStart, b'\r') => Place::LastFeed,
-            (Place::LineStart | Place::LastFeed, b'\n') => return Ok(true),
-            (Place::LastFeed, _) => return Err(Violation::LineEnd),
-            (Place::Name, b':') => Place::Value,
-            (Place::LineStart | Place::Name, _) if is_token_byte(byte) => Place::Name,
-            (Place::LineStart | Place::Name, _) => return Err(Violation::HeaderName),
-            (Place::Value, b'\r') => Place::ValueFeed,
-            (Place::Value | Place::ValueFeed, b'\n') => Place::FieldEnd,
-            (Place::Value | Place::FieldEnd, _) if is_text(byte) => Place::Value,
-            (Place::Value | Place::ValueFeed | Place::FieldEnd, _) => {
+            (LineState::LineStart, b'\r') => LineState::LastFeed,
+            (LineState::LineStart | LineState::LastFeed, b'\n') => return Ok(true),
+            (LineState::LastFeed, _) => return Err(Violation::LineEnd),
+            (LineState::Name, b':') => LineState::Value,
+            (LineState::LineStart | LineState::Name, _) if is_token_byte(byte) => LineState::Name,
+            (LineState::LineStart | LineState::Name, _) => return Err(Violation::HeaderName),
+            (LineState::Value, b'\r') => LineState::ValueFeed,
+            (LineState::Value | LineState::ValueFeed, b'\n') => LineState::FieldEnd,
+            (LineState::Value | LineState::FieldEnd, _) if is_text(byte) => LineState::Value,
+            (LineState::Value | LineState::ValueFeed | LineState::FieldEnd, _) => {
                 return Err(Violation::HeaderValue);
             }
         };
@@ -106,10 +112,10 @@ impl Lines {
     }
 }
 
-/// Refuses at once what cannot become a status line of HTTP/1 (RFC 9112, section 4), such as a code below
-/// 100 (RFC 9110, section 15).
+/// Refuses bytes that cannot begin an HTTP/1 status line (RFC 9112, section 4), including codes
+/// below 100 (RFC 9110, section 15).
 ///
-/// So a peer that speaks something else is found by its first bytes, not by a timeout.
+/// So a peer that speaks another protocol is detected by its first bytes, not by a timeout.
 pub(crate) fn check_start(bytes: &[u8]) -> Result<(), Violation> {
     bytes.iter().zip(0..START_LENGTH).try_for_each(|(&byte, place)| check_start_byte(place, byte))
 }
@@ -126,7 +132,8 @@ fn check_start_byte(place: u8, byte: u8) -> Result<(), Violation> {
     if fits { Ok(()) } else { Err(violation) }
 }
 
-/// Whether a byte may stand in a reason phrase or a field's value: blanks, visible characters and what is beyond ASCII.
+/// Whether a byte may stand in a reason phrase or field value: blanks, visible characters and bytes
+/// beyond ASCII.
 fn is_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }

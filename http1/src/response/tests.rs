@@ -1,12 +1,12 @@
-//! Tests of work and memory, which need to see inside the parser.
+//! Tests of the parser's work and memory, which need its private state.
 //!
-//! Work is counted in bytes looked at, never in time: a byte of a head may be looked at three times
-//! (once where it lies, once on the way into the buffer, once when the head is whole), a byte of the
-//! chunked framing and of the trailers once.
+//! Work is counted in bytes read, not in time: a byte of a head may be read three times (in place,
+//! on the way into the buffer, and when the head is complete), a byte of the chunked framing and of
+//! the trailers once.
 
 use super::{BUFFER_MIN, HEAD_MAX, INTERIM_MAX, Progress, ResponseParser, Violation};
 
-/// How often a byte may be looked at.
+/// How often a byte may be read.
 const LOOKS_MAX: u64 = 3;
 
 /// Feeds a stream in pieces to its end and checks the work and the memory.
@@ -100,7 +100,7 @@ fn whole_heads_and_short_ones_in_pieces_allocate_nothing() {
 }
 
 #[test]
-fn a_body_is_never_looked_at() {
+fn a_body_is_never_read() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
     let stream = [&head[..], &vec![b'x'; 1_000_000]].concat();
     let mut parser = ResponseParser::new(false);

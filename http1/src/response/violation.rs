@@ -1,4 +1,4 @@
-//! The closed list of what can be wrong with a response, each with the rule that it breaks.
+//! Protocol errors in responses: a closed list, each with the rule that is broken.
 
 use thiserror::Error;
 
@@ -17,8 +17,8 @@ pub enum Violation {
     /// A header line has no name, or a name with a forbidden byte, or blanks before its colon.
     #[error("a header name is malformed (RFC 9112, section 5.1)")]
     HeaderName,
-    /// A header value holds a control character, a NUL or a bare CR.
-    #[error("a header value holds a forbidden byte (RFC 9110, section 5.5)")]
+    /// A header value contains a control character, a NUL or a bare CR.
+    #[error("a header value contains a forbidden byte (RFC 9110, section 5.5)")]
     HeaderValue,
     /// A line of the head ends in a CR without LF.
     #[error("a line ends in a CR without LF (RFC 9112, section 2.2)")]
@@ -29,7 +29,7 @@ pub enum Violation {
     /// There are more header or trailer fields than the parser's limit.
     #[error("more than 128 fields (limit; RFC 9110, section 5.4)")]
     TooManyFields,
-    /// The Content-Length is not a decimal number that 64 bits hold.
+    /// The Content-Length is not a decimal number that fits 64 bits.
     #[error("Content-Length is not a number (RFC 9112, section 6.3, rule 5)")]
     ContentLength,
     /// Several Content-Length values differ.
@@ -44,8 +44,8 @@ pub enum Violation {
     /// The chunked coding is applied more than once.
     #[error("chunked applied twice (RFC 9112, section 6.1)")]
     ChunkedTwice,
-    /// The server switches protocols, and nobody asked for it.
-    #[error("101 without being asked to upgrade (RFC 9110, section 7.8)")]
+    /// The server switches protocols without being asked to.
+    #[error("101 without a request to upgrade (RFC 9110, section 7.8)")]
     Upgrade,
     /// More interim (1xx) responses than the parser's limit.
     #[error("more than 16 interim responses (limit; RFC 9110, section 15.2)")]
@@ -56,8 +56,8 @@ pub enum Violation {
     /// A chunk size, or the sum of them, does not fit 64 bits.
     #[error("a chunk size overflows 64 bits (RFC 9112, section 7.1)")]
     ChunkSizeOverflow,
-    /// A chunk extension holds a control character.
-    #[error("a chunk extension holds a forbidden byte (RFC 9112, section 7.1.1)")]
+    /// A chunk extension contains a control character.
+    #[error("a chunk extension contains a forbidden byte (RFC 9112, section 7.1.1)")]
     ChunkExtension,
     /// A chunk line is longer than the parser's limit.
     #[error("a chunk line exceeds 16 KiB (limit; RFC 9112, section 7.1.1)")]
@@ -80,7 +80,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// A short name in snake case for counting by cause; it never changes.
+    /// A stable snake_case name, for counting by cause.
     pub fn code(&self) -> &'static str {
         match self {
             Violation::NotHttp => "not_http",
