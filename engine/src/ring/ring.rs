@@ -336,6 +336,8 @@ impl Drop for Ring {
         // failure means that there was nothing left to cancel.
         let patience = Timespec::new().sec(1);
         let _ = self.submitter.register_sync_cancel(Some(patience), CancelBuilder::any());
+        // A thread may register 16 descriptors, and closing the ring gives none of them back.
+        let _ = self.submitter.unregister_ring_fd();
         // SAFETY: the three parts borrow from the ring and are dropped before it, each once; the pointer came from
         // `Box::leak` and nothing uses it afterwards.
         unsafe {
@@ -343,6 +345,20 @@ impl Drop for Ring {
             ManuallyDrop::drop(&mut self.submissions);
             ManuallyDrop::drop(&mut self.submitter);
             drop(Box::from_raw(self.ring.as_ptr()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_can_build_more_rings_in_a_row_than_it_may_register() {
+        for _ in 0..20 {
+            let config =
+                RingConfig { sockets_max: 1, buffer_size: 64, payload: Vec::new(), address: None };
+            Ring::new(config).expect("a dropped ring gives its registration back");
         }
     }
 }
