@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::support::{all_hold, alone, check_runs, open, plan, sample_target};
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use calibration::truth::{Sample, Truth};
 use engine::plan::{Arrivals, Plan};
 use target::{Stall, TargetConfig};
@@ -48,7 +48,7 @@ fn a_closed_loop_on_one_connection_does_not() {
     check_runs(&stalling(), &closed, |observed| {
         assert!(3 <= observed.ledger.stall_count, "the target did stall");
         let truth = Truth::hold(1.0, &observed.ledger.stalls, observed.window);
-        let p99_ms = observed.report.whole.naive.p99.expect("values") / 1e3;
+        let p99_ms = observed.report.whole.naive.p99.context("too few requests")? / 1e3;
         let sample =
             Sample { count: observed.report.whole.counts.intended, arrivals: Arrivals::Poisson };
         let band = truth.quantile_band(0.99, sample, 0.0);
