@@ -15,18 +15,30 @@ use engine::sys::units::{CoreList, Nanos};
 
 pub(crate) use plan_flags::PlanFlags;
 
+const FIRST_STEPS: &str = "\
+First steps:
+  truetail demo
+  truetail run http://127.0.0.1:8080/ --rate 5k --duration 10s";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    success
+  1    the run could not start, or verify found a difference
+  2    usage error
+  3    the verdict is invalid: don't trust the numbers
+  130  interrupted; what was measured so far is written and marked";
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "truetail",
     version,
     max_term_width = 110,
-    about = "Measures HTTP latency from the moment a request was due, not from when it was sent",
-    long_about = "Measures HTTP latency from the moment a request was due, not from when it was sent: \
-        load by arrival rate from pinned cores over io_uring, and a report that can be checked.",
-    after_help = "First steps:\n  truetail demo\n  truetail run http://127.0.0.1:8080/ --rate 5k --duration 10s",
-    after_long_help = "Exit codes:\n  0    done\n  1    could not run; verify: something differs\n  2    usage\n  3    invalid: the numbers don't say what they seem to\n  130  interrupted; the report so far is written and marked\n\n\
-        First steps:\n  truetail demo\n  truetail run http://127.0.0.1:8080/ --rate 5k --duration 10s"
+    about = "Measures HTTP latency from when a request was due, not from when it was sent",
+    long_about = "Measures HTTP latency from when a request was due, not from when it was sent: \
+        load by arrival rate from pinned cores over io_uring, and a report that can be verified.",
+    after_help = FIRST_STEPS,
+    after_long_help = format!("{EXIT_CODES}\n\n{FIRST_STEPS}")
 )]
 pub(crate) struct Cli {
     /// What to do.
@@ -37,31 +49,32 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Offer load to a URL and report the latencies
-    #[command(
-        after_help = "Durations: 250us, 5ms, 1.5s, 2m, 1m30s. Rates: 500, 20k, 1.5M a second. Cores: 0,1 or 0-3."
-    )]
+    /// Load a URL and report its latency
+    #[command(after_help = "\
+Durations: 250us, 5ms, 1.5s, 2m, 1m30s
+Rates, per second: 500, 20k, 1.5M
+Cores: 0,1 or 0-3")]
     Run(Box<RunArgs>),
     /// Print the raw samples of a run
     Samples(SamplesArgs),
-    /// Check a report against itself, and against the raw samples of its run
+    /// Check a report against itself and against the raw samples of its run
     Verify(VerifyArgs),
-    /// Show what this machine offers a run, with the cure where something is missing
+    /// Check that this machine can run a load test, and say how to fix what is missing
     Doctor,
-    /// Serve responses whose latency is known by construction, and keep a ledger of them
+    /// Serve responses of known latency, and keep a ledger of them
     Target(TargetArgs),
-    /// Serve the cheapest response there is, to find the limits of the generator itself
+    /// Serve the cheapest possible response, to find the limits of the generator itself
     NullTarget(NullTargetArgs),
-    /// Measure one stalling target in a closed loop and by arrival rate, and see which one lies
+    /// Show coordinated omission: measure one stalling target in a closed loop and by arrival rate
     Demo(DemoArgs),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the man page of the program or of one of its commands
+    /// Print the man page of truetail or of one of its commands
     Man {
-        /// The command; without it, the program
+        /// The command [default: truetail itself]
         command: Option<String>,
     },
 }
@@ -72,17 +85,19 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) flags: PlanFlags,
 
-    /// Read the plan from a file; flags override it
+    /// Read the plan from a TOML file; flags override it
     #[arg(
         long,
         value_name = "FILE.toml",
         value_parser = file(),
         help_heading = PLAN,
-        long_help = "Read the plan from a file; flags override it. Its keys are the flags' names, those of the results too, with \
-            - or _ between words, and its values are theirs: target = \"http://127.0.0.1:8080/\", rate = \"20k\", \
-            queue-max = \"5ms\", quiet = true. What may be given several times is a list, also under the plural: \
-            headers = [\"A: b\"]; the bounds are a table: [thresholds] busy = 0.9. A flag that asks for the other model drops \
-            what only the file's model has, as --period drops its rate. Files are found from the working folder"
+        long_help = "Read the plan from a TOML file; flags override it. Its keys are the names of \
+            flags, with - or _ between words, and take the same values: \
+            target = \"http://127.0.0.1:8080/\", rate = \"20k\", queue-max = \"5ms\", \
+            quiet = true. A flag that can be repeated takes a list, also under its plural: \
+            headers = [\"A: b\"]. Thresholds are a table: [thresholds] busy = 0.9. A flag that \
+            selects the other model drops the file's keys for the first: --period drops its rate. \
+            Paths are relative to the working directory"
     )]
     pub(crate) plan: Option<PathBuf>,
 
@@ -90,41 +105,44 @@ pub(crate) struct RunArgs {
     pub(crate) results: ResultArgs,
 }
 
-/// Where the results of a run go, and what its end says. A plan file may hold them, but they are no part of the plan.
+/// Where the results of a run go, and its exit code. A plan file may hold these, but they are not
+/// part of the plan.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ResultArgs {
     /// Write the report as JSON
     #[arg(long, value_name = "FILE", value_parser = file(), help_heading = RESULTS)]
     pub(crate) out: Option<PathBuf>,
 
-    /// Write the run over time as CSV, a row for each interval of the window
+    /// Write the run over time as CSV, one row per interval of the window
     #[arg(
         long,
         value_name = "FILE",
         value_parser = file(),
         help_heading = RESULTS,
-        long_help = "Write the run over time as CSV: a header, then a row for each of at most 512 intervals of the window. A \
-            request belongs to the interval in which it was due. Columns: start_s and length_s in seconds since the start of \
-            the window; the counts intended, sent, unsent, answered, errors (timed out, failed or abandoned) and in_flight (at \
-            the interval's end); p50_us, p99_us, max_us: corrected latency in microseconds, empty without a value"
+        long_help = "Write the run over time as CSV: a header, then one row for each of at most \
+            512 intervals of the window. A request counts in the interval in which it was due. \
+            Columns: start_s, in seconds since the start of the window, and length_s; the counts \
+            intended, sent, unsent, answered, errors (timed out, failed or abandoned) and \
+            in_flight (at the end of the interval); p50_us, p99_us and max_us, corrected latency \
+            in microseconds, empty if unknown; sends and answers, counted when they happened"
     )]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Write an HdrHistogram interval log, values in ns: corrected for each interval, naive as a whole, each under its tag
+    /// Write an HdrHistogram interval log in ns: corrected per interval and naive overall, by tag
     #[arg(long, value_name = "FILE.hlog", value_parser = file(), help_heading = RESULTS)]
     pub(crate) hdr: Option<PathBuf>,
 
-    /// Exit with 0 where the verdict is invalid, which else gives 3
+    /// Exit 0 even if the verdict is invalid (default: 3)
     #[arg(long, help_heading = JUDGEMENT)]
     pub(crate) allow_invalid: bool,
 
-    /// Show no progress; the summary is still printed
+    /// Hide the progress line; the summary is still printed
     #[arg(long, short, help_heading = RESULTS)]
     pub(crate) quiet: bool,
 }
 
 impl ResultArgs {
-    /// These, and where they say nothing, those of the file.
+    /// These flags over those of the plan file.
     pub(crate) fn over(self, file: ResultArgs) -> ResultArgs {
         ResultArgs {
             out: self.out.or(file.out),
@@ -136,7 +154,7 @@ impl ResultArgs {
     }
 }
 
-const JUDGEMENT: &str = "Judgement";
+const JUDGEMENT: &str = "Verdict";
 const PLAN: &str = "Plan";
 const RESULTS: &str = "Results";
 const LATENCY: &str = "Latency";
@@ -146,14 +164,14 @@ const STALLS: &str = "Stalls";
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("format").required(true)))]
 pub(crate) struct SamplesArgs {
-    /// The file that `run --raw` wrote
+    /// The file written by `run --raw`
     pub(crate) file: PathBuf,
 
-    /// As CSV: a header, then a line for each request; times are ns since the epoch of the run
+    /// Print CSV: a header, then one line per request; times are ns since the start of the run
     #[arg(long, group = "format")]
     pub(crate) csv: bool,
 
-    /// As JSON, an object in each line
+    /// Print JSON Lines: one object per request
     #[arg(long, group = "format")]
     pub(crate) json: bool,
 }
@@ -161,18 +179,18 @@ pub(crate) struct SamplesArgs {
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The report that `run --out` wrote
+    /// The report written by `run --out`
     pub(crate) report: PathBuf,
 
-    /// The raw samples of the run, as `run --raw` wrote them, a file for each agent
+    /// The raw samples written by `run --raw`, one file per agent
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) raw: Vec<PathBuf>,
 }
 
-/// Where a server of ours listens and runs.
+/// Where a server listens and runs.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// Where to listen, IP:PORT; port 0 takes a free one
+    /// Address to listen on, IP:PORT; port 0 picks a free one
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -181,7 +199,7 @@ pub(crate) struct Place {
     )]
     pub(crate) listen: SocketAddr,
 
-    /// The cores to serve from, such as 0 or 0-3 [default: the first allowed one, which a run leaves free]
+    /// Cores to serve from, such as 0 or 0-3 [default: the first allowed, which a run leaves free]
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<CoreList>,
 }
@@ -189,11 +207,11 @@ pub(crate) struct Place {
 /// Arguments of `target`.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// Where it serves.
+    /// Where it listens and runs.
     #[command(flatten)]
     pub(crate) place: Place,
 
-    /// Bytes of a response's body
+    /// Size of each response body, in bytes
     #[arg(
         long,
         value_name = "BYTES",
@@ -202,15 +220,15 @@ pub(crate) struct TargetArgs {
     )]
     pub(crate) body_size: usize,
 
-    /// Write the ledger as JSON when the server ends; it is always at /__ledger
+    /// Write the ledger as JSON on exit; it is always served at /__ledger
     #[arg(long, value_name = "FILE", value_parser = file())]
     pub(crate) ledger: Option<PathBuf>,
 
-    /// From a request to its response
+    /// Time from a request to its response
     #[arg(long, value_name = "DURATION", default_value = "5ms", help_heading = LATENCY)]
     pub(crate) base_latency: Nanos,
 
-    /// The part of the requests, 0 to 1, that take --tail-latency instead of the base
+    /// Fraction of requests, 0 to 1, that take --tail-latency instead
     #[arg(
         long,
         value_name = "FRACTION",
@@ -220,11 +238,11 @@ pub(crate) struct TargetArgs {
     )]
     pub(crate) tail_fraction: f64,
 
-    /// The latency of these
+    /// Latency of the requests in the tail
     #[arg(long, value_name = "DURATION", default_value = "50ms", help_heading = LATENCY)]
     pub(crate) tail_latency: Nanos,
 
-    /// The seed that chooses them
+    /// Seed that picks the requests in the tail
     #[arg(
         long,
         value_name = "N",
@@ -234,19 +252,19 @@ pub(crate) struct TargetArgs {
     )]
     pub(crate) seed: u64,
 
-    /// Serve one request at a time, in order, over all connections
+    /// Serve one request at a time, in order, across all connections
     #[arg(long, help_heading = LATENCY)]
     pub(crate) serial: bool,
 
-    /// Stall on a grid: from one stall's begin to the next
+    /// Stall periodically: time from the start of one stall to the start of the next
     #[arg(long, value_name = "DURATION", requires = "stall_for", help_heading = STALLS)]
     pub(crate) stall_every: Option<Nanos>,
 
-    /// How long a stall holds every request that arrives in it
+    /// Length of a stall; every request that arrives in it waits for its end
     #[arg(long, value_name = "DURATION", requires = "stall_every", help_heading = STALLS)]
     pub(crate) stall_for: Option<Nanos>,
 
-    /// Pause before every N-th request, which makes the server serial
+    /// Pause before every N-th request; implies --serial
     #[arg(
         long,
         value_name = "N",
@@ -256,7 +274,7 @@ pub(crate) struct TargetArgs {
     )]
     pub(crate) pause_every_requests: Option<u64>,
 
-    /// How long such a pause lasts
+    /// Length of each pause
     #[arg(long, value_name = "DURATION", requires = "pause_every_requests", help_heading = STALLS)]
     pub(crate) pause_for: Option<Nanos>,
 }
@@ -264,11 +282,11 @@ pub(crate) struct TargetArgs {
 /// Arguments of `null-target`.
 #[derive(Debug, Args)]
 pub(crate) struct NullTargetArgs {
-    /// Where it serves.
+    /// Where it listens and runs.
     #[command(flatten)]
     pub(crate) place: Place,
 
-    /// Connections that each core holds at most; those beyond are closed
+    /// Maximum connections per core; further ones are closed
     #[arg(
         long,
         value_name = "N",
@@ -281,15 +299,15 @@ pub(crate) struct NullTargetArgs {
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// The folder for the two reports
+    /// Folder for the two reports
     #[arg(long, value_name = "FOLDER", value_parser = file(), default_value = "truetail-demo")]
     pub(crate) out_dir: PathBuf,
 
-    /// Length of each of the two runs
+    /// Length of each run
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub(crate) duration: Nanos,
 
-    /// Show no progress
+    /// Hide the progress line
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -297,13 +315,13 @@ pub(crate) struct DemoArgs {
 /// Reads the arguments.
 ///
 /// # Errors
-/// What the parser has to say, help and version included.
+/// What the parser reports, help and version included.
 pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command().try_get_matches_from(args)?)
 }
 
-/// The definition, with one thing that holds for all flags: what follows one is its value, also `-5`, so that the flag itself
-/// says what is wrong with it.
+/// The definition, with one rule for all flags: the word after a flag is its value, even `-5`, so
+/// that the error is about that flag.
 fn command() -> clap::Command {
     Cli::command().mut_subcommands(|command| {
         command.mut_args(|arg| {
@@ -321,7 +339,7 @@ pub(crate) fn is_flag_of_run(name: &str) -> bool {
     run.get_arguments().any(|arg| arg.get_long() == Some(name))
 }
 
-/// What shows the help for these arguments, those of the program included.
+/// The command that shows the help for these arguments, which include the program's name.
 pub(crate) fn help_for(args: &[OsString]) -> String {
     let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
     match Cli::command().find_subcommand(name) {
@@ -330,7 +348,7 @@ pub(crate) fn help_for(args: &[OsString]) -> String {
     }
 }
 
-/// A file that is written or read.
+/// A path to a file.
 fn file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.to_str() {
         Some(name) => file_name(name).map(PathBuf::from),
@@ -338,10 +356,10 @@ fn file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// The name of one, where it has to be text.
+/// A path that has to be text.
 fn file_name(text: &str) -> Result<String, &'static str> {
     match text.strip_prefix('-') {
-        Some(_) => Err("begins like a flag; name a file, as ./-name where it begins so"),
+        Some(_) => Err("looks like a flag; name a file, as ./-name if it starts with a dash"),
         None => Ok(text.to_owned()),
     }
 }
@@ -352,26 +370,26 @@ fn whole_number<T: TryFrom<u64>>(max: u64) -> impl Fn(&str) -> Result<T, String>
         let number = text.parse().ok().filter(|number: &u64| *number <= max);
         number
             .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| format!("is no whole number; give one from 0 to {max}"))
+            .ok_or_else(|| format!("not a whole number; give one from 0 to {max}"))
     }
 }
 
-/// A number of things that a machine can hold; what it is for decides how many are too many.
+/// The largest count of anything on one machine; its use decides how many are too many.
 const COUNT_MAX: u64 = u32::MAX as u64;
-/// The largest whole number of a plan file, where they are signed.
+/// The largest integer of a plan file: TOML's are signed.
 const WHOLE_MAX: u64 = i64::MAX.cast_unsigned();
 
-/// A part of the whole; what it is for decides whether it can be meant.
+/// A fraction; its use decides its range.
 fn fraction(text: &str) -> Result<f64, &'static str> {
-    text.parse().map_err(|_| "is no number; give one from 0 to 1, such as 0.01")
+    text.parse().map_err(|_| "not a number; give one from 0 to 1, such as 0.01")
 }
 
-/// Where to listen.
+/// An address to listen on.
 fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "is no IP address with a port; give IP:PORT, such as 127.0.0.1:8080")
+    text.parse().map_err(|_| "not an IP address and port; give IP:PORT, such as 127.0.0.1:8080")
 }
 
-/// A usage error in one line: the flag, the value and the cure. `help` is what shows more.
+/// A usage error in one line: the flag, the value and the cure. `help` is the command for more.
 pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -386,21 +404,23 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
     match (error.kind(), flag, value) {
         (ErrorKind::ValueValidation, Some(flag), Some(value)) => {
             let problem = std::error::Error::source(error)
-                .map_or_else(|| "can't be read".to_owned(), ToString::to_string);
-            // The engine's own types name the value already.
-            let problem = problem.strip_prefix(&format!("`{value}` ")).unwrap_or(&problem);
+                .map_or_else(|| "invalid value".to_owned(), ToString::to_string);
+            // The engine's types name the value themselves, and it is shown beside the flag.
+            let named = format!("`{value}`");
+            let problem = problem.replacen(&format!("{named} "), "", 1);
+            let problem = problem.replacen(&format!(" {named}"), "", 1);
             let shown = if value.is_empty() { "''" } else { &value };
             format!("{flag} {shown}: {problem}; see `{help}`")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) if value.is_empty() => {
-            format!("{flag}: has no value; give one after it")
+            format!("{flag}: missing value; give one after it; see `{help}`")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) => {
             let valid = text(ContextKind::ValidValue).unwrap_or_default();
-            format!("{flag} {value}: is unknown; choose from {valid}")
+            format!("{flag} {value}: unknown value; choose from {valid}")
         }
         _ => {
-            // The first paragraph says what is wrong, a tip how to cure it; the rest repeats the usage.
+            // The first paragraph says what is wrong, a tip how to fix it; the rest is the usage.
             let rendered = error.to_string();
             let lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
             let told: Vec<&str> = lines
@@ -452,7 +472,7 @@ mod tests {
         );
         check(
             &["run", "http://x/", "--model", "half"],
-            "--model half: is unknown; choose from open, closed",
+            "--model half: unknown value; choose from open, closed",
         );
     }
 
@@ -462,43 +482,43 @@ mod tests {
             (["run", "--duration", "-5s"], "--duration -5s: is no duration"),
             (
                 ["run", "--conns", "-1"],
-                "--conns -1: is no whole number; give one from 0 to 4294967295",
+                "--conns -1: not a whole number; give one from 0 to 4294967295",
             ),
             (["run", "--cores", "-1"], "--cores -1: is no list of cores"),
             (
                 ["run", "--seed", "-1"],
-                "--seed -1: is no whole number; give one from 0 to 9223372036854775807",
+                "--seed -1: not a whole number; give one from 0 to 9223372036854775807",
             ),
-            (["run", "--seed", "1.5"], "--seed 1.5: is no whole number"),
-            (["run", "--model", "-1"], "--model -1: is unknown; choose from open, closed"),
+            (["run", "--seed", "1.5"], "--seed 1.5: not a whole number"),
+            (["run", "--model", "-1"], "--model -1: unknown value; choose from open, closed"),
             (["run", "--threshold", "-1"], "--threshold -1: has no =; give NAME=VALUE"),
             (["run", "--expect-status", "-1"], "--expect-status -1: "),
             (["run", "--source-addresses", "-1"], "--source-addresses -1: is no IP address; give"),
             (["run", "--rate", "--conns"], "--rate --conns: is no rate"),
-            (["run", "--out", "--hdr"], "--out --hdr: begins like a flag; name a file"),
-            (["run", "--raw", "-"], "--raw -: begins like a flag; name a file"),
+            (["run", "--out", "--hdr"], "--out --hdr: looks like a flag; name a file"),
+            (["run", "--raw", "-"], "--raw -: looks like a flag; name a file"),
             (["run", "--rate", ""], "--rate '': is no rate; give requests per second"),
             (
                 ["run", "--rate", "100000001"],
                 "--rate 100000001: is above 100000000 a second, more than one machine can send; give",
             ),
             (["run", "--cores", ""], "--cores '': is no list of cores"),
-            (["run", "--conns", ""], "--conns '': is no whole number"),
+            (["run", "--conns", ""], "--conns '': not a whole number"),
             (["target", "--base-latency", "-5ms"], "--base-latency -5ms: is no duration"),
             (
                 ["target", "--tail-fraction", "much"],
-                "--tail-fraction much: is no number; give one from 0 to 1",
+                "--tail-fraction much: not a number; give one from 0 to 1",
             ),
-            (["target", "--body-size", "-1"], "--body-size -1: is no whole number"),
+            (["target", "--body-size", "-1"], "--body-size -1: not a whole number"),
             (
                 ["target", "--body-size", "17m"],
-                "--body-size 17m: is no whole number; give one from 0 to",
+                "--body-size 17m: not a whole number; give one from 0 to",
             ),
             (
                 ["target", "--listen", "localhost:21000"],
-                "--listen localhost:21000: is no IP address with a port; give IP:PORT, such as 127.0.0.1:8080",
+                "--listen localhost:21000: not an IP address and port; give IP:PORT, such as 127.0.0.1:8080",
             ),
-            (["null-target", "--conns", "-1"], "--conns -1: is no whole number"),
+            (["null-target", "--conns", "-1"], "--conns -1: not a whole number"),
             (["demo", "--duration", "-1s"], "--duration -1s: is no duration"),
         ] {
             let told = line_for(&args);

@@ -1,26 +1,26 @@
 //! The run over time as CSV: a header, then a row for each interval of the window.
 //!
-//! A request belongs to the interval in which it was due; only the last two columns count what went on in the interval,
-//! whenever the requests were due. The columns, all of them numbers:
+//! A request counts in the interval in which it was due; only the last two columns count what
+//! happened in the interval, whenever the requests were due. The columns, all of them numbers:
 //!
 //! | column | content |
 //! | --- | --- |
 //! | `start_s` | start of the interval, seconds since the start of the window |
-//! | `length_s` | its length, seconds; the last one ends with the window |
+//! | `length_s` | its length, seconds; the last interval ends with the window |
 //! | `intended` | requests that were due |
-//! | `sent`, `unsent` | of these, sent and never sent |
+//! | `sent`, `unsent` | of the intended, sent and never sent |
 //! | `answered`, `errors` | of the sent, answered; timed out, failed or abandoned |
-//! | `in_flight` | responses awaited at the end of the interval, whenever their requests were due |
-//! | `p50_us`, `p99_us`, `max_us` | corrected latency, microseconds, to two digits; empty without a value |
-//! | `sends`, `answers` | requests that were sent in the interval, and answers that came in it, by their own stamps |
+//! | `in_flight` | responses still awaited at the end of the interval, whenever due |
+//! | `p50_us`, `p99_us`, `max_us` | corrected latency, µs, to two figures; empty if unknown |
+//! | `sends`, `answers` | requests sent and responses received in the interval, by their stamps |
 
 use std::io::{self, Write};
 
 use engine::report::SeriesPart;
 
 /// The first line.
-const HEADER: &str = "start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us,\
-                      sends,answers";
+const HEADER: &str = "start_s,length_s,intended,sent,unsent,answered,errors,in_flight,\
+                      p50_us,p99_us,max_us,sends,answers";
 
 /// Writes the series of a window of this length.
 ///
@@ -45,7 +45,7 @@ pub(crate) fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) 
         let happened = [interval.sends, interval.answers];
         let cells: Vec<String> =
             cells.chain(times).chain(happened.iter().map(u64::to_string)).collect();
-        // Nine digits are a nanosecond, more are the error of a difference of doubles.
+        // Nine digits are a nanosecond; more would be the rounding error of a difference.
         writeln!(writer, "{start_s},{length_s:.9},{}", cells.join(","))?;
     }
     Ok(())
@@ -75,7 +75,7 @@ mod tests {
         series.in_flight(later_ns, 1);
         series.ended(later_ns, 250_000, Outcome::Abandoned);
         let mut bytes = Vec::new();
-        write(&mut bytes, &SeriesPart::new(&series), 0.3).expect("memory takes it");
+        write(&mut bytes, &SeriesPart::new(&series), 0.3).expect("writing to memory succeeds");
         insta::assert_snapshot!(String::from_utf8(bytes).expect("text"), @r"
         start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us,sends,answers
         0,0.125000000,2,1,1,1,0,0,1003.519,5013.503,5013.503,1,0

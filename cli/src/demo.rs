@@ -1,4 +1,5 @@
-//! The command `demo`: one stalling target, measured in a closed loop and by arrival rate.
+//! The command `demo`: coordinated omission on one stalling target, measured in a closed loop and
+//! by arrival rate.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,24 +18,25 @@ use crate::output::{OutputFile, say};
 use crate::run::{self, Results};
 use crate::signals::StopRequest;
 use crate::text::demo::{Stalls, explanation, tables};
-use crate::{json, witness};
+use crate::{json, target_server};
 
 /// The target's latency between its stalls.
 const BASE_LATENCY: Duration = Duration::from_millis(1);
-/// From one stall to the next.
+/// From the start of one stall to the start of the next.
 const STALL_EVERY: Duration = Duration::from_secs(2);
-/// How long a stall lasts: a tenth of the time, so that p99 lies well within it.
+/// Length of a stall: a tenth of the time, so that p99 lies well within it.
 const STALL_FOR: Duration = Duration::from_millis(200);
-/// The rate of the open run: about what one connection reaches in the closed loop, and far below what the target can hold.
+/// The rate of the open run: about what one connection reaches in the closed loop, and far below
+/// what the target can handle.
 const RATE: &str = "800";
-/// Load before each window, while connections are opened.
+/// Load before each window, while connections open.
 const WARMUP: Nanos = Nanos(500_000_000);
 
-/// Measures the target in both ways and explains the difference.
+/// Measures the target both ways and explains the difference.
 pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
     fs::create_dir_all(&args.out_dir).map_err(|error| {
         Failure::Usage(format!(
-            "--out-dir {}: can't be made ({error}); name a folder that is yours to write",
+            "--out-dir {}: can't be created ({error}); name a folder where you may write",
             args.out_dir.display()
         ))
     })?;
@@ -50,7 +52,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         cores: vec![target_core],
         ..TargetConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     })
-    .map_err(witness::not_started)?;
+    .map_err(target_server::not_started)?;
     let plan = Plan {
         target: format!("http://{}/", target.local_addr()),
         duration: args.duration,
@@ -59,7 +61,8 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         ..Plan::default()
     };
     say(&format!(
-        "One target, measured twice for {}: in a closed loop with one connection, and at {RATE} requests a second.\n\n",
+        "Measuring one target twice for {}: in a closed loop with one connection, then at {RATE} \
+         requests per second.\n\n",
         args.duration
     ))?;
     let closed = Plan { conns: Some(1), ..plan.clone() };
@@ -80,11 +83,11 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
     let written = results.written.join(", ");
     let (said, done) = match &reports[..] {
         [closed, open] if !open.interrupted => {
-            let files = if results.failures.is_empty() { "\nBoth reports" } else { "\nWritten" };
+            let files = if results.failures.is_empty() { "\nReports" } else { "\nWritten" };
             (show(closed, open, &format!("{files}: {written}\n")), ExitCode::SUCCESS)
         }
         _ => {
-            let said = say(&format!("interrupted; what was measured so far: {written}\n"));
+            let said = say(&format!("interrupted; written so far: {written}\n"));
             (said, ExitCode::from(EXIT_INTERRUPTED))
         }
     };

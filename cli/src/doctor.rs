@@ -1,4 +1,5 @@
-//! The command `doctor`: what this machine offers a run, in the words that a run itself would fail with.
+//! The command `doctor`: whether this machine can run a load test, in the words with which a run
+//! would refuse to start.
 
 use std::process::ExitCode;
 
@@ -8,7 +9,7 @@ use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
 use crate::output::say;
 use crate::text;
 
-/// Prints the findings; the exit code is 1 where a run could not start.
+/// Prints the findings; the exit code is 1 if a run could not start.
 pub(crate) fn doctor() -> Result<ExitCode, Failure> {
     let checks = host::examine();
     say(&text::doctor::findings(&checks))?;

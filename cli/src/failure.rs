@@ -1,34 +1,35 @@
-//! Why the program ends without having done its job, and the exit code that says so.
+//! Why the program fails: one line on stderr, and the exit code.
 
-use std::fmt;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use engine::run::{PrepareError, RunError};
 
-use crate::output::complain;
-
 /// Exit code of a run that could not start, or whose report could not be written.
 pub(crate) const EXIT_COULD_NOT_RUN: u8 = 1;
-/// Exit code of a usage error: a flag or value that can't be meant.
+/// Exit code of a usage error: a bad flag or value.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// Exit code of a run that is done and whose report is invalid.
+/// Exit code of a run that finished with an invalid verdict.
 pub(crate) const EXIT_INVALID: u8 = 3;
-/// Exit code of a run that was interrupted: 128 + SIGINT, as shells count it.
+/// Exit code of an interrupted run: 128 + SIGINT, as shells count it.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
-/// Why the program ends without having done its job; each holds its one line.
-#[derive(Debug)]
+/// Why the program failed; each variant renders as one line.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// What was asked can't be meant: the flag, its value and the cure.
+    /// The request makes no sense: the flag, its value and the cure.
+    #[error("{0}")]
     Usage(String),
-    /// What was asked can't be done here and now: the cause and the cure.
+    /// The request can't be met here and now: the cause and the cure.
+    #[error("{0}")]
     CouldNotRun(String),
-    /// A signal ended it before there was anything to report.
+    /// A signal came before there was anything to report.
+    #[error("interrupted before the run began")]
     Interrupted,
 }
 
 impl Failure {
-    /// Says the line on stderr and gives the exit code.
+    /// Prints the line on stderr and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         complain(&self.to_string());
         ExitCode::from(match self {
@@ -39,22 +40,17 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Usage(line) | Failure::CouldNotRun(line) => f.write_str(line),
-            Failure::Interrupted => f.write_str("interrupted before the run began"),
-        }
-    }
+/// Prints a line on stderr. If that fails too, there is nobody left to tell.
+pub(crate) fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "truetail: {line}");
 }
 
 impl From<PrepareError> for Failure {
     fn from(error: PrepareError) -> Failure {
-        match &error {
-            PrepareError::Plan(_) | PrepareError::File(_) => Failure::Usage(error.to_string()),
-            PrepareError::Host(_) | PrepareError::Target(_) => {
-                Failure::CouldNotRun(error.to_string())
-            }
+        let line = error.to_string();
+        match error {
+            PrepareError::Plan(_) | PrepareError::File(_) => Failure::Usage(line),
+            PrepareError::Host(_) | PrepareError::Target(_) => Failure::CouldNotRun(line),
         }
     }
 }

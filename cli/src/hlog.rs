@@ -1,10 +1,11 @@
-//! The HdrHistogram interval log of a run: an entry tagged `corrected` for each interval of the window, and one tagged `naive`
-//! for the whole of it.
+//! The HdrHistogram interval log of a run: one entry tagged `corrected` per interval of the window,
+//! and one tagged `naive` for the whole window.
 //!
-//! The text is what `HistogramLogProcessor` and the other standard tools read: version 1.3, values in nanoseconds. Its
-//! column of maxima is in milliseconds, as those tools write it; they take the values from the histograms. They add up the
-//! entries of one tag, so the intervals and the whole must not share one. Corrected means by intended times, with a plan that
-//! back-fills too. An interval holds a value beyond 60 s as 60 s.
+//! `HistogramLogProcessor` and the other standard tools read it: version 1.3, values in ns. Its
+//! column of maxima is in milliseconds, as those tools write it; they take the values from the
+//! histograms. They add up the entries of one tag, so intervals and the whole must not share one.
+//! Corrected means by intended time, even for a plan that back-fills. An interval holds a value
+//! above 60 s as 60 s.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -14,24 +15,24 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-/// The unit of the column of maxima, ns: a millisecond, the standard tools' own default.
+/// The unit of the column of maxima, ns: a millisecond, the default of the standard tools.
 const MAX_VALUE_DIVISOR_NS: f64 = 1e6;
 
 /// One line of the log.
 pub(crate) struct Entry<'a> {
     /// The tag, without spaces and commas.
     tag: &'static str,
-    /// Where its interval begins, since the start time of the log.
+    /// When its interval begins, since the start time of the log.
     begin: Duration,
     /// How long its interval is.
     length: Duration,
     /// The values within the range.
     histogram: &'a Histogram<u64>,
-    /// How many values lie above it.
+    /// How many values lie above the range.
     overflow: u64,
 }
 
-/// The entries of a run whose window began at `begin`, since its start, and was of this length.
+/// The entries of a run whose window began `begin` after its start and lasted `length`.
 pub(crate) fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<'_>> {
     let naive = &measured.naive;
     let whole = Entry {
@@ -113,7 +114,8 @@ mod tests {
         let (begin, length) = (Duration::from_millis(1_500), Duration::from_micros(312_500));
         let mut bytes = Vec::new();
         let start = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
-        write(&mut bytes, start, &entries(&measured, begin, length)).expect("memory takes it");
+        let entries = entries(&measured, begin, length);
+        write(&mut bytes, start, &entries).expect("writing to memory succeeds");
         String::from_utf8(bytes).expect("text")
     }
 

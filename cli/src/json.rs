@@ -1,11 +1,11 @@
-//! The JSON documents. No other file of this crate knows JSON.
+//! JSON documents. No other file of this crate knows JSON.
 
 use std::io::{self, Read, Write};
 
 use engine::report::Report;
 use serde::Serialize;
 
-/// Writes a document, indented, with a newline at its end.
+/// Writes an indented document that ends with a newline.
 ///
 /// # Errors
 /// Those of the writer.
@@ -14,7 +14,7 @@ pub(crate) fn write(document: &impl Serialize, mut writer: impl Write) -> io::Re
     writer.write_all(b"\n")
 }
 
-/// Writes a document as one line, as in JSON Lines.
+/// Writes a document on one line, as in JSON Lines.
 ///
 /// # Errors
 /// Those of the writer.
@@ -26,7 +26,7 @@ pub(crate) fn write_line(document: &impl Serialize, mut writer: impl Write) -> i
 /// Reads a report.
 ///
 /// # Errors
-/// What is wrong with the text, with its line.
-pub(crate) fn read_report(reader: impl Read) -> Result<Report, String> {
-    serde_json::from_reader(reader).map_err(|error| error.to_string())
+/// What is wrong with the text, and in which line.
+pub(crate) fn read_report(reader: impl Read) -> serde_json::Result<Report> {
+    serde_json::from_reader(reader)
 }

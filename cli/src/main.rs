@@ -1,4 +1,5 @@
-//! The binary `truetail`: words in, words out. It turns arguments into a plan, has the engine run it, and renders the report.
+//! The binary `truetail`: arguments in, report out. It turns arguments into a plan, has the engine
+//! run it, and renders the report.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -6,6 +7,7 @@ mod csv;
 mod demo;
 mod doctor;
 mod failure;
+mod generate;
 mod hlog;
 mod json;
 mod null_target;
@@ -15,10 +17,9 @@ mod progress;
 mod run;
 mod samples;
 mod signals;
+mod target_server;
 mod text;
 mod verify;
-mod witness;
-mod words;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -33,8 +34,8 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let cli = match args::parse(&args) {
         Ok(cli) => cli,
-        Err(error) if tells_its_words(error.kind()) => {
-            // Help that nobody reads to its end is no failure.
+        Err(error) if is_help_or_version(error.kind()) => {
+            // A reader that stops halfway through the help is not a failure.
             let _ = error.print();
             return if error.use_stderr() { EXIT_USAGE.into() } else { ExitCode::SUCCESS };
         }
@@ -47,17 +48,18 @@ fn main() -> ExitCode {
         Command::Samples(args) => samples::samples(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Doctor => doctor::doctor(),
-        Command::Target(args) => witness::serve(args),
+        Command::Target(args) => target_server::serve(args),
         Command::NullTarget(args) => null_target::serve(args),
         Command::Demo(args) => demo::demo(args),
-        Command::Completions { shell } => words::completions(shell),
-        Command::Man { command } => words::man(command.as_deref()),
+        Command::Completions { shell } => generate::completions(shell),
+        Command::Man { command } => generate::man(command.as_deref()),
     };
     ended.unwrap_or_else(|failure| failure.report())
 }
 
-/// Whether what the parser says is the help or the version, asked for or in place of a command that is missing.
-fn tells_its_words(kind: ErrorKind) -> bool {
+/// Whether the parser's "error" is the help or the version, also the help shown for lack of a
+/// command.
+fn is_help_or_version(kind: ErrorKind) -> bool {
     use ErrorKind as Kind;
     matches!(
         kind,
@@ -65,7 +67,7 @@ fn tells_its_words(kind: ErrorKind) -> bool {
     )
 }
 
-/// The cores that a server was given, or the first allowed one: a run takes the last ones by default.
+/// The given cores of a server, or the first allowed one, which a run leaves free by default.
 fn first_core_unless(given: Option<CoreList>) -> Vec<usize> {
     match given {
         Some(cores) => cores.as_slice().to_vec(),

@@ -1,4 +1,4 @@
-//! The command `null-target`: the cheapest responder, until a signal ends it.
+//! The command `null-target`: the cheapest possible server, until a signal ends it.
 
 use std::process::ExitCode;
 
@@ -28,6 +28,6 @@ pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
     say(&format!("listening on http://{}/\n", target.local_addr()))?;
     stop.wait();
     let counts = target.stop();
-    say(&format!("answered {} on {} connections\n", counts.requests, counts.connections))?;
+    say(&format!("answered {} requests on {} connections\n", counts.requests, counts.connections))?;
     Ok(ExitCode::SUCCESS)
 }

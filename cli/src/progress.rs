@@ -1,4 +1,4 @@
-//! The progress line on stderr, for as long as a person looks at it.
+//! The progress line on stderr, shown on a terminal only.
 
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::text::progress;
 
-/// How often the line is drawn anew. Shards publish on their own, so looking more often would show nothing more.
+/// How often the line is redrawn. Shards publish on their own schedule: faster shows nothing new.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 
-/// A progress line, or none where nobody would see it.
+/// A progress line, or nothing where nobody would see it.
 pub(crate) struct ProgressLine {
     bar: Option<ProgressBar>,
 }
 
 impl ProgressLine {
-    /// A line for a run of this plan, when stderr is a terminal and the user wants one.
+    /// A line for a run of this plan, if stderr is a terminal and the user wants one.
     pub(crate) fn new(plan: &Plan, wanted: bool) -> ProgressLine {
         let bar = (wanted && stderr().is_terminal()).then(|| {
             let length_ms = plan.end_ns() / 1_000_000;
@@ -30,7 +30,7 @@ impl ProgressLine {
         ProgressLine { bar }
     }
 
-    /// Shows how far the run is.
+    /// Redraws the line.
     pub(crate) fn show(&self, now: &Progress) {
         let Some(bar) = &self.bar else { return };
         let elapsed_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
@@ -38,7 +38,7 @@ impl ProgressLine {
         bar.set_message(progress::line(now));
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

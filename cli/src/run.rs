@@ -1,4 +1,4 @@
-//! The command `run`: everything is checked, then load is offered, then the results are written.
+//! The command `run`: checks everything, drives the load, writes the results.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,11 +20,11 @@ use crate::signals::StopRequest;
 use crate::text::summary::summary;
 use crate::{csv, hlog, json, output, planning, signals};
 
-/// Runs a plan and writes what came of it.
+/// Runs a plan and writes its results.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (plan, wanted) = planning::plan(args)?;
     let stop = StopRequest::listen()?;
-    check_files(args.plan.as_ref(), &plan, &wanted)?;
+    check_files(args.plan.as_ref(), &plan, &wanted, &stop)?;
     let open = |flag, path: &Option<PathBuf>| {
         path.as_ref().map(|path| OutputFile::open(flag, path, &stop)).transpose()
     };
@@ -56,17 +56,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// What became of the results of a run that took place: one that can't be written takes no other with it.
+/// Which results of a run were written: one that fails takes no other with it.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// The files that are whole, as they were given.
+    /// The complete files, as they were named.
     pub(crate) written: Vec<String>,
-    /// Why others are not.
+    /// Why others are missing.
     pub(crate) failures: Vec<Failure>,
 }
 
 impl Results {
-    /// Notes what became of one file.
+    /// Notes the result of writing one file.
     pub(crate) fn add(&mut self, written: Result<PathBuf, Failure>) {
         match written {
             Ok(path) => self.written.push(path.display().to_string()),
@@ -74,13 +74,14 @@ impl Results {
         }
     }
 
-    /// Says what went wrong, and gives the exit code: that of the failures where there are any, else `done`.
+    /// Reports what went wrong and returns the exit code: that of the last failure, else `done`.
     pub(crate) fn exit_code(&self, done: ExitCode) -> ExitCode {
         self.failures.iter().fold(done, |_, failure| failure.report())
     }
 }
 
-/// Checks that no file of the run would be written over another, and that the raw samples can be written at all.
+/// Checks that no file of the run would overwrite another, and that the raw samples can be
+/// written at all.
 ///
 /// # Errors
 /// The flags and the path, as a usage error.
@@ -88,6 +89,7 @@ fn check_files(
     plan_file: Option<&PathBuf>,
     plan: &Plan,
     wanted: &ResultArgs,
+    stop: &StopRequest,
 ) -> Result<(), Failure> {
     let body = plan.body.as_deref().and_then(|body| body.strip_prefix('@')).map(PathBuf::from);
     let temporary = plan.raw.as_deref().map(output::raw_temporary);
@@ -95,7 +97,7 @@ fn check_files(
         ("--plan", plan_file),
         ("--body", body.as_ref()),
         ("--raw", plan.raw.as_ref()),
-        ("--raw (until it is whole)", temporary.as_ref()),
+        ("--raw (until it is complete)", temporary.as_ref()),
         ("--out", wanted.out.as_ref()),
         ("--hdr", wanted.hdr.as_ref()),
         ("--csv", wanted.csv.as_ref()),
@@ -105,25 +107,25 @@ fn check_files(
     if let (Some(raw), Some(temporary)) = (&plan.raw, &temporary) {
         if temporary.exists() {
             return Err(Failure::Usage(format!(
-                "--raw {}: {} exists, which another run is writing or left behind when it was killed; remove it or name \
+                "--raw {}: {} exists: another run is writing it or was killed; remove it or name \
                  another file",
                 raw.display(),
                 temporary.display()
             )));
         }
-        // Opening a pipe would wait for its reader; the engine refuses it.
+        // Opening a pipe would wait for its reader; the engine refuses pipes.
         if fs::metadata(raw).map_or(true, |found| found.is_file() || found.is_dir()) {
-            drop(OutputFile::create("--raw", raw)?);
+            drop(OutputFile::open("--raw", raw, stop)?);
         }
     }
     Ok(())
 }
 
-/// Prepares a plan and runs it to its end, or to the first signal, and shows how far it is. The answer holds the wall clock's
-/// time of its epoch too.
+/// Prepares a plan and runs it to its end or to the first signal, with a progress line. Returns
+/// the wall-clock time of the run's epoch as well.
 ///
 /// # Errors
-/// A plan that can't be run, a core on which no shard could be started, a file that can't be written, or a signal that came
+/// A plan that can't run, a shard that can't start, a file that can't be written, or a signal
 /// before the run.
 pub(crate) fn drive(
     plan: Plan,
@@ -152,12 +154,12 @@ pub(crate) fn drive(
     Ok((finished, SystemTime::now() - since))
 }
 
-/// Prepares a plan, for as long as no signal comes: a name that isn't resolved or a target that doesn't answer takes seconds,
-/// on a thread that ends with the program.
+/// Prepares a plan unless a signal comes first. Resolving a name or connecting to a silent target
+/// takes seconds, on a thread that ends with the program.
 fn prepare(plan: Plan, stop: &StopRequest) -> Result<Prepared, Failure> {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || {
-        // Nobody listens any more where a signal came first.
+        // Nobody listens any more if a signal came first.
         let _ = done.send(run::prepare(plan));
     });
     loop {
@@ -172,7 +174,7 @@ fn prepare(plan: Plan, stop: &StopRequest) -> Result<Prepared, Failure> {
     }
 }
 
-/// Where the recorded window began, since the beginning of the run, and how long it was.
+/// When the recorded window began, since the start of the run, and how long it was.
 fn window(plan: &Plan, schedule_until_s: f64) -> (Duration, Duration) {
     let begin = plan.warmup.as_duration();
     let until = Duration::from_secs_f64(schedule_until_s);

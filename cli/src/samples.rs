@@ -1,4 +1,4 @@
-//! The command `samples`: raw samples as lines of CSV or JSON, as they are read.
+//! The command `samples`: streams raw samples as CSV or JSON Lines.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
@@ -9,14 +9,15 @@ use engine::samples::{ReadError, Sample, SampleKind, SampleReader, cause_name};
 use serde::Serialize;
 
 use crate::args::SamplesArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use crate::json;
-use crate::output::{complain, stdout_failed};
+use crate::output::stdout_failed;
 
 /// The first line of the CSV.
 const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause";
 
-/// One sample as it is shown: times are ns since the epoch of the run, and what a request doesn't have is absent.
+/// One sample as it is printed: times are ns since the start of the run, and what a request lacks
+/// is absent.
 #[derive(Debug, Serialize)]
 struct Line {
     intended_ns: u64,
@@ -53,7 +54,7 @@ impl Line {
         if let Some(status) = self.status {
             write!(writer, "{status}")?;
         }
-        // The names of causes are words joined by colons and underscores, which need no quotes.
+        // Causes are words joined by colons and underscores, which need no quotes.
         writeln!(writer, ",{outcome},{}", self.cause.as_deref().unwrap_or(""))
     }
 }
@@ -62,11 +63,11 @@ impl Line {
 enum Broken {
     /// The file is damaged.
     File(ReadError),
-    /// Standard output takes nothing more.
+    /// Standard output could not be written.
     Output(io::Error),
 }
 
-/// Streams a file to standard output. Samples of a damaged file come out up to the damage.
+/// Streams a file to standard output, a damaged one up to the damage.
 pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
     let path = args.file.display();
     let damaged = |error: ReadError| Failure::CouldNotRun(format!("FILE {path}: {error}"));
@@ -87,7 +88,7 @@ pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens a file of samples that the argument `name` names.
+/// Opens the file of samples given as the argument `name`.
 ///
 /// # Errors
 /// A path that can't be read, as a usage error.
@@ -98,7 +99,8 @@ pub(crate) fn open(name: &str, path: &Path) -> Result<File, Failure> {
     });
     opened.map_err(|error| {
         let path = path.display();
-        Failure::Usage(format!("{name} {path}: can't be read ({error}); name a file of --raw"))
+        let cure = "name a file written by `run --raw`";
+        Failure::Usage(format!("{name} {path}: can't be read ({error}); {cure}"))
     })
 }
 

@@ -1,4 +1,4 @@
-//! The command `verify`: a report against itself, and against the raw samples of its run.
+//! The command `verify`: checks a report against itself and against the raw samples of its run.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -12,17 +12,20 @@ use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
 use crate::output::say;
 use crate::{json, samples, text};
 
-/// Prints each check; the exit code is 1 where one found a difference.
+/// Prints each check; the exit code is 1 if one found a difference.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let path = args.report.display();
+    let cure = "name a file written by `run --out`";
     let file = File::open(&args.report).map_err(|error| {
-        Failure::Usage(format!("REPORT {path}: can't be read ({error}); name a file of --out"))
+        Failure::Usage(format!("REPORT {path}: can't be read ({error}); {cure}"))
     })?;
     for file in &args.raw {
         samples::open("--raw", file)?;
     }
-    let report = json::read_report(BufReader::new(file)).map_err(|problem| {
-        Failure::CouldNotRun(format!("REPORT {path}: is no report of this version ({problem})"))
+    let report = json::read_report(BufReader::new(file)).map_err(|error| {
+        Failure::CouldNotRun(format!(
+            "REPORT {path}: not a report of this version ({error}); {cure}"
+        ))
     })?;
     let mut findings = report_alone(&report);
     if !args.raw.is_empty() {

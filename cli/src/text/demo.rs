@@ -1,16 +1,16 @@
-//! The words of the demonstration: both tables side by side, and what they show in three sentences.
+//! The text of the demonstration: both tables side by side, and a paragraph on what they show.
 
 use engine::report::{Part, Report};
 
 use super::figures::{cell, count, percentile, ratio, time};
-use super::flow::flow;
 use super::table::{ROWS, lacks, listed};
 use super::verdict::headline;
+use super::wrap::wrap;
 
 /// What the demonstration's target does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stalls {
-    /// From one stall to the next, µs.
+    /// From the start of one stall to the start of the next, µs.
     pub(crate) every_us: f64,
     /// How long each lasts, µs.
     pub(crate) hold_us: f64,
@@ -18,7 +18,7 @@ pub(crate) struct Stalls {
     pub(crate) base_us: f64,
 }
 
-/// Both runs side by side, and below them what is to be thought of each.
+/// Both runs side by side, and below them the verdict on each.
 pub(crate) fn tables(closed: &Report, open: &Report) -> String {
     let (left, right) = (&closed.whole, &open.whole);
     let row = |name: &str, closed: &str, open: &str| {
@@ -51,44 +51,45 @@ pub(crate) fn tables(closed: &Report, open: &Report) -> String {
     text
 }
 
-/// What the tables show, in three sentences, each from the figures of these two runs.
+/// What the tables show, from the figures of these two runs.
 pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> String {
     let p99 = |report: &Report| report.whole.corrected.p99;
     let (Some(closed_us), Some(open_us)) = (p99(closed), p99(open)) else {
-        return flow(&format!(
+        return wrap(&format!(
             "There is no p99 to compare: the closed loop has {}, the run by arrival rate {}.",
             listed(&closed.whole.corrected, &["p99"]),
             listed(&open.whole.corrected, &["p99"])
         ));
     };
     let target = format!(
-        "The target answers in {} but stalls for {} in every {}, so {:.0} % of all users who come at a time of their own come \
-        during a stall and wait for its end.",
+        "The target answers in {} but stalls for {} every {}: of the users who arrive independently, \
+         {:.0} % arrive during a stall and wait for its end.",
         time(stalls.base_us),
         time(stalls.hold_us),
         time(stalls.every_us),
         100.0 * stalls.hold_us / stalls.every_us
     );
     let lie = format!(
-        "The closed loop waits as well: in each stall its one connection has one request under way and sends none of those \
-        that users would have sent, so its p99 is {}.",
+        "The closed loop leaves them out, which is called coordinated omission: during a stall its \
+         one connection waits for one response and sends none of the requests that users would have \
+         sent, so its p99 is {}.",
         time(closed_us)
     );
     let truth = if closed_us < open_us {
         format!(
-            "Requests sent when they are due, whatever the target does, show a p99 of {}, {} times as long: that is what \
-            users wait.",
+            "Sending each request when it is due, whatever the target does, gives a p99 of {}, {} \
+             times as long: that is what users wait.",
             time(open_us),
             ratio(open_us, closed_us)
         )
     } else {
         format!(
-            "Requests sent when they are due show a p99 of {}, which is no longer: these runs were too short, or disturbed, \
-            to show the difference.",
+            "Sending each request when it is due gives a p99 of {}, which is no longer: these runs \
+             were too short, or too disturbed, to show the difference.",
             time(open_us)
         )
     };
-    flow(&format!("{target} {lie} {truth}"))
+    wrap(&format!("{target} {lie} {truth}"))
 }
 
 #[cfg(test)]
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_demonstration_says_what_it_lacks() {
+    fn a_short_demonstration_says_what_is_missing() {
         let closed = report(false, part(1_020, 1_020, 0, 0));
         let mut open = part(1_020, 181_000, 0, 0);
         (open.naive, open.corrected) = (times(1_020, 60), times(181_000, 60));

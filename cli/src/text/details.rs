@@ -1,4 +1,5 @@
-//! The details of a run below its table, a line for each: who was late, what was sent and answered, how the generator fared.
+//! The details of a run below its table, one line each: lateness, requests, connections, and what
+//! the run checks of itself.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use engine::plan::Switch;
 use engine::report::{DistributionPart, Report};
 
 use super::figures::{count, things, time};
-use super::flow::indented;
 use super::table;
+use super::wrap::indented;
 
-/// The details' lines; `written` names the files that hold more.
+/// The lines of the details; `written` names the files with the results.
 pub(crate) fn details(report: &Report, written: &[String]) -> String {
     let mut lines = Lines(String::new());
     lines.lateness(report);
@@ -28,7 +29,7 @@ pub(crate) fn details(report: &Report, written: &[String]) -> String {
     lines.0
 }
 
-/// Lines with their names in a column.
+/// Lines, their names in a column.
 struct Lines(String);
 
 impl Lines {
@@ -36,12 +37,12 @@ impl Lines {
         self.0.push_str(&indented(&format!("{name:<17}"), &" ".repeat(17), text));
     }
 
-    /// A line that is not broken, since it names a file.
+    /// A line that is not wrapped, because it names a file.
     fn add_whole(&mut self, name: &str, text: &str) {
         self.0.push_str(&format!("{name:<17}{text}\n"));
     }
 
-    /// Whose fault it was: the generator's or, behind a connection, the target's or the cap's.
+    /// Where requests waited before they were sent: for the generator, or for a connection.
     fn lateness(&mut self, report: &Report) {
         let part = &report.whole;
         self.add("pacer lateness", &p50_p99(&part.pacer_lateness));
@@ -83,7 +84,7 @@ impl Lines {
             let conns = count(plan.conns() as u64);
             self.add(
                 "waited",
-                &format!("{waited} found none free, {capped} of them at the cap of {conns}"),
+                &format!("{waited} found no connection free, {capped} at the cap of {conns}"),
             );
         }
         if !counts.connection_errors.is_empty() {
@@ -94,11 +95,11 @@ impl Lines {
         }
         if plan.keepalive == Switch::Off {
             let ports = report.generator.machine.ports.as_ref();
-            self.add("local ports", &ports.map_or("not known".to_owned(), taken));
+            self.add("local ports", &ports.map_or("unknown".to_owned(), taken));
         }
     }
 
-    /// What the run says of itself: the generator, the arrivals, the bookkeeping, the steadiness.
+    /// The run's checks of itself: generator, arrivals, Little's law, stationarity.
     fn checks(&mut self, report: &Report) {
         let shards = &report.generator.shards;
         if let Some(busiest) = shards.iter().max_by(|a, b| a.busy.total_cmp(&b.busy)) {
@@ -106,11 +107,11 @@ impl Lines {
             let (core, busy) = (busiest.core, percent(busiest.busy));
             self.add(
                 "generator",
-                &format!("core {core} busy for {busy}, longest gap {}", time(gap_us)),
+                &format!("busiest core {core} at {busy}, longest gap {}", time(gap_us)),
             );
         }
         let told = |line: &&String| {
-            // Arrivals that were not as planned stand among the verdict's reasons.
+            // Arrivals that were not as planned are among the verdict's reasons.
             report.verdict.reasons.iter().all(|reason| reason.evidence != **line)
         };
         if let Some(line) = report.arrivals_line.as_ref().filter(told) {
@@ -120,16 +121,16 @@ impl Lines {
         self.add(
             "Little's law",
             &format!(
-                "{:.3} in flight on average, throughput × latency {:.3}: off by {}",
+                "mean in flight {:.3}, throughput × latency {:.3}: off by {}",
                 law.in_flight_mean,
                 law.expected,
                 percent(law.residual)
             ),
         );
         let steady = match &report.stationarity {
-            None => "the window is too short to tell".to_owned(),
+            None => "window too short to tell".to_owned(),
             Some(found) => format!(
-                "last quarter {} the first: KS distance {:.3} (up to {:.3} passes), p99 {:.2} times",
+                "last quarter {} the first: KS distance {:.3} (limit {:.3}), p99 ratio {:.2}",
                 if found.stationary { "like" } else { "unlike" },
                 found.distance,
                 found.distance_max,
@@ -144,7 +145,7 @@ fn p50_p99(of: &DistributionPart) -> String {
     table::listed(of, &["p50", "p99"])
 }
 
-/// The ports taken towards the target, when the most were.
+/// The local ports used towards the target, at their peak.
 fn taken(ports: &Ports) -> String {
     let all = count(ports.range * ports.sources);
     let (in_use, time_wait) = (count(ports.in_use_max), count(ports.time_wait_max));
@@ -153,7 +154,7 @@ fn taken(ports: &Ports) -> String {
         sources => format!(" on the fullest of {sources} addresses"),
     };
     let left = count(ports.headroom);
-    format!("at most {in_use} in use and {time_wait} in TIME_WAIT of {all}: {left} left{on}")
+    format!("peak {in_use} in use and {time_wait} in TIME_WAIT of {all}: {left} left{on}")
 }
 
 fn percent(share: f64) -> String {
@@ -194,10 +195,10 @@ mod tests {
         status           200: 9,990, 503: 10
         errors           none
         connections      40 opened, 0 of them in the window
-        generator        core 1 busy for 12.3 %, longest gap 85.0 µs
+        generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
         schedule         arrivals were Poisson(5000/s) as planned: figures
-        Little's law     0.412 in flight on average, throughput × latency 0.413: off by 0.2 %
-        stationarity     the window is too short to tell
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %
+        stationarity     window too short to tell
         ");
     }
 
@@ -236,14 +237,14 @@ mod tests {
         status           200: 9,990, 503: 10 (10 unexpected)
         errors           timed_out: 7, reset: 1
         connections      40 opened, 1,000 of them in the window
-        waited           70 arrivals found none free, 60 of them at the cap of 1,000
+        waited           70 arrivals found no connection free, 60 at the cap of 1,000
         idle errors      local_resource: 2
         connect time     p50 90.0 µs, p99 n/a (n = 20, need 563)
-        local ports      at most 45 in use and 1,000 in TIME_WAIT of 28,232: 27,187 left
-        generator        core 1 busy for 12.3 %, longest gap 85.0 µs
+        local ports      peak 45 in use and 1,000 in TIME_WAIT of 28,232: 27,187 left
+        generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
         schedule         arrivals were Poisson(5000/s) as planned: figures
-        Little's law     0.412 in flight on average, throughput × latency 0.413: off by 0.2 %
-        stationarity     last quarter like the first: KS distance 0.034 (up to 0.131 passes), p99 1.10 times
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %
+        stationarity     last quarter like the first: KS distance 0.034 (limit 0.131), p99 ratio 1.10
         raw samples      9,990 written, 10 lost: raw.bin
         written          report.json
         ");
@@ -254,12 +255,12 @@ mod tests {
         let ports =
             Ports { range: 100, sources: 2, in_use_max: 40, time_wait_max: 30, headroom: 70 };
         let text =
-            "at most 40 in use and 30 in TIME_WAIT of 200: 70 left on the fullest of 2 addresses";
+            "peak 40 in use and 30 in TIME_WAIT of 200: 70 left on the fullest of 2 addresses";
         assert_eq!(taken(&ports), text);
         let mut report = report(true, part(250, 260, 1, 2));
         report.config.plan.keepalive = Switch::Off;
         report.generator.machine.ports = None;
-        assert!(details(&report, &[]).contains("local ports      not known\n"));
+        assert!(details(&report, &[]).contains("local ports      unknown\n"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The findings of an examination, one a line, with the cause and the cure below where something is wrong.
+//! The findings of `doctor`, one per line, with cause and cure below each problem.
 
 use std::fmt::Write as _;
 
 use engine::host::check::{Check, Severity};
 
-/// The findings, and a last line that says what they amount to.
+/// The findings, and a last line that sums them up.
 pub(crate) fn findings(checks: &[Check]) -> String {
     let mut text = String::new();
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
@@ -21,11 +21,11 @@ pub(crate) fn findings(checks: &[Check]) -> String {
     }
     let has = |severity: Severity| checks.iter().any(|check| check.severity == severity);
     text.push_str(if has(Severity::Missing) {
-        "\nA run can't start here.\n"
+        "\nNot ready: a run can't start until the missing items are fixed.\n"
     } else if has(Severity::Warning) {
-        "\nA run can start; the warnings may show in its numbers.\n"
+        "\nReady to run; the warnings may affect the numbers.\n"
     } else {
-        "\nA run can start.\n"
+        "\nReady to run.\n"
     });
     text
 }
@@ -60,9 +60,9 @@ mod tests {
                                  forbidden
                                  allow it
 
-        A run can't start here.
+        Not ready: a run can't start until the missing items are fixed.
         ");
-        assert!(findings(&checks[..2]).ends_with("the warnings may show in its numbers.\n"));
-        assert!(findings(&checks[..1]).ends_with("A run can start.\n"));
+        assert!(findings(&checks[..2]).ends_with("the warnings may affect the numbers.\n"));
+        assert!(findings(&checks[..1]).ends_with("Ready to run.\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! What differs between naive and corrected latency, and why: sentences derived from a report's numbers.
+//! Why naive and corrected latency differ or agree, in sentences derived from a report's numbers.
 
 use engine::plan::{Model, Plan, Switch};
 use engine::report::Part;
@@ -6,20 +6,19 @@ use engine::report::Part;
 use super::figures::{count, percentile, ratio, things, time};
 use super::table::{ROWS, Row, lacks};
 
-/// Corrected and naive latency differ in earnest from this ratio on.
+/// The smallest ratio of corrected to naive that counts as a difference.
 const RATIO_MIN: f64 = 1.1;
-/// And from this difference on, µs: below it, it is the cost of a system call.
+/// The smallest difference that counts, µs: less is the cost of a system call.
 const DIFFERENCE_MIN_US: f64 = 50.0;
 
-/// What differs and why, in one to three sentences.
+/// What differs and why, in a short paragraph.
 pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
     if part.corrected.count == 0 || part.naive.count == 0 {
-        return "No request has a latency from its sending on: there is nothing to compare."
-            .to_owned();
+        return "No request has both latencies: there is nothing to compare.".to_owned();
     }
     if plan.backfill == Switch::On {
-        return "Corrected by back-filling: beside each response that took longer than the period stand the requests that it \
-            held up, with what they would have waited. They were never sent."
+        return "Corrected by back-filling: each response that took longer than the period adds the \
+                requests it held up, with the latency they would have had. They were never sent."
             .to_owned();
     }
     let compared = compared(part);
@@ -32,7 +31,8 @@ pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
         name => format!("At {name} users waited"),
     };
     let what = format!(
-        "{who} {}, {} times the naive {}: that clock starts when a request is sent, not when it was due.",
+        "{who} {}, {} times the naive {}. Naive latency omits the wait before sending (coordinated \
+         omission): its clock starts when a request is sent, not when it was due.",
         shown(&part.corrected),
         ratio(widest.corrected_us, widest.naive_us),
         shown(&part.naive)
@@ -40,15 +40,15 @@ pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
     format!("{what} {}", cause(part, plan, &widest))
 }
 
-/// The lines of the table to compare by: the percentiles, or the maximum where no percentile is known of both. Otherwise the maximum
-/// is one request, which is not what a comparison should rest on.
+/// The rows to compare by: the percentiles, or the maximum if no percentile is known of both. The
+/// maximum is a single request, which no comparison should rest on if there is a choice.
 fn compared(part: &Part) -> &'static [Row] {
-    let (max, percentiles) = ROWS.split_last().expect("the table has lines");
+    let (max, percentiles) = ROWS.split_last().expect("the table has rows");
     let known = |row: &Row| (row.of)(&part.naive).is_some() && (row.of)(&part.corrected).is_some();
     if percentiles.iter().any(known) { percentiles } else { std::slice::from_ref(max) }
 }
 
-/// The line of the table where corrected and naive differ most.
+/// The row where corrected and naive differ most.
 struct Widest {
     row: &'static Row,
     naive_us: f64,
@@ -61,11 +61,12 @@ impl Widest {
     }
 }
 
-/// The line where corrected and naive differ most, when they do.
+/// The row where corrected and naive differ most, if they do.
 fn widest(part: &Part, compared: &'static [Row]) -> Option<Widest> {
-    // From the highest down, since of equal ratios the last is taken: the lower percentile concerns more users.
+    // From the highest down, because the last of equal ratios wins: a lower percentile concerns
+    // more users.
     let differing = compared.iter().rev().filter_map(|row| {
-        // An immediate answer takes no less than a nanosecond, which keeps the ratio finite.
+        // No response takes less than a nanosecond, which keeps the ratio finite.
         let naive_us = (row.of)(&part.naive)?.max(0.001);
         let corrected_us = (row.of)(&part.corrected)?;
         let differs =
@@ -77,38 +78,40 @@ fn widest(part: &Part, compared: &'static [Row]) -> Option<Widest> {
 
 fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
     match (plan.model(), plan.period) {
-        (Model::Closed, None) => "In a closed loop they are the same by construction: a connection asks again only after its \
-            response, so the requests that would have come during a stall were never sent. Give --rate to see what users wait \
-            who don't wait for each other."
+        (Model::Closed, None) => "In a closed loop they are the same by construction: a connection \
+            sends its next request only after a response, so both leave out the requests that users \
+            would have sent during a stall (coordinated omission). Use --rate to measure what \
+            independent users wait."
             .to_owned(),
         _ if compared.iter().all(|row| row.name == "max") => format!(
-            "Too few requests to compare percentiles: {}. Even the slowest took no longer than the naive figure says.",
+            "Too few requests to compare percentiles: {}. Even the slowest took no longer than the \
+             naive maximum.",
             lacks("naive", &part.naive, |_| true).unwrap_or_default()
         ),
-        (Model::Open, _) => "Naive and corrected agree: requests left when they were due, so what was measured is what users \
-            waited."
+        (Model::Open, _) => "Naive and corrected agree: requests left when they were due, so this is \
+            what users waited."
             .to_owned(),
-        (Model::Closed, Some(_)) => "Naive and corrected agree: responses came within the period, so each request left when \
-            it was due."
+        (Model::Closed, Some(_)) => "Naive and corrected agree: responses came within the period, so \
+            each request left when it was due."
             .to_owned(),
     }
 }
 
-/// Whose fault the difference is: the generator's, the target's backlog or the cap.
+/// What causes the difference: the generator, the target's backlog or the cap.
 fn cause(part: &Part, plan: &Plan, widest: &Widest) -> String {
     let name = widest.row.name;
     let us = |distribution| (widest.row.of)(distribution).unwrap_or(0.0);
     let (pacer_us, wait_us) = (us(&part.pacer_lateness), us(&part.connection_wait));
     let mut text = if wait_us < pacer_us {
         format!(
-            "The generator itself was late (pacer lateness {name} {}): give it more or quieter cores with --cores, or a lower \
-            --rate, before you trust these numbers.",
+            "The generator itself was late (pacer lateness {name} {}): give it more or quieter cores \
+             with --cores, or lower --rate, before you trust these numbers.",
             time(pacer_us)
         )
     } else {
         format!(
-            "They waited for a connection (connection wait {name} {}; {} found none free), which is the target's backlog or \
-            the cap of --conns {}, not the generator (pacer lateness {name} {}).",
+            "They waited for a connection (connection wait {name} {}; {} found none free): the \
+             target's backlog or the cap of --conns {}, not the generator (pacer lateness {name} {}).",
             time(wait_us),
             things(part.counts.waited, "arrival"),
             count(plan.conns() as u64),
@@ -117,7 +120,7 @@ fn cause(part: &Part, plan: &Plan, widest: &Widest) -> String {
     };
     if 0 < part.counts.unsent {
         text.push_str(&format!(
-            " {} never sent and stand with the age at which they were given up.",
+            " {} never sent; latency counts until they were given up.",
             match part.counts.unsent {
                 1 => "1 request was".to_owned(),
                 unsent => format!("{} were", things(unsent, "request")),
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn equal_latencies_are_explained_by_the_model() {
-        check(OPEN, &part(1_000, 1_000, 1, 2), &["agree", "when they were due"]);
+        check(OPEN, &part(1_000, 1_000, 1, 2), &["agree", "left when they were due"]);
         check(CLOSED, &part(1_000, 1_000, 0, 0), &["closed loop", "by construction", "--rate"]);
     }
 
@@ -183,7 +186,7 @@ mod tests {
         check(
             OPEN,
             &waiting,
-            &["182 times", "1.00 ms", "182 ms", "connection wait", "not the generator"],
+            &["182 times", "1.00 ms", "182 ms", "coordinated omission", "not the generator"],
         );
     }
 

@@ -1,13 +1,14 @@
-//! How a figure is written: times with the unit that fits, counts with separators, rates.
+//! How figures are written: times in a fitting unit, counts with separators, rates.
 
 use engine::report::DistributionPart;
 
-/// The largest time that a histogram holds, µs. A percentile there is a lower bound when values lie above.
+/// The largest time that a histogram holds, µs. A percentile there is a lower bound if values lie
+/// above.
 const HISTOGRAM_MAX_US: f64 = engine::stats::distribution::VALUE_MAX_NS as f64 / 1e3;
 
-/// A time to three figures in the unit that fits: `250 ns`, `1.02 ms`, `12.3 s`.
+/// A time to three figures in a fitting unit: `250 ns`, `1.02 ms`, `12.3 s`.
 pub(crate) fn time(us: f64) -> String {
-    // The edges are where three figures would round up into the next unit.
+    // Three figures round up into the next unit at these edges.
     let (number, unit) = match us {
         us if us < 0.000_5 => return "0 ns".to_owned(),
         us if us < 0.999_5 => (us * 1e3, "ns"),
@@ -24,7 +25,7 @@ pub(crate) fn time(us: f64) -> String {
     format!("{number:.digits$} {unit}")
 }
 
-/// A time of a column: as [`time`], with the units below each other. The width is 11 characters.
+/// A time in a column of 11 characters, with the units aligned.
 pub(crate) fn cell(time: &str) -> String {
     match time.rsplit_once(' ') {
         Some((number, unit)) => format!("{number:>8} {unit:<2}"),
@@ -32,7 +33,7 @@ pub(crate) fn cell(time: &str) -> String {
     }
 }
 
-/// One of a distribution's times; `n/a` when it is empty, `≥ 60.0 s` when all that is known is that it is longer.
+/// One of a distribution's times: `n/a` if unknown, `≥ 60.0 s` if it lies above the histogram.
 pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
     match us {
         None => "n/a".to_owned(),
@@ -41,7 +42,7 @@ pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
     }
 }
 
-/// A whole number with its thousands apart: `1,234,567`.
+/// A whole number with thousands separators: `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -54,13 +55,13 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// A number of things, in the singular for one: `1 request`, `2,000 requests`.
+/// A count and its noun: `1 request`, `2,000 requests`.
 pub(crate) fn things(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", count(number))
 }
 
-/// A rate a second: whole from a thousand up, else with a digit behind the point where there is one to show.
+/// A rate per second: whole from 1,000 up, else with one decimal unless it is zero.
 #[expect(clippy::cast_possible_truncation, reason = "a rate is far below 2^63")]
 #[expect(clippy::cast_sign_loss, reason = "a rate is never negative")]
 pub(crate) fn rate(per_second: f64) -> String {
@@ -72,7 +73,7 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// How many times `larger` is `smaller`: `1.4`, `182`.
+/// How many times `smaller` goes into `larger`: `1.4`, `182`.
 pub(crate) fn ratio(larger: f64, smaller: f64) -> String {
     let ratio = larger / smaller;
     if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_three_figures_and_the_unit_that_fits() {
+    fn times_have_three_figures_and_a_fitting_unit() {
         for (us, text) in [
             (0.0, "0 ns"),
             (0.25, "250 ns"),

@@ -1,13 +1,13 @@
-//! The words of the progress line.
+//! The text of the progress line.
 
 use engine::run::{Phase, Progress};
 
 use super::figures::{count, things, time};
 
-/// How far a run is, in one line.
+/// How far the run is, in one line.
 pub(crate) fn line(now: &Progress) -> String {
     let phase = match now.phase {
-        Phase::Setup => "set-up",
+        Phase::Setup => "setup",
         Phase::Warmup => "warm-up",
         Phase::Steady => "steady",
         Phase::Drain => "drain",
@@ -15,7 +15,7 @@ pub(crate) fn line(now: &Progress) -> String {
     };
     let shown = |ns: Option<u64>| ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3));
     format!(
-        "{phase} {:.1} s  offered {}  answered {}  {}  p50 {}  p99 {}  {} in flight",
+        "{phase} {:.1} s  intended {}  answered {}  {}  p50 {}  p99 {}  {} in flight",
         now.elapsed_ns as f64 / 1e9,
         count(now.intended),
         count(now.answered),
@@ -42,13 +42,13 @@ mod tests {
             p50_ns: None,
             p99_ns: None,
         };
-        insta::assert_snapshot!(line(&now), @"warm-up 1.2 s  offered 12,345  answered 12,300  1 error  p50 n/a  p99 n/a  44 in flight");
+        insta::assert_snapshot!(line(&now), @"warm-up 1.2 s  intended 12,345  answered 12,300  1 error  p50 n/a  p99 n/a  44 in flight");
         now = Progress {
             phase: Phase::Steady,
             p50_ns: Some(250_000),
             p99_ns: Some(1_250_000),
             ..now
         };
-        insta::assert_snapshot!(line(&now), @"steady 1.2 s  offered 12,345  answered 12,300  1 error  p50 250 µs  p99 1.25 ms  44 in flight");
+        insta::assert_snapshot!(line(&now), @"steady 1.2 s  intended 12,345  answered 12,300  1 error  p50 250 µs  p99 1.25 ms  44 in flight");
     }
 }

@@ -1,4 +1,4 @@
-//! Reports to render in tests: made-up runs with figures of one's choice.
+//! Made-up reports for tests to render.
 
 use engine::host::environment::Environment;
 use engine::host::ports::Ports;
@@ -13,7 +13,7 @@ use engine::stats::distribution::Distribution;
 
 use super::made_up;
 
-/// Requests of a part: enough for p99.9.
+/// Requests in a part: enough for p99.9.
 const REQUESTS: u64 = 10_000;
 
 /// A completed plan.
@@ -23,14 +23,14 @@ pub(super) fn plan(open: bool) -> Plan {
     Plan { target, rate, ..Plan::default() }.complete(&[0, 1]).expect("a plan that runs")
 }
 
-/// `count` values of so many µs.
+/// `count` values of `us` each.
 pub(super) fn times(us: u64, count: u64) -> DistributionPart {
     let mut distribution = Distribution::new();
     distribution.record_n(us * 1_000, count);
     DistributionPart::new(&distribution, &[])
 }
 
-/// A part with 10,000 requests, each with these times in µs.
+/// A part of 10,000 requests, each with these times in µs.
 pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
     let counts = Counts {
         intended: REQUESTS,
@@ -55,7 +55,7 @@ pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
     }
 }
 
-/// A valid report of that part.
+/// A valid report of this part.
 pub(super) fn report(open: bool, part: Part) -> Report {
     let shard = ShardStats {
         core: 1,

@@ -1,4 +1,4 @@
-//! The summary of one run: whether to trust it, rates and the table first, then what differs, then the details.
+//! The summary of a run: verdict, rates and latency table first, then what differs, then details.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use engine::report::Report;
 use super::details::details;
 use super::explain;
 use super::figures::{count, rate, things};
-use super::flow::flow;
 use super::table::table;
 use super::verdict::verdict;
+use super::wrap::wrap;
 
-/// The summary of a run; `written` names the files that hold more.
+/// The summary of a run; `written` names the files with the results.
 pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     let part = &report.whole;
     let mut text = verdict(&report.verdict);
@@ -23,7 +23,7 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     }
     let mut rates = Vec::new();
     if let Some(target) = part.rate.target {
-        rates.push(format!("asked {}", rate(target)));
+        rates.push(format!("planned {}", rate(target)));
     }
     rates.push(format!("intended {}", rate(part.rate.intended)));
     rates.push(format!("sent {}", rate(part.rate.sent)));
@@ -31,7 +31,7 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     let _ = writeln!(text, "per second       {}\n", rates.join("   "));
     text.push_str(&table("latency", &part.naive, &part.corrected));
     text.push('\n');
-    text.push_str(&flow(&explain::difference(part, &report.config.plan)));
+    text.push_str(&wrap(&explain::difference(part, &report.config.plan)));
     text.push('\n');
     if let Some(successes) = &part.successes {
         text.push_str(&table("successes", &successes.naive, &successes.corrected));
@@ -41,7 +41,7 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     text
 }
 
-/// What was run, and what came of it.
+/// What was run, and the counts of its requests.
 fn subject(report: &Report) -> [String; 2] {
     let config = &report.config;
     let plan = &config.plan;
@@ -70,7 +70,7 @@ fn subject(report: &Report) -> [String; 2] {
     let errors: u64 = counts.errors.values().sum();
     let unexpected = match counts.unexpected_status {
         0 => String::new(),
-        unexpected => format!(", {} of them unexpected", count(unexpected)),
+        unexpected => format!(" ({} with an unexpected status)", count(unexpected)),
     };
     [
         format!("{length}  {load}  {}", plan.target),
@@ -98,7 +98,7 @@ mod tests {
 
         30s  Poisson arrivals, seed 1  http://127.0.0.1:8080/
         10,000 requests intended, 10,000 answered, 0 errors
-        per second       asked 5,000   intended 333.3   sent 333.3   answered 333.2
+        per second       planned 5,000   intended 333.3   sent 333.3   answered 333.2
 
         latency       naive    corrected
         p50         1.02 ms       182 ms  [182 ms, 182 ms]
@@ -106,7 +106,7 @@ mod tests {
         p99         1.02 ms       182 ms  [182 ms, 182 ms]
         p99.9       1.02 ms       182 ms  [182 ms, 182 ms]
         max         1.02 ms       182 ms
-        [ ] 95 % interval of corrected, from ranks as if requests were independent
+        [ ] 95 % confidence interval of corrected, if requests are independent of each other
 
         At p50 users waited 182 ms, 178 times the naive 1.02 ms: that clock starts when a request is sent,
         not when it was due. They waited for a connection (connection wait p50 181 ms; 0 arrivals found none
@@ -120,10 +120,10 @@ mod tests {
         status           200: 9,990, 503: 10
         errors           none
         connections      40 opened, 0 of them in the window
-        generator        core 1 busy for 12.3 %, longest gap 85.0 µs
+        generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
         schedule         arrivals were Poisson(5000/s) as planned: figures
-        Little's law     0.412 in flight on average, throughput × latency 0.413: off by 0.2 %
-        stationarity     the window is too short to tell
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %
+        stationarity     window too short to tell
         written          report.json
         ");
     }
@@ -145,7 +145,7 @@ mod tests {
         p99          250 µs       250 µs  [250 µs, 250 µs]
         p99.9        250 µs       250 µs  [250 µs, 250 µs]
         max          250 µs       250 µs
-        [ ] 95 % interval of corrected, from ranks as if requests were independent
+        [ ] 95 % confidence interval of corrected, if requests are independent of each other
 
         In a closed loop they are the same by construction: a connection asks again only after its response,
         so the requests that would have come during a stall were never sent. Give --rate to see what users
@@ -158,9 +158,9 @@ mod tests {
         status           200: 9,990, 503: 10
         errors           none
         connections      40 opened, 0 of them in the window
-        generator        core 1 busy for 12.3 %, longest gap 85.0 µs
-        Little's law     0.412 in flight on average, throughput × latency 0.413: off by 0.2 %
-        stationarity     the window is too short to tell
+        generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %
+        stationarity     window too short to tell
         ");
     }
 
@@ -185,7 +185,7 @@ mod tests {
         let header = text.lines().nth(3).expect("a header");
         assert_eq!(
             header,
-            "10,000 requests intended, 10,000 answered, 9,990 of them unexpected, 0 errors"
+            "10,000 requests intended, 10,000 answered (9,990 with an unexpected status), 0 errors"
         );
     }
 

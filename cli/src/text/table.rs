@@ -1,26 +1,26 @@
-//! The table of latencies: naive beside corrected, with the uncertainty of the corrected ones. What is not known says how many
-//! values there are, and how many it would take.
+//! The latency table: naive beside corrected, with confidence intervals of corrected. An unknown
+//! percentile says how many samples there are, and how many it needs.
 
 use engine::report::{DistributionPart, IntervalNeeds, Intervals};
 use engine::stats::interval::{Method, needed};
 
 use super::figures::{cell, count, percentile, time};
 
-/// A line of the table.
+/// A row of the table.
 pub(crate) struct Row {
     /// Its name.
     pub(crate) name: &'static str,
     /// The quantile; `None` for the maximum.
     quantile: Option<f64>,
-    /// Where a distribution keeps it, µs.
+    /// Its value in a distribution, µs.
     pub(crate) of: fn(&DistributionPart) -> Option<f64>,
-    /// Where its interval is kept, µs.
+    /// Its confidence interval, µs.
     interval: fn(&Intervals) -> Option<[f64; 2]>,
-    /// Where it is kept how many values the interval would take.
+    /// How many samples the interval needs.
     interval_needs: fn(&IntervalNeeds) -> Option<u64>,
 }
 
-/// The table's lines; the last one is the maximum.
+/// The rows of the table; the last one is the maximum.
 pub(crate) static ROWS: [Row; 5] = [
     Row {
         name: "p50",
@@ -59,21 +59,21 @@ pub(crate) static ROWS: [Row; 5] = [
     },
 ];
 
-/// Naive beside corrected; `title` stands over the names of the lines.
+/// Naive beside corrected; `title` heads the names of the rows.
 pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &DistributionPart) -> String {
     let mut text = format!("{title:<9}{:>10}  {:>11}\n", "naive", "corrected");
     for row in &ROWS {
         let shown = |part| cell(&percentile(part, (row.of)(part)));
         let line = format!("{:<8}{}  {}", row.name, shown(naive), shown(corrected));
         let line = match (row.of)(corrected) {
-            // What stands behind n/a belongs to it, what stands behind a time has a column of its own.
+            // A note on n/a stands right behind it, a note on a time in a column of its own.
             None => format!("{} {}", line.trim_end(), lack(row, corrected).unwrap_or_default()),
             Some(_) => format!("{line}  {}", doubt(row, corrected)),
         };
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    // What a line says behind its n/a holds for both columns where they have the same number of values.
+    // With equal counts, the note behind corrected's n/a holds for naive too.
     let unsaid = |row: &Row| (row.of)(corrected).is_some() || naive.count != corrected.count;
     if let Some(lacks) = lacks("naive", naive, unsaid) {
         text.push_str(&format!("n/a: {lacks}\n"));
@@ -85,25 +85,25 @@ pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &Distribut
     text
 }
 
-/// What the brackets behind the corrected percentiles are.
+/// What the brackets behind corrected percentiles mean.
 fn legend(corrected: &DistributionPart) -> Option<&'static str> {
     let intervals = &corrected.intervals;
     match intervals.method {
-        None if intervals.dependent == Some(true) && corrected.p50.is_some() => Some(
-            "[n/a] no interval: these depend on each other, and are not kept by seconds of the run",
-        ),
+        None if intervals.dependent == Some(true) && corrected.p50.is_some() => {
+            Some("[n/a] no interval: these samples are correlated and not kept per second")
+        }
         _ if ROWS.iter().all(|row| (row.interval)(intervals).is_none()) => None,
         Some(Method::Batches) => {
-            Some("[ ] 95 % interval of corrected, from batches of the window's seconds")
+            Some("[ ] 95 % confidence interval of corrected, from batches of the window's seconds")
         }
-        Some(Method::OrderStatistics) => {
-            Some("[ ] 95 % interval of corrected, from ranks as if requests were independent")
-        }
+        Some(Method::OrderStatistics) => Some(
+            "[ ] 95 % confidence interval of corrected, if requests are independent of each other",
+        ),
         None => None,
     }
 }
 
-/// How sure a percentile that is known is: its interval, or how many values that would take.
+/// The confidence interval of a known percentile, or how many samples it needs.
 fn doubt(row: &Row, part: &DistributionPart) -> String {
     let missing = (row.interval_needs)(&part.intervals.needed);
     match ((row.interval)(&part.intervals), missing) {
@@ -114,7 +114,7 @@ fn doubt(row: &Row, part: &DistributionPart) -> String {
     }
 }
 
-/// What stands behind the n/a of a percentile that is not known for want of values.
+/// The note behind the n/a of a percentile that has too few samples.
 fn lack(row: &Row, part: &DistributionPart) -> Option<String> {
     let needed = needed(row.quantile?);
     (part.count < needed).then(|| few(part.count, needed))
@@ -124,8 +124,8 @@ fn few(n: u64, needed: u64) -> String {
     format!("(n = {}, need {})", count(n), count(needed))
 }
 
-/// Which percentiles of a distribution are not known for want of values, of those rows that `picked` picks; `None` when it is none:
-/// `naive has n = 100, p99 needs 563, p99.9 needs 5,662`.
+/// The percentiles with too few samples, among the rows that `picked` picks; `None` if there are
+/// none: `naive has n = 100, p99 needs 563, p99.9 needs 5,662`.
 pub(crate) fn lacks(
     name: &str,
     part: &DistributionPart,
@@ -139,7 +139,7 @@ pub(crate) fn lacks(
     (!needs.is_empty()).then(|| format!("{name} has n = {n}, {}", needs.join(", ")))
 }
 
-/// Some of a distribution's percentiles, by their names, in one line: `p50 1.02 ms, p99 n/a (n = 20, need 563)`.
+/// The percentiles with these names, in one line: `p50 1.02 ms, p99 n/a (n = 20, need 563)`.
 pub(crate) fn listed(part: &DistributionPart, names: &[&str]) -> String {
     let rows = ROWS.iter().filter(|row| names.contains(&row.name));
     let shown = rows.map(|row| {
@@ -180,7 +180,7 @@ mod tests {
         p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
         p99.9       6.00 s       6.00 s   [5.99 s, 6.00 s]
         max         6.00 s       6.00 s
-        [ ] 95 % interval of corrected, from batches of the window's seconds
+        [ ] 95 % confidence interval of corrected, from batches of the window's seconds
         ");
     }
 
@@ -194,9 +194,9 @@ mod tests {
         p99.9        n/a          n/a (n = 1,000, need 5,662)
         max          250 µs      1.00 s
         n/a: naive has n = 100, p99 needs 563, p99.9 needs 5,662
-        [ ] 95 % interval of corrected, from ranks as if requests were independent
+        [ ] 95 % confidence interval of corrected, if requests are independent of each other
         ");
-        // Enough for the percentile, too few for its interval at the spread between batches.
+        // Enough for the percentile, too few for its interval, given the spread between batches.
         let mut dependent = spread(6_000, 10);
         dependent.intervals.p999 = None;
         dependent.intervals.needed.p999 = Some(9_123);
@@ -207,7 +207,7 @@ mod tests {
         p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
         p99.9       6.00 s       6.00 s   [n/a (n = 6,000, need 9,123)]
         max         6.00 s       6.00 s
-        [ ] 95 % interval of corrected, from batches of the window's seconds
+        [ ] 95 % confidence interval of corrected, from batches of the window's seconds
         ");
         let alone = DistributionPart { intervals: Intervals::default(), ..spread(6_000, 0) };
         let mut unknown = alone.clone();
@@ -219,7 +219,7 @@ mod tests {
         p99         5.94 s       5.94 s   [n/a]
         p99.9       6.00 s       6.00 s   [n/a]
         max         6.00 s       6.00 s
-        [n/a] no interval: these depend on each other, and are not kept by seconds of the run
+        [n/a] no interval: these samples are correlated and not kept per second
         ");
         let empty = DistributionPart::new(&Distribution::new(), &[]);
         insta::assert_snapshot!(table("successes", &empty, &empty), @r"

@@ -1,12 +1,13 @@
-//! The verdict, first of all words: one line that says whether the numbers can be trusted, then each reason why not.
+//! The verdict, above everything else: one line that says whether the numbers can be trusted, then
+//! each reason why not.
 
 use std::fmt::Write as _;
 
 use engine::report::verdict::{Level, Reason, Verdict};
 
-use super::flow::indented;
+use super::wrap::indented;
 
-/// The verdict's lines.
+/// The lines of the verdict.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let mut text = headline(verdict);
     text.push('\n');
@@ -16,7 +17,7 @@ pub(crate) fn verdict(verdict: &Verdict) -> String {
     text
 }
 
-/// The verdict in one line: `valid`, `suspect: generator_late`, `INVALID: core_saturated, rate_missed`.
+/// The verdict in one line: `valid`, `suspect: generator_late`, `INVALID: core_saturated`.
 pub(crate) fn headline(verdict: &Verdict) -> String {
     let mut text = match verdict.level {
         Level::Valid => "valid",
@@ -32,13 +33,13 @@ pub(crate) fn headline(verdict: &Verdict) -> String {
     text
 }
 
-/// A reason's code as the document has it.
+/// A reason's code as in the report.
 fn name(reason: &Reason) -> String {
     let word = toml::Value::try_from(reason.code).expect("a code is a word");
     word.as_str().expect("a code is a word").to_owned()
 }
 
-/// The evidence, what it means, and the cure. A reason that is milder than the verdict says so.
+/// Evidence, meaning and cure. A reason milder than the verdict says so.
 fn sentences(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
     let Reason { evidence, meaning, cure, .. } = reason;

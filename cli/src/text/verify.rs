@@ -1,4 +1,4 @@
-//! The findings of a verification, one a line, and at the end what they amount to and what they leave out.
+//! The findings of `verify`, one per line, then their sum and what was not checked.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use engine::verify::{Finding, UNCHECKED};
 
 use super::figures::things;
 
-/// Characters of a value that is as it must be; a longer one is cut, since it says nothing new.
+/// Characters shown of a correct value; more would say nothing new.
 const SHOWN_MAX: usize = 40;
 
 /// The table of the findings.
@@ -17,7 +17,7 @@ pub(crate) fn findings(findings: &[Finding]) -> String {
         let _ = if *ok {
             writeln!(text, "ok       {what:<width$}  {}", cut(found))
         } else {
-            writeln!(text, "DIFFERS  {what:<width$}  {found}, must be {expected}")
+            writeln!(text, "DIFFERS  {what:<width$}  {found}, expected {expected}")
         };
     }
     let checks = things(findings.len() as u64, "check");
@@ -26,7 +26,7 @@ pub(crate) fn findings(findings: &[Finding]) -> String {
         1 => writeln!(text, "\n{checks}, 1 DIFFERS"),
         differ => writeln!(text, "\n{checks}, {differ} DIFFER"),
     };
-    let _ = writeln!(text, "not checked, for nothing shows it: {UNCHECKED}");
+    let _ = writeln!(text, "not checked, because nothing shows it: {UNCHECKED}");
     text
 }
 
@@ -58,11 +58,11 @@ mod tests {
         ];
         insta::assert_snapshot!(findings(&all), @r"
         ok       schema         1
-        DIFFERS  corrected.p99  1000.25, must be 41000.5
+        DIFFERS  corrected.p99  1000.25, expected 41000.5
         ok       histogram      012345678901234567890123456789012345678…
 
         3 checks, 1 DIFFERS
-        not checked, for nothing shows it: the environment and the address; what the generator and the machine said of themselves; connections, connect times and the errors of idle connections; which arrivals waited; the load before the window; and how many requests were in flight
+        not checked, because nothing shows it: the environment and the address; what the generator and the machine said of themselves; connections, connect times and the errors of idle connections; which arrivals waited; the load before the window; and how many requests were in flight
         ");
         assert!(findings(&all[..1]).contains("\n1 check, no difference\n"));
         assert!(findings(&[all[1].clone(), all[1].clone()]).contains("\n2 checks, 2 DIFFER\n"));

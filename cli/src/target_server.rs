@@ -1,4 +1,4 @@
-//! The command `target`: the witness, until a signal ends it.
+//! The command `target`: a server of known latency, until a signal ends it.
 
 use std::process::ExitCode;
 
@@ -6,11 +6,11 @@ use engine::sys::units::Nanos;
 use target::{Ledger, Pause, Stall, TargetConfig, TargetError};
 
 use crate::args::TargetArgs;
-use crate::failure::Failure;
-use crate::output::{complain, say};
+use crate::failure::{Failure, complain};
+use crate::output::say;
 use crate::signals::StopRequest;
 
-/// Serves until SIGINT or SIGTERM, then writes the ledger if a file was named.
+/// Serves until SIGINT or SIGTERM, then writes the ledger if a file is named.
 pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     if let Some(temporary) = args.ledger.as_deref().and_then(target::ledger_temporary) {
@@ -20,21 +20,22 @@ pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     say(&format!("listening on http://{}/, ledger at /__ledger\n", target.local_addr()))?;
     stop.wait();
     let ledger = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
-    say(&format!("received {}, answered {}\n", ledger.received, ledger.answered))?;
+    say(&format!("received {} requests, answered {}\n", ledger.received, ledger.answered))?;
     if let Some(line) = starved(&ledger) {
         complain(&line);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to say when connections could not be accepted, which a client can't tell from a slow service.
+/// The warning for connections that could not be accepted: to a client they look like slow
+/// responses.
 fn starved(ledger: &Ledger) -> Option<String> {
     let errors = ledger.connections.accept_errors;
     (0 < errors).then(|| {
         format!(
-            "{errors} times a connection could not be accepted, for want of open files or memory, and its client \
-             waited for that too; raise the limit of open files (ulimit -n, as root above the hard limit), or offer \
-             fewer connections"
+            "could not accept a connection {errors} times, for lack of file descriptors or memory, \
+             and its clients waited; raise the limit of open files (ulimit -n, as root above the \
+             hard limit) or use fewer connections"
         )
     })
 }
@@ -61,7 +62,7 @@ fn config(args: TargetArgs) -> TargetConfig {
     }
 }
 
-/// A target that could not start: a value that can't be meant, or a machine that can't.
+/// Why a target could not start: an impossible value, or what the machine lacks.
 pub(crate) fn not_started(error: TargetError) -> Failure {
     let line = error.to_string();
     match error {
@@ -83,13 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_that_found_no_descriptor_are_told_with_the_cure() {
+    fn connections_that_could_not_be_accepted_are_reported_with_the_cure() {
         let listen = "127.0.0.1:0".parse().expect("an address");
         let target = target::start(TargetConfig::new(listen)).expect("it starts");
         let mut ledger = target.stop().expect("a ledger");
         assert_eq!(starved(&ledger), None);
         ledger.connections.accept_errors = 47;
         let line = starved(&ledger).expect("a line");
-        assert!(line.starts_with("47 times ") && line.contains("ulimit -n"), "{line}");
+        assert!(line.contains(" 47 times,") && line.contains("ulimit -n"), "{line}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is generated from the flags' own definition: shell completions and man pages.
+//! Shell completions and man pages, generated from the definition of the flags.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::args::Cli;
 use crate::failure::Failure;
 use crate::output::say;
 
-/// Prints the completions for a shell.
+/// Prints the completions of a shell.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "truetail", &mut text);
@@ -24,13 +24,11 @@ pub(crate) fn man(command: Option<&str>) -> Result<ExitCode, Failure> {
     let subject = match command {
         None => &program,
         Some(name) => program.find_subcommand(name).ok_or_else(|| {
-            Failure::Usage(format!("COMMAND {name}: is no command; `truetail --help` lists them"))
+            Failure::Usage(format!("COMMAND {name}: unknown command; see `truetail --help`"))
         })?,
     };
     let mut text = Vec::new();
-    clap_mangen::Man::new(subject.clone())
-        .render(&mut text)
-        .expect("memory takes what is written to it");
+    clap_mangen::Man::new(subject.clone()).render(&mut text).expect("writing to memory succeeds");
     say(&String::from_utf8_lossy(&text))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,41 @@
+//! Paragraphs wrapped to the width of the report.
+
+use textwrap::{Options, WordSplitter, WrapAlgorithm};
+
+/// Columns of a line.
+const WIDTH: usize = 100;
+
+/// Wraps a paragraph at its spaces; a word longer than a line stands alone.
+pub(crate) fn wrap(text: &str) -> String {
+    indented("", "", text)
+}
+
+/// The same, with `first` before the first line and `rest` before the others.
+pub(crate) fn indented(first: &str, rest: &str, text: &str) -> String {
+    // Flags, paths and addresses stay whole.
+    let options = Options::new(WIDTH)
+        .initial_indent(first)
+        .subsequent_indent(rest)
+        .break_words(false)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    textwrap::fill(text, options) + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole_and_lines_within_the_width() {
+        let long = "--source-addresses=".repeat(6);
+        let text = format!("{} end {long} µs", "warm-up-µs ".repeat(9).trim());
+        let lines = [
+            format!("> {}", "warm-up-µs ".repeat(8).trim()),
+            "  warm-up-µs end".to_owned(),
+            format!("  {long}"),
+            "  µs\n".to_owned(),
+        ];
+        assert_eq!(indented("> ", "  ", &text), lines.join("\n"));
+    }
+}
