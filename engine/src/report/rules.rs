@@ -1,4 +1,5 @@
-//! The rules of the verdict: each looks at one thing in the report, and gives a reason when it is beyond its bound.
+//! The rules of the verdict: each checks one thing in the report, and adds a reason if it crosses
+//! its threshold.
 
 use super::report::{DistributionPart, Report};
 use super::verdict::{Code, Level, Reason, Verdict};
@@ -7,10 +8,10 @@ use crate::record::shard_stats::ShardStats;
 use crate::samples::FileErrorKind;
 use crate::stats::interval::needed;
 
-/// What a rule does: looks at a report, and adds its reasons.
+/// A rule: checks a report and adds its reasons.
 type Rule = fn(&Report, &mut Vec<Reason>);
 
-/// All rules, in the order in which reasons of one level are told.
+/// All rules, in the order in which reasons of one level are listed.
 const RULES: [Rule; 14] = [
     rate_missed,
     generator_late,
@@ -57,7 +58,7 @@ fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
     let counts = &report.whole.counts;
     let plan = &report.config.plan;
     let (late, allowed, what) = if plan.model() == Model::Open {
-        // Requests that no connection could be had for are errors, and no fault of the pace.
+        // Requests that failed to connect are errors, and don't count against the pace.
         let sent = counts.sent_in_window + counts.unconnected;
         (
             counts.intended.saturating_sub(sent),
@@ -65,7 +66,7 @@ fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
             "were not sent before the window's end",
         )
     } else {
-        // A paced user who waits for an answer is late by design; a request that never left is not.
+        // A paced user who waits for a response is late by design; a request never sent is not.
         (counts.unsent, bounds.unsent * counts.intended as f64, "were never sent")
     };
     let figure = share(late, counts.intended);
@@ -74,34 +75,38 @@ fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
             code: Code::RateMissed,
             level: Level::Invalid,
             evidence: format!(
-                "{late} of {} intended requests ({}) {what}; allowed are {}",
+                "{late} of {} intended requests ({}) {what}; the limit is {}",
                 counts.intended,
                 percent(figure),
                 percent(share_of(allowed, counts.intended))
             ),
             figure,
             threshold: share_of(allowed, counts.intended),
-            meaning: "the target saw less load than the plan says, so its latencies belong to another, lower rate".to_owned(),
-            cure: "see the other reasons for what held the sends up; lower --rate, raise --conns, or add --cores".to_owned(),
+            meaning:
+                "the target saw less load than planned: these latencies belong to a lower rate"
+                    .to_owned(),
+            cure: "see the other reasons for what delayed the sends; lower --rate, raise --conns, \
+                   or add --cores"
+                .to_owned(),
         });
     }
     if let Some(target) = report.whole.rate.target {
         let off = (report.whole.rate.intended / target - 1.0).abs();
-        // A Poisson count of n scatters by 1/√n; four of these are chance.
+        // A Poisson count of n varies by 1/√n; up to four times that is chance.
         let threshold = bounds.offered.max(4.0 / (counts.intended.max(1) as f64).sqrt());
         if threshold < off && !report.interrupted {
             reasons.push(Reason {
                 code: Code::RateMissed,
                 level: Level::Invalid,
                 evidence: format!(
-                    "{:.1}/s were intended, {target}/s were asked for: off by {}; allowed are {}",
+                    "{:.1}/s were intended, {target}/s were planned: off by {}; the limit is {}",
                     report.whole.rate.intended,
                     percent(off),
                     percent(threshold)
                 ),
                 figure: off,
                 threshold,
-                meaning: "the schedule offered another rate than the plan's".to_owned(),
+                meaning: "the schedule drew a different rate than the plan's".to_owned(),
                 cure: "use a longer --duration".to_owned(),
             });
         }
@@ -115,9 +120,9 @@ fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
 }
 
 const OWN_CORES: &str =
-    "give the shards cores of their own (--cores), use --wait spin, or stop what else runs there";
+    "dedicate cores to the shards (--cores), use --wait spin, or stop what else runs there";
 
-/// The highest of the quantiles that is known, with its name: p99 where there are samples for it.
+/// The highest known of these quantiles, with its name: p99 if there are enough samples.
 fn highest_known(part: &DistributionPart) -> Option<(f64, &'static str, f64)> {
     [(0.99, "p99"), (0.9, "p90"), (0.5, "p50")]
         .into_iter()
@@ -137,15 +142,19 @@ fn late_for_most(report: &Report) -> Option<Reason> {
     Some(Reason {
         code: Code::GeneratorLate,
         level: if own { Level::Invalid } else { Level::Suspect },
-        evidence: format!("pacer lateness {name} is {figure:.1} µs; allowed are {threshold:.1} µs"),
+        evidence: format!(
+            "pacer lateness {name} is {figure:.1} µs; the limit is {threshold:.1} µs"
+        ),
         figure,
         threshold,
-        meaning: "requests left late by the generator's own fault; corrected latencies contain that lateness".to_owned(),
+        meaning:
+            "the generator itself sent requests late, and corrected latency includes that lateness"
+                .to_owned(),
         cure: OWN_CORES.to_owned(),
     })
 }
 
-/// A shard that stood still: a closed loop knows no lateness, and a slow open one has too few samples to show it.
+/// A shard that stalled: a closed loop has no lateness, and a slow open one too few samples of it.
 fn stopped(report: &Report) -> Option<Reason> {
     let bounds = &report.config.plan.thresholds;
     let share_of = |shard: &ShardStats| {
@@ -162,7 +171,7 @@ fn stopped(report: &Report) -> Option<Reason> {
         code: Code::GeneratorLate,
         level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
         evidence: format!(
-            "the shard on core {} looked at nothing for {:.3} s ({}), {:.1} ms at a stretch; allowed are {}",
+            "the shard on core {} stalled for {:.3} s ({}), {:.1} ms at a stretch; the limit is {}",
             shard.core,
             shard.stopped_s,
             percent(figure),
@@ -171,7 +180,9 @@ fn stopped(report: &Report) -> Option<Reason> {
         ),
         figure,
         threshold: bounds.stopped,
-        meaning: "answers that came meanwhile were seen late, and what was to be sent wasn't: latencies and throughput contain the generator's own stops".to_owned(),
+        meaning: "during a stall responses were seen late and nothing was sent: latency and \
+                  throughput include the generator's own stalls"
+            .to_owned(),
         cure: OWN_CORES.to_owned(),
     })
 }
@@ -184,10 +195,12 @@ fn late_in_the_tail(report: &Report) -> Option<Reason> {
     (threshold < figure).then(|| Reason {
         code: Code::GeneratorLate,
         level: Level::Suspect,
-        evidence: format!("pacer lateness p99.9 is {figure:.1} µs; allowed are {threshold:.1} µs"),
+        evidence: format!("pacer lateness p99.9 is {figure:.1} µs; the limit is {threshold:.1} µs"),
         figure,
         threshold,
-        meaning: "the generator paused; corrected p99.9 and above contain its pauses, lower percentiles don't".to_owned(),
+        meaning: "the generator paused: corrected p99.9 and above include its pauses, lower \
+                  percentiles don't"
+            .to_owned(),
         cure: OWN_CORES.to_owned(),
     })
 }
@@ -198,15 +211,14 @@ fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
     else {
         return;
     };
-    // A generator that falls behind waits for responses in between, so it is rarely busy all the time. Whether its core could
-    // have offered the plan's rate follows from what it spent on the part that it did offer.
+    // A generator that falls behind also waits for responses, so it is rarely busy all the time.
+    // Whether its core could have kept up follows from what it spent on what it did send.
     let counts = &report.whole.counts;
     let behind = report.config.plan.model() == Model::Open
         && (counts.sent_in_window as f64) < (1.0 - bounds.unsent) * counts.intended as f64;
     let needed = busiest.busy * counts.intended as f64 / counts.sent_in_window.max(1) as f64;
     let (threshold, more) = if behind && bounds.busy < needed {
-        let more =
-            format!(" while it fell behind, and the planned rate needs {} of it", percent(needed));
+        let more = format!(" while it fell behind, and the planned rate needs {}", percent(needed));
         (bounds.busy_behind.min(bounds.busy), more)
     } else {
         (bounds.busy, String::new())
@@ -218,16 +230,15 @@ fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
         code: Code::CoreSaturated,
         level: Level::Invalid,
         evidence: format!(
-            "the shard on core {} was busy for {} of the window{more}; allowed are {}",
+            "the shard on core {} was busy {} of the time{more}; the limit is {}",
             busiest.core,
             percent(busiest.busy),
             percent(threshold)
         ),
         figure: busiest.busy,
         threshold,
-        meaning:
-            "the run measured its own generator: the target could have answered more, or sooner"
-                .to_owned(),
+        meaning: "the run measured its own generator: the target may be faster than these numbers"
+            .to_owned(),
         cure: "add --cores, or lower the load".to_owned(),
     });
 }
@@ -242,15 +253,17 @@ fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
             code: Code::CapReached,
             level: Level::Suspect,
             evidence: format!(
-                "{} arrivals ({}) waited because all {conns} connections were busy; allowed are {}",
+                "{} arrivals ({}) waited while all {conns} connections were busy; the limit is {}",
                 counts.capped,
                 percent(figure),
                 percent(bounds.capped)
             ),
             figure,
             threshold: bounds.capped,
-            meaning: "naive latencies leave that wait out; corrected ones contain it, and it depends on the cap".to_owned(),
-            cure: "raise --conns, unless the cap is what you mean to measure".to_owned(),
+            meaning: "naive latency omits that wait; corrected latency includes it, and it \
+                      depends on the cap"
+                .to_owned(),
+            cure: "raise --conns, unless the cap is what you want to measure".to_owned(),
         });
     }
 }
@@ -266,8 +279,11 @@ fn schedule_not_as_planned(report: &Report, reasons: &mut Vec<Reason>) {
         evidence: report.arrivals_line.clone().unwrap_or_default(),
         figure: proof.failed.len() as f64,
         threshold: 0.0,
-        meaning: "the target saw arrivals of another shape than the plan's, with other bursts".to_owned(),
-        cure: "lower --rate per core, use --wait spin, or raise --conns if arrivals waited for connections".to_owned(),
+        meaning: "the target saw a different arrival pattern than planned, with different bursts"
+            .to_owned(),
+        cure: "lower the rate per core, use --wait spin, or raise --conns if arrivals waited for \
+               connections"
+            .to_owned(),
     });
 }
 
@@ -279,7 +295,8 @@ fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
             code: Code::LittlesLaw,
             level: Level::Invalid,
             evidence: format!(
-                "{:.3} requests were in flight on average, throughput times latency gives {:.3}: off by {}; allowed are {}",
+                "the mean in flight was {:.3}, throughput times latency is {:.3}: off by {}; the \
+                 limit is {}",
                 law.in_flight_mean,
                 law.expected,
                 percent(law.residual),
@@ -287,8 +304,8 @@ fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
             ),
             figure: law.residual,
             threshold,
-            meaning: "requests were lost, counted twice or given a latency that they didn't have".to_owned(),
-            cure: "this is a fault of truetail: keep the report and tell its authors".to_owned(),
+            meaning: "requests were lost, counted twice or given a wrong latency".to_owned(),
+            cure: "this is a bug in truetail: keep the report and file an issue".to_owned(),
         });
     }
 }
@@ -301,13 +318,14 @@ fn not_stationary(report: &Report, reasons: &mut Vec<Reason>) {
         code: Code::NotStationary,
         level: Level::Suspect,
         evidence: format!(
-            "the last quarter's latencies differ from the first's: KS distance {:.3} (up to {:.3} passes), p99 {:.2} times",
+            "latency in the last quarter differs from the first: KS distance {:.3} (limit {:.3}), \
+             p99 ratio {:.2}",
             found.distance, found.distance_max, found.p99_ratio
         ),
         figure: found.distance,
         threshold: found.distance_max,
-        meaning: "percentiles of the whole window mix two states and describe neither".to_owned(),
-        cure: "use a longer --warmup, or look at the series for what changed".to_owned(),
+        meaning: "percentiles over the whole window mix two states and describe neither".to_owned(),
+        cure: "use a longer --warmup, or find what changed in the series (--csv)".to_owned(),
     });
 }
 
@@ -318,10 +336,10 @@ fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
         reasons.push(Reason {
             code: Code::TooFewSamples,
             level: Level::Suspect,
-            evidence: format!("p{} has {count} samples; it needs {least}", p * 100.0),
+            evidence: format!("p{} has {count} samples and needs {least}", p * 100.0),
             figure: count as f64,
             threshold: least as f64,
-            meaning: "percentiles marked n/a are not known".to_owned(),
+            meaning: "percentiles marked n/a are unknown".to_owned(),
             cure: "use a longer --duration or a higher --rate".to_owned(),
         });
     }
@@ -338,11 +356,11 @@ fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
         return;
     }
     let taken = match &report.generator.machine.ports {
-        None => "how many ports were taken is not known".to_owned(),
+        None => "how many local ports were in use is unknown".to_owned(),
         Some(ports) => format!(
-            "towards the target at most {} of {} ports were in use and {} in TIME_WAIT, {} left",
-            ports.in_use_max,
+            "of {} local ports at most {} were in use and {} in TIME_WAIT, {} left",
             ports.range.saturating_mul(ports.sources),
+            ports.in_use_max,
             ports.time_wait_max,
             ports.headroom
         ),
@@ -351,13 +369,14 @@ fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
         code: Code::LocalResource,
         level: Level::Invalid,
         evidence: format!(
-            "{failed} connections failed for lack of a local port, file or memory, the completion queue overflowed {overflows} times; {taken}"
+            "{failed} connections failed for lack of a local port, file descriptor or memory, and \
+             the completion queue overflowed {overflows} times; {taken}"
         ),
         figure: (failed + overflows) as f64,
         threshold: 0.0,
-        meaning: "this machine failed, not the target".to_owned(),
-        cure: "connect from more addresses (--source-addresses 127.0.0.2,127.0.0.3), keep connections alive, \
-               or widen net.ipv4.ip_local_port_range"
+        meaning: "the generator's machine hit a limit, not the target".to_owned(),
+        cure: "connect from more addresses (--source-addresses 127.0.0.2,127.0.0.3), keep \
+               connections alive, or widen net.ipv4.ip_local_port_range"
             .to_owned(),
     });
 }
@@ -366,9 +385,9 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
     let delays = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
     let waited = delays.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
-    // A shard whose group is held back waits for its core as well, and to the kernel it is the same wait. That part is the
-    // quota's, which has a reason of its own with another cure; where several cores were held back, more than that part is
-    // taken off, since the kernel gives their sum.
+    // A throttled shard waits for its core too, and the kernel counts both waits as one. The part
+    // of the quota has a reason of its own with another cure, so it is subtracted; with several
+    // cores throttled that is too much, because the kernel reports their sum.
     let throttled = throttled(report);
     let waited = (waited - throttled.unwrap_or(0.0)).max(0.0);
     let steal = report.generator.machine.steal;
@@ -377,7 +396,7 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
         return;
     }
     let beside = match throttled {
-        None => ", by others or by a quota, which is not known here",
+        None => ", held by others or by a quota, which is not known here",
         Some(throttled) if 0.0 < throttled => " beyond what its quota explains",
         Some(_) => "",
     };
@@ -385,21 +404,25 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
         code: Code::CpuStolen,
         level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
         evidence: format!(
-            "the hypervisor took {} of the cores' time, and a shard waited for its core for {} of the window{beside}; allowed are {}",
+            "the hypervisor took {} of the cores' time, and a shard waited for its core {} of the \
+             time{beside}; the limit is {}",
             steal.map_or("an unknown share".to_owned(), percent),
             percent(waited),
             percent(bounds.stolen)
         ),
         figure,
         threshold: bounds.stolen,
-        meaning: "the generator stood still while others ran; what it sent and saw then is late".to_owned(),
-        cure: "measure on a machine of your own, and keep other processes, a local target included, off the shards' cores"
+        meaning: "the generator could not run while others did: it sent and received late"
             .to_owned(),
+        cure:
+            "use a dedicated machine, and keep other processes, including a local target, off the \
+               shards' cores"
+                .to_owned(),
     });
 }
 
-/// Time for which the control group was held back against the stretch that it was watched for, cores added up; `None`
-/// where it isn't known.
+/// Throttled time of the control group, summed over cores, as a share of the time observed; `None`
+/// if unknown.
 fn throttled(report: &Report) -> Option<f64> {
     let machine = &report.generator.machine;
     let throttled_s = machine.throttled_s?;
@@ -418,14 +441,15 @@ fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
             code: Code::CpuThrottled,
             level: Level::Invalid,
             evidence: format!(
-                "the control group was held back for {throttled_s:.3} s in {:.3} s ({}); allowed are {}",
+                "the control group was throttled for {throttled_s:.3} s in {:.3} s ({}); the limit \
+                 is {}",
                 report.generator.machine.observed_s,
                 percent(figure),
                 percent(threshold)
             ),
             figure,
             threshold,
-            meaning: "the generator stood still whenever its quota was used up".to_owned(),
+            meaning: "the generator stopped whenever it had used up its CPU quota".to_owned(),
             cure: "raise the container's CPU quota, or run without one".to_owned(),
         });
     }
@@ -438,10 +462,10 @@ fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
         None => "write --raw to a faster disk, or lower the load",
         Some(FileErrorKind::NoRoom) => "write --raw to a disk with more room",
         Some(FileErrorKind::Disk) => {
-            "write --raw to another disk; the kernel's log (dmesg) says what is wrong with this one"
+            "write --raw to another disk; the kernel log (dmesg) says what is wrong with this one"
         }
         Some(FileErrorKind::Place) => {
-            "let no other program touch the file of --raw, its .tmp or their folder during the run"
+            "keep other programs away from the --raw file, its .tmp and their folder during the run"
         }
     };
     reasons.push(Reason {
@@ -450,7 +474,7 @@ fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
         evidence: format!("{} raw samples were lost: {why}", samples.lost),
         figure: samples.lost as f64,
         threshold: 0.0,
-        meaning: "the report is whole; the file of samples isn't, and can't prove it".to_owned(),
+        meaning: "the report is complete, but the samples aren't and can't verify it".to_owned(),
         cure: cure.to_owned(),
     });
 }
@@ -468,8 +492,8 @@ fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
             },
             figure: report.config.window_s(),
             threshold: planned_s,
-            meaning: "the numbers are those of the part that was run".to_owned(),
-            cure: "let the run end by itself".to_owned(),
+            meaning: "the numbers cover only the part that ran".to_owned(),
+            cure: "let the run finish".to_owned(),
         });
     }
 }
@@ -484,17 +508,17 @@ fn errors(report: &Report, reasons: &mut Vec<Reason>) {
     }
     let level = if bounds.errors_invalid < figure { Level::Invalid } else { Level::Suspect };
     let meaning = if counts.answered == 0 {
-        "nothing was answered: what latencies there are, are those of requests that were given up"
+        "nothing was answered: the only latencies are those of requests that were given up"
     } else if report.whole.successes.is_some() {
-        "the percentiles of all answers mix good and bad ones; those of successes stand beside them"
+        "the percentiles mix good and bad responses; the successes have a table of their own"
     } else {
-        "failed requests have no latency: the percentiles are those of the others"
+        "failed requests have no latency: the percentiles cover only the others"
     };
     reasons.push(Reason {
         code: Code::Errors,
         level,
         evidence: format!(
-            "{bad} of {} requests ({}) had no good answer; allowed are {}",
+            "{bad} of {} requests ({}) failed or had an unexpected status; the limit is {}",
             counts.intended,
             percent(figure),
             percent(bounds.errors)
@@ -502,7 +526,7 @@ fn errors(report: &Report, reasons: &mut Vec<Reason>) {
         figure,
         threshold: bounds.errors,
         meaning: meaning.to_owned(),
-        cure: "look at the errors by cause; name statuses that are meant with --expect-status"
+        cure: "look at the errors by cause; list the statuses you expect with --expect-status"
             .to_owned(),
     });
 }

@@ -1,20 +1,21 @@
 //! Whether a run can be trusted: a pure function of its report.
 //!
-//! The level is that of the worst reason. A reason comes from a closed list, and each says its evidence, what it means for
-//! the numbers, and the cure. All bounds stand in one table, [`crate::plan::thresholds::Thresholds`], which a plan may change.
+//! The level is that of the worst reason. Reasons come from a closed list; each gives its evidence,
+//! what it means for the numbers, and the cure. All thresholds are in one table,
+//! [`crate::plan::thresholds::Thresholds`], which a plan may change.
 
 use serde::{Deserialize, Serialize};
 
 /// Whether a run can be trusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The level of the worst reason; valid when there is none.
+    /// The level of the worst reason; valid if there is none.
     pub level: Level,
-    /// Why it isn't valid, the worst first.
+    /// Why the run isn't valid, the worst reason first.
     pub reasons: Vec<Reason>,
 }
 
-/// How far numbers can be trusted.
+/// How far the numbers can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -22,7 +23,7 @@ pub enum Level {
     Valid,
     /// They may be off; the reasons say which and how.
     Suspect,
-    /// They don't say what they seem to say.
+    /// They don't mean what they seem to mean.
     Invalid,
 }
 
@@ -30,33 +31,33 @@ pub enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The load offered was not the load planned.
+    /// The load sent was not the load planned.
     RateMissed,
     /// The generator itself was late.
     GeneratorLate,
-    /// A shard had no time left.
+    /// A shard's core had no time to spare.
     CoreSaturated,
-    /// Arrivals waited because no further connection was allowed.
+    /// Arrivals waited because every allowed connection was busy.
     CapReached,
-    /// The sends were not distributed as the schedule says.
+    /// Requests were not sent in the pattern of the schedule.
     ScheduleNotAsPlanned,
     /// Requests were lost or counted twice.
     LittlesLaw,
-    /// The run's end was not like its beginning.
+    /// The end of the run was unlike its start.
     NotStationary,
-    /// A percentile asked for has too few samples.
+    /// The percentile to be reported has too few samples.
     TooFewSamples,
-    /// This machine ran out of something.
+    /// This machine ran out of ports, files or memory.
     LocalResource,
-    /// Others used the shards' cores.
+    /// Something else used the shards' cores.
     CpuStolen,
-    /// The control group's quota held the generator back.
+    /// A CPU quota throttled the generator.
     CpuThrottled,
     /// Raw samples are missing.
     RawSamplesLost,
-    /// The run was ended early.
+    /// The run was stopped early.
     Interrupted,
-    /// Many requests had no good answer.
+    /// Many requests failed or had an unexpected status.
     Errors,
 }
 
@@ -67,11 +68,11 @@ pub struct Reason {
     pub code: Code,
     /// How bad it is.
     pub level: Level,
-    /// The figure and its bound, in words.
+    /// The figure and its threshold, in words.
     pub evidence: String,
     /// The figure.
     pub figure: f64,
-    /// The bound that it crossed.
+    /// The threshold that it crossed.
     pub threshold: f64,
     /// What it means for the numbers.
     pub meaning: String,
