@@ -35,9 +35,11 @@ fn main() -> ExitCode {
     let cli = match args::parse(&args) {
         Ok(cli) => cli,
         Err(error) if is_help_or_version(error.kind()) => {
-            // A reader that stops halfway through the help is not a failure.
-            let _ = error.print();
-            return if error.use_stderr() { EXIT_USAGE.into() } else { ExitCode::SUCCESS };
+            return match error.print().or_else(output::stdout_failed) {
+                Ok(()) if error.use_stderr() => EXIT_USAGE.into(),
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => failure.report(),
+            };
         }
         Err(error) => {
             return Failure::Usage(args::one_line(&error, &args::help_for(&args))).report();

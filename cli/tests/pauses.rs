@@ -1,8 +1,8 @@
-//! A generator or a target that is stopped for a while: whose fault it was shows, and nothing is
-//! lost or made up.
+//! A generator or a target that is stopped for a while: the report blames the right one, and
+//! nothing is lost or made up.
 //!
-//! The stops are longer than anything that a busy machine does; bounds on times are lower ones, or
-//! relations of a report's own figures.
+//! The stops are longer than any delay of a busy machine; times are bounded from below only, or by
+//! other figures of the same report.
 
 #[path = "suite/support.rs"]
 mod support;
@@ -11,18 +11,18 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use support::{BINARY, Witness, document, signal};
+use support::{BINARY, Target, document, signal};
 
-/// Who is stopped.
+/// Which process is stopped.
 enum Stopped {
     Generator,
     Target,
 }
 
-/// A run of 3 s without a warm-up, in which one of the two is stopped once load has begun; gives
-/// the report and the ledger.
+/// A run of 3 s without a warm-up, with one of the two stopped for a while once 100 requests have
+/// been received; returns the report and the ledger.
 fn run_with_a_stop(
-    target: &[&str],
+    target_flags: &[&str],
     flags: &[&str],
     stopped: Stopped,
     stop: Duration,
@@ -30,26 +30,26 @@ fn run_with_a_stop(
     let folder = tempfile::tempdir().expect("a folder");
     let ledger = folder.path().join("ledger.json");
     let ledger_flag = ["--ledger", ledger.to_str().expect("text")];
-    let witness = Witness::start(&[target, &ledger_flag].concat());
+    let target = Target::start(&[target_flags, &ledger_flag].concat());
     let mut run = Command::new(BINARY)
-        .args(["run", &witness.url, "--duration", "3s", "--warmup", "0s", "--allow-invalid"])
+        .args(["run", &target.url, "--duration", "3s", "--warmup", "0s", "--allow-invalid"])
         .args(["--out", "report.json"])
         .args(flags)
         .current_dir(folder.path())
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    witness.wait_for(300, &mut run);
+    target.wait_for_requests(&mut run, 100);
     let whom = match stopped {
         Stopped::Generator => &run,
-        Stopped::Target => &witness.child,
+        Stopped::Target => &target.child,
     };
     signal(whom, "STOP");
     std::thread::sleep(stop);
     signal(whom, "CONT");
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
-    witness.interrupt();
+    target.interrupt();
     (document(&folder.path().join("report.json")), document(&ledger))
 }
 
@@ -71,8 +71,8 @@ fn a_stopped_generator_is_late_and_blames_nobody_else() {
         run_with_a_stop(&["--base-latency", "1ms"], &["--rate", "1k"], Stopped::Generator, stop);
     assert!(codes(&report).contains(&"generator_late"), "{}", report["verdict"]);
     assert_ne!(report["verdict"]["level"], "valid");
-    // The pause is the pacer's, and the burst behind it, for which connections had to be opened, is
-    // so as well.
+    // The pause counts as pacer lateness, and so does the burst after it, for which connections had
+    // to be opened.
     assert!(350_000.0 < us(&report, "pacer_lateness", "max"));
     assert!(
         us(&report, "connection_wait", "p99") < us(&report, "pacer_lateness", "p99") / 10.0,
@@ -119,8 +119,7 @@ fn a_stopped_target_is_a_wait_and_no_lateness() {
         Duration::from_millis(800),
     );
     assert!(codes(&report).contains(&"cap_reached"), "{}", report["verdict"]);
-    // The users waited for the target's return: in the queue for a connection, which the naive view
-    // leaves out for nearly all.
+    // Users waited for the target to continue: for a connection, which naive latency omits.
     assert!(600_000.0 < us(&report, "connection_wait", "max"));
     assert!(us(&report, "pacer_lateness", "p99") < us(&report, "connection_wait", "p99") / 10.0);
     assert!(100_000.0 < us(&report, "corrected", "p90"));
@@ -133,30 +132,25 @@ fn a_stopped_target_is_a_wait_and_no_lateness() {
 fn a_signal_in_the_drain_interrupts_the_run_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     // It answers after an hour, which is also the timeout: only the signal ends the drain.
-    let witness = Witness::start(&["--base-latency", "1h"]);
+    let target = Target::start(&["--base-latency", "1h"]);
     let mut run = Command::new(BINARY)
-        .args(["run", &witness.url, "--rate", "50", "--arrivals", "constant"])
-        .args([
-            "--duration",
-            "200ms",
-            "--warmup",
-            "0s",
-            "--timeout",
-            "1h",
-            "--out",
-            "report.json",
-            "--allow-invalid",
-        ])
+        .args(["run", &target.url, "--rate", "50", "--duration", "200ms", "--warmup", "0s"])
+        .args(["--arrivals", "constant", "--timeout", "1h"])
+        .args(["--out", "report.json", "--allow-invalid"])
         .current_dir(folder.path())
         .stdout(Stdio::null())
         .spawn()
         .expect("the binary runs");
-    // All ten have been sent: what is left of the window is shorter than the gap between two.
-    witness.wait_for(10, &mut run);
+    // The last of ten requests is due 180 ms after the start and never sent earlier, so after this
+    // the window of 200 ms is over.
+    target.wait_for_requests(&mut run, 10);
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(run.try_wait().expect("it is ours").is_none(), "it waits for its answers");
     signal(&run, "INT");
     assert_eq!(run.wait().expect("it ends").code(), Some(130));
     let report = document(&folder.path().join("report.json"));
     assert_eq!(report["interrupted"], true);
     assert_eq!(report["counts"]["abandoned"], report["counts"]["sent"]);
     assert!(codes(&report).contains(&"interrupted"), "{}", report["verdict"]);
+    assert!(report["verdict"].to_string().contains("the drain"), "{}", report["verdict"]);
 }

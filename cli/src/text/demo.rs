@@ -117,11 +117,12 @@ mod tests {
         by arrival rate  valid
         ");
         insta::assert_snapshot!(explanation(&closed, &open, STALLS), @r"
-        The target answers in 1.00 ms but stalls for 200 ms in every 2.00 s, so 10 % of all users who come
-        at a time of their own come during a stall and wait for its end. The closed loop waits as well: in
-        each stall its one connection has one request under way and sends none of those that users would
-        have sent, so its p99 is 1.02 ms. Requests sent when they are due, whatever the target does, show a
-        p99 of 181 ms, 177 times as long: that is what users wait.
+        The target answers in 1.00 ms but stalls for 200 ms every 2.00 s: of the users who arrive
+        independently, 10 % arrive during a stall and wait for its end. The closed loop leaves them out,
+        which is called coordinated omission: during a stall its one connection waits for one response and
+        sends none of the requests that users would have sent, so its p99 is 1.02 ms. Sending each request
+        when it is due, whatever the target does, gives a p99 of 181 ms, 177 times as long: that is what
+        users wait.
         ");
     }
 

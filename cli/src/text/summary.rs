@@ -108,10 +108,10 @@ mod tests {
         max         1.02 ms       182 ms
         [ ] 95 % confidence interval of corrected, if requests are independent of each other
 
-        At p50 users waited 182 ms, 178 times the naive 1.02 ms: that clock starts when a request is sent,
-        not when it was due. They waited for a connection (connection wait p50 181 ms; 0 arrivals found none
-        free), which is the target's backlog or the cap of --conns 1,000, not the generator (pacer lateness
-        p50 3.00 µs).
+        At p50 users waited 182 ms, 178 times the naive 1.02 ms. Naive latency omits the wait before sending
+        (coordinated omission): its clock starts when a request is sent, not when it was due. They waited
+        for a connection (connection wait p50 181 ms; 0 arrivals found none free): the target's backlog or
+        the cap of --conns 1,000, not the generator (pacer lateness p50 3.00 µs).
 
         pacer lateness   p50 3.00 µs, p99 3.00 µs
         connection wait  p50 181 ms, p99 181 ms
@@ -147,9 +147,9 @@ mod tests {
         max          250 µs       250 µs
         [ ] 95 % confidence interval of corrected, if requests are independent of each other
 
-        In a closed loop they are the same by construction: a connection asks again only after its response,
-        so the requests that would have come during a stall were never sent. Give --rate to see what users
-        wait who don't wait for each other.
+        In a closed loop they are the same by construction: a connection sends its next request only after a
+        response, so both leave out the requests that users would have sent during a stall (coordinated
+        omission). Use --rate to measure what independent users wait.
 
         pacer lateness   p50 0 ns, p99 0 ns
         connection wait  p50 0 ns, p99 0 ns

@@ -29,9 +29,9 @@ mod tests {
     #[test]
     fn words_stay_whole_and_lines_within_the_width() {
         let long = "--source-addresses=".repeat(6);
-        let text = format!("{} end {long} µs", "warm-up-µs ".repeat(9).trim());
+        let text = format!("{} end {long} µs", "warm-up-µs ".repeat(10).trim());
         let lines = [
-            format!("> {}", "warm-up-µs ".repeat(8).trim()),
+            format!("> {}", "warm-up-µs ".repeat(9).trim()),
             "  warm-up-µs end".to_owned(),
             format!("  {long}"),
             "  µs\n".to_owned(),

@@ -1,10 +1,10 @@
-//! The crates import each other as the architecture says and no other way, in their tests too.
+//! The crates import each other as the architecture allows, tests included.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Each crate and those of ours that it may import.
+/// Each crate, and those of ours that it may import.
 const EDGES: [(&str, &[&str]); 6] = [
     ("http1", &[]),
     ("engine", &["http1"]),
@@ -14,8 +14,8 @@ const EDGES: [(&str, &[&str]); 6] = [
     ("perf", &["http1", "engine"]),
 ];
 
-/// The crates of ours that a manifest names, under any kind of dependency, for one platform only or
-/// under another name, also one that the workspace gives it.
+/// Our crates that a manifest names, under any kind of dependency, for one platform only, under
+/// another name, or inherited from the workspace.
 fn imports(manifest: &toml::Table, workspace: &toml::Table) -> BTreeSet<String> {
     const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
     let platforms = manifest.get("target").and_then(toml::Value::as_table);
@@ -67,10 +67,11 @@ fn the_crates_import_each_other_as_the_architecture_says() {
 
 #[test]
 fn an_edge_that_is_not_allowed_is_seen() {
-    let workspace: toml::Table = "[workspace.dependencies]\nserde = \"1\"\nengine = { path = \"engine\" }\n\
-         witness = { package = \"target\", path = \"target\" }\nprobe = { path = \"calibration\" }\n"
-        .parse()
-        .expect("TOML");
+    let workspace: toml::Table =
+        "[workspace.dependencies]\nserde = \"1\"\nengine = { path = \"engine\" }\n\
+         sample = { package = \"target\", path = \"target\" }\nprobe = { path = \"calibration\" }\n"
+            .parse()
+            .expect("TOML");
     let check = |manifest: &str, seen: &[&str]| {
         let manifest: toml::Table = manifest.parse().expect("TOML");
         let seen = seen.iter().map(|name| (*name).to_owned()).collect();
@@ -80,6 +81,6 @@ fn an_edge_that_is_not_allowed_is_seen() {
     check("[dev-dependencies]\nhttp1 = { path = \"../http1\" }\n", &["http1"]);
     check("[build-dependencies]\nother = { package = \"perf\", path = \"../perf\" }\n", &["perf"]);
     check("[target.'cfg(unix)'.dependencies]\nengine.workspace = true\n", &["engine"]);
-    check("[dependencies]\nwitness.workspace = true\n", &["target"]);
+    check("[dependencies]\nsample.workspace = true\n", &["target"]);
     check("[dependencies]\nprobe = { workspace = true, optional = true }\n", &["calibration"]);
 }

@@ -1,5 +1,5 @@
-//! The binary as its users run it: its witness as a process of its own, signals, and the documents
-//! that it writes.
+//! The binary as users run it: its target in a process of its own, signals, and the documents that
+//! it writes.
 #![allow(dead_code, reason = "each test file uses its own part of the support")]
 
 use std::fs;
@@ -15,8 +15,8 @@ use serde_json::Value;
 /// The binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_truetail");
 
-/// The witness as a process of its own.
-pub struct Witness {
+/// The target in a process of its own.
+pub struct Target {
     /// Its process.
     pub child: Child,
     stdout: BufReader<ChildStdout>,
@@ -24,9 +24,9 @@ pub struct Witness {
     pub url: String,
 }
 
-impl Witness {
+impl Target {
     /// Starts it on a free port.
-    pub fn start(args: &[&str]) -> Witness {
+    pub fn start(args: &[&str]) -> Target {
         let mut child = Command::new(BINARY)
             .args(["target", "--listen", "127.0.0.1:0"])
             .args(args)
@@ -38,7 +38,16 @@ impl Witness {
         stdout.read_line(&mut line).expect("a line");
         let url = line.split([' ', ',']).find(|word| word.starts_with("http://"));
         let url = url.unwrap_or_else(|| panic!("no URL in: {line}")).to_owned();
-        Witness { child, stdout, url }
+        Target { child, stdout, url }
+    }
+
+    /// Interrupts it as a user does and returns its last output.
+    pub fn interrupt(mut self) -> String {
+        signal(&self.child, "INT");
+        let mut said = String::new();
+        self.stdout.read_to_string(&mut said).expect("text");
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "{said}");
+        said
     }
 
     /// How many requests it has received, by its own ledger.
@@ -55,25 +64,27 @@ impl Witness {
         ledger["received"].as_u64().expect("a count")
     }
 
-    /// Waits until it has received so many requests of this run.
-    pub fn wait_for(&self, requests: u64, run: &mut Child) {
-        wait_until("the requests arrive", run, |run| {
-            assert_eq!(run.try_wait().expect("it is ours"), None, "the run has ended");
-            requests <= self.received()
-        });
-    }
-
-    /// Ends it as a user does and gives what it said last.
-    pub fn interrupt(mut self) -> String {
-        signal(&self.child, "INT");
-        let mut said = String::new();
-        self.stdout.read_to_string(&mut said).expect("text");
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "{said}");
-        said
+    /// Waits until it has received this many requests of `run`, which is killed if that takes too
+    /// long.
+    pub fn wait_for_requests(&self, run: &mut Child, least: u64) {
+        wait_until(run, || least <= self.received());
     }
 }
 
-impl Drop for Witness {
+/// Waits for a condition on `run`, which is killed if that takes too long.
+pub fn wait_until(run: &mut Child, condition: impl Fn() -> bool) {
+    for _ in 0..3_000 {
+        if condition() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    run.kill().expect("it is ours");
+    let status = run.wait().expect("it ends");
+    panic!("the run never came so far: {status}");
+}
+
+impl Drop for Target {
     fn drop(&mut self) {
         // It has ended already when the test went well.
         let _ = self.child.kill();
@@ -85,28 +96,6 @@ impl Drop for Witness {
 pub fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
-}
-
-/// Waits until this is so of a process. A minute is enough on any machine; then the process is
-/// ended and the test fails.
-pub fn wait_until(what: &str, child: &mut Child, mut is_so: impl FnMut(&mut Child) -> bool) {
-    for _ in 0..6_000 {
-        if is_so(child) {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    child.kill().expect("it is ours");
-    let status = child.wait().expect("it ends");
-    panic!("waited for a minute until {what}: {status}");
-}
-
-/// Whether SIGINT is in this set of the process's signals: `SigCgt` are those that it handles,
-/// `ShdPnd` those that wait to be.
-pub fn has_interrupt_in(set: &str, child: &Child) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix(set)?.strip_prefix(":\t"));
-    mask.is_some_and(|mask| u64::from_str_radix(mask, 16).expect("a mask") & (1 << (2 - 1)) != 0)
 }
 
 /// The JSON document in a file.
