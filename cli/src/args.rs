@@ -85,19 +85,17 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) flags: PlanFlags,
 
-    /// Read the plan from a TOML file; flags override it
+    /// Read the plan from a file; flags override it
     #[arg(
         long,
         value_name = "FILE.toml",
         value_parser = file(),
         help_heading = PLAN,
-        long_help = "Read the plan from a TOML file; flags override it. Its keys are the names of \
-            flags, with - or _ between words, and take the same values: \
-            target = \"http://127.0.0.1:8080/\", rate = \"20k\", queue-max = \"5ms\", \
-            quiet = true. A flag that can be repeated takes a list, also under its plural: \
-            headers = [\"A: b\"]. Thresholds are a table: [thresholds] busy = 0.9. A flag that \
-            selects the other model drops the file's keys for the first: --period drops its rate. \
-            Paths are relative to the working directory"
+        long_help = "Read the plan from a file; flags override it. Its keys are the flags' names, those of the results too, with \
+            - or _ between words, and its values are theirs: target = \"http://127.0.0.1:8080/\", rate = \"20k\", \
+            queue-max = \"5ms\", quiet = true. What may be given several times is a list, also under the plural: \
+            headers = [\"A: b\"]; the bounds are a table: [thresholds] busy = 0.9. A flag that asks for the other model drops \
+            what only the file's model has, as --period drops its rate. Files are found from the working folder"
     )]
     pub(crate) plan: Option<PathBuf>,
 
@@ -105,44 +103,41 @@ pub(crate) struct RunArgs {
     pub(crate) results: ResultArgs,
 }
 
-/// Where the results of a run go, and its exit code. A plan file may hold these, but they are not
-/// part of the plan.
+/// Where the results of a run go, and what its end says. A plan file may hold them, but they are no part of the plan.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ResultArgs {
     /// Write the report as JSON
     #[arg(long, value_name = "FILE", value_parser = file(), help_heading = RESULTS)]
     pub(crate) out: Option<PathBuf>,
 
-    /// Write the run over time as CSV, one row per interval of the window
+    /// Write the run over time as CSV, a row for each interval of the window
     #[arg(
         long,
         value_name = "FILE",
         value_parser = file(),
         help_heading = RESULTS,
-        long_help = "Write the run over time as CSV: a header, then one row for each of at most \
-            512 intervals of the window. A request counts in the interval in which it was due. \
-            Columns: start_s, in seconds since the start of the window, and length_s; the counts \
-            intended, sent, unsent, answered, errors (timed out, failed or abandoned) and \
-            in_flight (at the end of the interval); p50_us, p99_us and max_us, corrected latency \
-            in microseconds, empty if unknown; sends and answers, counted when they happened"
+        long_help = "Write the run over time as CSV: a header, then a row for each of at most 512 intervals of the window. A \
+            request belongs to the interval in which it was due. Columns: start_s and length_s in seconds since the start of \
+            the window; the counts intended, sent, unsent, answered, errors (timed out, failed or abandoned) and in_flight (at \
+            the interval's end); p50_us, p99_us, max_us: corrected latency in microseconds, empty without a value"
     )]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Write an HdrHistogram interval log in ns: corrected per interval and naive overall, by tag
+    /// Write an HdrHistogram interval log, values in ns: corrected for each interval, naive as a whole, each under its tag
     #[arg(long, value_name = "FILE.hlog", value_parser = file(), help_heading = RESULTS)]
     pub(crate) hdr: Option<PathBuf>,
 
-    /// Exit 0 even if the verdict is invalid (default: 3)
+    /// Exit with 0 where the verdict is invalid, which else gives 3
     #[arg(long, help_heading = JUDGEMENT)]
     pub(crate) allow_invalid: bool,
 
-    /// Hide the progress line; the summary is still printed
+    /// Show no progress; the summary is still printed
     #[arg(long, short, help_heading = RESULTS)]
     pub(crate) quiet: bool,
 }
 
 impl ResultArgs {
-    /// These flags over those of the plan file.
+    /// These, and where they say nothing, those of the file.
     pub(crate) fn over(self, file: ResultArgs) -> ResultArgs {
         ResultArgs {
             out: self.out.or(file.out),
@@ -154,7 +149,7 @@ impl ResultArgs {
     }
 }
 
-const JUDGEMENT: &str = "Verdict";
+const JUDGEMENT: &str = "Judgement";
 const PLAN: &str = "Plan";
 const RESULTS: &str = "Results";
 const LATENCY: &str = "Latency";
@@ -339,7 +334,7 @@ pub(crate) fn is_flag_of_run(name: &str) -> bool {
     run.get_arguments().any(|arg| arg.get_long() == Some(name))
 }
 
-/// The command that shows the help for these arguments, which include the program's name.
+/// What shows the help for these arguments, those of the program included.
 pub(crate) fn help_for(args: &[OsString]) -> String {
     let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
     match Cli::command().find_subcommand(name) {
@@ -348,7 +343,7 @@ pub(crate) fn help_for(args: &[OsString]) -> String {
     }
 }
 
-/// A path to a file.
+/// A file that is written or read.
 fn file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.to_str() {
         Some(name) => file_name(name).map(PathBuf::from),
@@ -356,10 +351,10 @@ fn file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// A path that has to be text.
+/// The name of one, where it has to be text.
 fn file_name(text: &str) -> Result<String, &'static str> {
     match text.strip_prefix('-') {
-        Some(_) => Err("looks like a flag; name a file, as ./-name if it starts with a dash"),
+        Some(_) => Err("begins like a flag; name a file, as ./-name where it begins so"),
         None => Ok(text.to_owned()),
     }
 }
@@ -370,26 +365,26 @@ fn whole_number<T: TryFrom<u64>>(max: u64) -> impl Fn(&str) -> Result<T, String>
         let number = text.parse().ok().filter(|number: &u64| *number <= max);
         number
             .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| format!("not a whole number; give one from 0 to {max}"))
+            .ok_or_else(|| format!("is no whole number; give one from 0 to {max}"))
     }
 }
 
-/// The largest count of anything on one machine; its use decides how many are too many.
+/// A number of things that a machine can hold; what it is for decides how many are too many.
 const COUNT_MAX: u64 = u32::MAX as u64;
-/// The largest integer of a plan file: TOML's are signed.
+/// The largest whole number of a plan file, where they are signed.
 const WHOLE_MAX: u64 = i64::MAX.cast_unsigned();
 
-/// A fraction; its use decides its range.
+/// A part of the whole; what it is for decides whether it can be meant.
 fn fraction(text: &str) -> Result<f64, &'static str> {
-    text.parse().map_err(|_| "not a number; give one from 0 to 1, such as 0.01")
+    text.parse().map_err(|_| "is no number; give one from 0 to 1, such as 0.01")
 }
 
-/// An address to listen on.
+/// Where to listen.
 fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "not an IP address and port; give IP:PORT, such as 127.0.0.1:8080")
+    text.parse().map_err(|_| "is no IP address with a port; give IP:PORT, such as 127.0.0.1:8080")
 }
 
-/// A usage error in one line: the flag, the value and the cure. `help` is the command for more.
+/// A usage error in one line: the flag, the value and the cure. `help` is what shows more.
 pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -404,23 +399,21 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
     match (error.kind(), flag, value) {
         (ErrorKind::ValueValidation, Some(flag), Some(value)) => {
             let problem = std::error::Error::source(error)
-                .map_or_else(|| "invalid value".to_owned(), ToString::to_string);
-            // The engine's types name the value themselves, and it is shown beside the flag.
-            let named = format!("`{value}`");
-            let problem = problem.replacen(&format!("{named} "), "", 1);
-            let problem = problem.replacen(&format!(" {named}"), "", 1);
+                .map_or_else(|| "can't be read".to_owned(), ToString::to_string);
+            // The engine's own types name the value already.
+            let problem = problem.strip_prefix(&format!("`{value}` ")).unwrap_or(&problem);
             let shown = if value.is_empty() { "''" } else { &value };
             format!("{flag} {shown}: {problem}; see `{help}`")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) if value.is_empty() => {
-            format!("{flag}: missing value; give one after it; see `{help}`")
+            format!("{flag}: has no value; give one after it")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) => {
             let valid = text(ContextKind::ValidValue).unwrap_or_default();
-            format!("{flag} {value}: unknown value; choose from {valid}")
+            format!("{flag} {value}: is unknown; choose from {valid}")
         }
         _ => {
-            // The first paragraph says what is wrong, a tip how to fix it; the rest is the usage.
+            // The first paragraph says what is wrong, a tip how to cure it; the rest repeats the usage.
             let rendered = error.to_string();
             let lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
             let told: Vec<&str> = lines
@@ -472,7 +465,7 @@ mod tests {
         );
         check(
             &["run", "http://x/", "--model", "half"],
-            "--model half: unknown value; choose from open, closed",
+            "--model half: is unknown; choose from open, closed",
         );
     }
 
@@ -482,43 +475,43 @@ mod tests {
             (["run", "--duration", "-5s"], "--duration -5s: is no duration"),
             (
                 ["run", "--conns", "-1"],
-                "--conns -1: not a whole number; give one from 0 to 4294967295",
+                "--conns -1: is no whole number; give one from 0 to 4294967295",
             ),
             (["run", "--cores", "-1"], "--cores -1: is no list of cores"),
             (
                 ["run", "--seed", "-1"],
-                "--seed -1: not a whole number; give one from 0 to 9223372036854775807",
+                "--seed -1: is no whole number; give one from 0 to 9223372036854775807",
             ),
-            (["run", "--seed", "1.5"], "--seed 1.5: not a whole number"),
-            (["run", "--model", "-1"], "--model -1: unknown value; choose from open, closed"),
+            (["run", "--seed", "1.5"], "--seed 1.5: is no whole number"),
+            (["run", "--model", "-1"], "--model -1: is unknown; choose from open, closed"),
             (["run", "--threshold", "-1"], "--threshold -1: has no =; give NAME=VALUE"),
             (["run", "--expect-status", "-1"], "--expect-status -1: "),
             (["run", "--source-addresses", "-1"], "--source-addresses -1: is no IP address; give"),
             (["run", "--rate", "--conns"], "--rate --conns: is no rate"),
-            (["run", "--out", "--hdr"], "--out --hdr: looks like a flag; name a file"),
-            (["run", "--raw", "-"], "--raw -: looks like a flag; name a file"),
+            (["run", "--out", "--hdr"], "--out --hdr: begins like a flag; name a file"),
+            (["run", "--raw", "-"], "--raw -: begins like a flag; name a file"),
             (["run", "--rate", ""], "--rate '': is no rate; give requests per second"),
             (
                 ["run", "--rate", "100000001"],
                 "--rate 100000001: is above 100000000 a second, more than one machine can send; give",
             ),
             (["run", "--cores", ""], "--cores '': is no list of cores"),
-            (["run", "--conns", ""], "--conns '': not a whole number"),
+            (["run", "--conns", ""], "--conns '': is no whole number"),
             (["target", "--base-latency", "-5ms"], "--base-latency -5ms: is no duration"),
             (
                 ["target", "--tail-fraction", "much"],
-                "--tail-fraction much: not a number; give one from 0 to 1",
+                "--tail-fraction much: is no number; give one from 0 to 1",
             ),
-            (["target", "--body-size", "-1"], "--body-size -1: not a whole number"),
+            (["target", "--body-size", "-1"], "--body-size -1: is no whole number"),
             (
                 ["target", "--body-size", "17m"],
-                "--body-size 17m: not a whole number; give one from 0 to",
+                "--body-size 17m: is no whole number; give one from 0 to",
             ),
             (
                 ["target", "--listen", "localhost:21000"],
-                "--listen localhost:21000: not an IP address and port; give IP:PORT, such as 127.0.0.1:8080",
+                "--listen localhost:21000: is no IP address with a port; give IP:PORT, such as 127.0.0.1:8080",
             ),
-            (["null-target", "--conns", "-1"], "--conns -1: not a whole number"),
+            (["null-target", "--conns", "-1"], "--conns -1: is no whole number"),
             (["demo", "--duration", "-1s"], "--duration -1s: is no duration"),
         ] {
             let told = line_for(&args);

@@ -62,10 +62,11 @@ fn main() -> ExitCode {
 /// Whether the parser's "error" is the help or the version, also the help shown for lack of a
 /// command.
 fn is_help_or_version(kind: ErrorKind) -> bool {
-    use ErrorKind as Kind;
     matches!(
         kind,
-        Kind::DisplayHelp | Kind::DisplayVersion | Kind::DisplayHelpOnMissingArgumentOrSubcommand
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     )
 }
 
