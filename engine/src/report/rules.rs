@@ -465,7 +465,7 @@ fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
             "write --raw to another disk; the kernel log (dmesg) says what is wrong with this one"
         }
         Some(FileErrorKind::Place) => {
-            "keep other programs away from the --raw file, its .tmp and their folder during the run"
+            "let no other program touch the file of --raw, its .tmp or its folder during the run"
         }
     };
     reasons.push(Reason {
