@@ -1,9 +1,12 @@
-//! Which status codes count as success: `2xx,304`.
+//! The status codes that count as success: `2xx,304`.
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+use crate::sys::units::Scalar;
 
 /// Status codes have three digits.
 pub const STATUS_MAX: usize = 1_000;
@@ -16,7 +19,7 @@ pub struct StatusSet {
 }
 
 impl StatusSet {
-    /// Whether the set holds the code; one of more than three digits is in none.
+    /// Whether the set holds the code; no set holds one of more than three digits.
     #[inline]
     pub fn holds(&self, status: u16) -> bool {
         self.holds.get(usize::from(status)).is_some_and(|holds| *holds)
@@ -24,16 +27,21 @@ impl StatusSet {
 }
 
 impl Default for StatusSet {
-    /// Success as HTTP has it: 2xx and 3xx.
+    /// Success by HTTP's own classes: 2xx and 3xx.
     fn default() -> StatusSet {
         "2xx,3xx".parse().expect("the default is well-formed")
     }
 }
 
-impl FromStr for StatusSet {
-    type Err = String;
+/// A word that is neither a status code nor a class of them.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("invalid status `{0}`: give codes and classes, e.g. 200,404 or 2xx,3xx")]
+pub struct InvalidStatus(String);
 
-    fn from_str(text: &str) -> Result<StatusSet, String> {
+impl FromStr for StatusSet {
+    type Err = InvalidStatus;
+
+    fn from_str(text: &str) -> Result<StatusSet, InvalidStatus> {
         let mut holds = vec![false; STATUS_MAX].into_boxed_slice();
         for word in text.split(',').map(str::trim) {
             let (first, count) = match (word.len(), word.get(1..), word.parse::<usize>()) {
@@ -42,9 +50,7 @@ impl FromStr for StatusSet {
                 _ => (0, 0),
             };
             if !(100..600).contains(&first) {
-                return Err(format!(
-                    "`{word}` is no status; write codes and classes, such as 200,404 or 2xx,3xx"
-                ));
+                return Err(InvalidStatus(word.to_owned()));
             }
             holds[first..first + count].fill(true);
         }
@@ -66,7 +72,7 @@ impl Serialize for StatusSet {
 
 impl<'de> Deserialize<'de> for StatusSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<StatusSet, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        Scalar::parse(deserializer)
     }
 }
 

@@ -3,8 +3,10 @@
 //! The plan is written out through serde, so that every field is in it without being named here, and hashed with
 //! FNV-1a of 64 bits. It tells plans apart; it is no protection against a forger.
 
+use serde_json::Value;
+
 use crate::plan::Plan;
-use crate::sys::leaves::{Leaf, leaves};
+use crate::sys::leaves::{leaf_text, leaves};
 
 /// The digest of a plan: FNV-1a (64 bits) of a text of lines, each ended by a line feed, one for each value of the plan as
 /// the report's `config` shows it, in that order.
@@ -36,10 +38,10 @@ pub fn plan_digest(plan: &Plan) -> u64 {
 /// The text that is hashed.
 fn text(plan: &Plan) -> String {
     let plan = Plan { raw: None, ..plan.clone() };
-    let line = |(name, leaf): &(String, Leaf)| match leaf {
-        Leaf::Nothing => String::new(),
-        Leaf::Text(text) => format!("{name}={}:{text}\n", text.len()),
-        Leaf::Truth(_) | Leaf::Whole(_) | Leaf::Fraction(_) => format!("{name}={leaf}\n"),
+    let line = |(name, leaf): &(String, Value)| match leaf {
+        Value::Null => String::new(),
+        Value::String(text) => format!("{name}={}:{text}\n", text.len()),
+        leaf => format!("{name}={}\n", leaf_text(leaf)),
     };
     leaves(&plan).iter().map(line).collect()
 }

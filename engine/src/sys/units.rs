@@ -1,21 +1,61 @@
 //! Durations, rates and core lists as people write them: `1.5s`, `20k`, `0-3`.
 //!
-//! The same words stand on the command line, in a plan file and in a report, so each type parses and prints itself
-//! and serialises as that text.
+//! The command line, a plan file and a report spell them alike, so each type parses and prints
+//! itself, and [`Scalar`] reads that text from a document.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use thiserror::Error;
 
-/// A length of time in whole nanoseconds, written with a unit: `250us`, `5ms`, `1.5s`, `2m`, `1h`, or a sum, `1m30s`.
+/// A text, number or boolean of a document as text: `5000` and `"5000"` alike, since a type that
+/// parses itself cares for neither quotes nor their absence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scalar(pub String);
+
+impl Scalar {
+    /// Reads a scalar and parses its text.
+    ///
+    /// # Errors
+    /// The document holds no scalar here, or the type refuses its text.
+    pub fn parse<'de, T: FromStr<Err: fmt::Display>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<T, D::Error> {
+        Scalar::deserialize(deserializer)?.0.parse().map_err(de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "invalid value: give one text or number")]
+        enum Untyped {
+            Text(String),
+            Whole(u64),
+            Negative(i64),
+            Fraction(f64),
+            Boolean(bool),
+        }
+        Ok(Scalar(match Untyped::deserialize(deserializer)? {
+            Untyped::Text(text) => text,
+            Untyped::Whole(number) => number.to_string(),
+            Untyped::Negative(number) => number.to_string(),
+            Untyped::Fraction(number) => number.to_string(),
+            Untyped::Boolean(boolean) => boolean.to_string(),
+        }))
+    }
+}
+
+/// A length of time in whole nanoseconds, written with a unit: `250us`, `5ms`, `1.5s`, `2m`, `1h`,
+/// or a sum, `1m30s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nanos(pub u64);
 
 /// One second in nanoseconds.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// Units by their length, the longest first, which is the order in which [`Nanos`] prints.
+/// Units, longest first: the order in which [`Nanos`] prints them.
 const UNITS: [(&str, u64); 6] = [
     ("h", 3_600 * SECOND_NS),
     ("m", 60 * SECOND_NS),
@@ -47,7 +87,7 @@ impl fmt::Display for Nanos {
         if self.0 == 0 {
             return f.write_str("0s");
         }
-        // From seconds up the parts are listed; below a second one unit with a fraction reads better.
+        // Whole seconds are listed by part; for all else, one unit with a fraction reads better.
         if self.0.is_multiple_of(SECOND_NS) {
             let mut rest = self.0;
             for (name, length_ns) in &UNITS[..3] {
@@ -72,25 +112,34 @@ impl fmt::Display for Nanos {
     }
 }
 
-impl FromStr for Nanos {
-    type Err = String;
+/// A text that isn't a duration, or is one beyond 584 years.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("invalid duration `{0}`: {cure}", cure = duration_cure(.0))]
+pub struct InvalidDuration(String);
 
-    fn from_str(text: &str) -> Result<Nanos, String> {
-        let cure = || {
-            format!(
-                "`{text}` is no duration; write a number with ns, us, ms, s, m or h, such as 30s or 1.5ms"
-            )
-        };
+fn duration_cure(text: &str) -> &'static str {
+    match text.parse::<f64>() {
+        Ok(number) if 0.0 <= number => "add a unit, e.g. 30s or 1.5ms",
+        _ => "give a number with a unit (ns, us, ms, s, m, h), e.g. 30s or 1.5ms",
+    }
+}
+
+impl FromStr for Nanos {
+    type Err = InvalidDuration;
+
+    fn from_str(text: &str) -> Result<Nanos, InvalidDuration> {
+        let invalid = || InvalidDuration(text.to_owned());
         let mut rest = text.trim();
         if rest == "0" {
             return Ok(Nanos(0));
         }
         if rest.is_empty() {
-            return Err(cure());
+            return Err(invalid());
         }
         let mut total_ns = 0_u64;
         while !rest.is_empty() {
-            let digits = rest.find(|c: char| c != '.' && !c.is_ascii_digit()).ok_or_else(cure)?;
+            let digits =
+                rest.find(|c: char| c != '.' && !c.is_ascii_digit()).ok_or_else(invalid)?;
             let unit_text = &rest[digits..];
             let unit_end =
                 unit_text.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(unit_text.len());
@@ -99,16 +148,16 @@ impl FromStr for Nanos {
                 name => name,
             };
             let (_, length_ns) =
-                UNITS.iter().find(|(name, _)| *name == unit_name).ok_or_else(cure)?;
-            let part_ns = decimal_times(&rest[..digits], *length_ns).ok_or_else(cure)?;
-            total_ns = total_ns.checked_add(part_ns).ok_or_else(cure)?;
+                UNITS.iter().find(|(name, _)| *name == unit_name).ok_or_else(invalid)?;
+            let part_ns = decimal_times(&rest[..digits], *length_ns).ok_or_else(invalid)?;
+            total_ns = total_ns.checked_add(part_ns).ok_or_else(invalid)?;
             rest = &unit_text[unit_end..];
         }
         Ok(Nanos(total_ns))
     }
 }
 
-/// A decimal number times a whole one, in integers; digits below one unit are cut off.
+/// A decimal number times a whole one, in integers; what is below one is cut off.
 fn decimal_times(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -132,18 +181,19 @@ impl Serialize for Nanos {
 
 impl<'de> Deserialize<'de> for Nanos {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        Scalar::parse(deserializer)
     }
 }
 
-/// Requests per second, kept in whole millionths so that a schedule can count in integers: `20k`, `1.5M`, `0.5`.
+/// Requests per second, kept in whole millionths so that a schedule can count in integers: `20k`,
+/// `1.5M`, `0.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate {
     micro: u64,
 }
 
 impl Rate {
-    /// The highest rate a plan may ask for, per second: beyond what a machine's loopback can carry.
+    /// The highest rate of a plan, per second: more than a machine's loopback can carry.
     pub const MAX_PER_SECOND: u64 = 100_000_000;
 
     /// The rate in millionths of a request per second; above zero.
@@ -163,30 +213,37 @@ impl fmt::Display for Rate {
     }
 }
 
-impl FromStr for Rate {
-    type Err = String;
+/// A text that isn't a rate that can be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InvalidRate {
+    /// It isn't a number.
+    #[error("invalid rate `{0}`: give requests per second, e.g. 500, 20k or 1.5M")]
+    NotANumber(String),
+    /// It is zero, or less than a millionth.
+    #[error("invalid rate `{0}`: must be above 0 requests per second, e.g. 500, 20k or 1.5M")]
+    Zero(String),
+    /// It is above [`Rate::MAX_PER_SECOND`].
+    #[error("invalid rate `{0}`: must be at most {max} requests per second", max = Rate::MAX_PER_SECOND)]
+    TooHigh(String),
+}
 
-    fn from_str(text: &str) -> Result<Rate, String> {
-        let cure = |problem: &str| {
-            format!(
-                "`{text}` {problem}; give requests per second above 0, such as 500, 20k or 1.5M"
-            )
-        };
+impl FromStr for Rate {
+    type Err = InvalidRate;
+
+    fn from_str(text: &str) -> Result<Rate, InvalidRate> {
         let trimmed = text.trim().trim_end_matches("/s");
         let (number, factor) = match trimmed.char_indices().last() {
             Some((at, 'k' | 'K')) => (&trimmed[..at], 1_000_u64),
             Some((at, 'm' | 'M')) => (&trimmed[..at], 1_000_000),
             _ => (trimmed, 1),
         };
-        let micro = decimal_times(number, factor * 1_000_000).ok_or_else(|| cure("is no rate"))?;
+        let micro = decimal_times(number, factor * 1_000_000)
+            .ok_or_else(|| InvalidRate::NotANumber(text.to_owned()))?;
         if micro == 0 {
-            return Err(cure("is not above zero"));
+            return Err(InvalidRate::Zero(text.to_owned()));
         }
         if Rate::MAX_PER_SECOND * 1_000_000 < micro {
-            return Err(format!(
-                "`{text}` is above {0} a second, more than one machine can send; give {0} at most",
-                Rate::MAX_PER_SECOND
-            ));
+            return Err(InvalidRate::TooHigh(text.to_owned()));
         }
         Ok(Rate { micro })
     }
@@ -200,38 +257,26 @@ impl Serialize for Rate {
 
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Whole(u64),
-            Fraction(f64),
-            Text(String),
-        }
-        let text = match Written::deserialize(deserializer)? {
-            Written::Whole(number) => number.to_string(),
-            Written::Fraction(number) => number.to_string(),
-            Written::Text(text) => text,
-        };
-        text.parse().map_err(de::Error::custom)
+        Scalar::parse(deserializer)
     }
 }
 
-/// A list of processor numbers in rising order, none twice: `0,1` or `0-3,8`.
+/// A list of core numbers in ascending order without duplicates: `0,1` or `0-3,8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreList(Vec<usize>);
 
-/// The highest processor number that a list may name; a kernel's own limit is lower.
+/// The highest core number that a list may name; the kernel's own limit is lower.
 const CORE_MAX: usize = 65_535;
 
 impl CoreList {
-    /// A list from any order; repeated numbers count once.
+    /// A list from numbers in any order, repeated or not.
     pub fn new(mut cores: Vec<usize>) -> CoreList {
         cores.sort_unstable();
         cores.dedup();
         CoreList(cores)
     }
 
-    /// The numbers in rising order.
+    /// The numbers in ascending order.
     pub fn as_slice(&self) -> &[usize] {
         &self.0
     }
@@ -267,15 +312,18 @@ impl fmt::Display for CoreList {
     }
 }
 
-impl FromStr for CoreList {
-    type Err = String;
+/// A text that isn't a list of cores.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("invalid core list `{0}`: give numbers and ranges, e.g. 0,1 or 0-3")]
+pub struct InvalidCoreList(String);
 
-    fn from_str(text: &str) -> Result<CoreList, String> {
-        let cure = || {
-            format!("`{text}` is no list of cores; write numbers and ranges, such as 0,1 or 0-3")
-        };
+impl FromStr for CoreList {
+    type Err = InvalidCoreList;
+
+    fn from_str(text: &str) -> Result<CoreList, InvalidCoreList> {
+        let invalid = || InvalidCoreList(text.to_owned());
         let number = |word: &str| {
-            word.trim().parse::<usize>().ok().filter(|core| *core <= CORE_MAX).ok_or_else(cure)
+            word.trim().parse::<usize>().ok().filter(|core| *core <= CORE_MAX).ok_or_else(invalid)
         };
         let mut cores = Vec::new();
         for part in text.split(',') {
@@ -284,7 +332,7 @@ impl FromStr for CoreList {
                 Some((first, last)) => {
                     let (first, last) = (number(first)?, number(last)?);
                     if last < first {
-                        return Err(cure());
+                        return Err(invalid());
                     }
                     cores.extend(first..=last);
                 }
@@ -302,7 +350,7 @@ impl Serialize for CoreList {
 
 impl<'de> Deserialize<'de> for CoreList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CoreList, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        Scalar::parse(deserializer)
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::Finding;
 use crate::report::decode_histogram;
-use crate::sys::leaves::{Leaf, leaves};
+use crate::sys::leaves::{fraction, leaf_text, leaves};
 
 /// A finding for each value that either document has, named by its path after `prefix`.
 pub(super) fn compare<T: Serialize>(prefix: &str, expected: &T, found: &T) -> Vec<Finding> {
@@ -16,10 +17,10 @@ pub(super) fn compare<T: Serialize>(prefix: &str, expected: &T, found: &T) -> Ve
 /// The same of documents taken apart.
 pub(super) fn compare_leaves(
     prefix: &str,
-    expected: Vec<(String, Leaf)>,
-    found: Vec<(String, Leaf)>,
+    expected: Vec<(String, Value)>,
+    found: Vec<(String, Value)>,
 ) -> Vec<Finding> {
-    let mut rest: BTreeMap<String, Leaf> = found.into_iter().collect();
+    let mut rest: BTreeMap<String, Value> = found.into_iter().collect();
     let mut findings: Vec<Finding> = expected
         .into_iter()
         .map(|(path, expected)| {
@@ -31,19 +32,22 @@ pub(super) fn compare_leaves(
     findings
 }
 
-fn one(prefix: &str, path: &str, expected: Option<Leaf>, found: Option<Leaf>) -> Finding {
+fn one(prefix: &str, path: &str, expected: Option<Value>, found: Option<Value>) -> Finding {
     // A document that is one value, such as an absent one, has no path.
     let what = format!("{prefix}{path}").trim_end_matches('.').to_owned();
-    let text = |leaf: &Option<Leaf>| leaf.as_ref().map_or("nothing".to_owned(), Leaf::to_string);
+    let text = |leaf: &Option<Value>| leaf.as_ref().map_or("nothing".to_owned(), leaf_text);
     let (expected_text, found_text) = (text(&expected), text(&found));
-    match (expected, found) {
-        (Some(Leaf::Fraction(expected)), Some(Leaf::Fraction(found))) => {
-            Finding::close(what, expected, found)
-        }
-        (Some(Leaf::Text(expected)), Some(Leaf::Text(found))) if path.ends_with("histogram") => {
+    let number = |leaf: &Option<Value>| leaf.as_ref().and_then(fraction);
+    if let (Some(expected), Some(found)) = (number(&expected), number(&found)) {
+        return Finding::close(what, expected, found);
+    }
+    match (&expected, &found) {
+        (Some(Value::String(expected)), Some(Value::String(found)))
+            if path.ends_with("histogram") =>
+        {
             // Which bytes the compression makes of a histogram is its own affair.
             let same = expected == found
-                || match (decode_histogram(&expected), decode_histogram(&found)) {
+                || match (decode_histogram(expected), decode_histogram(found)) {
                     (Ok(expected), Ok(found)) => expected == found,
                     _ => false,
                 };

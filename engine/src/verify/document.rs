@@ -20,7 +20,7 @@ use crate::report::{Counts, DistributionPart, IntervalPart, LittlesLaw, Part, Ra
 use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::interval::dependent;
 use crate::stats::stationarity::stationarity;
-use crate::sys::leaves::leaves;
+use crate::sys::leaves::{leaf_text, leaves};
 use crate::sys::units::{Rate, SECOND_NS};
 
 /// Checks all that a report says about itself. The whole run's checks are listed one by one; those of its parts and
@@ -359,7 +359,7 @@ fn verdict(report: &Report) -> Vec<Finding> {
     let expected = judge(report);
     let text = |verdict: &Verdict| {
         let words = leaves(verdict).into_iter().filter_map(|(path, leaf)| {
-            (path == "level" || path.ends_with(".code")).then(|| leaf.to_string())
+            (path == "level" || path.ends_with(".code")).then(|| leaf_text(&leaf))
         });
         words.collect::<Vec<String>>().join(" ")
     };

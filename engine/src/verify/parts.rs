@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::Finding;
 use super::compare::{compare, compare_leaves};
 use super::distribution::of_document;
 use super::document::distributions;
 use crate::report::{DistributionPart, Part, Report};
 use crate::stats::distribution::Distribution;
-use crate::sys::leaves::{Leaf, leaves};
+use crate::sys::leaves::leaves;
 
 /// Distributions that every part has, first among those of [`distributions`].
 const ALWAYS: usize = 5;
@@ -28,16 +30,23 @@ pub(super) fn sum_of_agents(report: &Report) -> Vec<Finding> {
     findings
 }
 
-fn added(parts: impl Iterator<Item = (String, Leaf)>) -> Vec<(String, Leaf)> {
-    let mut sums: BTreeMap<String, Leaf> = BTreeMap::new();
+fn added(parts: impl Iterator<Item = (String, Value)>) -> Vec<(String, Value)> {
+    let mut sums: BTreeMap<String, Value> = BTreeMap::new();
     for (path, leaf) in parts {
-        match (sums.get_mut(&path), leaf) {
-            (Some(Leaf::Whole(sum)), Leaf::Whole(number)) => *sum += number,
-            (Some(Leaf::Fraction(sum)), Leaf::Fraction(number)) => *sum += number,
-            (_, leaf) => drop(sums.insert(path, leaf)),
-        }
+        let sum = match sums.get(&path) {
+            Some(sum) => plus(sum, &leaf).unwrap_or(leaf),
+            None => leaf,
+        };
+        sums.insert(path, sum);
     }
     sums.into_iter().collect()
+}
+
+fn plus(one: &Value, other: &Value) -> Option<Value> {
+    match (one.as_u64(), other.as_u64()) {
+        (Some(one), Some(other)) => Some((one + other).into()),
+        _ => Some((one.as_f64()? + other.as_f64()?).into()),
+    }
 }
 
 /// The parts' distributions as one. Its intervals are those of `merged`: they come from a series that the parts don't show.

@@ -4,13 +4,14 @@
 //! All other checks compute with what stands here, so they come after these and only where these pass.
 
 use hdrhistogram::Histogram;
+use serde_json::Value;
 
 use super::distribution::decode;
 use super::{Finding, is_close, seconds_to_ns, summed_up};
 use crate::record::series::{SLOTS_MAX, interval_ns_of};
 use crate::report::{Report, SCHEMA};
 use crate::stats::distribution::INTERVAL_DIGITS;
-use crate::sys::leaves::{Leaf, leaves};
+use crate::sys::leaves::{leaf_text, leaves};
 use crate::sys::units::{CoreList, SECOND_NS};
 
 /// More than the longest run has requests at the highest rate, and few enough that adding up one for each core that a plan may
@@ -45,13 +46,11 @@ pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<Pieces>) {
 fn numbers(report: &Report) -> Vec<Finding> {
     // The plan has bounds of its own, and the environment is not computed with.
     let own = |path: &str| !path.starts_with("config.") && !path.starts_with("environment.");
-    let check = |(path, leaf): (String, Leaf)| {
-        let ok = match leaf {
-            Leaf::Whole(number) => (0..=i128::from(NUMBER_MAX)).contains(&number),
-            Leaf::Fraction(number) => number.is_finite(),
-            Leaf::Nothing | Leaf::Truth(_) | Leaf::Text(_) => return None,
-        };
-        Some(Finding::new(path, format!("at most {NUMBER_MAX}"), leaf, ok))
+    let check = |(path, leaf): (String, Value)| {
+        let Value::Number(number) = &leaf else { return None };
+        // JSON has no number that isn't finite.
+        let ok = number.is_f64() || number.as_u64().is_some_and(|number| number <= NUMBER_MAX);
+        Some(Finding::new(path, format!("at most {NUMBER_MAX}"), leaf_text(&leaf), ok))
     };
     leaves(report).into_iter().filter(|(path, _)| own(path)).filter_map(check).collect()
 }
