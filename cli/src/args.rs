@@ -2,16 +2,19 @@
 //!
 //! The flags of a run are the plan's fields, see [`PlanFlags`].
 
+mod file_values;
 mod plan_flags;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use engine::sys::units::{CoreList, Nanos};
+use serde::de::value::Error as NameError;
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
 pub(crate) use plan_flags::PlanFlags;
 
@@ -85,71 +88,39 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) flags: PlanFlags,
 
-    /// Read the plan from a file; flags override it
+    /// Read the plan from a TOML file; flags override it
     #[arg(
         long,
         value_name = "FILE.toml",
         value_parser = file(),
         help_heading = PLAN,
-        long_help = "Read the plan from a file; flags override it. Its keys are the flags' names, those of the results too, with \
-            - or _ between words, and its values are theirs: target = \"http://127.0.0.1:8080/\", rate = \"20k\", \
-            queue-max = \"5ms\", quiet = true. What may be given several times is a list, also under the plural: \
-            headers = [\"A: b\"]; the bounds are a table: [thresholds] busy = 0.9. A flag that asks for the other model drops \
-            what only the file's model has, as --period drops its rate. Files are found from the working folder"
+        long_help = "Read the plan from a TOML file; flags override it. Its keys are the names of \
+            flags, with - or _ between words, and take the same values: \
+            target = \"http://127.0.0.1:8080/\", rate = \"20k\", queue-max = \"5ms\", \
+            quiet = true. A flag that can be repeated takes a list, also under its plural: \
+            headers = [\"A: b\"]. Thresholds are a table: [thresholds] busy = 0.9. A flag that \
+            selects the other model drops the file's keys for the first: --period drops its rate. \
+            Paths are relative to the working directory"
     )]
     pub(crate) plan: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) results: ResultArgs,
 }
 
-/// Where the results of a run go, and what its end says. A plan file may hold them, but they are no part of the plan.
-#[derive(Clone, Debug, Default, Args)]
+/// Where the results of a run go, and its exit code: no part of the plan.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ResultArgs {
-    /// Write the report as JSON
-    #[arg(long, value_name = "FILE", value_parser = file(), help_heading = RESULTS)]
+    /// The report as JSON.
     pub(crate) out: Option<PathBuf>,
-
-    /// Write the run over time as CSV, a row for each interval of the window
-    #[arg(
-        long,
-        value_name = "FILE",
-        value_parser = file(),
-        help_heading = RESULTS,
-        long_help = "Write the run over time as CSV: a header, then a row for each of at most 512 intervals of the window. A \
-            request belongs to the interval in which it was due. Columns: start_s and length_s in seconds since the start of \
-            the window; the counts intended, sent, unsent, answered, errors (timed out, failed or abandoned) and in_flight (at \
-            the interval's end); p50_us, p99_us, max_us: corrected latency in microseconds, empty without a value"
-    )]
+    /// The run over time as CSV.
     pub(crate) csv: Option<PathBuf>,
-
-    /// Write an HdrHistogram interval log, values in ns: corrected for each interval, naive as a whole, each under its tag
-    #[arg(long, value_name = "FILE.hlog", value_parser = file(), help_heading = RESULTS)]
+    /// The HdrHistogram interval log.
     pub(crate) hdr: Option<PathBuf>,
-
-    /// Exit with 0 where the verdict is invalid, which else gives 3
-    #[arg(long, help_heading = JUDGEMENT)]
+    /// Whether to exit with 0 even if the verdict is invalid.
     pub(crate) allow_invalid: bool,
-
-    /// Show no progress; the summary is still printed
-    #[arg(long, short, help_heading = RESULTS)]
+    /// Whether to hide the progress line.
     pub(crate) quiet: bool,
 }
 
-impl ResultArgs {
-    /// These, and where they say nothing, those of the file.
-    pub(crate) fn over(self, file: ResultArgs) -> ResultArgs {
-        ResultArgs {
-            out: self.out.or(file.out),
-            csv: self.csv.or(file.csv),
-            hdr: self.hdr.or(file.hdr),
-            allow_invalid: self.allow_invalid || file.allow_invalid,
-            quiet: self.quiet || file.quiet,
-        }
-    }
-}
-
-const JUDGEMENT: &str = "Judgement";
+const JUDGEMENT: &str = "Verdict";
 const PLAN: &str = "Plan";
 const RESULTS: &str = "Results";
 const LATENCY: &str = "Latency";
@@ -327,14 +298,7 @@ fn command() -> clap::Command {
     })
 }
 
-/// Whether `run` has a flag of this name.
-pub(crate) fn is_flag_of_run(name: &str) -> bool {
-    let program = Cli::command();
-    let run = program.find_subcommand("run").expect("the program has it");
-    run.get_arguments().any(|arg| arg.get_long() == Some(name))
-}
-
-/// What shows the help for these arguments, those of the program included.
+/// The command that shows the help for these arguments, which include the program's name.
 pub(crate) fn help_for(args: &[OsString]) -> String {
     let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
     match Cli::command().find_subcommand(name) {
@@ -343,19 +307,20 @@ pub(crate) fn help_for(args: &[OsString]) -> String {
     }
 }
 
-/// A file that is written or read.
+/// A path to a file.
 fn file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.to_str() {
-        Some(name) => file_name(name).map(PathBuf::from),
+        Some(name) => file_name(name),
         None => Ok(path),
     })
 }
 
-/// The name of one, where it has to be text.
-fn file_name(text: &str) -> Result<String, &'static str> {
+/// A path that has to be text.
+fn file_name(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix('-') {
-        Some(_) => Err("begins like a flag; name a file, as ./-name where it begins so"),
-        None => Ok(text.to_owned()),
+        Some(_) => Err(format!("invalid file name `{text}`: looks like a flag, write ./{text}")),
+        None if text.is_empty() => Err("invalid file name ``: name a file".to_owned()),
+        None => Ok(PathBuf::from(text)),
     }
 }
 
@@ -365,26 +330,39 @@ fn whole_number<T: TryFrom<u64>>(max: u64) -> impl Fn(&str) -> Result<T, String>
         let number = text.parse().ok().filter(|number: &u64| *number <= max);
         number
             .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| format!("is no whole number; give one from 0 to {max}"))
+            .ok_or_else(|| format!("invalid number `{text}`: give a whole number from 0 to {max}"))
     }
 }
 
-/// A number of things that a machine can hold; what it is for decides how many are too many.
+/// The largest count of anything on one machine; its use decides how many are too many.
 const COUNT_MAX: u64 = u32::MAX as u64;
-/// The largest whole number of a plan file, where they are signed.
+/// The largest integer of a plan file: TOML's are signed.
 const WHOLE_MAX: u64 = i64::MAX.cast_unsigned();
 
-/// A part of the whole; what it is for decides whether it can be meant.
-fn fraction(text: &str) -> Result<f64, &'static str> {
-    text.parse().map_err(|_| "is no number; give one from 0 to 1, such as 0.01")
+/// A choice by the name that serde knows it by.
+fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
+    T::deserialize(name.into_deserializer())
 }
 
-/// Where to listen.
-fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "is no IP address with a port; give IP:PORT, such as 127.0.0.1:8080")
+/// One of this machine's addresses.
+fn ip_address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| {
+        format!("invalid address `{text}`: give IP addresses of this machine, e.g. 127.0.0.2")
+    })
 }
 
-/// A usage error in one line: the flag, the value and the cure. `help` is what shows more.
+/// A fraction; its use decides its range.
+fn fraction(text: &str) -> Result<f64, String> {
+    text.parse()
+        .map_err(|_| format!("invalid fraction `{text}`: give a number from 0 to 1, e.g. 0.01"))
+}
+
+/// An address to listen on.
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("invalid address `{text}`: give IP:PORT, e.g. 127.0.0.1:8080"))
+}
+
+/// A usage error in one line: the flag, the value and the cure. `help` is the command for more.
 pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -392,28 +370,29 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
         _ => None,
     };
     let flag = text(ContextKind::InvalidArg).map(|shown| {
-        // `--rate <PER_SECOND>` names the flag and its value.
-        shown.split(" <").next().unwrap_or_default().to_owned()
+        // `--rate <PER_SECOND>` names the flag and its value, `<SHELL>` an argument.
+        let name = shown.split(" <").next().unwrap_or_default();
+        name.trim_matches(['<', '>']).to_owned()
     });
     let value = text(ContextKind::InvalidValue);
     match (error.kind(), flag, value) {
         (ErrorKind::ValueValidation, Some(flag), Some(value)) => {
             let problem = std::error::Error::source(error)
-                .map_or_else(|| "can't be read".to_owned(), ToString::to_string);
-            // The engine's own types name the value already.
-            let problem = problem.strip_prefix(&format!("`{value}` ")).unwrap_or(&problem);
+                .map_or_else(|| "invalid value".to_owned(), ToString::to_string);
+            // What parses names the value itself, and here it stands beside the flag.
+            let problem = problem.replacen(&format!(" `{value}`"), "", 1);
             let shown = if value.is_empty() { "''" } else { &value };
             format!("{flag} {shown}: {problem}; see `{help}`")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) if value.is_empty() => {
-            format!("{flag}: has no value; give one after it")
+            format!("{flag}: missing value; give one after it; see `{help}`")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) => {
             let valid = text(ContextKind::ValidValue).unwrap_or_default();
-            format!("{flag} {value}: is unknown; choose from {valid}")
+            format!("{flag} {value}: unknown value; choose from {valid}")
         }
         _ => {
-            // The first paragraph says what is wrong, a tip how to cure it; the rest repeats the usage.
+            // The first paragraph says what is wrong, a tip how to fix it; the rest is the usage.
             let rendered = error.to_string();
             let lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
             let told: Vec<&str> = lines
@@ -436,10 +415,6 @@ mod tests {
         one_line(&parse(&args).expect_err("a wrong line"), &help_for(&args))
     }
 
-    fn check(args: &[&str], line: &str) {
-        assert_eq!(line_for(args), line);
-    }
-
     #[test]
     fn the_definition_is_sound() {
         command().debug_assert();
@@ -447,75 +422,82 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_told_in_one_line() {
-        check(
-            &["run", "http://x/", "--rate", "0"],
-            "--rate 0: is not above zero; give requests per second above 0, such as 500, 20k or 1.5M; see `truetail run --help`",
-        );
-        check(
-            &["run", "http://x/", "--rate", "-5"],
-            "--rate -5: is no rate; give requests per second above 0, such as 500, 20k or 1.5M; see `truetail run --help`",
-        );
-        check(
-            &["run", "http://x/", "--duration", "10"],
-            "--duration 10: is no duration; write a number with ns, us, ms, s, m or h, such as 30s or 1.5ms; see `truetail run --help`",
-        );
-        check(
-            &["run", "http://x/", "--threshold", "busy=much"],
-            "--threshold busy=much: has no number behind the =; give one, such as busy=0.9; see `truetail run --help`",
-        );
-        check(
-            &["run", "http://x/", "--model", "half"],
-            "--model half: is unknown; choose from open, closed",
-        );
+        for (args, line) in [
+            (
+                ["run", "--rate", "0"],
+                "--rate 0: invalid rate: must be above 0 requests per second, e.g. 500, 20k or \
+                1.5M; see `truetail run --help`",
+            ),
+            (
+                ["run", "--duration", "10"],
+                "--duration 10: invalid duration: add a unit, e.g. 30s or 1.5ms; \
+                see `truetail run --help`",
+            ),
+            (
+                ["run", "--conns", "many"],
+                "--conns many: invalid number: give a whole number from 0 to 4294967295; \
+                see `truetail run --help`",
+            ),
+            (
+                ["run", "--out", "--hdr"],
+                "--out --hdr: invalid file name: looks like a flag, write ./--hdr; \
+                see `truetail run --help`",
+            ),
+            (
+                ["target", "--tail-fraction", "much"],
+                "--tail-fraction much: invalid fraction: give a number from 0 to 1, e.g. 0.01; \
+                see `truetail target --help`",
+            ),
+            (
+                ["target", "--listen", "localhost:21000"],
+                "--listen localhost:21000: invalid address: give IP:PORT, e.g. 127.0.0.1:8080; \
+                see `truetail target --help`",
+            ),
+            (["run", "--model", "half"], "--model half: unknown value; choose from open, closed"),
+        ] {
+            assert_eq!(line_for(&args), line);
+        }
+        let line = "--rate: missing value; give one after it; see `truetail run --help`";
+        assert_eq!(line_for(&["run", "--rate"]), line);
+        assert!(line_for(&["completions", "dos"]).starts_with("SHELL dos: unknown value; choose"));
     }
 
     #[test]
     fn a_value_may_begin_with_a_dash_and_is_judged_by_its_flag() {
-        for (args, line) in [
-            (["run", "--duration", "-5s"], "--duration -5s: is no duration"),
-            (
-                ["run", "--conns", "-1"],
-                "--conns -1: is no whole number; give one from 0 to 4294967295",
-            ),
-            (["run", "--cores", "-1"], "--cores -1: is no list of cores"),
-            (
-                ["run", "--seed", "-1"],
-                "--seed -1: is no whole number; give one from 0 to 9223372036854775807",
-            ),
-            (["run", "--seed", "1.5"], "--seed 1.5: is no whole number"),
-            (["run", "--model", "-1"], "--model -1: is unknown; choose from open, closed"),
-            (["run", "--threshold", "-1"], "--threshold -1: has no =; give NAME=VALUE"),
-            (["run", "--expect-status", "-1"], "--expect-status -1: "),
-            (["run", "--source-addresses", "-1"], "--source-addresses -1: is no IP address; give"),
-            (["run", "--rate", "--conns"], "--rate --conns: is no rate"),
-            (["run", "--out", "--hdr"], "--out --hdr: begins like a flag; name a file"),
-            (["run", "--raw", "-"], "--raw -: begins like a flag; name a file"),
-            (["run", "--rate", ""], "--rate '': is no rate; give requests per second"),
+        for (args, start, cure) in [
+            (["run", "--duration", "-5s"], "--duration -5s: invalid duration: give", "30s"),
+            (["run", "--rate", "-5"], "--rate -5: invalid rate: give", "500, 20k or 1.5M"),
+            (["run", "--rate", "--conns"], "--rate --conns: invalid rate: give", "20k or 1.5M"),
+            (["run", "--rate", ""], "--rate '': invalid rate: give", "500, 20k or 1.5M"),
             (
                 ["run", "--rate", "100000001"],
-                "--rate 100000001: is above 100000000 a second, more than one machine can send; give",
+                "--rate 100000001: invalid rate: ",
+                "at most 100000000",
             ),
-            (["run", "--cores", ""], "--cores '': is no list of cores"),
-            (["run", "--conns", ""], "--conns '': is no whole number"),
-            (["target", "--base-latency", "-5ms"], "--base-latency -5ms: is no duration"),
-            (
-                ["target", "--tail-fraction", "much"],
-                "--tail-fraction much: is no number; give one from 0 to 1",
-            ),
-            (["target", "--body-size", "-1"], "--body-size -1: is no whole number"),
+            (["run", "--cores", "-1"], "--cores -1: invalid core list: give", "0-3"),
+            (["run", "--cores", ""], "--cores '': invalid core list: give", "0-3"),
+            (["run", "--conns", "-1"], "--conns -1: invalid number: give", "from 0 to 4294967295"),
+            (["run", "--conns", ""], "--conns '': invalid number: give", "from 0 to 4294967295"),
+            (["run", "--seed", "-1"], "--seed -1: ", "from 0 to 9223372036854775807"),
+            (["run", "--seed", "1.5"], "--seed 1.5: invalid number: give", "from 0 to"),
+            (["run", "--model", "-1"], "--model -1: unknown value", "choose from open, closed"),
+            (["run", "--threshold", "-1"], "--threshold -1: invalid threshold: give", "NAME=VALUE"),
+            (["run", "--expect-status", "-1"], "--expect-status -1: invalid status: give", "2xx"),
+            (["run", "--source-addresses", "-1"], "--source-addresses -1: ", "127.0.0.2"),
+            (["run", "--raw", "-"], "--raw -: invalid file name: looks like a flag", "./-"),
+            (["run", "--raw", ""], "--raw '': invalid file name: name a file", ""),
+            (["target", "--base-latency", "-5ms"], "--base-latency -5ms: ", "30s"),
+            (["target", "--body-size", "-1"], "--body-size -1: invalid number: give", "from 0 to"),
             (
                 ["target", "--body-size", "17m"],
-                "--body-size 17m: is no whole number; give one from 0 to",
+                "--body-size 17m: invalid number: give",
+                "from 0 to",
             ),
-            (
-                ["target", "--listen", "localhost:21000"],
-                "--listen localhost:21000: is no IP address with a port; give IP:PORT, such as 127.0.0.1:8080",
-            ),
-            (["null-target", "--conns", "-1"], "--conns -1: is no whole number"),
-            (["demo", "--duration", "-1s"], "--duration -1s: is no duration"),
+            (["null-target", "--conns", "-1"], "--conns -1: invalid number: give", "from 0 to"),
+            (["demo", "--duration", "-1s"], "--duration -1s: ", "30s"),
         ] {
             let told = line_for(&args);
-            assert!(told.starts_with(line), "{told}");
+            assert!(told.starts_with(start) && told.contains(cure), "{told}");
             let help = format!("; see `truetail {} --help`", args[0]);
             assert!(told.ends_with(&help) || told.contains("choose from"), "{told}");
         }

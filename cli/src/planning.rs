@@ -1,134 +1,73 @@
-//! From flags and plan file to the plan: each key of the file is read as the flag of its name, the flags given are laid over
-//! the file's, and the engine's own type reads the result.
-//!
-//! So there is one vocabulary: what a flag takes, the file takes, and what is wrong with a value is said in the flag's words.
+//! From plan file and flags to the plan: flags override the file, and the file the plan's defaults.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use engine::plan::Plan;
-use toml::{Spanned, Table, Value};
+use serde::Deserialize as _;
+use toml::Spanned;
+use toml::de::{DeTable, Deserializer, Error};
 
-use crate::args::{self, Command, PlanFlags, ResultArgs, RunArgs};
+use crate::args::{PlanFlags, ResultArgs, RunArgs};
 use crate::failure::Failure;
 
-/// The plan that the flags say, over that of the file if one is named, and where the results go.
+/// The plan, and where its results go.
 ///
 /// # Errors
-/// A file that can't be read or is no plan, as a usage error.
+/// A plan file that can't be read, or with what no flag takes, as a usage error.
 pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
-    let RunArgs { flags, plan: file, results } = args;
-    let mut words = Table::new();
-    let mut results = results.clone();
-    if let Some(path) = file {
-        let file = read(path)?;
-        words = words_of(&file.flags);
-        overrule(&mut words, flags);
-        results = results.over(file.results);
+    let (mut plan, mut results) = (Plan::default(), ResultArgs::default());
+    if let Some(path) = &args.plan {
+        read(path)?.lay_over(&mut plan, &mut results);
+        plan.drop_conflicts(&args.flags.overrides());
     }
-    let mut given = words_of(flags);
-    // Each bound is overridden by itself: one flag leaves the file's other bounds as they are.
-    if let Some(Value::Table(bounds)) = given.remove("thresholds") {
-        let kept = words.entry("thresholds").or_insert(Value::Table(Table::new())).as_table_mut();
-        kept.expect("bounds are a table").extend(bounds);
-    }
-    words.extend(given);
-    if let Some(url) = &flags.url {
-        words.insert("target".to_owned(), Value::String(url.clone()));
-    }
-    let plan: Plan = words.try_into().expect("the flags are of the plan's types");
-    check_thresholds(&plan)?;
+    args.flags.clone().lay_over(&mut plan, &mut results);
     Ok((plan, results))
 }
 
-/// Flags under the names of the plan's fields.
-fn words_of(flags: &PlanFlags) -> Table {
-    Table::try_from(flags).expect("every flag has a form in TOML")
-}
-
-/// Takes out of the file's words what can't go together with the flags given. Else the plan would be refused for a flag that
-/// the user never gave.
-fn overrule(words: &mut Table, given: &PlanFlags) {
-    let model = match (given.model.as_deref(), given.rate, given.period) {
-        (Some(model), _, _) => model,
-        (None, Some(_), None) => "open",
-        (None, None, Some(_)) => "closed",
-        _ => "",
-    };
-    let of_the_model: &[&str] = match model {
-        "open" => &["model", "period", "backfill"],
-        "closed" => &["model", "rate", "overload", "queue_max", "prewarm"],
-        _ => &[],
-    };
-    let is = |flag: &Option<String>, word: &str| flag.as_deref() == Some(word);
-    let of_the_rest = [
-        (is(&given.overload, "queue"), "queue_max"),
-        (is(&given.keepalive, "off"), "requests_per_connection"),
-        (given.requests_per_connection.is_some(), "keepalive"),
-    ];
-    for word in of_the_model {
-        words.remove(*word);
-    }
-    for (_, word) in of_the_rest.iter().filter(|(overruled, _)| *overruled) {
-        words.remove(*word);
-    }
-}
-
-/// A bound that no figure can be held against would make every run pass, or none.
-fn check_thresholds(plan: &Plan) -> Result<(), Failure> {
-    let bounds = toml::Table::try_from(&plan.thresholds).expect("bounds can be written as TOML");
-    let values =
-        bounds.iter().map(|(name, value)| (name.as_str(), value.as_float().unwrap_or(f64::NAN)));
-    let mut values = values;
-    let unusable = values
-        .find(|(_, value)| !value.is_finite() || *value < 0.0)
-        .map(|(name, value)| (name, value, "give a number from 0 up"));
-    match plan.thresholds.misfit().or(unusable) {
-        None => Ok(()),
-        Some((name, value, cure)) => {
-            Err(Failure::Usage(format!("--threshold {name}={value}: is no bound; {cure}")))
-        }
-    }
-}
-
 /// The flags that a plan file stands for.
-fn read(path: &Path) -> Result<RunArgs, Failure> {
+fn read(path: &Path) -> Result<PlanFlags, Failure> {
     let refuse = |problem: String| Failure::Usage(format!("--plan {}: {problem}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| {
-        refuse(format!("can't be read ({error}); name a readable file of TOML"))
-    })?;
+    let text = fs::read_to_string(path)
+        .map_err(|error| refuse(format!("can't be read ({error}); give a readable TOML file")))?;
     let line = |at: usize| 1 + text[..at].matches('\n').count();
-    let file: BTreeMap<String, Spanned<Value>> = toml::from_str(&text).map_err(|error| {
-        let place =
-            error.span().map_or_else(String::new, |span| format!("line {}: ", line(span.start)));
-        let message = error.message().lines().collect::<Vec<_>>().join(", ");
-        refuse(format!("{place}{message}; write each line as KEY = VALUE, such as rate = \"20k\""))
+    let start = |error: &Error| error.span().map_or(text.len(), |span| span.start);
+    let table = DeTable::parse(&text).map_err(|error| {
+        let problem = error.message().lines().collect::<Vec<_>>().join(", ");
+        let cure = "write each line as KEY = VALUE, e.g. rate = \"20k\"";
+        refuse(format!("line {}: {problem}; {cure}", line(start(&error))))
     })?;
-    let mut entries: Vec<(&String, &Spanned<Value>)> = file.iter().collect();
-    entries.sort_by_key(|(_, value)| value.span().start);
-    let mut flags = BTreeSet::new();
-    let mut words = Vec::new();
+    // In the file's order: the line of a repeated key is that of its second place.
+    let span = table.span();
+    let mut entries: Vec<_> = table.into_inner().into_iter().collect();
+    entries.sort_by_key(|(key, value)| key.span().start.min(value.span().start));
+    let mut flags = DeTable::new();
+    let mut places = Vec::new();
     for (key, value) in entries {
-        let refuse = |problem| refuse(format!("line {}: {problem}", line(value.span().start)));
-        let flag = flag_of(key);
-        if flag == "plan" || !args::is_flag_of_run(&flag) {
-            let cure = "its keys are the names of flags; see `truetail run --help`";
-            return Err(refuse(format!("`{key}` can't stand in a plan file; {cure}")));
-        }
-        let said = arguments(&flag, value.get_ref());
-        // Alone, so that the line is known when it is refused.
-        parse(&said).map_err(refuse)?;
-        words.extend(said);
-        if !flags.insert(flag) {
-            return Err(refuse(format!("`{key}` stands there twice; leave one of them")));
+        let flag = flag_of(key.get_ref());
+        let at = key.span().start.min(value.span().start);
+        places.push((at, flag.clone()));
+        if flags.insert(Spanned::new(key.span(), flag.clone().into()), value).is_some() {
+            let key = key.get_ref();
+            return Err(refuse(format!("line {}: `{key}` repeats --{flag}; keep one", line(at))));
         }
     }
-    parse(&words).map_err(refuse)
+    PlanFlags::deserialize(Deserializer::from(Spanned::new(span, flags))).map_err(|error| {
+        let at = start(&error);
+        let problem = error.message();
+        let problem = match problem.strip_prefix("unknown field ").and_then(|x| x.split_once(',')) {
+            Some((key, _)) => format!("unknown key {key}: keys are the names of flags"),
+            None => {
+                let flag = places.iter().rev().find(|(place, _)| *place <= at);
+                format!("--{}: {problem}", flag.map_or("", |(_, flag)| flag))
+            }
+        };
+        refuse(format!("line {}: {problem}; see `truetail run --help`", line(at)))
+    })
 }
 
-/// The flag that a key of the file stands for: its name, with either line between words, or the plural of a list's.
+/// The flag that a key of the file stands for: its name with - or _ between words, or the plural of
+/// one that takes a list.
 fn flag_of(key: &str) -> String {
     match key {
         "headers" => "header".to_owned(),
@@ -137,51 +76,14 @@ fn flag_of(key: &str) -> String {
     }
 }
 
-/// A key and its value as they are given on the command line.
-fn arguments(flag: &str, value: &Value) -> Vec<String> {
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let with = |text: String| format!("--{flag}={text}");
-    match value {
-        Value::Array(values) => values.iter().map(text).map(with).collect(),
-        Value::Table(values) => {
-            values.iter().map(|(name, value)| with(format!("{name}={}", text(value)))).collect()
-        }
-        // A flag without a value is given, or it isn't.
-        Value::Boolean(given) if ["quiet", "allow-invalid"].contains(&flag) => {
-            if *given {
-                vec![format!("--{flag}")]
-            } else {
-                Vec::new()
-            }
-        }
-        value => vec![with(text(value))],
-    }
-}
-
-/// Reads flags of `run` that a file stands for.
-///
-/// # Errors
-/// What is wrong with them, in a line.
-fn parse(words: &[String]) -> Result<RunArgs, String> {
-    let line = ["truetail", "run"].into_iter().chain(words.iter().map(String::as_str));
-    let line: Vec<OsString> = line.map(OsString::from).collect();
-    match args::parse(&line) {
-        Ok(cli) => match cli.command {
-            Command::Run(args) => Ok(*args),
-            _ => unreachable!("the command is run"),
-        },
-        Err(error) => Err(args::one_line(&error, &args::help_for(&line))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use engine::sys::units::{CoreList, Nanos, Rate};
 
     use super::*;
+    use crate::args::{self, Command};
 
     fn read_both(args: &[&str], file: Option<&str>) -> Result<(Plan, ResultArgs), Failure> {
         let folder = tempfile::tempdir().expect("a folder");
@@ -189,9 +91,12 @@ mod tests {
         if let Some(text) = file {
             fs::write(&path, text).expect("written");
         }
-        let words: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
-        let flags = parse(&words).expect("arguments");
-        plan(&RunArgs { plan: file.map(|_| path), ..flags })
+        let line = ["truetail", "run"].iter().chain(args).map(OsString::from);
+        let Command::Run(args) = args::parse(&line.collect::<Vec<_>>()).expect("arguments").command
+        else {
+            panic!("the command is run");
+        };
+        plan(&RunArgs { plan: file.map(|_| path), ..*args })
     }
 
     fn plan_of(args: &[&str], file: Option<&str>) -> Result<Plan, Failure> {
@@ -207,21 +112,24 @@ mod tests {
 
     #[test]
     fn every_flag_reaches_the_plan() {
-        let args = "http://x/ --model closed --rate 333.333333 --arrivals constant --seed 9 --conns 7 --period 1.5ms \
-            --duration 1m30s --warmup 0s --timeout 250us --method PUT --body @f --cores 0-1 --wait spin --flush 3 \
-            --overload drop --queue-max 3ms --deadline 2s --keepalive off --requests-per-connection 7 \
-            --source-addresses 127.0.0.2,::1 --settle 2s --prewarm 5 --expect-status 2xx,404 --backfill on --raw r.bin \
-            --threshold busy=0.5 --threshold errors=0";
+        let args = "http://x/ --model closed --rate 333.333333 --arrivals constant --seed 9 \
+            --conns 7 --period 1.5ms --duration 1m30s --warmup 0s --timeout 250us --method PUT \
+            --body @f --cores 0-1 --wait spin --flush 3 --overload drop --queue-max 3ms \
+            --deadline 2s --keepalive off --requests-per-connection 7 \
+            --source-addresses 127.0.0.2,::1 --settle 2s --prewarm 5 --expect-status 2xx,404 \
+            --backfill on --raw r.bin --threshold busy=0.5 --threshold errors=0";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d"]);
         let plan = plan_of(&args, None).expect("a plan");
         let words = toml::Table::try_from(plan).expect("a plan can be written as TOML");
-        let want = "target = 'http://x/'\nmodel = 'closed'\nrate = 333.333333\narrivals = 'constant'\nseed = 9\n\
-            conns = 7\nperiod = '1.5ms'\nduration = '1m30s'\nwarmup = '0s'\ntimeout = '250us'\nmethod = 'PUT'\n\
-            headers = ['A: b', 'C: d']\nbody = '@f'\ncores = '0-1'\nwait = 'spin'\nflush = 3\n\
-            overload = 'drop'\nqueue_max = '3ms'\ndeadline = '2s'\nkeepalive = 'off'\nrequests_per_connection = 7\n\
-            source_addresses = ['127.0.0.2', '::1']\nsettle = '2s'\nprewarm = 5\nexpect_status = '2xx,404'\n\
-            backfill = 'on'\nraw = 'r.bin'\n";
+        let want = "target = 'http://x/'\nmodel = 'closed'\nrate = 333.333333\n\
+            arrivals = 'constant'\nseed = 9\nconns = 7\nperiod = '1.5ms'\nduration = '1m30s'\n\
+            warmup = '0s'\ntimeout = '250us'\nmethod = 'PUT'\nheaders = ['A: b', 'C: d']\n\
+            body = '@f'\ncores = '0-1'\nwait = 'spin'\nflush = 3\noverload = 'drop'\n\
+            queue_max = '3ms'\ndeadline = '2s'\nkeepalive = 'off'\n\
+            requests_per_connection = 7\nsource_addresses = ['127.0.0.2', '::1']\n\
+            settle = '2s'\nprewarm = 5\nexpect_status = '2xx,404'\nbackfill = 'on'\n\
+            raw = 'r.bin'\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {
             assert_eq!(words[key], *value, "{key}");
@@ -234,22 +142,6 @@ mod tests {
         // Nothing that a plan holds is missing above.
         let missing: Vec<_> = words.keys().filter(|key| !want.contains_key(*key)).collect();
         assert_eq!(missing, ["thresholds"]);
-    }
-
-    #[test]
-    fn the_words_of_choices_are_those_of_the_plan() {
-        for (flag, words) in [
-            ("--model", &["open", "closed"][..]),
-            ("--arrivals", &["poisson", "constant"]),
-            ("--wait", &["sleep", "hybrid", "spin"]),
-            ("--overload", &["queue", "drop"]),
-            ("--keepalive", &["on", "off"]),
-            ("--backfill", &["on", "off"]),
-        ] {
-            for word in words {
-                plan_of(&["http://x/", flag, word], None).expect("a plan");
-            }
-        }
     }
 
     #[test]
@@ -269,9 +161,10 @@ mod tests {
         let plan = plan_of(&["--threshold", "errors=0.5"], Some(file)).expect("a plan");
         assert_eq!((plan.thresholds.busy, plan.thresholds.errors), (0.5, 0.5));
         assert_eq!(plan.thresholds.unsent, Plan::default().thresholds.unsent);
-        for bound in ["percentile=1", "schedule_p=0", "drift_p99=0.5", "busy=nan", "errors=-1"] {
-            let failure = plan_of(&["http://x/", "--threshold", bound], None).expect_err(bound);
-            assert!(failure.to_string().contains("is no bound"), "{failure}");
+        for bound in ["percentile=1", "schedule_p=0", "drift_p99=0.5", "errors=-1"] {
+            let plan = plan_of(&["http://x/", "--threshold", bound], None).expect("a plan");
+            let error = plan.complete(&[0]).expect_err(bound);
+            assert_eq!((error.flag, error.value.as_str()), ("--threshold", bound));
         }
     }
 
@@ -309,7 +202,8 @@ mod tests {
 
     #[test]
     fn a_file_says_where_the_results_go_and_flags_override() {
-        let file = "out = \"a\"\nhdr = \"b\"\ncsv = \"c\"\nraw = \"d\"\nquiet = true\nallow_invalid = true\n";
+        let file = "out = 'a'\nhdr = 'b'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
+            allow_invalid = true\n";
         let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
         let ResultArgs { out, hdr, csv, allow_invalid, quiet } = results;
         assert_eq!((out, hdr, csv), (Some("e".into()), Some("b".into()), Some("c".into())));
@@ -320,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_flag_drops_what_the_file_says_against_it() {
-        let open = "rate = \"5k\"\nmodel = \"open\"\noverload = \"drop\"\nqueue_max = \"5ms\"\nprewarm = 3\n";
+        let open = "rate = '5k'\nmodel = 'open'\noverload = 'drop'\nqueue_max = '5ms'\n\
+            prewarm = 3\n";
         let closed = "model = \"closed\"\nperiod = \"5ms\"\nbackfill = \"on\"\n";
         let closing = "keepalive = \"off\"\n";
         let reusing = "requests-per-connection = 7\n";
@@ -349,27 +244,107 @@ mod tests {
         for (file, words) in [
             (
                 "target = \"http://x/\"\nrats = 5\n",
-                "line 2: `rats` can't stand in a plan file; its keys",
+                "line 2: unknown key `rats`: keys are the names",
             ),
-            ("plan = \"other.toml\"", "line 1: `plan` can't stand in a plan file"),
-            ("\n\nduration = 5\n", "line 3: --duration 5: is no duration; write a number with"),
-            ("rate = 0", "line 1: --rate 0: is not above zero; give"),
-            ("rate = true", "line 1: --rate true: is no rate; give requests per second"),
-            ("rate = [1, 2]", "line 1: the argument '--rate <PER_SECOND>' cannot be used multiple"),
-            ("seed = 1\nconns = -5", "line 2: --conns -5: is no whole number; give one from 0"),
-            ("cores = \"a\"", "line 1: --cores a: is no list of cores; write"),
-            ("keepalive = true", "line 1: --keepalive true: is unknown; choose from on, off"),
-            ("quiet = 5", "line 1: unexpected value '5' for '--quiet'"),
-            ("[thresholds]\nspeed = 1", "line 1: --threshold speed=1: is unknown; the names are"),
-            ("[thresholds]\nbusy = \"x\"", "--threshold busy=x: has no number"),
-            (headers, "line 2: `headers` stands there twice; leave one"),
-            ("rate = ", "line 1: "),
+            ("plan = \"other.toml\"", "line 1: unknown key `plan`"),
+            ("url = \"http://x/\"", "line 1: unknown key `url`"),
+            ("\n\nduration = 5\n", "line 3: --duration: invalid duration `5`: add a unit, e.g."),
+            ("rate = 0", "line 1: --rate: invalid rate `0`: must be above 0"),
+            ("rate = true", "line 1: --rate: invalid rate `true`: give requests per second"),
+            ("rate = [1, 2]", "line 1: --rate: invalid value: give one text or number"),
+            ("seed = 1\nconns = -5", "line 2: --conns: invalid number `-5`: give a whole number"),
+            ("cores = \"a\"", "line 1: --cores: invalid core list `a`: give"),
+            ("keepalive = true", "--keepalive: unknown variant `true`, expected `on` or `off`"),
+            ("source-addresses = \"::1,here\"", "--source-addresses: invalid address `here`: give"),
+            ("raw = \"-x\"", "--raw: invalid file name `-x`: looks like a flag, write ./-x"),
+            ("quiet = 5", "line 1: --quiet: invalid type: integer `5`, expected a boolean"),
+            (
+                "seed = 1\n[thresholds]\nspeed = 1",
+                "--threshold: unknown threshold `speed=1`: choose",
+            ),
+            (
+                "seed = 1\n[thresholds]\nbusy = \"x\"",
+                "--threshold: invalid threshold `busy=x`: give",
+            ),
+            (headers, "line 2: `headers` repeats --header; keep one"),
+            (
+                "queue_max = \"1ms\"\n\nqueue-max = \"1ms\"",
+                "line 3: `queue-max` repeats --queue-max",
+            ),
+            ("seed = 1\nseed = 2", "line 2: duplicate key"),
+            ("seed = 1\nrate = ", "line 2: "),
+            ("seed = 1\nrate", "line 2: "),
         ] {
             let failure = plan_of(&[], Some(file)).expect_err(words);
             assert!(matches!(failure, Failure::Usage(_)));
             let text = failure.to_string();
             assert!(text.starts_with("--plan ") && text.contains(words), "{text}");
-            assert!(!text.contains('\n'), "{text}");
+            assert!(
+                !text.contains('\n') && text.contains(": line ") && text.contains("; "),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_no_value() {
+        for file in [
+            "rate = []",
+            "rate = \"\"",
+            "duration = \"\"",
+            "conns = \"\"",
+            "conns = []",
+            "cores = \"\"",
+            "cores = []",
+            "model = \"\"",
+            "expect_status = \"\"",
+            "headers = []",
+            "headers = [\"\"]",
+            "headers = [\"A: b\", \"\"]",
+            "header = \"\"",
+            "source_addresses = []",
+            "source_addresses = \"\"",
+            "source_addresses = [\"::1\", \"\"]",
+            "threshold = []",
+            "threshold = \"\"",
+            "[thresholds]",
+            "[thresholds]\nbusy = \"\"",
+            "body = []",
+            "raw = \"\"",
+            "out = \"\"",
+            "out = []",
+            "quiet = []",
+            "quiet = \"\"",
+        ] {
+            let failure = plan_of(&["http://x/"], Some(file)).expect_err(file).to_string();
+            assert!(failure.contains(": line "), "{file}: {failure}");
+        }
+        // These are refused with the request; an empty body is one.
+        let plan = plan_of(&[], Some("target = \"\"\nmethod = \"\"\nbody = \"\"")).expect("a plan");
+        assert_eq!((plan.target.as_str(), plan.method.as_str()), ("", ""));
+        assert_eq!(plan.body.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn no_error_shows_what_may_be_a_secret() {
+        for file in [
+            "headers = { Authorization = \"pa55\" }",
+            "headers = [[\"pa55\"]]",
+            "headers = [\"A: pa55\", []]",
+            "headers = [\"A: pa55\"]\nheader = \"B: pa55\"",
+            "headers = [\"A: pa55\"",
+            "headers = \"A: pa55",
+            "headers = pa55",
+            "target = [\"http://h/?token=pa55\"]",
+            "target = { url = \"http://h/?token=pa55\" }",
+            "target = http://h/?token=pa55",
+            "target = \"http://h/?token=pa55",
+            "body = [\"pa55\"]",
+            "body = \"pa55",
+        ] {
+            let failure = plan_of(&[], Some(file)).expect_err(file).to_string();
+            assert!(failure.contains(": line 1: ") || failure.contains(": line 2: "), "{failure}");
+            assert!(!failure.contains("pa55"), "{failure}");
         }
     }
 }

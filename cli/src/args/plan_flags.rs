@@ -1,73 +1,95 @@
-//! The plan's fields as flags under the same names, all optional: what is not given stays with the plan file or the plan's own
-//! default. So there is no second configuration and no second set of defaults.
+//! The flags of `run`, which are the keys of a plan file too: one struct, read by clap and by
+//! serde.
+//!
+//! They are named like the plan's fields and all optional: what isn't given is left to the plan
+//! file, then to the plan's own defaults. So there is no second configuration, and no second set of
+//! defaults.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use engine::plan::status::StatusSet;
-use engine::plan::thresholds::Thresholds;
+use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
-    CONNS_CLOSED_DEFAULT, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_OPEN_DEFAULT, Plan,
-    QUEUE_MAX_DEFAULT,
+    Arrivals, CONNS_CLOSED_DEFAULT, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_OPEN_DEFAULT,
+    Model, Overload, Overrides, Plan, QUEUE_MAX_DEFAULT, Switch, Wait,
 };
 use engine::sys::units::{CoreList, Nanos, Rate};
-use serde::{Serialize, Serializer};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use super::{COUNT_MAX, JUDGEMENT, RESULTS, WHOLE_MAX, file_name, whole_number};
+use super::{
+    COUNT_MAX, JUDGEMENT, RESULTS, ResultArgs, WHOLE_MAX, by_name, file, file_name, file_values,
+    ip_address, whole_number,
+};
 
 const LOAD: &str = "Load";
 const CONNECTIONS: &str = "Connections";
 const REQUEST: &str = "Request";
 const MACHINE: &str = "Machine";
 
-/// The plan's fields as flags. What is given here is laid over the plan file, under the names of the plan's fields.
-#[derive(Debug, Default, Args, Serialize)]
+const THRESHOLD: &str =
+    "A threshold of the verdict; repeat for more. Overrides that of the plan file";
+
+/// The plan's fields, and where the results go, as far as they were given.
+#[derive(Clone, Debug, Default, Args, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct PlanFlags {
-    /// The URL to ask for, http://HOST:PORT/PATH
+    /// The URL to request, http://HOST[:PORT]/PATH
     #[arg(value_name = "URL", conflicts_with = "target")]
     #[serde(skip)]
     pub(crate) url: Option<String>,
 
-    #[arg(long, value_name = "URL", help_heading = REQUEST, help = "The URL, as a flag")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(
+        long,
+        value_name = "URL",
+        help_heading = REQUEST,
+        help = "The URL, as a flag",
+    )]
+    #[serde(deserialize_with = "file_values::text")]
     pub(crate) target: Option<String>,
 
     #[arg(
         long,
-        value_parser = PossibleValuesParser::new(["open", "closed"]),
+        value_parser = choice::<Model>(&["open", "closed"]),
         help_heading = LOAD,
-        help = "What drives the load: arrivals, or responses [default: open with --rate, else closed]"
+        help = "What drives the load: arrivals (open) or responses (closed) [default: open with \
+            --rate, else closed]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) model: Option<String>,
+    #[serde(deserialize_with = "file_values::choice")]
+    pub(crate) model: Option<Model>,
 
     #[arg(
         long,
         value_name = "PER_SECOND",
         help_heading = LOAD,
-        help = "Open model: requests per second, such as 500, 20k or 1.5M"
+        help = "Open model: requests per second, e.g. 500, 20k or 1.5M",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<Rate>,
 
     #[arg(
         long,
-        value_parser = PossibleValuesParser::new(["poisson", "constant"]),
+        value_parser = choice::<Arrivals>(&["poisson", "constant"]),
         help_heading = LOAD,
-        help = with_default("Open model: how the arrivals are spaced", "arrivals")
+        help = with_default("Open model: how arrivals are spaced", Plan::default().arrivals),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) arrivals: Option<String>,
+    #[serde(deserialize_with = "file_values::choice")]
+    pub(crate) arrivals: Option<Arrivals>,
 
     #[arg(
         long,
         value_name = "N",
         value_parser = whole_number::<u64>(WHOLE_MAX),
         help_heading = LOAD,
-        help = with_default("Open model: the seed of the schedule; one seed, one schedule", "seed")
+        help = with_default(
+            "Open model: seed of the schedule; the same seed gives the same schedule",
+            Plan::default().seed
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "file_values::whole")]
     pub(crate) seed: Option<u64>,
 
     #[arg(
@@ -76,38 +98,39 @@ pub(crate) struct PlanFlags {
         value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = LOAD,
         help = format!(
-            "Connections: the in-flight cap of the open model, the users of the closed one \
-            [default: {CONNS_OPEN_DEFAULT} and {CONNS_CLOSED_DEFAULT}]"
-        )
+            "Connections: the in-flight cap of an open model, the users of a closed one [default: \
+                {CONNS_OPEN_DEFAULT} open, {CONNS_CLOSED_DEFAULT} closed]"
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "file_values::count")]
     pub(crate) conns: Option<usize>,
 
     #[arg(
         long,
         value_name = "DURATION",
         help_heading = LOAD,
-        help = "Closed model: each connection asks once a period, or as soon as its late response has come [default: at once]"
+        help = "Closed model: each connection sends one request per period, or as soon as a late \
+            response has come [default: send at once]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) period: Option<Nanos>,
 
     #[arg(
         long,
         value_name = "DURATION",
         help_heading = LOAD,
-        help = with_default("Length of the recorded window", "duration")
+        help = with_default("Length of the recorded window", Plan::default().duration),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration: Option<Nanos>,
 
     #[arg(
         long,
         value_name = "DURATION",
         help_heading = LOAD,
-        help = with_default("Load before the window that is offered and not recorded", "warmup")
+        help = with_default(
+            "Length of the load before the window, which isn't recorded",
+            Plan::default().warmup
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warmup: Option<Nanos>,
 
     #[arg(
@@ -115,52 +138,59 @@ pub(crate) struct PlanFlags {
         value_name = "DURATION",
         help_heading = LOAD,
         help = with_default(
-            "From sent to the end of the response; after it the request counts as timed out, at this time",
-            "timeout"
-        )
+            "Longest time from sending a request to the end of its response; one that takes \
+                longer is recorded as timed out, at this time",
+            Plan::default().timeout
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) timeout: Option<Nanos>,
 
-    #[arg(long, help_heading = REQUEST, help = with_default("The method", "method"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(
+        long,
+        help_heading = REQUEST,
+        help = with_default("The method", Plan::default().method),
+    )]
+    #[serde(deserialize_with = "file_values::text")]
     pub(crate) method: Option<String>,
 
     #[arg(
         long = "header",
         value_name = "NAME: VALUE",
         help_heading = REQUEST,
-        help = "A header; may be given several times, and then replaces those of the plan file"
+        help = "A header; repeat for more. Replaces the headers of the plan file",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "header", deserialize_with = "file_values::headers")]
     pub(crate) headers: Option<Vec<String>>,
 
     #[arg(
         long,
         value_name = "TEXT|@FILE",
         help_heading = REQUEST,
-        help = "The body: a text, or @ and a file's name [default: none]"
+        help = "The body: literal text, or @ and the name of a file [default: none]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "file_values::text")]
     pub(crate) body: Option<String>,
 
     #[arg(
         long,
         value_name = "LIST",
         help_heading = MACHINE,
-        help = "The cores to run on, one shard each, such as 0,1 or 0-3 [default: all allowed but one, at least one]"
+        help = "Cores to run on, one shard each, e.g. 0,1 or 0-3 [default: all allowed but one, \
+            at least one]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cores: Option<CoreList>,
 
     #[arg(
         long,
-        value_parser = PossibleValuesParser::new(["sleep", "hybrid", "spin"]),
+        value_parser = choice::<Wait>(&["sleep", "hybrid", "spin"]),
         help_heading = MACHINE,
-        help = with_default("How a core waits for the next arrival: punctual costs CPU", "wait")
+        help = with_default(
+            "How a shard waits for the next arrival: better timing costs more CPU",
+            Plan::default().wait
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) wait: Option<String>,
+    #[serde(deserialize_with = "file_values::choice")]
+    pub(crate) wait: Option<Wait>,
 
     #[arg(
         long,
@@ -168,72 +198,71 @@ pub(crate) struct PlanFlags {
         value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = MACHINE,
         help = format!(
-            "Requests that one system call may carry: more is cheaper, fewer keeps the stamps exact \
-            [default: {FLUSH_OPEN_DEFAULT} open, {FLUSH_CLOSED_DEFAULT} closed]"
-        )
+            "Most requests per system call: more is cheaper, fewer keeps the send stamps exact \
+                [default: {FLUSH_OPEN_DEFAULT} open, {FLUSH_CLOSED_DEFAULT} closed]"
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "file_values::count")]
     pub(crate) flush: Option<usize>,
 
     #[arg(
         long,
         value_name = "DURATION",
         help_heading = LOAD,
-        help = "From intended to the end of the response, the user's patience; after it the request counts as timed out, apart \
-            from --timeout [default: none]"
+        help = "Longest time from when a request was due to the end of its response; one that \
+            takes longer counts as timed out, apart from --timeout [default: none]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deadline: Option<Nanos>,
 
     #[arg(
         long,
-        value_parser = PossibleValuesParser::new(["queue", "drop"]),
+        value_parser = choice::<Overload>(&["queue", "drop"]),
         help_heading = LOAD,
         help = with_default(
-            "Open model: an arrival that finds no connection waits and is sent late, or waits --queue-max at most and counts \
-             as unsent",
-            "overload"
-        )
+            "Open model: an arrival that finds no free connection waits and is sent late (queue), \
+                or waits at most --queue-max and counts as unsent (drop)",
+            Plan::default().overload
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) overload: Option<String>,
+    #[serde(deserialize_with = "file_values::choice")]
+    pub(crate) overload: Option<Overload>,
 
     #[arg(
         long,
         value_name = "DURATION",
         help_heading = LOAD,
-        help = format!("With --overload drop: the longest wait for a connection [default: {QUEUE_MAX_DEFAULT}]")
+        help = format!("With --overload drop: longest wait for a connection [default: \
+            {QUEUE_MAX_DEFAULT}]"),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue_max: Option<Nanos>,
 
     #[arg(
         long,
-        value_parser = PossibleValuesParser::new(["on", "off"]),
+        value_parser = choice::<Switch>(&["on", "off"]),
         help_heading = LOAD,
-        help = "Closed model with --period: correct by back-filling (HdrHistogram's record_correct) instead of by intended \
-            times [default: off]"
+        help = "Closed model with --period: correct by back-filling (HdrHistogram's \
+            record_correct) instead of by intended times [default: off]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) backfill: Option<String>,
+    #[serde(deserialize_with = "file_values::choice")]
+    pub(crate) backfill: Option<Switch>,
 
     #[arg(
         long,
-        value_parser = PossibleValuesParser::new(["on", "off"]),
+        value_parser = choice::<Switch>(&["on", "off"]),
         help_heading = CONNECTIONS,
-        help = with_default("Whether a connection carries more than one request", "keepalive")
+        help = with_default("Whether connections are reused", Plan::default().keepalive),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) keepalive: Option<String>,
+    #[serde(deserialize_with = "file_values::choice")]
+    pub(crate) keepalive: Option<Switch>,
 
     #[arg(
         long,
         value_name = "N",
         value_parser = whole_number::<u64>(WHOLE_MAX),
         help_heading = CONNECTIONS,
-        help = "Close a connection after this many requests [default: when the target closes it]"
+        help = "Close a connection after this many requests [default: when the target closes it]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "file_values::whole")]
     pub(crate) requests_per_connection: Option<u64>,
 
     #[arg(
@@ -242,9 +271,10 @@ pub(crate) struct PlanFlags {
         value_delimiter = ',',
         value_parser = ip_address,
         help_heading = CONNECTIONS,
-        help = "Local addresses to connect from, in turn, such as 127.0.0.2,127.0.0.3 [default: the kernel's choice]"
+        help = "Local addresses to connect from, in turn, e.g. 127.0.0.2,127.0.0.3 [default: the \
+            kernel chooses]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "file_values::addresses")]
     pub(crate) source_addresses: Option<Vec<IpAddr>>,
 
     #[arg(
@@ -252,11 +282,11 @@ pub(crate) struct PlanFlags {
         value_name = "DURATION",
         help_heading = CONNECTIONS,
         help = with_default(
-            "Open model with a warm-up: before it, load is offered until no connection has been added for this long",
-            "settle"
-        )
+            "Open model with a warm-up: the warm-up starts once no connection has been added for \
+                this long",
+            Plan::default().settle
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) settle: Option<Nanos>,
 
     #[arg(
@@ -264,96 +294,221 @@ pub(crate) struct PlanFlags {
         value_name = "N",
         value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = CONNECTIONS,
-        help = "Open model: connections to open before anything is sent [default: 0]"
+        help = "Open model: connections to open before the first request [default: 0]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "file_values::count")]
     pub(crate) prewarm: Option<usize>,
 
     #[arg(
         long,
         value_name = "LIST",
         help_heading = JUDGEMENT,
-        help = with_default("Statuses that count as success: codes and classes, such as 200,404 or 2xx", "expect_status")
+        help = with_default(
+            "Statuses that count as success: codes and classes, e.g. 200,404 or 2xx",
+            Plan::default().expect_status
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expect_status: Option<StatusSet>,
 
     #[arg(
         long = "threshold",
         value_name = "NAME=VALUE",
-        value_parser = threshold,
         help_heading = JUDGEMENT,
-        help = "A bound of the verdict; may be given several times, and overrides the plan file's of that name",
+        help = THRESHOLD,
         long_help = format!(
-            "A bound of the verdict; may be given several times, and overrides the plan file's of that name. Shares are of 1, \
-             names in _us are in microseconds. [default: {}]",
-            threshold_names("=")
-        )
+            "{THRESHOLD}. Shares are fractions of 1, names in _us are in microseconds. [default: \
+                {}]",
+            default_thresholds()
+        ),
     )]
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_table")]
-    pub(crate) thresholds: Option<Vec<(String, f64)>>,
+    #[serde(rename = "threshold", deserialize_with = "file_values::bounds")]
+    pub(crate) thresholds: Option<Vec<Bound>>,
 
     #[arg(
         long,
         value_name = "FILE",
         value_parser = file_name,
         help_heading = RESULTS,
-        help = "Write the stamps of every request of the window, 40 bytes each [default: none]"
+        help = "Write the raw samples: the stamps of every request of the window, 40 bytes each \
+            [default: none]",
     )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) raw: Option<String>,
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) raw: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_parser = file(),
+        help_heading = RESULTS,
+        help = "Write the report as JSON",
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) out: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_parser = file(),
+        help_heading = RESULTS,
+        help = "Write the run over time as CSV, one row per interval of the window",
+        long_help = "Write the run over time as CSV: a header, then one row for each of at most \
+            512 intervals of the window. A request counts in the interval in which it was due. \
+            Columns: start_s, in seconds since the start of the window, and length_s; the counts \
+            intended, sent, unsent, answered, errors (timed out, failed or abandoned) and \
+            in_flight (at the end of the interval); p50_us, p99_us and max_us, corrected latency \
+            in microseconds, empty if unknown; sends and answers, counted when they happened"
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) csv: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "FILE.hlog",
+        value_parser = file(),
+        help_heading = RESULTS,
+        help = "Write an HdrHistogram interval log in ns: corrected per interval and naive \
+            overall, by tag",
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) hdr: Option<PathBuf>,
+
+    #[arg(
+        long,
+        help_heading = JUDGEMENT,
+        help = "Exit 0 even if the verdict is invalid (default: 3)",
+    )]
+    pub(crate) allow_invalid: bool,
+
+    #[arg(
+        long,
+        short,
+        help_heading = RESULTS,
+        help = "Hide the progress line; the summary is still printed",
+    )]
+    pub(crate) quiet: bool,
 }
 
-/// One of this machine's addresses.
-fn ip_address(text: &str) -> Result<IpAddr, &'static str> {
-    text.parse()
-        .map_err(|_| "is no IP address; give those of this machine, such as 127.0.0.2,127.0.0.3")
-}
-
-/// A bound of the verdict, `NAME=VALUE`, among those that the engine knows.
-fn threshold(text: &str) -> Result<(String, f64), String> {
-    let (name, value) =
-        text.split_once('=').ok_or("has no =; give NAME=VALUE, such as busy=0.9".to_owned())?;
-    if !default_thresholds().contains_key(name) {
-        return Err(format!("is unknown; the names are {}", threshold_names("")));
+impl PlanFlags {
+    /// Lays what was given over a plan, and over where its results go.
+    pub(crate) fn lay_over(self, plan: &mut Plan, results: &mut ResultArgs) {
+        fn set<T>(field: &mut T, given: Option<T>) {
+            if let Some(given) = given {
+                *field = given;
+            }
+        }
+        fn set_some<T>(field: &mut Option<T>, given: Option<T>) {
+            if given.is_some() {
+                *field = given;
+            }
+        }
+        // Each flag is named here: one that went nowhere would be an unused variable.
+        let PlanFlags {
+            url,
+            target,
+            model,
+            rate,
+            arrivals,
+            seed,
+            conns,
+            period,
+            duration,
+            warmup,
+            timeout,
+            method,
+            headers,
+            body,
+            cores,
+            wait,
+            flush,
+            deadline,
+            overload,
+            queue_max,
+            backfill,
+            keepalive,
+            requests_per_connection,
+            source_addresses,
+            settle,
+            prewarm,
+            expect_status,
+            thresholds,
+            raw,
+            out,
+            csv,
+            hdr,
+            allow_invalid,
+            quiet,
+        } = self;
+        set(&mut plan.target, url.or(target));
+        set(&mut plan.arrivals, arrivals);
+        set(&mut plan.seed, seed);
+        set(&mut plan.duration, duration);
+        set(&mut plan.warmup, warmup);
+        set(&mut plan.timeout, timeout);
+        set(&mut plan.method, method);
+        set(&mut plan.headers, headers);
+        set(&mut plan.wait, wait);
+        set(&mut plan.overload, overload);
+        set(&mut plan.backfill, backfill);
+        set(&mut plan.keepalive, keepalive);
+        set(&mut plan.source_addresses, source_addresses);
+        set(&mut plan.settle, settle);
+        set(&mut plan.expect_status, expect_status);
+        set_some(&mut plan.model, model);
+        set_some(&mut plan.rate, rate);
+        set_some(&mut plan.conns, conns);
+        set_some(&mut plan.period, period);
+        set_some(&mut plan.body, body);
+        set_some(&mut plan.cores, cores);
+        set_some(&mut plan.flush, flush);
+        set_some(&mut plan.deadline, deadline);
+        set_some(&mut plan.queue_max, queue_max);
+        set_some(&mut plan.requests_per_connection, requests_per_connection);
+        set_some(&mut plan.prewarm, prewarm);
+        set_some(&mut plan.raw, raw);
+        // One threshold leaves the others as they are.
+        thresholds.iter().flatten().for_each(|bound| plan.thresholds.set(bound));
+        set_some(&mut results.out, out);
+        set_some(&mut results.csv, csv);
+        set_some(&mut results.hdr, hdr);
+        results.allow_invalid |= allow_invalid;
+        results.quiet |= quiet;
     }
-    value
-        .parse()
-        .map(|value| (name.to_owned(), value))
-        .map_err(|_| "has no number behind the =; give one, such as busy=0.9".to_owned())
+
+    /// Those that can contradict a plan file.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            model: self.model,
+            rate: self.rate,
+            period: self.period,
+            overload: self.overload,
+            keepalive: self.keepalive,
+            requests_per_connection: self.requests_per_connection,
+        }
+    }
 }
 
-/// The bounds' own defaults, by name.
-fn default_thresholds() -> toml::Table {
-    toml::Table::try_from(Thresholds::default()).expect("bounds can be written as TOML")
+/// A choice among these names, which are serde's.
+fn choice<T: DeserializeOwned + Clone + Send + Sync + 'static>(
+    names: &'static [&'static str],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(names).try_map(|name| by_name(&name))
 }
 
-/// The bounds' names, each with its default where `equals` stands between.
-fn threshold_names(equals: &str) -> String {
-    let defaults = default_thresholds();
-    let names = defaults.iter().map(|(name, value)| match equals {
-        "" => name.clone(),
-        _ => format!("{name}{equals}{value}"),
-    });
-    names.collect::<Vec<_>>().join(", ")
+/// The thresholds by name, with their defaults.
+fn default_thresholds() -> String {
+    let entries = Thresholds::default().entries().into_iter();
+    entries.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Bounds as the plan file has them: a table.
-fn as_table<S: Serializer>(
-    bounds: &Option<Vec<(String, f64)>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(bounds.iter().flatten().map(|(name, value)| (name, value)))
-}
-
-/// A flag's help with the plan's own default behind it.
-fn with_default(help: &str, field: &str) -> String {
-    let defaults = toml::Table::try_from(Plan::default()).expect("a plan can be written as TOML");
-    let default = match &defaults[field] {
-        toml::Value::String(text) => text.clone(),
-        value => value.to_string(),
-    };
-    format!("{help} [default: {default}]")
+/// A flag's help with the plan's own default.
+fn with_default(help: &str, default: impl Serialize) -> String {
+    struct Shown<T>(T);
+    impl<T: Serialize> fmt::Display for Shown<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.serialize(f)
+        }
+    }
+    format!("{help} [default: {}]", Shown(default))
 }
 
 #[cfg(test)]
@@ -363,17 +518,55 @@ mod tests {
     use super::super::Cli;
     use super::*;
 
+    /// The names that serde knows: its error about an unknown one lists them.
+    fn names(unknown: impl fmt::Display) -> Vec<String> {
+        unknown.to_string().split('`').skip(3).step_by(2).map(str::to_owned).collect()
+    }
+
+    fn run() -> clap::Command {
+        Cli::command().find_subcommand("run").expect("the command").clone()
+    }
+
     #[test]
     fn every_field_of_the_plan_is_a_flag() {
-        // The error about an unknown word lists the words that a plan knows.
-        let unknown = toml::from_str::<Plan>("? = 1".replace('?', "unknown").as_str());
-        let message = unknown.expect_err("an unknown word").message().to_owned();
-        let fields: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
-        assert!(fields.contains(&"target") && 10 < fields.len(), "{message}");
-        let command = Cli::command();
-        let run = command.find_subcommand("run").expect("the command");
+        let fields = names(toml::from_str::<Plan>("unknown = 1").expect_err("no field").message());
+        assert!(fields.iter().any(|field| field == "target") && 10 < fields.len(), "{fields:?}");
         for field in fields {
-            assert!(run.get_arguments().any(|flag| flag.get_id() == field), "{field}");
+            assert!(run().get_arguments().any(|flag| *flag.get_id() == field), "{field}");
+        }
+    }
+
+    #[test]
+    fn every_flag_but_the_file_itself_is_a_key_of_it() {
+        let unknown = toml::from_str::<PlanFlags>("unknown = 1").expect_err("no key");
+        let mut keys = names(unknown.message());
+        let run = run();
+        let mut flags: Vec<_> = run.get_arguments().filter_map(clap::Arg::get_long).collect();
+        flags.retain(|flag| *flag != "plan");
+        keys.sort();
+        flags.sort();
+        assert_eq!(keys, flags);
+    }
+
+    #[test]
+    fn the_names_of_choices_are_serdes() {
+        fn known<T: DeserializeOwned + fmt::Debug>() -> Vec<String> {
+            names(by_name::<T>("unknown").expect_err("no choice"))
+        }
+        for (flag, known) in [
+            ("model", known::<Model>()),
+            ("arrivals", known::<Arrivals>()),
+            ("wait", known::<Wait>()),
+            ("overload", known::<Overload>()),
+            ("keepalive", known::<Switch>()),
+            ("backfill", known::<Switch>()),
+        ] {
+            let run = run();
+            let flag = run.get_arguments().find(|arg| *arg.get_id() == flag).expect(flag);
+            let offered = flag.get_possible_values();
+            let offered: Vec<_> =
+                offered.iter().map(clap::builder::PossibleValue::get_name).collect();
+            assert_eq!(offered, known);
         }
     }
 }

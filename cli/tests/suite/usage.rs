@@ -31,14 +31,14 @@ fn listening() -> (TcpListener, String) {
 }
 
 #[test]
-fn urls_that_cannot_be_asked() {
-    refused(&["run"], 2, &["--target '': no URL", "http://"]);
+fn a_url_that_is_no_http_target_is_refused() {
+    refused(&["run"], 2, &["--target '': the URL is missing", "http://"]);
     refused(
         &["run", "https://127.0.0.1/"],
         2,
         &["--target", "https://127.0.0.1/", "https is not supported yet"],
     );
-    refused(&["run", "gopher://127.0.0.1/"], 2, &["--target", "gopher", "unknown"]);
+    refused(&["run", "gopher://127.0.0.1/"], 2, &["--target", "gopher", "isn't http"]);
     refused(&["run", "127.0.0.1:8080"], 2, &["--target", "scheme is missing", "http://"]);
     refused(&["run", "http://x/", "--target", "http://y/"], 2, &["--target"]);
 }
@@ -52,14 +52,14 @@ fn targets_that_cannot_be_reached() {
     );
     let (listener, url) = listening();
     drop(listener);
-    refused(&["run", &url], 1, &["--target", &url, "takes no connection", "start the server"]);
+    refused(&["run", &url], 1, &["--target", &url, "accepts no connection", "start the server"]);
 }
 
 #[test]
 fn values_that_contradict_or_cannot_be() {
     let (_listener, url) = listening();
     let url = url.as_str();
-    refused(&["run", url, "--rate", "0"], 2, &["--rate 0", "not above zero", "20k"]);
+    refused(&["run", url, "--rate", "0"], 2, &["--rate 0", "must be above 0", "20k"]);
     refused(&["run", url, "--rate", "-5"], 2, &["--rate -5", "20k"]);
     refused(&["run", url, "--rate", "fast"], 2, &["--rate fast", "20k"]);
     refused(&["run", url, "--model", "open"], 2, &["--model open", "--rate"]);
@@ -68,17 +68,17 @@ fn values_that_contradict_or_cannot_be() {
     refused(
         &["run", url, "--warmup", "1s", "--duration", "0s"],
         2,
-        &["--duration 0s", "warm-up", "--duration 10s"],
+        &["--duration 0s", "records nothing", "--duration 10s"],
     );
     refused(&["run", url, "--duration", "10"], 2, &["--duration 10", "30s"]);
     refused(&["run", url, "--conns", "0"], 2, &["--conns 0", "between 1 and"]);
     refused(&["run", url, "--conns", "many"], 2, &["--conns many", "whole number"]);
-    refused(&["run", url, "--cores", "4000"], 2, &["--cores 4000", "may use", "choose from"]);
+    refused(&["run", url, "--cores", "4000"], 2, &["--cores 4000", "not available", "choose from"]);
     refused(&["run", url, "--cores", "a"], 2, &["--cores a", "0-3"]);
     refused(
-        &["run", url, "--header", "no colon"],
+        &["run", url, "--header", "A: b", "--header", "no colon"],
         2,
-        &["--header no: has no colon", "Name: value"],
+        &["--header #2: no colon", "Name: value"],
     );
     refused(&["run", url, "--body", "@/none/there"], 2, &["--body @/none/there", "readable"]);
     refused(&["run", url, "--queue-max", "1ms"], 2, &["--queue-max 1ms", "--overload drop"]);
@@ -89,7 +89,11 @@ fn values_that_contradict_or_cannot_be() {
         2,
         &["--threshold speed=1", "unknown", "busy"],
     );
-    refused(&["run", url, "--threshold", "busy=nan"], 2, &["--threshold busy=NaN", "is no bound"]);
+    refused(
+        &["run", url, "--threshold", "busy=nan"],
+        2,
+        &["--threshold busy=nan", "invalid threshold"],
+    );
     refused(&["run", url, "--nonsense"], 2, &["--nonsense", "`truetail run --help`"]);
     refused(&["target", "--tail-fraction", "2"], 2, &["--tail-fraction 2", "0 to 1"]);
     refused(&["target", "--tail-fraction", "-0.1"], 2, &["--tail-fraction -0.1", "0 to 1"]);

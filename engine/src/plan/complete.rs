@@ -1,29 +1,75 @@
-//! A plan made complete: what was left open is filled in, and what contradicts itself is refused before anything runs.
+//! A plan made complete: what was left open is filled in, and every contradiction is refused before
+//! anything runs. What flags drop of a plan file is decided here too.
 
 use super::plan::{Model, Overload, Plan, PlanError, Switch};
 use crate::sys::units::{CoreList, Nanos, Rate, SECOND_NS};
 
-/// How long an arrival may wait with [`Overload::Drop`] when nothing else is said: time to open a connection.
+/// How long an arrival may wait with [`Overload::Drop`] by default: time to open a connection.
 pub const QUEUE_MAX_DEFAULT: Nanos = Nanos(100_000_000);
-/// In-flight cap of the open model when none is given: fits the common soft limit of 1,024 files.
+/// Default in-flight cap of an open model: fits the common soft limit of 1,024 open files.
 pub const CONNS_OPEN_DEFAULT: usize = 1_000;
-/// Connections of the closed model when none are given.
+/// Default number of connections of a closed model.
 pub const CONNS_CLOSED_DEFAULT: usize = 64;
-/// The most connections that one plan may ask for.
+/// The most connections of one plan.
 pub const CONNS_MAX: usize = 1_000_000;
-/// Requests per system call of the open model. Arrivals rarely come together below the ceiling, so this bounds what a burst
-/// does to the stamps: the fourth of four leaves about 10 µs after its stamp.
+/// Default requests per system call of an open model. Below the ceiling few arrivals coincide, so
+/// this bounds what a burst does to the stamps: the fourth of four leaves about 10 µs after its
+/// own.
 pub const FLUSH_OPEN_DEFAULT: usize = 4;
-/// Requests per system call of the closed model. At 64 connections against the null target 1, 4, 8, 16 and 32 cost 3.72,
-/// 3.54, 3.51, 3.49 and 3.60 µs of CPU a request (medians of three runs of 2 s, Linux 6.18): beyond 8 there is nothing to
-/// gain, and the stamps get worse.
+/// Default requests per system call of a closed model. At 64 connections against the null target,
+/// 1, 4, 8, 16 and 32 cost 3.72, 3.54, 3.51, 3.49 and 3.60 µs of CPU per request (medians of three
+/// runs of 2 s, Linux 6.18): beyond 8 nothing is gained, and the stamps get worse.
 pub const FLUSH_CLOSED_DEFAULT: usize = 8;
-/// The most requests that one system call may carry.
+/// The most requests that one system call may submit.
 pub const FLUSH_MAX: usize = 64;
 /// The longest window, warm-up, period or timeout.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(7 * 24 * 3_600);
+
+/// The flags that can contradict a plan file; `None` for those that weren't given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overrides {
+    /// `--model`.
+    pub model: Option<Model>,
+    /// `--rate`, which asks for an open model unless `--period` is given as well.
+    pub rate: Option<Rate>,
+    /// `--period`, which asks for a closed model unless `--rate` is given as well.
+    pub period: Option<Nanos>,
+    /// `--overload`.
+    pub overload: Option<Overload>,
+    /// `--keepalive`.
+    pub keepalive: Option<Switch>,
+    /// `--requests-per-connection`.
+    pub requests_per_connection: Option<u64>,
+}
+
 impl Plan {
-    /// Fills in what was left open, given the cores that this process may use, and refuses what contradicts itself.
+    /// Resets what contradicts these flags, which will be laid over this plan. Otherwise it would
+    /// be refused for a flag that the user never gave.
+    pub fn drop_conflicts(&mut self, flags: &Overrides) {
+        let Plan { model, rate, period, backfill, overload, queue_max, prewarm, .. } = self;
+        match (flags.model, flags.rate, flags.period) {
+            (Some(Model::Open), _, _) | (None, Some(_), None) => {
+                (*model, *period, *backfill) = (None, None, Switch::Off);
+            }
+            (Some(Model::Closed), _, _) | (None, None, Some(_)) => {
+                (*model, *rate, *overload) = (None, None, Overload::Queue);
+                (*queue_max, *prewarm) = (None, None);
+            }
+            (None, ..) => {}
+        }
+        if flags.overload == Some(Overload::Queue) {
+            *queue_max = None;
+        }
+        if flags.keepalive == Some(Switch::Off) {
+            self.requests_per_connection = None;
+        }
+        if flags.requests_per_connection.is_some() {
+            self.keepalive = Switch::On;
+        }
+    }
+
+    /// Fills in what was left open, given the cores that this process may use, and refuses
+    /// contradictions.
     ///
     /// # Errors
     /// The first value that can't be run, with its flag and the cure.
@@ -39,15 +85,15 @@ impl Plan {
                     "--model",
                     "open",
                     "an open model needs a rate",
-                    "give --rate, such as --rate 5k, or choose --model closed",
+                    "add --rate, e.g. --rate 5k, or use --model closed",
                 ));
             }
             (Model::Closed, Some(rate)) => {
                 return Err(PlanError::new(
                     "--rate",
                     rate,
-                    "a closed model has no rate: its connections wait for their responses",
-                    "leave --rate away, or choose --model open; --period paces a closed model",
+                    "a closed model has no rate: its connections wait for responses",
+                    "omit it, or use --model open; --period paces a closed model",
                 ));
             }
             _ => {}
@@ -56,8 +102,8 @@ impl Plan {
             return Err(PlanError::new(
                 "--period",
                 period,
-                "a period belongs to the closed model",
-                "leave it away, or choose --model closed without --rate",
+                "only a closed model has a period",
+                "omit it, or use --model closed without --rate",
             ));
         }
         let conns = *self.conns.get_or_insert(match model {
@@ -69,7 +115,7 @@ impl Plan {
                 "--conns",
                 conns,
                 format!("must be between 1 and {CONNS_MAX}"),
-                "give the number of connections that may be open at once",
+                "give the number of connections",
             ));
         }
         self.check_durations(conns)?;
@@ -84,7 +130,7 @@ impl Plan {
                 "--flush",
                 flush,
                 format!("must be between 1 and {FLUSH_MAX}"),
-                "leave it away for the measured default",
+                "omit it to use the measured default",
             ));
         }
         Ok(self)
@@ -92,24 +138,19 @@ impl Plan {
 
     fn check_durations(&self, conns: usize) -> Result<(), PlanError> {
         if self.duration.0 == 0 {
-            let problem = if self.warmup.0 == 0 {
-                "there is nothing to record"
-            } else {
-                "a warm-up without a duration records nothing"
-            };
             return Err(PlanError::new(
                 "--duration",
                 self.duration,
-                problem,
-                "give a window to record, such as --duration 10s",
+                "an empty window records nothing",
+                "give the length of the window, e.g. --duration 10s",
             ));
         }
         if self.timeout.0 == 0 {
             return Err(PlanError::new(
                 "--timeout",
                 self.timeout,
-                "every request would be over before it is sent",
-                "give the longest time that a response may take, such as --timeout 10s",
+                "every request would time out as it is sent",
+                "give the longest a response may take, e.g. --timeout 10s",
             ));
         }
         if self.period == Some(Nanos(0)) {
@@ -117,7 +158,7 @@ impl Plan {
                 "--period",
                 "0s",
                 "must be above zero",
-                "leave it away for a closed model without a pace",
+                "omit it to send as soon as the last response has come",
             ));
         }
         if let Some(period) = self.period
@@ -128,10 +169,10 @@ impl Plan {
                 "--period",
                 period,
                 format!(
-                    "{conns} connections would offer more than {} requests a second",
+                    "{conns} connections would offer more than {} requests per second",
                     Rate::MAX_PER_SECOND
                 ),
-                "give a longer period, or leave it away for a closed model without a pace",
+                "give a longer period or fewer --conns",
             ));
         }
         let lengths = [
@@ -148,8 +189,8 @@ impl Plan {
                 return Err(PlanError::new(
                     flag,
                     length,
-                    format!("is longer than {DURATION_MAX}"),
-                    "split the run",
+                    format!("must be at most {DURATION_MAX}"),
+                    "split the run into shorter ones",
                 ));
             }
         }
@@ -163,8 +204,8 @@ impl Plan {
                 return Err(PlanError::new(
                     "--queue-max",
                     longest,
-                    "only arrivals that may be dropped have a longest wait",
-                    "add --overload drop, or leave --queue-max away",
+                    "only --overload drop bounds the wait for a connection",
+                    "add --overload drop, or omit it",
                 ));
             }
             _ => {}
@@ -174,23 +215,16 @@ impl Plan {
                 "--overload",
                 "drop",
                 "a closed model has no arrivals to drop",
-                "leave it away, or give a --rate",
+                "omit it, or add --rate",
             ));
         }
-        if let Some((name, value, cure)) = self.thresholds.misfit() {
-            return Err(PlanError::new(
-                "--threshold",
-                format!("{name}={value}"),
-                "is no bound",
-                cure,
-            ));
-        }
+        self.thresholds.validate()?;
         if self.deadline == Some(Nanos(0)) {
             return Err(PlanError::new(
                 "--deadline",
                 "0s",
-                "every user would have gone before coming",
-                "leave it away for none",
+                "every request would expire before it is sent",
+                "omit it for no deadline",
             ));
         }
         if self.requests_per_connection == Some(0) {
@@ -198,7 +232,7 @@ impl Plan {
                 "--requests-per-connection",
                 0,
                 "must be at least 1",
-                "leave it away for no limit",
+                "omit it for no limit",
             ));
         }
         if self.keepalive == Switch::Off
@@ -207,8 +241,8 @@ impl Plan {
             return Err(PlanError::new(
                 "--requests-per-connection",
                 self.requests_per_connection.unwrap_or(0),
-                "without keep-alive each connection carries one",
-                "leave away either it or --keepalive off",
+                "without keep-alive, a connection carries one request",
+                "omit it or --keepalive off",
             ));
         }
         if let Some(prewarm) = self.prewarm
@@ -217,16 +251,16 @@ impl Plan {
             return Err(PlanError::new(
                 "--prewarm",
                 prewarm,
-                format!("opens connections of an open model, at most --conns {conns}"),
-                "lower it, or raise --conns; a closed model opens all of its connections by itself",
+                format!("only an open model opens connections in advance, at most --conns {conns}"),
+                "lower it, or raise --conns; a closed model opens all connections first anyway",
             ));
         }
         if self.backfill == Switch::On && self.period.is_none() {
             return Err(PlanError::new(
                 "--backfill",
                 "on",
-                "back-filling is exact only for a closed model with a constant period",
-                "give --period, or leave it away: intended times correct every other model",
+                "back-filling corrects only a closed model with a period",
+                "add --period, or omit it: every other model is corrected by intended times",
             ));
         }
         Ok(())
@@ -235,7 +269,8 @@ impl Plan {
     fn complete_cores(&mut self, allowed_cores: &[usize], conns: usize) -> Result<(), PlanError> {
         match &self.cores {
             None => {
-                // One core is left to the target and the rest of the machine, and no shard is without a connection.
+                // One core is left for the target and the rest of the machine, and no shard lacks a
+                // connection.
                 let count = allowed_cores.len().saturating_sub(1).clamp(1, conns);
                 let last = &allowed_cores[allowed_cores.len() - count..];
                 self.cores = Some(CoreList::new(last.to_vec()));
@@ -247,7 +282,7 @@ impl Plan {
                     return Err(PlanError::new(
                         "--cores",
                         cores,
-                        format!("core {core} is not among those that this process may use"),
+                        format!("core {core} is not available to this process"),
                         format!("choose from {}", CoreList::new(allowed_cores.to_vec())),
                     ));
                 }
@@ -255,11 +290,8 @@ impl Plan {
                     return Err(PlanError::new(
                         "--conns",
                         conns,
-                        format!(
-                            "{} cores would share fewer connections than there are cores",
-                            cores.len()
-                        ),
-                        "give each core at least one connection, or name fewer cores with --cores",
+                        format!("{} cores need at least one connection each", cores.len()),
+                        "raise it, or use fewer --cores",
                     ));
                 }
             }
@@ -329,11 +361,63 @@ mod tests {
                 },
                 "--threshold",
             ),
+            (
+                Plan { thresholds: Thresholds { busy: -0.5, ..Thresholds::default() }, ..open() },
+                "--threshold",
+            ),
+            (
+                Plan {
+                    thresholds: Thresholds { errors: f64::INFINITY, ..Thresholds::default() },
+                    ..open()
+                },
+                "--threshold",
+            ),
             (Plan { warmup: Nanos::from_secs(1_000_000), ..open() }, "--warmup"),
         ];
         for (plan, flag) in cases {
             let error = plan.clone().complete(&[0, 1]).expect_err(flag);
             assert_eq!(error.flag, flag, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn flags_reset_what_contradicts_them() {
+        let open = Plan {
+            model: Some(Model::Open),
+            overload: Overload::Drop,
+            queue_max: Some(Nanos(1)),
+            prewarm: Some(3),
+            ..open()
+        };
+        let closed = Plan {
+            model: Some(Model::Closed),
+            period: Some(Nanos::from_secs(1)),
+            backfill: Switch::On,
+            ..plan()
+        };
+        let once = Plan { keepalive: Switch::Off, ..plan() };
+        let often = Plan { requests_per_connection: Some(7), ..plan() };
+        let none = Overrides::default();
+        let rate = open.rate;
+        for (file, flags, kept) in [
+            (&open, Overrides { model: Some(Model::Closed), ..none }, plan()),
+            (&open, Overrides { period: Some(Nanos(1)), ..none }, plan()),
+            (
+                &open,
+                Overrides { overload: Some(Overload::Queue), ..none },
+                Plan { queue_max: None, ..open.clone() },
+            ),
+            (&open, Overrides { rate, ..none }, Plan { model: None, ..open.clone() }),
+            (&open, Overrides { rate, period: Some(Nanos(1)), ..none }, open.clone()),
+            (&closed, Overrides { model: Some(Model::Open), ..none }, plan()),
+            (&closed, Overrides { rate, ..none }, plan()),
+            (&closed, none, closed.clone()),
+            (&often, Overrides { keepalive: Some(Switch::Off), ..none }, plan()),
+            (&once, Overrides { requests_per_connection: Some(7), ..none }, plan()),
+        ] {
+            let mut file = file.clone();
+            file.drop_conflicts(&flags);
+            assert_eq!(file, kept, "{flags:?}");
         }
     }
 }

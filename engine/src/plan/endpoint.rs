@@ -1,4 +1,7 @@
-//! From the plan's words to what goes on the wire: the URL's parts, the address behind its host, the request's bytes.
+//! From the plan to the wire: the URL's parts, the address behind its host, the request's bytes.
+//!
+//! No error shows what may be a secret: of a URL neither credentials nor query, of a header nothing
+//! but its position.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -6,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use http::Uri;
-use http1::request::{Request, RequestSpec};
+use http1::request::{Request, RequestError, RequestSpec};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::plan::{Plan, PlanError};
@@ -14,7 +17,7 @@ use crate::plan::{Plan, PlanError};
 /// The parts of the plan's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Host and, where it is not the scheme's own, port: the value of the Host field.
+    /// Host and, unless it is the scheme's own, port: the value of the Host field.
     pub authority: String,
     /// The host's name or address, without brackets.
     pub host: String,
@@ -26,53 +29,53 @@ pub struct Endpoint {
 
 /// The port of `http`.
 const PORT_DEFAULT: u16 = 80;
-/// How long the one connection before the run may take.
+/// Timeout of the connection that is opened once before the run.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Endpoint {
-    /// Reads the plan's URL.
+    /// Parses the plan's URL.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// It isn't a URL, or not one that requests can be sent to.
     pub fn parse(url: &str) -> Result<Endpoint, PlanError> {
         let refuse = |problem: String, cure: &str| {
-            Err(PlanError::new("--target", without_credentials(url), problem, cure))
+            Err(PlanError::new("--target", shown(url), problem, cure))
         };
-        let example = "write it as http://HOST[:PORT]/PATH, such as http://127.0.0.1:8080/";
+        let example = "give http://HOST[:PORT]/PATH, e.g. http://127.0.0.1:8080/";
         if url.is_empty() {
-            return refuse("no URL was given".to_owned(), example);
+            return refuse("the URL is missing".to_owned(), example);
         }
         match url.split_once("://") {
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => {}
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
                 return refuse(
                     "https is not supported yet".to_owned(),
-                    "use the server's plain http port",
+                    "use the server's plain HTTP port",
                 );
             }
-            Some(_) => return refuse("the scheme is unknown".to_owned(), example),
+            Some(_) => return refuse("the scheme isn't http".to_owned(), example),
             None => return refuse("the scheme is missing".to_owned(), example),
         }
-        // What follows `#` names a place in the answer and is never sent (RFC 9110, section 4.2.5).
+        // A fragment names a place in the response and is never sent (RFC 9110, section 4.2.5).
         let sent = url.split_once('#').map_or(url, |(sent, _)| sent);
         let uri: Uri = match sent.parse() {
             Ok(uri) => uri,
-            Err(error) => return refuse(format!("is no URL ({error})"), example),
+            Err(error) => return refuse(format!("invalid URL ({error})"), example),
         };
         let Some(authority) = uri.authority() else {
             return refuse("the host is missing".to_owned(), example);
         };
         if authority.as_str().contains('@') {
             return refuse(
-                "a user name in the URL is not sent".to_owned(),
-                "give credentials with --header 'Authorization: …'",
+                "credentials in a URL aren't sent".to_owned(),
+                "omit them and add --header 'Authorization: …'",
             );
         }
         let port = match (authority.port_u16(), authority.as_str().rsplit_once(':')) {
-            (Some(0), _) => return refuse("port 0 can't be connected to".to_owned(), example),
+            (Some(0), _) => return refuse("nothing listens on port 0".to_owned(), example),
             (Some(port), _) => port,
             (None, Some((before, after))) if !before.is_empty() && !after.ends_with(']') => {
-                return refuse("what follows the host's colon is no port".to_owned(), example);
+                return refuse("invalid port after the host".to_owned(), example);
             }
             (None, _) => PORT_DEFAULT,
         };
@@ -90,52 +93,55 @@ impl Endpoint {
         Ok(Endpoint { authority, host, port, path })
     }
 
-    /// Connects once to each address behind the host, in the resolver's order, and gives the first that answers. The
-    /// connection comes from the first of `sources` that is of the address's kind, as the run's will.
+    /// Connects once to each address of the host, in the resolver's order, until one accepts, and
+    /// returns that one. The connection comes from the first of `sources` of the same IP version,
+    /// as those of the run will.
     ///
     /// # Errors
-    /// The host has no address, or none of them takes a connection.
+    /// The host has no address, or none that accepts a connection.
     pub fn reach(&self, url: &str, sources: &[IpAddr]) -> Result<SocketAddr, PlanError> {
         let addresses: Vec<SocketAddr> = (self.host.as_str(), self.port)
             .to_socket_addrs()
             .map(Iterator::collect)
             .map_err(|error| {
-                let problem = format!("the host {} has no address ({error})", self.host);
-                PlanError::new("--target", url, problem, "check the name, or give its IP address")
+                let problem = format!("host {} has no address ({error})", self.host);
+                let cure = "check the name, or give an IP address";
+                PlanError::new("--target", shown(url), problem, cure)
             })?;
-        let mut problem = format!("the host {} has no address", self.host);
+        let mut problem = format!("host {} has no address", self.host);
         let mut cure = "start the server, or check host and port";
         for address in addresses {
             let source = sources.iter().find(|source| source.is_ipv6() == address.is_ipv6());
             match probe(address, source.copied()) {
                 Ok(()) => return Ok(address),
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
-                    problem =
-                        format!("no local port is left to connect to {address} from ({error})");
-                    cure = "wait until connections in TIME_WAIT are gone, connect from other addresses \
-                            (--source-addresses), or widen net.ipv4.ip_local_port_range";
+                    problem = format!("no local port is free to connect to {address} ({error})");
+                    cure = "wait until connections have left TIME_WAIT, connect from more \
+                            addresses (--source-addresses), or widen net.ipv4.ip_local_port_range";
                 }
-                Err(error) => problem = format!("{address} takes no connection ({error})"),
+                Err(error) => problem = format!("{address} accepts no connection ({error})"),
             }
         }
-        Err(PlanError::new("--target", url, problem, cure))
+        Err(PlanError::new("--target", shown(url), problem, cure))
     }
 }
 
-/// A refused URL as it may be shown: what stands before the last `@` may be a user's name and password. Nothing can be said of the
-/// parts of what is no URL, so a path with an `@` loses its begin as well.
-fn without_credentials(url: &str) -> String {
-    match (url.rsplit_once('@'), url.split_once("://")) {
-        _ if url.is_empty() => "''".to_owned(),
-        (None, _) => url.to_owned(),
-        (Some((_, rest)), Some((scheme, _))) if !scheme.contains('@') => {
-            format!("{scheme}://…@{rest}")
-        }
-        (Some((_, rest)), _) => format!("…@{rest}"),
+/// What can be shown of a URL in an error. Up to the last `@` there may be credentials, from the
+/// first `?` or `#` on anything; nothing more is known of the parts of what may not be a URL.
+fn shown(url: &str) -> String {
+    let (before, query) = url.find(['?', '#']).map_or((url, ""), |at| url.split_at(at));
+    let cut = if query.is_empty() { "" } else { "?…" };
+    let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
+    let scheme =
+        if scheme.is_empty() || scheme.contains('@') { "" } else { &url[..scheme.len() + 3] };
+    match before.rsplit_once('@') {
+        _ if query.contains('@') => format!("{scheme}…"),
+        None => format!("{before}{cut}"),
+        Some((_, rest)) => format!("{scheme}…@{rest}{cut}"),
     }
 }
 
-/// Connects to an address and closes the connection again.
+/// Connects to an address and closes the connection.
 fn probe(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if let Some(source) = source {
@@ -144,7 +150,7 @@ fn probe(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
     socket.connect_timeout(&address.into(), PROBE_TIMEOUT)
 }
 
-/// The bytes that the plan's body stands for: the text itself, or what is in the file.
+/// The bytes of the plan's body: the text itself, or the content of the file.
 ///
 /// # Errors
 /// The file can't be read.
@@ -154,8 +160,8 @@ pub fn read_body(plan: &Plan) -> Result<Vec<u8>, PlanError> {
         Some(text) => match text.strip_prefix('@') {
             None => Ok(text.as_bytes().to_vec()),
             Some(file) => std::fs::read(Path::new(file)).map_err(|error| {
-                let problem = format!("the file can't be read ({error})");
-                PlanError::new("--body", text, problem, "name a readable file after @")
+                let problem = format!("can't read the file ({error})");
+                PlanError::new("--body", text, problem, "give a readable file after @")
             }),
         },
     }
@@ -164,45 +170,69 @@ pub fn read_body(plan: &Plan) -> Result<Vec<u8>, PlanError> {
 /// Renders the plan's request with the bytes of its body.
 ///
 /// # Errors
-/// The flag whose value can't be sent: a bad header by its name.
+/// The flag whose value can't be sent; of a header, its position.
 pub fn render_request(plan: &Plan, endpoint: &Endpoint, body: &[u8]) -> Result<Request, PlanError> {
+    let bad_header = |position: usize, problem: String, cure: &str| {
+        PlanError::new("--header", format!("#{position}"), problem, cure)
+    };
     let mut headers = Vec::new();
-    for line in &plan.headers {
+    for (at, line) in plan.headers.iter().enumerate() {
         let Some((name, value)) = line.split_once(':') else {
-            // The first word alone: the others may be a secret.
-            return Err(PlanError::new(
-                "--header",
-                line.split_whitespace().next().unwrap_or("''"),
-                "has no colon",
-                "write it as 'Name: value'",
-            ));
+            let problem = "no colon after the name".to_owned();
+            return Err(bad_header(at + 1, problem, "write it as 'Name: value'"));
         };
         headers.push((name.trim_end().to_owned(), value.trim().to_owned()));
     }
-    let spec = RequestSpec {
-        method: &plan.method,
-        authority: &endpoint.authority,
-        path: &endpoint.path,
-        headers: &headers,
-        body,
-        user_agent: concat!("truetail/", env!("CARGO_PKG_VERSION")),
-        close: plan.keepalive.is_off(),
+    let render = |headers: &[(String, String)]| {
+        Request::render(&RequestSpec {
+            method: &plan.method,
+            authority: &endpoint.authority,
+            path: &endpoint.path,
+            headers,
+            body,
+            user_agent: concat!("truetail/", env!("CARGO_PKG_VERSION")),
+            close: plan.keepalive.is_off(),
+        })
     };
-    Request::render(&spec).map_err(|error| {
-        use http1::request::RequestError as E;
-        let (flag, value, cure) = match &error {
-            E::Method(method) => ("--method", method.clone(), "use a method such as GET or POST"),
-            E::Connect => ("--method", plan.method.clone(), "use a method such as GET or POST"),
-            E::Path(_) | E::Authority(_) => {
-                ("--target", plan.target.clone(), "percent-encode what a URL can't hold")
+    render(&headers).map_err(|error| {
+        let bad_method =
+            |problem: &str, cure: &str| PlanError::new("--method", &plan.method, problem, cure);
+        let bad_target = |problem: &str| {
+            let cure = "percent-encode the characters that a URL can't hold";
+            PlanError::new("--target", shown(&plan.target), problem, cure)
+        };
+        let problem = match &error {
+            RequestError::Method(_) => {
+                return bad_method("not a token (RFC 9110, section 9.1)", "use e.g. GET or POST");
             }
-            // Names alone: the value of another header may be a secret.
-            _ => {
-                let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
-                ("--header", names.join(", "), "correct or leave out that header")
+            RequestError::Connect => {
+                return bad_method(
+                    "opens a tunnel, which can't be measured",
+                    "use e.g. GET or POST",
+                );
+            }
+            RequestError::TraceBody => {
+                return bad_method("can't have a body (RFC 9110, section 9.3.8)", "omit --body");
+            }
+            RequestError::Path(_) => return bad_target("the path holds an invalid character"),
+            RequestError::Authority(_) => return bad_target("the host holds an invalid character"),
+            RequestError::HeaderName(_) => {
+                "the name isn't a token (RFC 9110, section 5.1)".to_owned()
+            }
+            RequestError::HeaderValue(_) => {
+                "the value holds a control character (RFC 9110, section 5.5)".to_owned()
+            }
+            RequestError::Repeated(name) => format!("{name} is given more than once"),
+            RequestError::ContentLength { body_bytes, .. } => {
+                format!("Content-Length doesn't match the body of {body_bytes} bytes")
+            }
+            RequestError::TransferEncoding => {
+                "Transfer-Encoding isn't supported: requests have a Content-Length".to_owned()
             }
         };
-        PlanError::new(flag, value, error.to_string(), cure)
+        let mut positions = 1..headers.len();
+        let position = positions.find(|&count| render(&headers[..count]).is_err());
+        bad_header(position.unwrap_or(headers.len()), problem, "correct or omit it")
     })
 }
 
@@ -211,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_split_into_their_parts() {
         for (url, authority, host, port, path) in [
             ("http://127.0.0.1:8080/", "127.0.0.1:8080", "127.0.0.1", 8080, "/"),
             ("http://example.test", "example.test", "example.test", 80, "/"),
@@ -264,33 +294,61 @@ mod tests {
             ("user@pa55://w0rd@h", "…@h"),
             ("", "''"),
             ("http://h:0/", "http://h:0/"),
+            ("https://h/x?token=pa55", "https://h/x?…"),
+            ("https://h/x#pa55", "https://h/x?…"),
+            ("https://user@h/?token=pa55", "https://…@h/?…"),
+            ("https://user:pa55?w0rd@h/", "https://…"),
+            ("https://h/?user=a@pa55", "https://…"),
+            ("h?pa55", "h?…"),
         ] {
             let error = Endpoint::parse(url).expect_err(url);
             assert_eq!(error.value, shown);
             let text = error.to_string();
             assert!(!text.contains("pa55") && !text.contains("w0rd"), "{text}");
         }
-        let endpoint = Endpoint::parse("http://h/").expect("a URL");
-        for (header, shown) in [("Authorization Bearer pa55", "Authorization"), ("", "''")] {
-            let plan = Plan { headers: vec![header.to_owned()], ..Plan::default() };
-            let error = render_request(&plan, &endpoint, b"").expect_err(shown);
-            assert_eq!(error.value, shown);
+        // A path beyond ASCII, which a URL in UTF-8 gets past the parser.
+        let endpoint = Endpoint { path: "/é?pa55".to_owned(), ..endpoint() };
+        let plan = Plan { target: "http://h/é?pa55".to_owned(), ..Plan::default() };
+        let error = render_request(&plan, &endpoint, b"").expect_err("a bad path").to_string();
+        assert!(error.starts_with("--target http://h/é?…: the path"), "{error}");
+    }
+
+    fn endpoint() -> Endpoint {
+        Endpoint::parse("http://h/").expect("a URL")
+    }
+
+    #[test]
+    fn a_bad_header_is_told_by_its_position_alone() {
+        for (headers, position, problem) in [
+            (vec!["pa55"], "#1", "no colon"),
+            (vec![""], "#1", "no colon"),
+            (vec!["A: pa55", "Authorization Bearer pa55"], "#2", "no colon"),
+            (vec!["pa55 word: x"], "#1", "the name isn't a token"),
+            (vec!["A: b", "C: pa55\nd", "E: f"], "#2", "a control character"),
+            (vec!["Host: a", "B: c", "Host: pa55"], "#3", "Host is given more than once"),
+            (vec!["A: b", "Content-Length: pa55"], "#2", "the body of 0 bytes"),
+            (vec!["Transfer-Encoding: pa55"], "#1", "isn't supported"),
+        ] {
+            let headers = headers.into_iter().map(str::to_owned).collect();
+            let plan = Plan { headers, ..Plan::default() };
+            let error = render_request(&plan, &endpoint(), b"").expect_err(problem);
+            assert_eq!((error.flag, error.value.as_str()), ("--header", position));
+            let text = error.to_string();
+            assert!(text.contains(problem) && !text.contains("pa55"), "{text}");
         }
     }
 
     #[test]
-    fn a_bad_header_is_named() {
-        let endpoint = Endpoint::parse("http://h/").expect("a URL");
-        for (headers, word) in [
-            (vec!["NoColon"], "NoColon"),
-            (vec!["Bad Name: x"], "Bad Name"),
-            (vec!["A: b\nc"], "A"),
+    fn a_method_that_cannot_be_sent_is_told() {
+        for (method, body, shown) in [
+            ("CONNECT", "", "CONNECT"),
+            ("TRACE", "x", "TRACE"),
+            ("NO TOKEN", "", "NO TOKEN"),
+            ("", "", "''"),
         ] {
-            let headers = headers.into_iter().map(str::to_owned).collect();
-            let plan = Plan { headers, ..Plan::default() };
-            let error = render_request(&plan, &endpoint, b"").expect_err(word);
-            assert_eq!(error.flag, "--header");
-            assert!(error.to_string().contains(word), "{error}");
+            let plan = Plan { method: method.to_owned(), ..Plan::default() };
+            let error = render_request(&plan, &endpoint(), body.as_bytes()).expect_err(method);
+            assert_eq!((error.flag, error.value.as_str()), ("--method", shown));
         }
     }
 }

@@ -1,90 +1,96 @@
-//! What to do: the plan of one run, as the flags, a plan file and the report say it.
+//! What to do: the plan of one run, as flags, plan file and report spell it.
 //!
-//! A plan is plain data. [`Plan::complete`] fills in what was left open and refuses what can't be run; after it every
-//! `Option` that has a default is `Some`.
+//! A plan is plain data. [`Plan::complete`] fills in what was left open and refuses what can't be
+//! run; after it, every `Option` that has a default is `Some`.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::plan::status::StatusSet;
 use crate::plan::thresholds::Thresholds;
 use crate::sys::units::{CoreList, Nanos, Rate};
 
-/// The plan of one run. The names of the fields are those of the flags.
+/// The plan of one run. Its fields are named like the flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// The URL to ask for, `http://host[:port]/path?query`.
+    /// The URL to request, `http://host[:port]/path?query`.
     pub target: String,
-    /// Whether arrivals or completions drive the load. Default: open when a rate is given, else closed.
+    /// Whether arrivals or responses drive the load. Default: open if a rate is given, else closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
-    /// Requests per second of the open model.
+    /// Open model: requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// How the arrivals of the open model are spaced.
+    /// Open model: how arrivals are spaced.
     pub arrivals: Arrivals,
     /// The seed of the schedule.
     pub seed: u64,
-    /// Connections: the in-flight cap of the open model, the number of users of the closed one.
+    /// Connections: the in-flight cap of an open model, the number of users of a closed one.
     /// Default: [`CONNS_OPEN_DEFAULT`] and [`CONNS_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conns: Option<usize>,
-    /// Closed model: each connection starts a request every period, or as soon as the last ended.
+    /// Closed model: each connection starts a request once a period. Default: as soon as the last
+    /// one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
-    /// Length of the recorded window.
+    /// Length of the recorded (steady) window.
     pub duration: Nanos,
-    /// Load before the window that is offered and not recorded.
+    /// Length of the load before the window, which isn't recorded.
     pub warmup: Nanos,
-    /// From sent: after this time a request is over, recorded as timed out. It bounds the drain at the end as well.
+    /// From sent: a request that takes longer has timed out. It bounds the final drain as well.
     pub timeout: Nanos,
     /// The request's method.
     pub method: String,
     /// The request's headers, each `Name: value`.
     pub headers: Vec<String>,
-    /// The request's body: text, or `@FILE`.
+    /// The request's body: literal text, or `@FILE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The cores to run on, one shard each. Default: all allowed cores but one, at least one.
+    /// The cores to run on, one shard each. Default: all allowed cores but one, and at least one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<CoreList>,
     /// How a shard waits for the next arrival.
     pub wait: Wait,
-    /// How many requests one system call may carry at most: more is cheaper, fewer keeps the `sent` stamps exact.
+    /// The most requests that one system call may submit: more is cheaper, fewer keeps the `sent`
+    /// stamps exact.
     /// Default: [`FLUSH_OPEN_DEFAULT`] and [`FLUSH_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<usize>,
-    /// What becomes of an arrival that finds no connection.
+    /// What happens to an arrival that finds no free connection.
     pub overload: Overload,
-    /// With [`Overload::Drop`]: how long an arrival may wait for a connection. Default: [`QUEUE_MAX_DEFAULT`].
+    /// With [`Overload::Drop`]: how long an arrival may wait for a connection.
+    /// Default: [`QUEUE_MAX_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_max: Option<Nanos>,
-    /// From intended: after this time the user has gone. Off by default.
+    /// From intended: a request that isn't answered by then has expired. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Nanos>,
-    /// Whether a connection carries more than one request.
+    /// Whether connections are reused.
     pub keepalive: Switch,
-    /// A connection is closed after this many requests. Without it, when the target closes it.
+    /// Requests after which a connection is closed. Default: when the target closes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
-    /// Local addresses to connect from, in turn. Default: the kernel's choice.
+    /// Local addresses to connect from, in turn. Default: the kernel chooses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
-    /// Open model with a warm-up: before it, load is offered until no connection has been added for this long.
+    /// Open model with a warm-up: before it, load is offered until no connection has been added for
+    /// this long.
     pub settle: Nanos,
-    /// Open model: connections to open before anything is sent.
+    /// Open model: connections to open before the first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prewarm: Option<usize>,
-    /// Status codes that count as success.
+    /// The status codes that count as success.
     pub expect_status: StatusSet,
-    /// Paced closed model: correct by back-filling (HdrHistogram's `record_correct`) instead of by intended times.
+    /// Paced closed model: correct by back-filling (HdrHistogram's `record_correct`) instead of by
+    /// intended times.
     #[serde(skip_serializing_if = "Switch::is_off")]
     pub backfill: Switch,
-    /// A file for the stamps of every request.
+    /// A file for the raw samples: the stamps of every request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<PathBuf>,
     /// The bounds beyond which a run is suspect or invalid.
@@ -95,9 +101,9 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Model {
-    /// Arrivals by the schedule, whatever the target does.
+    /// Arrivals by the schedule, no matter what the target does.
     Open,
-    /// A fixed number of users, each waiting for its response.
+    /// A fixed number of users, each waiting for its response before the next request.
     Closed,
 }
 
@@ -115,21 +121,21 @@ pub enum Arrivals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
-    /// Sleep in the kernel until it is due: the least CPU, late by the kernel's wake-up.
+    /// Sleep in the kernel until it is due: the least CPU, late by the wake-up latency.
     Sleep,
     /// Sleep until shortly before it is due, then poll.
     Hybrid,
-    /// Poll all the time: a whole core.
+    /// Poll all the time: takes a whole core.
     Spin,
 }
 
-/// What becomes of an arrival that finds no connection.
+/// What happens to an arrival that finds no free connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Overload {
-    /// It waits and is sent late; its corrected latency shows it.
+    /// It waits and is sent late, which its corrected latency includes.
     Queue,
-    /// It waits for `queue_max` at most and is then counted as unsent.
+    /// It waits for `queue_max` at most, then counts as unsent.
     Drop,
 }
 
@@ -186,11 +192,12 @@ impl Default for Plan {
 }
 
 /// A value of the plan that can't be run, with the cure.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{flag} {value}: {problem}; {cure}")]
 pub struct PlanError {
     /// The flag, with its dashes: `--rate`.
     pub flag: &'static str,
-    /// The value as it was given or chosen.
+    /// The value as given or chosen; for what may hold a secret, what can be shown of it.
     pub value: String,
     /// What is wrong with it.
     pub problem: String,
@@ -199,24 +206,20 @@ pub struct PlanError {
 }
 
 impl PlanError {
-    /// An error about `flag`'s `value`.
+    /// An error about `flag`'s `value`; an empty one shows as quotes.
     pub fn new(
         flag: &'static str,
         value: impl fmt::Display,
         problem: impl Into<String>,
         cure: impl Into<String>,
     ) -> PlanError {
-        PlanError { flag, value: value.to_string(), problem: problem.into(), cure: cure.into() }
+        let value = match value.to_string() {
+            empty if empty.is_empty() => "''".to_owned(),
+            value => value,
+        };
+        PlanError { flag, value, problem: problem.into(), cure: cure.into() }
     }
 }
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}; {}", self.flag, self.value, self.problem, self.cure)
-    }
-}
-
-impl std::error::Error for PlanError {}
 
 impl Plan {
     /// The model of a completed plan.
@@ -239,7 +242,7 @@ impl Plan {
         self.flush.expect("the plan was completed")
     }
 
-    /// The end of the recorded window, ns since the epoch of the run: the warm-up comes first.
+    /// The end of the recorded window, which follows the warm-up; ns since the run's epoch.
     pub fn end_ns(&self) -> u64 {
         self.warmup.0 + self.duration.0
     }
@@ -251,13 +254,14 @@ mod tests {
 
     #[test]
     fn a_plan_file_says_what_the_flags_say() {
-        let text = "target = \"http://[::1]:8080/x\"\nrate = \"20k\"\narrivals = \"constant\"\nduration = \"10s\"\ncores = \"0-1\"\nheaders = [\"A: b\"]\n";
+        let text = "target = 'http://[::1]:8080/x'\nrate = '20k'\narrivals = 'constant'\n\
+            duration = '10s'\ncores = '0-1'\nheaders = ['A: b']\n";
         let plan: Plan = toml::from_str(text).expect("a plan");
         assert_eq!(plan.rate.map(Rate::per_second), Some(20_000.0));
         assert_eq!((plan.arrivals, plan.duration), (Arrivals::Constant, Nanos::from_secs(10)));
         let back: Plan =
             toml::from_str(&toml::to_string(&plan).expect("text")).expect("comes back");
         assert_eq!(back, plan);
-        assert!(toml::from_str::<Plan>("rats = 5").is_err(), "an unknown word is refused");
+        assert!(toml::from_str::<Plan>("rats = 5").is_err(), "an unknown key is refused");
     }
 }

@@ -1,19 +1,20 @@
-//! The plan as a report may show it: what may be a secret is replaced by its hash. It writes no report itself.
+//! The plan as a report may show it: what may be a secret is replaced by its hash.
 //!
-//! A report is passed on, and what a request carries may be a password. No list knows all names that secrets go by, so only
-//! headers that can't hold one are shown. The hash still tells whether two runs sent the same. It is unsalted, for that very
-//! reason, so it doesn't hide a value that can be guessed. A path is shown: without it a report says little.
+//! Reports get passed on, and a request may carry a password. No list knows every name that secrets
+//! go by, so only headers that can't hold one are shown. The hash still tells whether two runs sent
+//! the same. That is why it is unsalted, and so doesn't hide a value that can be guessed. The path
+//! is shown: without it, a report says little.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::plan::Plan;
 
-/// A plan without secrets. Only such a plan gets into a report.
+/// A plan without secrets, the only kind that gets into a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redacted(Plan);
 
-/// The headers whose values are shown: they say what is asked for, and in which form. `Referer` is not among them, since it
-/// is a URL with its query.
+/// The headers whose values are shown: they say what is requested, and in which form. `Referer`
+/// isn't among them, since it is a URL with its query.
 const SHOWN: [&str; 25] = [
     "accept",
     "accept-charset",
@@ -42,12 +43,13 @@ const SHOWN: [&str; 25] = [
     "user-agent",
 ];
 
-/// Bytes of SHA-256 that are shown, two hexadecimal digits each.
+/// Bytes of a SHA-256 digest that are shown, as two hexadecimal digits each.
 const HASH_SHOWN: usize = 8;
 
 impl Redacted {
-    /// The plan with the body, the values of all headers but those in `SHOWN`, and those of the URL's query replaced by
-    /// their hash; `body` is what the plan's body stands for. Names stay, that of a body's file among them.
+    /// The plan with body, query values and the values of all headers but those in `SHOWN` replaced
+    /// by their hashes; `body` is the content of the plan's body. Names stay, also that of a body's
+    /// file.
     pub fn new(plan: &Plan, body: &[u8]) -> Redacted {
         let shown_body = |text: &String| match text.strip_prefix('@') {
             Some(file) => format!("@{file} {}", hash(body)),
@@ -66,7 +68,7 @@ impl Redacted {
         &self.0
     }
 
-    /// The plan itself.
+    /// The plan, by value.
     pub fn into_plan(self) -> Plan {
         self.0
     }
@@ -76,7 +78,7 @@ fn redacted_header(line: &str) -> String {
     match line.split_once(':') {
         Some((name, _)) if is_shown(name) => line.to_owned(),
         Some((name, value)) => format!("{name}: {}", hash(value.trim().as_bytes())),
-        // What is no header may be anything.
+        // A line without a name may hold anything.
         None => hash(line.as_bytes()),
     }
 }
@@ -85,7 +87,7 @@ fn is_shown(name: &str) -> bool {
     SHOWN.iter().any(|shown| shown.eq_ignore_ascii_case(name.trim()))
 }
 
-/// The URL with the user before its host, the values of its query and its fragment replaced by their hashes.
+/// The URL with credentials, query values and fragment replaced by their hashes.
 fn redacted_url(url: &str) -> String {
     let (url, fragment) = parted(url, '#');
     let (url, query) = parted(url, '?');
@@ -107,7 +109,7 @@ fn redacted_url(url: &str) -> String {
     shown
 }
 
-/// What comes before the first `mark`, and what comes after it.
+/// What is before the first `mark`, and what is after it.
 fn parted(text: &str, mark: char) -> (&str, Option<&str>) {
     text.split_once(mark).map_or((text, None), |(before, after)| (before, Some(after)))
 }

@@ -1,6 +1,12 @@
-//! The one table of the bounds that a verdict goes by.
+//! The bounds that a verdict goes by: their names, defaults and ranges.
+
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::plan::PlanError;
+use crate::sys::leaves::leaves;
 
 /// The bounds beyond which a run is suspect or invalid. Shares are of 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,29 +18,31 @@ pub struct Thresholds {
     pub offered: f64,
     /// Pacer lateness p99, or the highest percentile known below it, against corrected p50.
     pub lateness: f64,
-    /// Pacer lateness p99 that is never held against a run, microseconds. The sends' gaps may be off by what so much lateness
-    /// explains.
+    /// Pacer lateness p99 that is never held against a run, µs. The sends' gaps may be off by what
+    /// so much lateness explains.
     pub lateness_floor_us: f64,
     /// Pacer lateness p99.9 against corrected p99.9.
     pub lateness_tail: f64,
-    /// Pacer lateness p99.9 that is never held against a run, microseconds.
+    /// Pacer lateness p99.9 that is never held against a run, µs.
     pub lateness_tail_floor_us: f64,
     /// The same percentile against that of corrected, from which the tail is the generator's own.
     pub lateness_invalid: f64,
-    /// Share of the window in which a shard stood still, for more than 10 ms at a stretch.
+    /// Share of the window for which a shard stalled, counting stalls of more than 10 ms.
     pub stopped: f64,
     /// The same, from which the run is invalid.
     pub stopped_invalid: f64,
     /// Busy share of a shard.
     pub busy: f64,
-    /// Busy share of a shard while an open load falls behind, if the planned rate would need more than [`Thresholds::busy`].
+    /// Busy share of a shard while an open load falls behind, if the planned rate would need more
+    /// than [`Thresholds::busy`].
     pub busy_behind: f64,
     /// Share of the arrivals that may wait at the cap.
     pub capped: f64,
-    /// Probability, of each test of the intended arrivals, below which they are not what the plan says.
+    /// Probability, in each test of the intended arrivals, below which they don't follow the plan.
     pub schedule_p: f64,
-    /// How far the sends' index of dispersion, their gaps' Kolmogorov–Smirnov distance from the intended ones and their lag-1
-    /// autocorrelation may be off beyond chance, and beyond what [`Thresholds::lateness_floor_us`] explains.
+    /// How far the sends' index of dispersion, their gaps' Kolmogorov–Smirnov distance from the
+    /// intended ones and their lag-1 autocorrelation may be off beyond chance, and beyond what
+    /// [`Thresholds::lateness_floor_us`] explains.
     pub sends_effect: f64,
     /// Standard deviations of chance that the sends' index of dispersion may be off on top.
     pub sends_deviations: f64,
@@ -42,13 +50,16 @@ pub struct Thresholds {
     pub sends_distance: f64,
     /// Residual of Little's law.
     pub littles_law: f64,
-    /// Share of the latencies that may lie elsewhere in the window's last quarter than in its first, beyond chance.
+    /// Share of the latencies that may lie elsewhere in the window's last quarter than in its
+    /// first, beyond chance.
     pub drift: f64,
-    /// Factor between the p99 of these quarters, in either direction, that counts as a change where their intervals don't meet.
+    /// Factor between the p99 of these quarters, in either direction, that counts as a change if
+    /// their confidence intervals don't overlap.
     pub drift_p99: f64,
     /// The percentile that a run has to have samples for.
     pub percentile: f64,
-    /// Share of a shard's time that others may take: stolen by the hypervisor, or waiting for its core.
+    /// Share of a shard's time that others may take: stolen by the hypervisor, or waiting for its
+    /// core.
     pub stolen: f64,
     /// The same, from which the run is invalid.
     pub stolen_invalid: f64,
@@ -93,15 +104,115 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// A bound that is beyond what it can be: its name, its value, and what to give instead.
-    pub fn misfit(&self) -> Option<(&'static str, f64, &'static str)> {
-        let shares = [("percentile", self.percentile), ("schedule_p", self.schedule_p)];
-        for (name, value) in shares {
-            if !(0.0 < value && value < 1.0) {
-                return Some((name, value, "give a number between 0 and 1"));
+    /// The bounds by name, in the order of their declaration.
+    pub fn entries(&self) -> Vec<(String, f64)> {
+        let entries = leaves(self).into_iter();
+        // What is no number in JSON isn't finite.
+        entries.map(|(name, value)| (name, value.as_f64().unwrap_or(f64::NAN))).collect()
+    }
+
+    /// Changes one bound.
+    pub fn set(&mut self, bound: &Bound) {
+        let mut fields = serde_json::to_value(&*self).expect("bounds are numbers");
+        fields[&bound.name] = bound.value.into();
+        *self = serde_json::from_value(fields).expect("a bound has a known name");
+    }
+
+    /// Checks that every bound is one that a figure can be held against.
+    ///
+    /// # Errors
+    /// The first bound out of its range.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        for (name, value) in self.entries() {
+            let (ok, range) = match name.as_str() {
+                "percentile" | "schedule_p" => {
+                    (0.0 < value && value < 1.0, "a number between 0 and 1")
+                }
+                "drift_p99" => (1.0 <= value, "a factor of at least 1"),
+                _ => (0.0 <= value, "a number of at least 0"),
+            };
+            if !ok {
+                let shown = format!("{name}={value}");
+                return Err(PlanError::new(
+                    "--threshold",
+                    shown,
+                    "out of range",
+                    format!("give {range}"),
+                ));
             }
         }
-        let is_factor = 1.0 <= self.drift_p99 && self.drift_p99.is_finite();
-        (!is_factor).then_some(("drift_p99", self.drift_p99, "give a number from 1 up"))
+        Ok(())
+    }
+}
+
+/// One bound by its name: `busy=0.9`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    name: String,
+    value: f64,
+}
+
+/// A text that isn't a bound.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InvalidBound {
+    /// Name or value is missing, or the value isn't a number.
+    #[error("invalid threshold `{0}`: give NAME=VALUE, e.g. busy=0.9")]
+    Malformed(String),
+    /// No bound has this name.
+    #[error("unknown threshold `{0}`: choose from {names}", names = names())]
+    Unknown(String),
+}
+
+fn names() -> String {
+    let names = Thresholds::default().entries().into_iter().map(|(name, _)| name);
+    names.collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for Bound {
+    type Err = InvalidBound;
+
+    fn from_str(text: &str) -> Result<Bound, InvalidBound> {
+        let malformed = || InvalidBound::Malformed(text.to_owned());
+        let (name, value) = text.split_once('=').ok_or_else(malformed)?;
+        if !Thresholds::default().entries().iter().any(|(known, _)| known == name) {
+            return Err(InvalidBound::Unknown(text.to_owned()));
+        }
+        let value: f64 = value.trim().parse().map_err(|_| malformed())?;
+        if !value.is_finite() {
+            return Err(malformed());
+        }
+        Ok(Bound { name: name.to_owned(), value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bound_is_set_by_its_name() {
+        let mut bounds = Thresholds::default();
+        for (at, (name, _)) in bounds.entries().into_iter().enumerate() {
+            bounds.set(&format!("{name}={at}.5").parse().expect("a bound"));
+        }
+        for (at, (name, value)) in bounds.entries().into_iter().enumerate() {
+            assert_eq!(value, at as f64 + 0.5, "{name}");
+        }
+        assert_eq!(bounds.unsent, 0.5);
+    }
+
+    #[test]
+    fn a_bound_is_a_known_name_and_a_number() {
+        for (text, message) in [
+            ("busy", "invalid threshold `busy`: give NAME=VALUE, e.g. busy=0.9"),
+            ("busy=", "invalid threshold `busy=`: give"),
+            ("busy=much", "invalid threshold `busy=much`: give"),
+            ("busy=nan", "invalid threshold `busy=nan`: give"),
+            ("speed=1", "unknown threshold `speed=1`: choose from unsent, offered, "),
+            ("", "invalid threshold ``: give"),
+        ] {
+            let error = text.parse::<Bound>().expect_err(text);
+            assert!(error.to_string().starts_with(message), "{error}");
+        }
     }
 }

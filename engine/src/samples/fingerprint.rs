@@ -1,28 +1,30 @@
 //! The digest of a plan: says whether samples and a report belong to the same plan.
 //!
-//! The plan is written out through serde, so that every field is in it without being named here, and hashed with
-//! FNV-1a of 64 bits. It tells plans apart; it is no protection against a forger.
+//! The plan is written out through serde, so that every field is in it without being named here,
+//! and hashed with FNV-1a of 64 bits. It tells plans apart; it is no protection against a forger.
 
 use serde_json::Value;
 
 use crate::plan::Plan;
 use crate::sys::leaves::{leaf_text, leaves};
 
-/// The digest of a plan: FNV-1a (64 bits) of a text of lines, each ended by a line feed, one for each value of the plan as
-/// the report's `config` shows it, in that order.
+/// The digest of a plan: FNV-1a (64 bits) of a text of lines, each ended by a line feed, one for
+/// each value of the plan as the report's `config` shows it, in that order.
 ///
-/// A line is `name=value`. Values within others have their names joined by points, the elements of a list their numbers
-/// from 0: `thresholds.busy`, `headers.0`. How values are written:
+/// A line is `name=value`. Values within others have their names joined by points, the elements of
+/// a list their numbers from 0: `thresholds.busy`, `headers.0`. How values are written:
 ///
-/// - a text as its length in bytes, a colon and itself. Durations, lists of cores, sets of statuses and addresses are
-///   the texts of the report, choices such as `open` or `off` their names;
-/// - a number in decimal with the fewest digits that read back as the same double, without an exponent, and without a point
-///   when it is whole. The rate is the number of requests per second;
-/// - what the plan doesn't say, and an empty list, has no line. Neither has `backfill` when it is off.
+/// - a text as its length in bytes, a colon and itself. Durations, lists of cores, sets of statuses
+///   and addresses are the texts of the report, choices such as `open` or `off` their names;
+/// - a number in decimal with the fewest digits that read back as the same double, without an
+///   exponent, and without a point when it is whole. The rate is the number of requests per second;
+/// - what the plan doesn't say, and an empty list, has no line. Neither has `backfill` when it is
+///   off.
 ///
-/// Two things are not as the flags had them: `raw` is left out, for where the samples go says nothing about the load; and
-/// the plan is the redacted one, in which the body, the query's values and those of most headers are `sha256:` and 16
-/// digits. The fields of `config` that follow the plan's, from `target_address` on, are not in it.
+/// Two things are not as the flags had them: `raw` is left out, for where the samples go says
+/// nothing about the load; and the plan is the redacted one, in which the body, the query's values
+/// and those of most headers are `sha256:` and 16 digits. The fields of `config` that follow the
+/// plan's, from `target_address` on, are not in it.
 ///
 /// The plan whose text is the following has the digest `97c3ac81f2758b64`:
 ///
@@ -92,7 +94,8 @@ mod tests {
         assert_eq!(plan_digest(&back), plan_digest(&plan));
     }
 
-    /// Every field has a value of its own, so that another default is no other digest, and a new field is named here.
+    /// Every field has a value of its own, so that another default is no other digest, and a new
+    /// field is named here.
     #[test]
     fn the_worked_example_is_right() {
         let plan = Plan {

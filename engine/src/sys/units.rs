@@ -223,7 +223,10 @@ pub enum InvalidRate {
     #[error("invalid rate `{0}`: must be above 0 requests per second, e.g. 500, 20k or 1.5M")]
     Zero(String),
     /// It is above [`Rate::MAX_PER_SECOND`].
-    #[error("invalid rate `{0}`: must be at most {max} requests per second", max = Rate::MAX_PER_SECOND)]
+    #[error(
+        "invalid rate `{0}`: must be at most {max} requests per second",
+        max = Rate::MAX_PER_SECOND
+    )]
     TooHigh(String),
 }
 

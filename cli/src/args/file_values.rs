@@ -1,0 +1,108 @@
+//! How the values of a plan file are read: as the text that the flag takes, in quotes or not, one
+//! or a list where the flag may be given several times.
+//!
+//! Nothing here repeats a value that may hold a secret.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use engine::plan::thresholds::Bound;
+use engine::sys::units::Scalar;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+
+use super::{COUNT_MAX, WHOLE_MAX, by_name, file_name, ip_address, whole_number};
+
+/// A text.
+pub(super) fn text<'de, D: Deserializer<'de>>(file: D) -> Result<Option<String>, D::Error> {
+    parsed(file, |text| Ok::<_, Infallible>(text.to_owned()))
+}
+
+/// The name of a file.
+pub(super) fn path<'de, D: Deserializer<'de>>(file: D) -> Result<Option<PathBuf>, D::Error> {
+    parsed(file, file_name)
+}
+
+/// A number of things.
+pub(super) fn count<'de, D: Deserializer<'de>>(file: D) -> Result<Option<usize>, D::Error> {
+    parsed(file, whole_number(COUNT_MAX))
+}
+
+/// A whole number.
+pub(super) fn whole<'de, D: Deserializer<'de>>(file: D) -> Result<Option<u64>, D::Error> {
+    parsed(file, whole_number(WHOLE_MAX))
+}
+
+/// A choice by its name.
+pub(super) fn choice<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<T>, D::Error> {
+    parsed(file, by_name)
+}
+
+/// Headers, one or a list.
+pub(super) fn headers<'de, D: Deserializer<'de>>(file: D) -> Result<Option<Vec<String>>, D::Error> {
+    OneOrMany::deserialize(file)?.texts().map(Some)
+}
+
+/// Addresses, one, a list, or a text with commas between them.
+pub(super) fn addresses<'de, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<Vec<IpAddr>>, D::Error> {
+    let texts = OneOrMany::deserialize(file)?.texts()?;
+    let addresses = texts.iter().flat_map(|text| text.split(',')).map(ip_address);
+    addresses.collect::<Result<_, _>>().map(Some).map_err(D::Error::custom)
+}
+
+/// Bounds of the verdict: a table, or NAME=VALUE, one or a list.
+pub(super) fn bounds<'de, D: Deserializer<'de>>(file: D) -> Result<Option<Vec<Bound>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "invalid value: give a table, or a list of NAME=NUMBER")]
+    enum Bounds {
+        Table(BTreeMap<String, Scalar>),
+        List(OneOrMany),
+    }
+    let texts = match Bounds::deserialize(file)? {
+        Bounds::Table(table) => {
+            let texts = table.into_iter().map(|(name, Scalar(value))| format!("{name}={value}"));
+            not_empty(texts.collect())?
+        }
+        Bounds::List(list) => list.texts()?,
+    };
+    let bounds = texts.iter().map(|text| text.parse());
+    bounds.collect::<Result<_, _>>().map(Some).map_err(D::Error::custom)
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "invalid value: give a text or a list of texts")]
+enum OneOrMany {
+    One(Scalar),
+    Many(Vec<Scalar>),
+}
+
+impl OneOrMany {
+    fn texts<E: serde::de::Error>(self) -> Result<Vec<String>, E> {
+        not_empty(match self {
+            OneOrMany::One(Scalar(text)) => vec![text],
+            OneOrMany::Many(texts) => texts.into_iter().map(|Scalar(text)| text).collect(),
+        })
+    }
+}
+
+fn not_empty<E: serde::de::Error>(texts: Vec<String>) -> Result<Vec<String>, E> {
+    if texts.is_empty() || texts.iter().any(String::is_empty) {
+        return Err(E::custom("empty value: give one, or omit the key"));
+    }
+    Ok(texts)
+}
+
+fn parsed<'de, T, E: Display, D: Deserializer<'de>>(
+    file: D,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, D::Error> {
+    let Scalar(text) = Scalar::deserialize(file)?;
+    parse(&text).map(Some).map_err(D::Error::custom)
+}
