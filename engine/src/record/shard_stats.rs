@@ -3,6 +3,7 @@
 //! Turns are counted as they come; the thread's accounts are read at the edges of the window only.
 
 use std::fs;
+use std::ops::Range;
 
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
@@ -56,6 +57,8 @@ pub struct ShardMeter {
     polling_ns: u64,
     longest_gap_ns: u64,
     stopped_ns: u64,
+    /// The window, ns since the epoch: what lies outside of it is not counted as a gap.
+    window_ns: Range<u64>,
     /// When the shard last came back from waiting.
     back_ns: u64,
     begin: Option<Edge>,
@@ -71,8 +74,6 @@ struct Edge {
     accounts: ThreadTimes,
     turns: u64,
     polling_ns: u64,
-    longest_gap_ns: u64,
-    stopped_ns: u64,
 }
 
 /// A gap above this is a stop, ns: longer than the turns of a busy shard, shorter than what others'
@@ -80,10 +81,11 @@ struct Edge {
 const STOP_NS: u64 = 10_000_000;
 
 impl ShardMeter {
-    /// Nothing seen yet, on this core.
-    pub fn new(core: usize) -> ShardMeter {
+    /// Nothing seen yet of a window, on this core.
+    pub fn new(core: usize, window_ns: Range<u64>) -> ShardMeter {
         ShardMeter {
             core,
+            window_ns,
             turns: 0,
             polling_ns: 0,
             longest_gap_ns: 0,
@@ -105,42 +107,60 @@ impl ShardMeter {
     /// at `now_ns`.
     #[inline]
     pub fn slept(&mut self, from_ns: u64, until_ns: u64, now_ns: u64) {
-        self.gap(from_ns.saturating_sub(self.back_ns));
-        self.gap(now_ns.saturating_sub(until_ns));
+        self.gap(self.back_ns, from_ns);
+        self.gap(until_ns, now_ns);
         self.back_ns = now_ns;
     }
 
     /// Two looks at the clock while polling.
     #[inline]
     pub fn spun_past(&mut self, from_ns: u64, now_ns: u64) {
-        self.gap(now_ns - from_ns);
+        self.gap(from_ns, now_ns);
     }
 
     /// The shard stopped working at `worked_ns` and polled from `from_ns` to `now_ns`.
     #[inline]
     pub fn spun(&mut self, worked_ns: u64, from_ns: u64, now_ns: u64) {
-        self.gap(worked_ns.saturating_sub(self.back_ns));
+        self.gap(self.back_ns, worked_ns);
         self.polling_ns += now_ns - from_ns;
         self.back_ns = now_ns;
     }
 
+    /// The shard looked at nothing between the two moments; the part in the window counts.
     #[inline]
-    fn gap(&mut self, gap_ns: u64) {
-        self.longest_gap_ns = self.longest_gap_ns.max(gap_ns);
+    fn gap(&mut self, from_ns: u64, to_ns: u64) {
+        let gap_ns = to_ns.saturating_sub(from_ns);
+        if gap_ns <= self.longest_gap_ns && gap_ns <= STOP_NS {
+            return;
+        }
+        let (from_ns, to_ns) = (from_ns.max(self.window_ns.start), to_ns.min(self.window_ns.end));
+        let within_ns = to_ns.saturating_sub(from_ns);
+        self.longest_gap_ns = self.longest_gap_ns.max(within_ns);
         if STOP_NS < gap_ns {
-            self.stopped_ns += gap_ns;
+            self.stopped_ns += within_ns;
         }
     }
 
-    /// Takes the accounts at the first look from `window_ns` on, and at the first from `end_ns` on.
-    pub fn observe(&mut self, now_ns: u64, window_ns: u64, end_ns: u64) {
-        if now_ns < window_ns || self.end.is_some() {
+    /// The clock has a new epoch, at `now_ns` of it.
+    pub fn begin_at(&mut self, now_ns: u64) {
+        self.longest_gap_ns = 0;
+        self.stopped_ns = 0;
+        self.back_ns = now_ns;
+    }
+
+    /// The window ends at `end_ns` already.
+    pub fn stop_at(&mut self, end_ns: u64) {
+        self.window_ns.end = self.window_ns.end.min(end_ns);
+    }
+
+    /// Takes the accounts at the first look in the window, and at the first after it.
+    pub fn observe(&mut self, now_ns: u64) {
+        if now_ns < self.window_ns.start || self.end.is_some() {
             return;
         }
         if self.begin.is_none() {
-            self.longest_gap_ns = 0;
             self.begin = Some(self.edge(now_ns));
-        } else if end_ns <= now_ns {
+        } else if self.window_ns.end <= now_ns {
             self.end = Some(self.edge(now_ns));
         }
     }
@@ -151,8 +171,6 @@ impl ShardMeter {
             accounts: ThreadTimes::of_this_thread(),
             turns: self.turns,
             polling_ns: self.polling_ns,
-            longest_gap_ns: self.longest_gap_ns,
-            stopped_ns: self.stopped_ns,
         }
     }
 
@@ -183,8 +201,8 @@ impl ShardMeter {
             polling_s: seconds(polling_ns),
             turns,
             requests_per_turn: ratio(sent as f64, turns as f64),
-            longest_gap_us: end.longest_gap_ns as f64 / 1e3,
-            stopped_s: seconds(end.stopped_ns - begin.stopped_ns),
+            longest_gap_us: self.longest_gap_ns as f64 / 1e3,
+            stopped_s: seconds(self.stopped_ns),
             involuntary_switches: accounts.involuntary_switches,
             run_queue_delay_s: seconds(accounts.run_queue_ns),
             cq_overflows,
@@ -258,6 +276,38 @@ fn run_queue_ns(schedstat: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn meter() -> ShardMeter {
+        ShardMeter::new(0, 1_000 * MS_NS..3_000 * MS_NS)
+    }
+
+    const MS_NS: u64 = 1_000_000;
+
+    #[test]
+    fn a_stop_counts_from_where_the_window_begins() {
+        let mut meter = meter();
+        // Awake at 800 ms, then nothing until 1,300 ms: 300 ms of it in the window.
+        meter.spun(800 * MS_NS, 800 * MS_NS, 800 * MS_NS);
+        meter.observe(800 * MS_NS);
+        meter.slept(1_300 * MS_NS, 1_300 * MS_NS, 1_300 * MS_NS);
+        meter.observe(1_300 * MS_NS);
+        // Woken 400 ms late, 100 ms before the window's end.
+        meter.slept(1_300 * MS_NS, 2_900 * MS_NS, 3_300 * MS_NS);
+        meter.observe(3_300 * MS_NS);
+        let stats = meter.report(0, 0);
+        assert_eq!((stats.longest_gap_us, stats.stopped_s), (300_000.0, 0.4));
+        assert_eq!(stats.observed_s, 2.0);
+    }
+
+    #[test]
+    fn a_stop_outside_the_window_is_none_of_it() {
+        let mut meter = meter();
+        meter.slept(0, 100 * MS_NS, 900 * MS_NS);
+        meter.slept(900 * MS_NS, 1_000 * MS_NS, 1_000 * MS_NS);
+        meter.spun_past(3_000 * MS_NS, 3_500 * MS_NS);
+        let stats = meter.report(0, 0);
+        assert_eq!((stats.longest_gap_us, stats.stopped_s), (0.0, 0.0));
+    }
 
     #[test]
     fn the_kernels_words_are_read() {

@@ -96,7 +96,8 @@ pub struct Ring {
     ring: NonNull<IoUring>,
     buffers: BufferRing,
     payload: Vec<u8>,
-    address: Option<SockAddr>,
+    /// In a box: the ring may move while a queued connect points to it.
+    address: Option<Box<SockAddr>>,
     no_sqarray: bool,
     overflows: u64,
     overflowing: bool,
@@ -146,7 +147,7 @@ impl Ring {
             ring,
             buffers,
             payload: config.payload,
-            address: config.address,
+            address: config.address.map(Box::new),
             no_sqarray,
             overflows: 0,
             overflowing: false,
@@ -216,7 +217,8 @@ impl Ring {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: an entry points only to the payload, the address and the buffers, which live as long as the ring.
+        // SAFETY: an entry points only to the payload, the address and the buffers, all of them on the
+        // heap: they stay where they are when the ring moves, and live as long as it.
         while unsafe { self.submissions.push(entry) }.is_err() {
             self.submit();
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::connections::State;
-use super::deadlines::Deadlines;
+use super::deadlines::{Awaited, Deadlines};
 use super::plan::ShardReport;
 use super::progress::ShardProgress;
 use super::shard::{Shard, YIELD_NS};
@@ -34,7 +34,7 @@ impl Shard {
                 seal::unseal();
                 self.heed_stop();
                 self.show(now_ns);
-                self.meter.observe(now_ns, self.window_ns, self.end_ns);
+                self.meter.observe(now_ns);
                 glommio::executor().yield_task_queue_now().await;
                 seal::seal();
                 yielded_ns = now_ns;
@@ -80,7 +80,7 @@ impl Shard {
         for slot in 0..self.connections.len() {
             if self.connections[slot].state == State::Connecting {
                 self.connections[slot].since_ns = 0;
-                self.deadlines.push(slot, self.plan.timeout_ns);
+                self.deadlines.push(slot, self.plan.timeout_ns, Awaited::Connect);
             }
         }
         self.connections.retry_now();
@@ -89,6 +89,7 @@ impl Shard {
             std::hint::spin_loop();
         }
         self.running = true;
+        self.meter.begin_at(self.now_ns());
         if matches!(self.load, Load::Closed) {
             let now_ns = self.now_ns();
             while let Some(slot) = self.connections.take_idle() {
@@ -104,6 +105,7 @@ impl Shard {
             let stop_ns = stop_ns.saturating_sub(self.epoch_ns);
             self.end_ns = self.end_ns.min(stop_ns);
             self.recorder.in_flight.stop_at(stop_ns);
+            self.meter.stop_at(stop_ns);
             self.drain_end_ns = self.drain_end_ns.min(stop_ns + DRAIN_INTERRUPTED_NS);
         }
     }
@@ -117,7 +119,7 @@ impl Shard {
         while let Some((slot, _)) = self.deadlines.first() {
             if self.connections[slot].state == State::InFlight {
                 let ended_ns = now_ns.max(self.connections[slot].stamps.sent_ns);
-                self.end(slot, ended_ns, Outcome::Abandoned);
+                self.end(slot, ended_ns, ended_ns, Outcome::Abandoned);
             } else {
                 self.deadlines.remove(slot);
             }
@@ -131,7 +133,7 @@ impl Shard {
         self.count_unsent(now_ns, capped);
         self.ring.submit();
         self.show(now_ns);
-        self.meter.observe(now_ns, self.window_ns, self.end_ns);
+        self.meter.observe(now_ns);
         self.signals.ended.fetch_add(1, Ordering::Relaxed);
         let digest = match &self.load {
             Load::Open(load) => load.digest(),

@@ -21,6 +21,8 @@ const SPIN_NS: u64 = 50_000;
 const ADMITTED_MAX: usize = 4_096;
 /// Beyond this an arrival counts as noticed late, ns: well above what a turn takes.
 const NOTICED_LATE_NS: u64 = 1_000_000;
+/// Completions that one poll posts at least, if as many are due.
+const POSTED_MIN: usize = 16;
 /// Pause before a closed model's connection tries again after a failed connect, ns: a refused
 /// connect returns at once and would spin.
 const RETRY_NS: u64 = 10_000_000;
@@ -46,12 +48,19 @@ impl Shard {
         true
     }
 
-    /// Fetches what the kernel has: a shard that stalled would take its own silence for the
-    /// target's.
+    /// Fetches all that the kernel has: a shard that stalled would take its own silence for the
+    /// target's. One poll posts 20 to 40 of the completions that are due.
     pub(super) fn catch_up(&mut self) {
-        self.stamp_queued();
-        self.ring.poll();
-        self.reap();
+        // What is sent meanwhile may be answered meanwhile: the number of polls is bounded by what
+        // was open when the first one was made.
+        for _ in 0..=self.connections.open_count() / POSTED_MIN {
+            self.stamp_queued();
+            self.ring.poll();
+            self.reap();
+            if !self.ring.has_news() {
+                return;
+            }
+        }
     }
 
     fn is_done(&self, now_ns: u64) -> bool {
@@ -145,7 +154,8 @@ impl Shard {
                         return;
                     };
                     let slot = u32::try_from(user).expect("connections are numbered in 32 bits");
-                    if deadline_ns <= now_ns - intended_ns {
+                    // Behind one that waits it waits as well: a user's requests wait in a row.
+                    if deadline_ns <= now_ns - intended_ns && !load.is_waiting(user) {
                         self.noticed_expired(intended_ns);
                     } else if self.connections[slot].state == State::Idle {
                         self.connections.leave_idle(slot);
@@ -279,7 +289,7 @@ impl Shard {
     /// after a pause.
     fn unconnected(&mut self, slot: u32, cause: Cause) {
         // Requests are recorded in the order of their intended times: those queued came before.
-        self.stamp_queued();
+        self.flush_queued();
         let now_ns = self.now_ns();
         let due = match &mut self.load {
             Load::Open(load) => load.pop_waiting(),
@@ -315,7 +325,7 @@ impl Shard {
     }
 
     /// Opens a closed model's connection again, unless nothing will be sent any more.
-    fn reopen(&mut self, slot: u32, now_ns: u64) {
+    pub(super) fn reopen(&mut self, slot: u32, now_ns: u64) {
         let has_waiting = match &self.load {
             Load::Paced(load) => load.is_waiting(slot as usize),
             Load::Open(_) | Load::Closed => false,
@@ -452,7 +462,7 @@ impl Shard {
         let reusable = reusable
             && !connection.sending
             && connection.served < self.plan.requests_per_connection;
-        self.end(slot, now_ns, Outcome::Answered(status));
+        self.end(slot, now_ns, now_ns, Outcome::Answered(status));
         self.connections.answered(slot);
         if reusable {
             self.ready(slot);
@@ -464,10 +474,11 @@ impl Shard {
     /// The slot's connection failed, with its request if it had one; another takes its place.
     fn fail(&mut self, slot: u32, cause: Cause) {
         if self.connections[slot].state == State::Queued {
-            self.stamp_queued();
+            self.flush_queued();
         }
         if self.connections[slot].state == State::InFlight {
-            self.end(slot, self.now_ns(), Outcome::Failed(cause));
+            let now_ns = self.now_ns();
+            self.end(slot, now_ns, now_ns, Outcome::Failed(cause));
         } else {
             self.recorder.connection_errors.add(cause);
         }
@@ -490,7 +501,7 @@ impl Shard {
             } else {
                 TimeoutKind::Timeout
             };
-            self.end(slot, over_ns.max(sent_ns), Outcome::TimedOut(kind));
+            self.end(slot, self.now_ns(), over_ns.max(sent_ns), Outcome::TimedOut(kind));
             self.replace(slot);
         }
     }
@@ -505,19 +516,22 @@ impl Shard {
         }
     }
 
-    /// The slot's request is over; its connection is freed or closed after this.
-    pub(super) fn end(&mut self, slot: u32, ended_ns: u64, outcome: Outcome) {
+    /// The slot's request was over at `ended_ns`, which is noticed at `now_ns`; its connection is
+    /// freed or closed after this.
+    pub(super) fn end(&mut self, slot: u32, now_ns: u64, ended_ns: u64, outcome: Outcome) {
         self.deadlines.remove(slot);
         let stamps = self.connections[slot].stamps;
-        self.recorder.in_flight.pass(ended_ns, self.connections.in_flight());
-        self.recorder.in_flight.stay(stamps.sent_ns, ended_ns);
+        // Little's law checks the bookkeeping: a stay ends when the live count drops, however late
+        // a timeout was noticed.
+        self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
+        self.recorder.in_flight.stay(stamps.sent_ns, now_ns);
         self.record(&stamps, ended_ns, outcome);
     }
 
     /// A request ends without having been sent.
     fn unsent(&mut self, intended_ns: u64, over_ns: u64, reason: UnsentReason) {
         // Requests are recorded in the order of their intended times: those queued came before.
-        self.stamp_queued();
+        self.flush_queued();
         let stamps = Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns };
         self.record(&stamps, over_ns.max(intended_ns), Outcome::Unsent(reason));
     }

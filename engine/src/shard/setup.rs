@@ -54,8 +54,14 @@ impl Shard {
     /// Opens `conns` connections and waits until each has been tried.
     async fn connect(&mut self, conns: usize) {
         let now_ns = self.now_ns();
-        for _ in 0..conns {
-            self.open_connection(now_ns);
+        match self.load {
+            Load::Open(_) => (0..conns).for_each(|_| {
+                self.open_connection(now_ns);
+            }),
+            // Each user has a slot of its own: one that fails is tried again later, not at once.
+            Load::Closed | Load::Paced(_) => {
+                (0..self.connections.len()).for_each(|slot| self.reopen(slot, now_ns));
+            }
         }
         while 0 < self.connections.connecting() && !self.is_stopped() {
             self.ring.wait(self.plan.timeout_ns.min(YIELD_NS));

@@ -72,7 +72,7 @@ impl Shard {
             deadlines: Deadlines::new(plan.conns),
             load: plan.load(),
             recorder: Recorder::new(plan.recorder_config.clone()),
-            meter: ShardMeter::new(plan.core),
+            meter: ShardMeter::new(plan.core, plan.recorder_config.window_ns..plan.end_ns),
             sampler: plan.samples.clone().map(Lane::sampler),
             progress: ShardProgress::default(),
             shared,

@@ -5,6 +5,7 @@
 //! fill the submission queue makes room first: the queue never enters the kernel by itself, with
 //! requests that have no stamp yet.
 
+use super::deadlines::Awaited;
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
 use crate::record::outcome::Cause;
@@ -32,7 +33,7 @@ impl Shard {
         match new_socket(&self.plan.address, source) {
             Ok(fd) => {
                 self.connections.open(slot, fd, now_ns);
-                self.deadlines.push(slot, now_ns + self.plan.timeout_ns);
+                self.deadlines.push(slot, now_ns + self.plan.timeout_ns, Awaited::Connect);
                 let token = self.connections.token(Op::Connect, slot);
                 self.make_room();
                 self.ring.connect(token, fd);
@@ -64,6 +65,13 @@ impl Shard {
         }
     }
 
+    /// Hands the queued requests to the kernel, if there are any.
+    pub(super) fn flush_queued(&mut self) {
+        if 0 < self.connections.queued() {
+            self.flush();
+        }
+    }
+
     /// Stamps what is queued and hands it to the kernel.
     pub(super) fn flush(&mut self) {
         self.stamp_queued();
@@ -86,9 +94,9 @@ impl Shard {
             }
             connection.sent(now_ns);
             let stamps = connection.stamps;
-            let over_ns = now_ns + self.plan.timeout_ns;
-            self.deadlines
-                .push(slot, over_ns.min(stamps.intended_ns.saturating_add(self.plan.deadline_ns)));
+            let over_ns = (now_ns + self.plan.timeout_ns)
+                .min(stamps.intended_ns.saturating_add(self.plan.deadline_ns));
+            self.deadlines.push(slot, over_ns, Awaited::Response);
             if matches!(self.load, Load::Closed) {
                 self.intended(now_ns);
             }

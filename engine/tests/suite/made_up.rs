@@ -79,7 +79,7 @@ pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) ->
     let address = "127.0.0.1:1".parse().expect("an address");
     let shards: Vec<ShardReport> = std::iter::zip(&cores, recorded)
         .map(|(core, (recorder, digest))| {
-            let stats = ShardMeter::new(*core).report(0, 0);
+            let stats = ShardMeter::new(*core, plan.warmup.0..plan.end_ns()).report(0, 0);
             ShardReport { recorder, digest, stats, sampled: None }
         })
         .collect();
