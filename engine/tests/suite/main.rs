@@ -6,6 +6,7 @@
 mod made_up;
 mod support;
 
+mod document;
 mod intervals;
 mod outcomes;
 mod policies;
