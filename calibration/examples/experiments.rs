@@ -50,8 +50,8 @@ fn print_head(title: &str, observed: &Observed) {
         counts.intended,
         counts.answered,
         observed.ledger.answered,
-        us(whole.pacer_lateness.p99),
-        us(whole.connection_wait.p99),
+        us(whole.pacer_lateness.quantile_us(0.99)),
+        us(whole.connection_wait.quantile_us(0.99)),
     );
 }
 

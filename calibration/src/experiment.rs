@@ -107,7 +107,8 @@ impl Comparison {
 impl Observed {
     /// How late requests were sent, p99, ms: pacer lateness plus connection wait.
     pub fn lateness_p99_ms(&self) -> f64 {
-        let p99_ms = |part: &DistributionPart| part.p99.unwrap_or(f64::INFINITY) / 1e3;
+        let p99_ms =
+            |part: &DistributionPart| part.quantile_us(0.99).unwrap_or(f64::INFINITY) / 1e3;
         p99_ms(&self.report.whole.pacer_lateness) + p99_ms(&self.report.whole.connection_wait)
     }
 

@@ -32,17 +32,17 @@ pub(crate) fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) 
         let start_s = interval.start_s;
         let length_s = series.interval_s.min(window_s - start_s).max(0.0);
         let counts = [
-            interval.intended,
-            interval.sent,
-            interval.unsent,
-            interval.answered,
-            interval.errors,
+            interval.counts.intended,
+            interval.counts.sent,
+            interval.counts.unsent,
+            interval.counts.answered,
+            interval.counts.errors,
             interval.in_flight,
         ];
         let times = [interval.p50, interval.p99, interval.max];
         let cells = counts.iter().map(u64::to_string);
         let times = times.iter().map(|us| us.map_or(String::new(), |us| us.to_string()));
-        let happened = [interval.sends, interval.answers];
+        let happened = [interval.counts.sends, interval.counts.answers];
         let cells: Vec<String> =
             cells.chain(times).chain(happened.iter().map(u64::to_string)).collect();
         // Nine digits are a nanosecond; more would be the rounding error of a difference.

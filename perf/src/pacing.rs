@@ -38,9 +38,9 @@ fn row(bench: &Bench, url: &str, wait: &str, seconds: u64) -> Result<Vec<String>
     let show = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{us:.1}"));
     Ok(vec![
         wait.to_owned(),
-        show(lateness.p50),
-        show(lateness.p99),
-        show(lateness.p999),
+        show(lateness.quantile_us(0.5)),
+        show(lateness.quantile_us(0.99)),
+        show(lateness.quantile_us(0.999)),
         show(lateness.max),
         format!("{:.4}", report.whole.rate.sent / report.whole.rate.intended),
         format!("{:.2}", finished.cpu_us / 1e6 / finished.wall.as_secs_f64()),

@@ -43,8 +43,8 @@ fn is_disturbed(report: &Report) -> bool {
     let steal = report.generator.machine.steal.unwrap_or(0.0);
     let shards = report.generator.shards.iter();
     let away = shards.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(steal, f64::max);
-    let late_us = report.whole.pacer_lateness.p99.expect("thousands of values");
-    let typical_us = report.whole.corrected.p50.expect("thousands of values");
+    let late_us = report.whole.pacer_lateness.quantile_us(0.99).expect("thousands of values");
+    let typical_us = report.whole.corrected.quantile_us(0.5).expect("thousands of values");
     AWAY_MAX < away || LATE_MAX_US.max(LATE_MAX * typical_us) < late_us
 }
 

@@ -27,7 +27,8 @@ fn open_load_measures_the_stalls_as_users_do() {
         let lateness_us = mean(whole.pacer_lateness.mean) + mean(whole.connection_wait.mean);
         let between_us = mean(whole.corrected.mean) - mean(whole.naive.mean);
         assert!((between_us - lateness_us).abs() < 1e-3, "{between_us} {lateness_us}");
-        let (naive_us, corrected_us) = (mean(whole.naive.p99), mean(whole.corrected.p99));
+        let (naive_us, corrected_us) =
+            (mean(whole.naive.quantile_us(0.99)), mean(whole.corrected.quantile_us(0.99)));
         assert!(naive_us <= corrected_us, "{naive_us} {corrected_us}");
 
         let truth = Truth::hold(1.0, &observed.ledger.stalls, observed.window);
@@ -48,7 +49,8 @@ fn a_closed_loop_on_one_connection_does_not() {
     check_runs(&stalling(), &closed, |observed| {
         assert!(3 <= observed.ledger.stall_count, "the target did stall");
         let truth = Truth::hold(1.0, &observed.ledger.stalls, observed.window);
-        let p99_ms = observed.report.whole.naive.p99.context("too few requests")? / 1e3;
+        let p99_ms =
+            observed.report.whole.naive.quantile_us(0.99).context("too few requests")? / 1e3;
         let sample =
             Sample { count: observed.report.whole.counts.intended, arrivals: Arrivals::Poisson };
         let band = truth.quantile_band(0.99, sample, 0.0);

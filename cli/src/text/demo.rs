@@ -30,7 +30,7 @@ pub(crate) fn tables(closed: &Report, open: &Report) -> String {
     for line in &ROWS {
         let cells = |part: &Part| {
             let [naive, corrected] = [&part.naive, &part.corrected]
-                .map(|distribution| cell(&percentile(distribution, (line.of)(distribution))));
+                .map(|distribution| cell(&percentile(distribution, line.of(distribution))));
             format!("{naive}  {corrected}")
         };
         text.push_str(&row(line.name, &cells(left), &cells(right)));
@@ -53,7 +53,7 @@ pub(crate) fn tables(closed: &Report, open: &Report) -> String {
 
 /// What the tables show, from the figures of these two runs.
 pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> String {
-    let p99 = |report: &Report| report.whole.corrected.p99;
+    let p99 = |report: &Report| report.whole.corrected.quantile_us(0.99);
     let (Some(closed_us), Some(open_us)) = (p99(closed), p99(open)) else {
         return wrap(&format!(
             "There is no p99 to compare: the closed loop has {}, the run by arrival rate {}.",

@@ -1,10 +1,9 @@
 //! The details of a run below its table, one line each: lateness, requests, connections, and what
 //! the run checks of itself.
 
-use std::collections::BTreeMap;
-
 use engine::host::ports::Ports;
 use engine::plan::Switch;
+use engine::record::counts::{CountsBy, Key};
 use engine::report::{DistributionPart, Report};
 
 use super::figures::{count, things, time};
@@ -87,7 +86,7 @@ impl Lines {
                 &format!("{waited} found no connection free, {capped} at the cap of {conns}"),
             );
         }
-        if !counts.connection_errors.is_empty() {
+        if 0 < counts.connection_errors.total() {
             self.add("idle errors", &listed(&counts.connection_errors));
         }
         if 0 < counts.connects_in_window {
@@ -162,23 +161,25 @@ fn percent(share: f64) -> String {
 }
 
 /// Names and counts, the largest first.
-fn listed(counts: &BTreeMap<String, u64>) -> String {
-    if counts.is_empty() {
+fn listed<K: Key>(counts: &CountsBy<K>) -> String {
+    if counts.total() == 0 {
         return "none".to_owned();
     }
-    let mut named: Vec<(&String, &u64)> = counts.iter().collect();
-    named.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
+    let mut named: Vec<(String, u64)> = counts.by_name().into_iter().collect();
+    // A stable sort keeps the names of equal counts in order.
+    named.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let texts: Vec<String> =
-        named.into_iter().map(|(name, number)| format!("{name}: {}", count(*number))).collect();
+        named.into_iter().map(|(name, number)| format!("{name}: {}", count(number))).collect();
     texts.join(", ")
 }
 
-fn in_brackets(counts: &BTreeMap<String, u64>) -> String {
-    if counts.is_empty() { String::new() } else { format!(" ({})", listed(counts)) }
+fn in_brackets<K: Key>(counts: &CountsBy<K>) -> String {
+    if counts.total() == 0 { String::new() } else { format!(" ({})", listed(counts)) }
 }
 
 #[cfg(test)]
 mod tests {
+    use engine::record::outcome::{Cause, UnsentReason};
     use engine::report::Samples;
     use engine::stats::stationarity::Stationarity;
 
@@ -210,9 +211,9 @@ mod tests {
         counts.connects_in_window = 1_000;
         (counts.waited, counts.capped) = (70, 60);
         (counts.unsent, counts.unexpected_status) = (8, 10);
-        counts.unsent_reasons = [("dropped".to_owned(), 5), ("deadline".to_owned(), 3)].into();
-        counts.errors = [("reset".to_owned(), 1), ("timed_out".to_owned(), 7)].into();
-        counts.connection_errors = [("local_resource".to_owned(), 2)].into();
+        counts.unsent_reasons = [(UnsentReason::Dropped, 5), (UnsentReason::Deadline, 3)].into();
+        counts.errors = [(Cause::Reset, 1), (Cause::TimedOut, 7)].into();
+        counts.connection_errors = [(Cause::LocalResource, 2)].into();
         let mut report = report(true, part);
         report.config.plan.keepalive = Switch::Off;
         report.stationarity = Some(Stationarity {

@@ -25,7 +25,7 @@ pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
     let Some(widest) = widest(part, compared) else {
         return agreement(part, plan, compared);
     };
-    let shown = |distribution| percentile(distribution, (widest.row.of)(distribution));
+    let shown = |distribution| percentile(distribution, widest.row.of(distribution));
     let who = match widest.row.name {
         "max" => format!("The slowest of {} took", things(part.corrected.count, "request")),
         name => format!("At {name} users waited"),
@@ -44,7 +44,7 @@ pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
 /// maximum is a single request, which no comparison should rest on if there is a choice.
 fn compared(part: &Part) -> &'static [Row] {
     let (max, percentiles) = ROWS.split_last().expect("the table has rows");
-    let known = |row: &Row| (row.of)(&part.naive).is_some() && (row.of)(&part.corrected).is_some();
+    let known = |row: &Row| row.of(&part.naive).is_some() && row.of(&part.corrected).is_some();
     if percentiles.iter().any(known) { percentiles } else { std::slice::from_ref(max) }
 }
 
@@ -67,8 +67,8 @@ fn widest(part: &Part, compared: &'static [Row]) -> Option<Widest> {
     // more users.
     let differing = compared.iter().rev().filter_map(|row| {
         // No response takes less than a nanosecond, which keeps the ratio finite.
-        let naive_us = (row.of)(&part.naive)?.max(0.001);
-        let corrected_us = (row.of)(&part.corrected)?;
+        let naive_us = row.of(&part.naive)?.max(0.001);
+        let corrected_us = row.of(&part.corrected)?;
         let differs =
             RATIO_MIN <= corrected_us / naive_us && DIFFERENCE_MIN_US <= corrected_us - naive_us;
         differs.then_some(Widest { row, naive_us, corrected_us })
@@ -100,7 +100,7 @@ fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
 /// What causes the difference: the generator, the target's backlog or the cap.
 fn cause(part: &Part, plan: &Plan, widest: &Widest) -> String {
     let name = widest.row.name;
-    let us = |distribution| (widest.row.of)(distribution).unwrap_or(0.0);
+    let us = |distribution| widest.row.of(distribution).unwrap_or(0.0);
     let (pacer_us, wait_us) = (us(&part.pacer_lateness), us(&part.connection_wait));
     let mut text = if wait_us < pacer_us {
         format!(

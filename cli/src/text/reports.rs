@@ -4,11 +4,10 @@ use engine::host::environment::Environment;
 use engine::host::ports::Ports;
 use engine::host::watch::Machine;
 use engine::plan::Plan;
+use engine::record::counts::Counts;
 use engine::record::shard_stats::ShardStats;
 use engine::report::verdict::{Level, Verdict};
-use engine::report::{
-    AgentPart, Counts, DistributionPart, Generator, LittlesLaw, Part, Rates, Report,
-};
+use engine::report::{AgentPart, DistributionPart, Generator, LittlesLaw, Part, Rates, Report};
 use engine::stats::distribution::Distribution;
 
 use super::made_up;
@@ -37,7 +36,7 @@ pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         sent: REQUESTS,
         sent_in_window: REQUESTS,
         answered: REQUESTS,
-        status: [("200".to_owned(), REQUESTS - 10), ("503".to_owned(), 10)].into(),
+        status: [(200, REQUESTS - 10), (503, 10)].into(),
         connects: 40,
         ..Counts::default()
     };

@@ -67,7 +67,7 @@ fn subject(report: &Report) -> [String; 2] {
             format!("closed loop, {conns}, one request every {period}")
         }
     };
-    let errors: u64 = counts.errors.values().sum();
+    let errors = counts.errors.total();
     let unexpected = match counts.unexpected_status {
         0 => String::new(),
         unexpected => format!(" ({} with an unexpected status)", count(unexpected)),
@@ -85,6 +85,7 @@ fn subject(report: &Report) -> [String; 2] {
 
 #[cfg(test)]
 mod tests {
+    use engine::record::outcome::Cause;
     use engine::report::Successes;
 
     use super::super::reports::{part, report, times};
@@ -169,7 +170,7 @@ mod tests {
         let mut report = report(true, part(250, 250, 1, 2));
         report.interrupted = true;
         report.config.schedule_until = 8.2;
-        report.whole.counts.errors = [("reset".to_owned(), 1), ("timed_out".to_owned(), 7)].into();
+        report.whole.counts.errors = [(Cause::Reset, 1), (Cause::TimedOut, 7)].into();
         let text = summary(&report, &[]);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[2].starts_with("interrupted after 3.2 s of 30s"), "{text}");

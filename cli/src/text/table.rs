@@ -1,71 +1,52 @@
 //! The latency table: naive beside corrected, with confidence intervals of corrected. An unknown
 //! percentile says how many samples there are, and how many it needs.
 
-use engine::report::{DistributionPart, IntervalNeeds, Intervals};
+use engine::report::DistributionPart;
 use engine::stats::interval::{Method, needed};
+use engine::stats::percentiles::{PERCENTILES, Percentile, Quantile};
 
 use super::figures::{cell, count, percentile, time};
 
-/// A row of the table.
+/// A row of the table: a percentile or the maximum.
 pub(crate) struct Row {
     /// Its name.
     pub(crate) name: &'static str,
     /// The quantile; `None` for the maximum.
     quantile: Option<f64>,
-    /// Its value in a distribution, µs.
-    pub(crate) of: fn(&DistributionPart) -> Option<f64>,
-    /// Its confidence interval, µs.
-    interval: fn(&Intervals) -> Option<[f64; 2]>,
-    /// How many samples the interval needs.
-    interval_needs: fn(&IntervalNeeds) -> Option<u64>,
 }
 
 /// The rows of the table; the last one is the maximum.
 pub(crate) static ROWS: [Row; 5] = [
-    Row {
-        name: "p50",
-        quantile: Some(0.5),
-        of: |part| part.p50,
-        interval: |all| all.p50,
-        interval_needs: |all| all.p50,
-    },
-    Row {
-        name: "p90",
-        quantile: Some(0.9),
-        of: |part| part.p90,
-        interval: |all| all.p90,
-        interval_needs: |all| all.p90,
-    },
-    Row {
-        name: "p99",
-        quantile: Some(0.99),
-        of: |part| part.p99,
-        interval: |all| all.p99,
-        interval_needs: |all| all.p99,
-    },
-    Row {
-        name: "p99.9",
-        quantile: Some(0.999),
-        of: |part| part.p999,
-        interval: |all| all.p999,
-        interval_needs: |all| all.p999,
-    },
-    Row {
-        name: "max",
-        quantile: None,
-        of: |part| part.max,
-        interval: |_| None,
-        interval_needs: |_| None,
-    },
+    Row::of_quantile(PERCENTILES[0]),
+    Row::of_quantile(PERCENTILES[1]),
+    Row::of_quantile(PERCENTILES[2]),
+    Row::of_quantile(PERCENTILES[3]),
+    Row { name: "max", quantile: None },
 ];
+
+impl Row {
+    const fn of_quantile(quantile: Quantile) -> Row {
+        Row { name: quantile.label, quantile: Some(quantile.q) }
+    }
+
+    /// Its value in a distribution, µs.
+    pub(crate) fn of(&self, part: &DistributionPart) -> Option<f64> {
+        self.quantile.map_or(part.max, |q| part.quantile_us(q))
+    }
+
+    /// What a distribution states of it, when it is a percentile.
+    fn percentile<'a>(&self, part: &'a DistributionPart) -> Option<&'a Percentile> {
+        self.quantile.map(|q| part.percentiles.at(q))
+    }
+}
 
 /// Naive beside corrected; `title` heads the names of the rows.
 pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &DistributionPart) -> String {
     let mut text = format!("{title:<9}{:>10}  {:>11}\n", "naive", "corrected");
     for row in &ROWS {
-        let shown = |part| cell(&percentile(part, (row.of)(part)));
+        let shown = |part| cell(&percentile(part, row.of(part)));
         let line = format!("{:<8}{}  {}", row.name, shown(naive), shown(corrected));
-        let line = match (row.of)(corrected) {
+        let line = match row.of(corrected) {
             // A note on n/a stands right behind it, a note on a time in a column of its own.
             None => format!("{} {}", line.trim_end(), lack(row, corrected).unwrap_or_default()),
             Some(_) => format!("{line}  {}", doubt(row, corrected)),
@@ -74,7 +55,7 @@ pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &Distribut
         text.push('\n');
     }
     // With equal counts, the note behind corrected's n/a holds for naive too.
-    let unsaid = |row: &Row| (row.of)(corrected).is_some() || naive.count != corrected.count;
+    let unsaid = |row: &Row| row.of(corrected).is_some() || naive.count != corrected.count;
     if let Some(lacks) = lacks("naive", naive, unsaid) {
         text.push_str(&format!("n/a: {lacks}\n"));
     }
@@ -87,12 +68,12 @@ pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &Distribut
 
 /// What the brackets behind corrected percentiles mean.
 fn legend(corrected: &DistributionPart) -> Option<&'static str> {
-    let intervals = &corrected.intervals;
-    match intervals.method {
-        None if intervals.dependent == Some(true) && corrected.p50.is_some() => {
+    let percentiles = &corrected.percentiles;
+    match percentiles.method {
+        None if percentiles.dependent == Some(true) && percentiles.at(0.5).value.is_some() => {
             Some("[n/a] no interval: these samples are correlated and not kept per second")
         }
-        _ if ROWS.iter().all(|row| (row.interval)(intervals).is_none()) => None,
+        _ if percentiles.iter().all(|(_, percentile)| percentile.interval.is_none()) => None,
         Some(Method::Batches) => {
             Some("[ ] 95 % confidence interval of corrected, from batches of the window's seconds")
         }
@@ -105,12 +86,15 @@ fn legend(corrected: &DistributionPart) -> Option<&'static str> {
 
 /// The confidence interval of a known percentile, or how many samples it needs.
 fn doubt(row: &Row, part: &DistributionPart) -> String {
-    let missing = (row.interval_needs)(&part.intervals.needed);
-    match ((row.interval)(&part.intervals), missing) {
-        (Some([low, high]), _) => format!("[{}, {}]", time(low), time(high)),
-        (None, Some(needed)) => format!("[n/a {}]", few(part.count, needed)),
-        (None, None) if row.quantile.is_some() => "[n/a]".to_owned(),
-        (None, None) => String::new(),
+    match row.percentile(part) {
+        None => String::new(),
+        Some(Percentile { interval: Some([low, high]), .. }) => {
+            format!("[{}, {}]", time(*low), time(*high))
+        }
+        Some(Percentile { needed: Some(needed), .. }) => {
+            format!("[n/a {}]", few(part.count, *needed))
+        }
+        Some(_) => "[n/a]".to_owned(),
     }
 }
 
@@ -131,7 +115,7 @@ pub(crate) fn lacks(
     part: &DistributionPart,
     picked: impl Fn(&Row) -> bool,
 ) -> Option<String> {
-    let lacking = ROWS.iter().filter(|row| (row.of)(part).is_none() && picked(row));
+    let lacking = ROWS.iter().filter(|row| row.of(part).is_none() && picked(row));
     let needs: Vec<String> = lacking
         .filter_map(|row| Some(format!("{} needs {}", row.name, count(needed(row.quantile?)))))
         .collect();
@@ -143,7 +127,7 @@ pub(crate) fn lacks(
 pub(crate) fn listed(part: &DistributionPart, names: &[&str]) -> String {
     let rows = ROWS.iter().filter(|row| names.contains(&row.name));
     let shown = rows.map(|row| {
-        let us = (row.of)(part);
+        let us = row.of(part);
         let lack = lack(row, part).filter(|_| us.is_none());
         let lack = lack.map_or(String::new(), |lack| format!(" {lack}"));
         format!("{} {}{lack}", row.name, percentile(part, us))
@@ -154,6 +138,7 @@ pub(crate) fn listed(part: &DistributionPart, names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use engine::stats::distribution::Distribution;
+    use engine::stats::percentiles::Percentiles;
 
     use super::super::reports::times;
     use super::*;
@@ -198,8 +183,8 @@ mod tests {
         ");
         // Enough for the percentile, too few for its interval, given the spread between batches.
         let mut dependent = spread(6_000, 10);
-        dependent.intervals.p999 = None;
-        dependent.intervals.needed.p999 = Some(9_123);
+        let tail = dependent.percentiles.at_mut(0.999);
+        (tail.interval, tail.needed) = (None, Some(9_123));
         insta::assert_snapshot!(table("latency", &dependent, &dependent), @r"
         latency       naive    corrected
         p50         3.00 s       3.00 s   [2.92 s, 3.08 s]
@@ -209,9 +194,10 @@ mod tests {
         max         6.00 s       6.00 s
         [ ] 95 % confidence interval of corrected, from batches of the window's seconds
         ");
-        let alone = DistributionPart { intervals: Intervals::default(), ..spread(6_000, 0) };
+        let mut alone = spread(6_000, 0);
+        alone.percentiles = alone.percentiles.with_intervals_of(&Percentiles::default());
         let mut unknown = alone.clone();
-        unknown.intervals.dependent = Some(true);
+        unknown.percentiles.dependent = Some(true);
         insta::assert_snapshot!(table("successes", &alone, &unknown), @r"
         successes     naive    corrected
         p50         3.00 s       3.00 s   [n/a]

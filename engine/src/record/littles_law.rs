@@ -1,21 +1,23 @@
-//! Little's law in the window: the mean number in flight, integrated over time, against throughput times latency.
+//! Little's law in the window: the mean number in flight, integrated over time, against throughput
+//! times latency.
 //!
-//! L = λ·W (Little, "A proof for the queuing formula L = λW", 1961). Over a window of finite length it is exact when each stay
-//! counts with the part of it that lies in the window (Little and Graves, "Little's Law", 2008). The two sides come from
-//! different places: the shard's live count of requests on the wire, looked at each time it changes, and the stamps that
-//! the requests were recorded with. A request that was lost, counted twice or given a latency that it didn't have shows as a
-//! residual.
+//! L = λ·W (Little, "A proof for the queuing formula L = λW", 1961). Over a finite window it is
+//! exact when each stay counts with the part of it inside the window (Little and Graves, "Little's
+//! Law", 2008). The two sides come from different places: the shard's live count of requests on the
+//! wire, read each time it changes, and the stamps that the requests were recorded with. A request
+//! that was lost, counted twice or given a wrong latency shows as a residual.
 
-/// The number of requests in flight, integrated over the window, and what the requests' stamps say of it.
+/// The number of requests in flight, integrated over the window, and the same by the requests'
+/// stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlightIntegral {
     begin_ns: u64,
     end_ns: u64,
-    /// Up to where the live count is integrated.
+    /// How far the live count has been integrated.
     since_ns: u64,
-    /// The live count over time, request · ns.
+    /// The integral of the live count, requests × ns.
     counted_ns: u128,
-    /// The stays by their stamps, ns in all.
+    /// The sum of all stays by their stamps, ns.
     stayed_ns: u128,
 }
 
@@ -25,32 +27,33 @@ impl InFlightIntegral {
         InFlightIntegral { begin_ns, end_ns: end_ns.max(begin_ns), ..InFlightIntegral::default() }
     }
 
-    /// `in_flight` requests were on the wire since the last call, and `at_ns` has come: called before the number changes.
+    /// `in_flight` requests have been on the wire since the last call, until `at_ns`. Called before
+    /// the number changes.
     #[inline]
     pub fn pass(&mut self, at_ns: u64, in_flight: usize) {
         self.counted_ns += in_flight as u128 * u128::from(self.within(self.since_ns, at_ns));
         self.since_ns = self.since_ns.max(at_ns);
     }
 
-    /// A request, of whatever phase, was on the wire from `sent_ns` to `ended_ns`.
+    /// A request of any phase was on the wire from `sent_ns` to `ended_ns`.
     #[inline]
     pub fn stay(&mut self, sent_ns: u64, ended_ns: u64) {
         self.stayed_ns += u128::from(self.within(sent_ns, ended_ns));
     }
 
-    /// How much of the stretch lies in the window, ns.
+    /// How much of this stretch lies in the window, ns.
     fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.min(self.end_ns).saturating_sub(from_ns.max(self.begin_ns))
     }
 
-    /// The window ends at `end_ns` already, or now if that has passed.
+    /// Ends the window early: at `end_ns`, or where the integral is by now if that is later.
     pub fn stop_at(&mut self, end_ns: u64) {
         self.end_ns = self.end_ns.min(end_ns.max(self.since_ns)).max(self.begin_ns);
     }
 
     /// Adds another shard's.
     pub fn merge(&mut self, other: &InFlightIntegral) {
-        // Shards heed a stop within a yield of each other: the longest view is that of the whole.
+        // Shards see a stop within a yield of each other; the window of the run is the longest.
         self.end_ns = self.end_ns.max(other.end_ns);
         self.counted_ns += other.counted_ns;
         self.stayed_ns += other.stayed_ns;
@@ -98,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_ends_the_window_where_it_is_heeded() {
+    fn a_stop_ends_the_window_where_it_is_seen() {
         let mut in_flight = InFlightIntegral::new(100, 1_000);
         in_flight.pass(300, 1);
         in_flight.stop_at(200);
         in_flight.stay(150, 900);
         in_flight.pass(900, 1);
-        // Both sides end at 300, up to where the count was looked at already.
+        // Both sides end at 300, where the count had been integrated to.
         assert_eq!((in_flight.in_flight_mean(), in_flight.throughput_times_latency()), (1.0, 0.75));
 
         let mut early = InFlightIntegral::new(100, 1_000);

@@ -1,5 +1,7 @@
-//! Where outcomes become numbers: the counters and distributions of one shard.
+//! Where outcomes become numbers: the counters and distributions of one shard, and what the shard
+//! used itself.
 
+pub mod counts;
 pub mod littles_law;
 pub mod outcome;
 pub mod recorder;

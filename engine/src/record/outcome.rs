@@ -18,24 +18,24 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the time that it took counts as a latency. That of a failure doesn't, nor that of an arrival that was dropped:
-    /// a short one would make the percentiles look better than they were.
+    /// Whether the time it took counts as a latency. That of a failure doesn't, nor that of a
+    /// dropped arrival: short ones would make the percentiles look better than they were.
     pub fn has_latency(self) -> bool {
         !matches!(self, Outcome::Failed(_) | Outcome::Unsent(UnsentReason::Dropped))
     }
 }
 
-/// Whose patience ended.
+/// Which limit a request ran into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutKind {
     /// The timeout, counted from sent.
     Timeout,
-    /// The user's deadline, counted from intended.
+    /// The deadline, counted from intended.
     Deadline,
 }
 
 impl TimeoutKind {
-    /// The cause under which such a request is counted.
+    /// The cause that such a request is counted under.
     pub fn cause(self) -> Cause {
         match self {
             TimeoutKind::Timeout => Cause::TimedOut,
@@ -47,15 +47,19 @@ impl TimeoutKind {
 /// Why a request was never sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsentReason {
-    /// It found no connection within the longest wait, and the plan says to drop such.
+    /// It found no connection within the longest wait, and the plan drops such requests.
     Dropped,
     /// Its deadline passed while it waited for a connection.
     Deadline,
-    /// It still waited when the drain ended.
+    /// It was still waiting when the drain ended.
     End,
 }
 
 impl UnsentReason {
+    /// All of them.
+    pub const ALL: [UnsentReason; 3] =
+        [UnsentReason::Dropped, UnsentReason::Deadline, UnsentReason::End];
+
     /// The reason's name in a report.
     pub fn name(self) -> &'static str {
         match self {
@@ -69,7 +73,7 @@ impl UnsentReason {
 /// Why a request failed, or why a connection without a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The target's host answered that nobody listens.
+    /// The target's host answered that nothing listens on the port.
     ConnectRefused,
     /// The connection wasn't established within the timeout.
     ConnectTimedOut,
@@ -77,13 +81,13 @@ pub enum Cause {
     ConnectUnreachable,
     /// Connecting failed otherwise.
     ConnectFailed,
-    /// This machine had no port, descriptor, buffer or memory left: always the generator's fault.
+    /// This machine ran out of ports, descriptors, buffers or memory: always the generator's fault.
     LocalResource,
     /// The peer reset the connection.
     Reset,
     /// The peer closed the connection before the first byte of a response.
     ClosedBeforeResponse,
-    /// The connection ended in the middle of a response.
+    /// The connection closed in the middle of a response.
     CutShort,
     /// Receiving failed otherwise.
     ReadFailed,
@@ -99,7 +103,62 @@ pub enum Cause {
     Protocol(&'static str),
 }
 
+/// The rules of the protocol by the names that the parser gives them. New ones are added at the
+/// end: a sample names a rule by its place here.
+pub(crate) const PROTOCOL_RULES: [&str; 22] = [
+    "not_http",
+    "version",
+    "status_line",
+    "header_name",
+    "header_value",
+    "line_end",
+    "head_too_large",
+    "too_many_fields",
+    "content_length",
+    "content_lengths_differ",
+    "two_framings",
+    "transfer_coding",
+    "chunked_twice",
+    "upgrade",
+    "too_many_interim",
+    "chunk_size",
+    "chunk_size_overflow",
+    "chunk_extension",
+    "chunk_line_too_long",
+    "chunk_end",
+    "trailer",
+    "trailers_too_large",
+];
+
 impl Cause {
+    /// All causes but the rules of the protocol.
+    pub(crate) const PLAIN: [Cause; 13] = [
+        Cause::ConnectRefused,
+        Cause::ConnectTimedOut,
+        Cause::ConnectUnreachable,
+        Cause::ConnectFailed,
+        Cause::LocalResource,
+        Cause::Reset,
+        Cause::ClosedBeforeResponse,
+        Cause::CutShort,
+        Cause::ReadFailed,
+        Cause::WriteFailed,
+        Cause::TimedOut,
+        Cause::Unsolicited,
+        Cause::Deadline,
+    ];
+
+    /// The cause that has this name in a report.
+    pub fn from_name(name: &str) -> Option<Cause> {
+        match name.strip_prefix("protocol:") {
+            Some(rule) => {
+                let known = PROTOCOL_RULES.into_iter().find(|known| *known == rule);
+                known.map(Cause::Protocol)
+            }
+            None => Cause::PLAIN.into_iter().find(|cause| cause.name() == name),
+        }
+    }
+
     /// The cause's name in a report.
     pub fn name(self) -> String {
         match self {
@@ -151,7 +210,7 @@ impl Cause {
         }
     }
 
-    /// The cause behind a response that isn't one.
+    /// The cause behind a response that breaks the protocol.
     pub fn of_violation(violation: &Violation) -> Cause {
         match violation {
             Violation::ClosedBeforeResponse => Cause::ClosedBeforeResponse,
@@ -161,7 +220,7 @@ impl Cause {
     }
 }
 
-/// Whether an errno says that this machine, not the target, ran out of something.
+/// Whether an errno says that this machine, not the target, ran out of a resource.
 fn is_local(errno: i32) -> bool {
     matches!(
         errno,
@@ -169,41 +228,48 @@ fn is_local(errno: i32) -> bool {
     )
 }
 
-/// How often each cause occurred. Its memory holds more causes than there are, so counting never allocates.
-#[derive(Clone, Debug, Default)]
-pub struct CauseCounts {
-    counts: Vec<(Cause, u64)>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Causes with a count of their own; more than the enumeration and all rules of the protocol have.
-const CAUSES_MAX: usize = 64;
-
-impl CauseCounts {
-    /// No cause yet.
-    pub fn new() -> CauseCounts {
-        CauseCounts { counts: Vec::with_capacity(CAUSES_MAX) }
+    /// The violation after this one; the match has no wildcard, so that a new one has to be placed.
+    fn next(violation: Violation) -> Option<Violation> {
+        use Violation as V;
+        Some(match violation {
+            V::NotHttp => V::Version,
+            V::Version => V::StatusLine,
+            V::StatusLine => V::HeaderName,
+            V::HeaderName => V::HeaderValue,
+            V::HeaderValue => V::LineEnd,
+            V::LineEnd => V::HeadTooLarge,
+            V::HeadTooLarge => V::TooManyFields,
+            V::TooManyFields => V::ContentLength,
+            V::ContentLength => V::ContentLengthsDiffer,
+            V::ContentLengthsDiffer => V::TwoFramings,
+            V::TwoFramings => V::TransferCoding,
+            V::TransferCoding => V::ChunkedTwice,
+            V::ChunkedTwice => V::Upgrade,
+            V::Upgrade => V::TooManyInterim,
+            V::TooManyInterim => V::ChunkSize,
+            V::ChunkSize => V::ChunkSizeOverflow,
+            V::ChunkSizeOverflow => V::ChunkExtension,
+            V::ChunkExtension => V::ChunkLineTooLong,
+            V::ChunkLineTooLong => V::ChunkEnd,
+            V::ChunkEnd => V::Trailer,
+            V::Trailer => V::TrailersTooLarge,
+            V::TrailersTooLarge => V::ClosedBeforeResponse,
+            V::ClosedBeforeResponse => V::CutShort,
+            V::CutShort => return None,
+        })
     }
 
-    /// Counts one.
-    pub fn add(&mut self, cause: Cause) {
-        match self.counts.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, count)) => *count += 1,
-            None => self.counts.push((cause, 1)),
+    #[test]
+    fn the_name_of_every_cause_leads_back_to_it() {
+        let violations = std::iter::successors(Some(Violation::NotHttp), |last| next(*last));
+        let broken = violations.map(|violation| Cause::of_violation(&violation));
+        for cause in Cause::PLAIN.into_iter().chain(broken) {
+            assert_eq!(Cause::from_name(&cause.name()), Some(cause));
         }
-    }
-
-    /// Adds another count.
-    pub fn merge(&mut self, other: &CauseCounts) {
-        for (cause, count) in other.iter() {
-            match self.counts.iter_mut().find(|(known, _)| *known == cause) {
-                Some((_, mine)) => *mine += count,
-                None => self.counts.push((cause, count)),
-            }
-        }
-    }
-
-    /// Causes and their counts.
-    pub fn iter(&self) -> impl Iterator<Item = (Cause, u64)> {
-        self.counts.iter().copied()
+        assert_eq!(Cause::from_name("protocol:"), None);
     }
 }

@@ -1,84 +1,57 @@
 //! The run over time: counts and latencies per interval, in fixed memory for any length of run.
 //!
-//! There are at most [`SLOTS_MAX`] intervals. When a run outlasts them the interval doubles and neighbours merge, which is
-//! exact: counts and histograms add. A request belongs to the interval of its intended time, so that the intervals add up to the
-//! run. Beside that stands what went on in an interval, sends and answers by their own stamps: there a target that stops
-//! shows as a gap. The histograms have two significant digits, so that 512 of them stay small; the run's own distributions have
-//! three.
+//! There are at most [`SLOTS_MAX`] intervals. When a run outlasts them the interval doubles and
+//! neighbours merge, which is exact: counts and histograms add. A request belongs to the interval
+//! of its intended time, so that the intervals add up to the run. Sends and answers are counted by
+//! their own stamps as well, where a target that stops shows as a gap. The histograms have two
+//! significant digits, so that 512 of them stay small; the run's own distributions have three.
 
 use hdrhistogram::Histogram;
 
+use crate::record::counts::IntervalCounts;
 use crate::record::outcome::Outcome;
 use crate::stats::distribution::{VALUE_MAX_NS, interval_histogram};
 
 /// The most intervals that a series holds.
 pub const SLOTS_MAX: usize = 512;
-/// The first length of an interval, ns: eight make a second, and so they do after each of three doublings.
+/// Length of an interval at first, ns: an eighth of a second, so that whole seconds hold whole
+/// intervals until it has doubled to one.
 pub const INTERVAL_FIRST_NS: u64 = 125_000_000;
 
 /// What happened in one interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesInterval {
-    /// Requests that were due.
-    pub intended: u64,
-    /// Of these, handed to the kernel.
-    pub sent: u64,
-    /// Of these, never sent.
-    pub unsent: u64,
-    /// Of these, answered with a whole response.
-    pub answered: u64,
-    /// Of these, timed out, failed or abandoned.
-    pub errors: u64,
-    /// Requests of the window that were handed to the kernel in the interval, whenever they were due.
-    pub sends: u64,
-    /// Whole responses to requests of the window that came in the interval, whenever those were due.
-    pub answers: u64,
-    /// Requests whose response was awaited when this was last looked at in the interval, whenever they were due.
+    /// What became of the requests that were due in it, and what happened in it.
+    pub counts: IntervalCounts,
+    /// Requests in flight when they were last counted in the interval, whenever they were due.
     pub in_flight: u64,
-    /// Corrected latencies of the requests that were due, failures and dropped arrivals left out.
+    /// Corrected latencies of the requests that were due, without failures and dropped arrivals.
     pub latency: Histogram<u64>,
 }
 
 impl SeriesInterval {
     fn new() -> SeriesInterval {
         SeriesInterval {
-            intended: 0,
-            sent: 0,
-            unsent: 0,
-            answered: 0,
-            errors: 0,
-            sends: 0,
-            answers: 0,
+            counts: IntervalCounts::default(),
             in_flight: 0,
             latency: interval_histogram(),
         }
     }
 
     fn clear(&mut self) {
-        self.intended = 0;
-        self.sent = 0;
-        self.unsent = 0;
-        self.answered = 0;
-        self.errors = 0;
-        self.sends = 0;
-        self.answers = 0;
+        self.counts = IntervalCounts::default();
         self.in_flight = 0;
         self.latency.reset();
     }
 
-    fn add_counts(&mut self, other: &SeriesInterval) {
-        self.intended += other.intended;
-        self.sent += other.sent;
-        self.unsent += other.unsent;
-        self.answered += other.answered;
-        self.errors += other.errors;
-        self.sends += other.sends;
-        self.answers += other.answers;
+    /// Adds all but the number in flight.
+    fn add(&mut self, other: &SeriesInterval) {
+        self.counts += other.counts;
         self.latency.add(&other.latency).expect("all slots have the same bounds");
     }
 }
 
-/// Length of an interval, ns, with which a series of a window of this length ends.
+/// The length that an interval has by the end of a window of this length, ns.
 pub(crate) fn interval_ns_of(window_ns: u64) -> u64 {
     let mut interval_ns = INTERVAL_FIRST_NS;
     while interval_ns * (SLOTS_MAX as u64) < window_ns {
@@ -92,7 +65,7 @@ pub(crate) fn interval_ns_of(window_ns: u64) -> u64 {
 pub struct Series {
     interval_ns: u64,
     slots: Vec<SeriesInterval>,
-    /// Intervals in use: all up to the latest that anything fell into.
+    /// Intervals in use: all up to the last that anything fell into.
     len: usize,
 }
 
@@ -112,8 +85,8 @@ impl Series {
         }
     }
 
-    /// An empty series with the interval that a window of this length ends with: doubling takes milliseconds, in which a shard
-    /// would send nothing.
+    /// An empty series with the interval that a window of this length ends with: doubling takes
+    /// milliseconds, and a shard would stall for them.
     pub fn for_window(window_ns: u64) -> Series {
         Series { interval_ns: interval_ns_of(window_ns), ..Series::new() }
     }
@@ -131,13 +104,13 @@ impl Series {
     /// A request was due, `at_ns` after the start of the window.
     #[inline]
     pub fn intended(&mut self, at_ns: u64) {
-        self.slot(at_ns).intended += 1;
+        self.slot(at_ns).counts.intended += 1;
     }
 
     /// A request that was due at `at_ns` was handed to the kernel.
     #[inline]
     pub fn sent(&mut self, at_ns: u64) {
-        self.slot(at_ns).sent += 1;
+        self.slot(at_ns).counts.sent += 1;
     }
 
     /// A request that was due at `at_ns` ended, `latency_ns` after it was due.
@@ -145,9 +118,11 @@ impl Series {
     pub fn ended(&mut self, at_ns: u64, latency_ns: u64, outcome: Outcome) {
         let slot = self.slot(at_ns);
         match outcome {
-            Outcome::Answered(_) => slot.answered += 1,
-            Outcome::Unsent(_) => slot.unsent += 1,
-            Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => slot.errors += 1,
+            Outcome::Answered(_) => slot.counts.answered += 1,
+            Outcome::Unsent(_) => slot.counts.unsent += 1,
+            Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => {
+                slot.counts.errors += 1
+            }
         }
         if outcome.has_latency() {
             // The run's own distributions count what lies beyond the range.
@@ -158,23 +133,23 @@ impl Series {
     /// A request was handed to the kernel at `at_ns`, within the window.
     #[inline]
     pub fn send(&mut self, at_ns: u64) {
-        self.happening(at_ns).sends += 1;
+        self.happening(at_ns).counts.sends += 1;
     }
 
     /// A whole response came at `at_ns`, within the window.
     #[inline]
     pub fn answer(&mut self, at_ns: u64) {
-        self.happening(at_ns).answers += 1;
+        self.happening(at_ns).counts.answers += 1;
     }
 
-    /// The interval in which something happened. The moment between two belongs to the earlier one, as that of the window's end
-    /// belongs to the window.
+    /// The interval in which something happened. The moment between two belongs to the earlier one,
+    /// as the window's end belongs to the window.
     #[inline]
     fn happening(&mut self, at_ns: u64) -> &mut SeriesInterval {
         self.slot(at_ns.saturating_sub(1))
     }
 
-    /// `in_flight` responses were awaited at `at_ns`: kept as the interval's last word.
+    /// `in_flight` requests were in flight at `at_ns`; the last count of an interval stands.
     pub fn in_flight(&mut self, at_ns: u64, in_flight: u64) {
         self.slot(at_ns).in_flight = in_flight;
     }
@@ -191,7 +166,7 @@ impl Series {
         &mut self.slots[at]
     }
 
-    /// Takes intervals into use. Until it is looked at again, the number in flight is what it was.
+    /// Takes intervals into use. Until it is counted again, the number in flight is what it was.
     fn reach(&mut self, len: usize) {
         let in_flight = self.slots().last().map_or(0, |slot| slot.in_flight);
         for slot in &mut self.slots[self.len..len] {
@@ -205,7 +180,7 @@ impl Series {
         for at in 0..SLOTS_MAX / 2 {
             let (before, after) = self.slots.split_at_mut(2 * at + 1);
             let (slot, later) = (&mut before[2 * at], &after[0]);
-            slot.add_counts(later);
+            slot.add(later);
             // The last interval in use may have none behind it.
             if 2 * at + 1 < self.len {
                 slot.in_flight = later.in_flight;
@@ -232,12 +207,13 @@ impl Series {
         self.reach(len);
         other.reach(len);
         for (mine, theirs) in self.slots.iter_mut().zip(other.slots()) {
-            mine.add_counts(theirs);
+            mine.add(theirs);
             mine.in_flight += theirs.in_flight;
         }
     }
 
-    /// The latencies of each full second, or of each interval where that is longer: independent looks at one quantity.
+    /// The latencies of each full second, or of each interval where that is longer: independent
+    /// observations of one quantity.
     pub fn batches(&self) -> Vec<Histogram<u64>> {
         let per_batch = usize::try_from((crate::sys::units::SECOND_NS / self.interval_ns).max(1))
             .expect("at most eight");
@@ -259,7 +235,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Requests that were due at these times, sent 70 ms later and answered after 200 ms more: all in the order of time.
+    /// Requests that were due at these times, sent 70 ms later and answered after 200 ms more, all
+    /// in order of time.
     fn filled(times_ns: &[u64]) -> Series {
         let mut series = Series::new();
         let later = |delay_ns: u64| times_ns.iter().map(move |at_ns| (at_ns + delay_ns, delay_ns));
@@ -302,9 +279,9 @@ mod tests {
         assert!(series.slots().len() <= SLOTS_MAX);
         assert_eq!(series.slots.len(), SLOTS_MAX, "no slot was added");
         assert!(hour_ns < series.interval_ns() * SLOTS_MAX as u64 * 2);
-        assert_eq!(series.slots().iter().map(|slot| slot.intended).sum::<u64>(), 3_600);
+        assert_eq!(series.slots().iter().map(|slot| slot.counts.intended).sum::<u64>(), 3_600);
         assert_eq!(series.slots().iter().map(|slot| slot.latency.len()).sum::<u64>(), 3_600);
-        assert_eq!(series.slots().iter().map(|slot| slot.answers).sum::<u64>(), 3_600);
+        assert_eq!(series.slots().iter().map(|slot| slot.counts.answers).sum::<u64>(), 3_600);
     }
 
     #[test]
@@ -314,15 +291,15 @@ mod tests {
             series.intended(0);
             series.sent(0);
         }
-        // A send at the start, one on the border, one behind it; the answers come in the third interval.
+        // A send at the start, one on the edge, one past it; answers come in the third interval.
         let length_ns = series.interval_ns();
         [0, length_ns, length_ns + 1].into_iter().for_each(|at_ns| series.send(at_ns));
         [2 * length_ns + 1, 3 * length_ns].into_iter().for_each(|at_ns| series.answer(at_ns));
         let shown =
             |of: fn(&SeriesInterval) -> u64| series.slots().iter().map(of).collect::<Vec<u64>>();
-        assert_eq!(shown(|slot| slot.sent), [3, 0, 0]);
-        assert_eq!(shown(|slot| slot.sends), [2, 1, 0]);
-        assert_eq!(shown(|slot| slot.answers), [0, 0, 2]);
+        assert_eq!(shown(|slot| slot.counts.sent), [3, 0, 0]);
+        assert_eq!(shown(|slot| slot.counts.sends), [2, 1, 0]);
+        assert_eq!(shown(|slot| slot.counts.answers), [0, 0, 2]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! How a shard itself fared in the window: its processor time, its turns and the gaps between them.
+//! A shard's own figures for the window: processor time, turns and the gaps between them.
 //!
-//! Turns are counted as they come; the thread's accounts are read at the edges of the window only.
+//! Turns are counted as they happen; the thread's times are read from the kernel at the edges of
+//! the window only.
 
 use std::fs;
 use std::ops::Range;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys::units::SECOND_NS;
 
-/// How one shard fared in the window.
+/// One shard's own figures for the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShardStats {
     /// The core that it ran on.
@@ -20,8 +21,8 @@ pub struct ShardStats {
     /// The stretch that these numbers cover, seconds: the window, to within a yield of the
     /// executor.
     pub observed_s: f64,
-    /// Share of that stretch in which the shard had work: running, or waiting for its core, less
-    /// what it polled away while nothing was due.
+    /// Share of that stretch in which the shard had work: it ran or waited for its core, less the
+    /// time that it polled while nothing was due.
     pub busy: f64,
     /// Processor time in user space, seconds, polling included.
     pub cpu_user_s: f64,
@@ -35,8 +36,8 @@ pub struct ShardStats {
     pub requests_per_turn: f64,
     /// The longest stretch in which the shard didn't look at what was due, microseconds.
     pub longest_gap_us: f64,
-    /// All such stretches above 10 ms together, seconds: the shard stood still, or had that much to
-    /// do in one turn.
+    /// All such stretches above 10 ms together, seconds: the shard stalled, or had that much to do
+    /// in one turn.
     pub stopped_s: f64,
     /// Times that the kernel took the core away while the shard could run.
     pub involuntary_switches: u64,
@@ -49,7 +50,7 @@ pub struct ShardStats {
     pub buffers_exhausted: u64,
 }
 
-/// A shard's view of itself while it runs.
+/// Measures a shard while it runs.
 #[derive(Clone, Debug)]
 pub struct ShardMeter {
     core: usize,
@@ -71,12 +72,12 @@ pub struct ShardMeter {
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     at_ns: u64,
-    accounts: ThreadTimes,
+    thread: ThreadTimes,
     turns: u64,
     polling_ns: u64,
 }
 
-/// A gap above this is a stop, ns: longer than the turns of a busy shard, shorter than what others'
+/// A gap above this is a stall, ns: longer than the turns of a busy shard, shorter than what others'
 /// time slices add up to.
 const STOP_NS: u64 = 10_000_000;
 
@@ -112,7 +113,7 @@ impl ShardMeter {
         self.back_ns = now_ns;
     }
 
-    /// Two looks at the clock while polling.
+    /// The clock was read at these two moments in a row while polling.
     #[inline]
     pub fn spun_past(&mut self, from_ns: u64, now_ns: u64) {
         self.gap(from_ns, now_ns);
@@ -168,25 +169,25 @@ impl ShardMeter {
     fn edge(&self, at_ns: u64) -> Edge {
         Edge {
             at_ns,
-            accounts: ThreadTimes::of_this_thread(),
+            thread: ThreadTimes::of_this_thread(),
             turns: self.turns,
             polling_ns: self.polling_ns,
         }
     }
 
-    /// What the window showed, in which `sent` requests were sent; a window that was never reached
-    /// shows zeros.
+    /// The figures for the window, in which `sent` requests were sent; all zero for a window that was
+    /// never reached.
     pub fn report(&self, sent: u64, cq_overflows: u64) -> ShardStats {
         let now = || Edge { ..self.edge(self.back_ns) };
         let begin = self.begin.unwrap_or_else(now);
         let end = self.end.unwrap_or_else(now);
-        let accounts = end.accounts.since(&begin.accounts);
+        let thread = end.thread.since(&begin.thread);
         let observed_ns = end.at_ns.saturating_sub(begin.at_ns);
         let turns = end.turns - begin.turns;
         let polling_ns = end.polling_ns - begin.polling_ns;
         // Time polled is wall time: where the core was shared, part of it was spent waiting for the
         // core.
-        let awake_ns = accounts.cpu_ns + accounts.run_queue_ns;
+        let awake_ns = thread.cpu_ns + thread.run_queue_ns;
         let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
         let ratio = |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { part / whole };
         ShardStats {
@@ -196,8 +197,8 @@ impl ShardMeter {
                 awake_ns.saturating_sub(polling_ns).min(observed_ns) as f64,
                 observed_ns as f64,
             ),
-            cpu_user_s: seconds(accounts.cpu_ns.saturating_sub(accounts.system_ns)),
-            cpu_system_s: seconds(accounts.system_ns),
+            cpu_user_s: seconds(thread.cpu_ns.saturating_sub(thread.system_ns)),
+            cpu_system_s: seconds(thread.system_ns),
             polling_s: seconds(polling_ns),
             turns,
             requests_per_turn: ratio(sent as f64, turns as f64),
@@ -211,21 +212,21 @@ impl ShardMeter {
     }
 }
 
-/// A thread's accounts at one moment; the difference of two is what a window cost.
+/// A thread's times up to one moment; the difference of two is what a window cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTimes {
     /// Processor time, ns.
     pub cpu_ns: u64,
     /// Of it in the kernel, ns.
     pub system_ns: u64,
-    /// Times that the thread was taken off its core against its will.
+    /// Times that the kernel took the thread off its core.
     pub involuntary_switches: u64,
     /// Time that it was ready to run and didn't, ns.
     pub run_queue_ns: u64,
 }
 
 impl ThreadTimes {
-    /// This thread's accounts so far.
+    /// This thread's times so far.
     pub fn of_this_thread() -> ThreadTimes {
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         let folder = format!("/proc/self/task/{}", gettid().as_raw_nonzero());

@@ -1,6 +1,6 @@
-//! From shards' numbers to the report: adds them up, asserts that the sums close, and lays out the document.
+//! From shards' numbers to the report: adds them up, asserts that the sums add up, and lays out the
+//! document.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use hdrhistogram::Histogram;
@@ -9,14 +9,14 @@ use crate::host::environment::Environment;
 use crate::host::watch::Machine;
 use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan};
-use crate::record::outcome::{CauseCounts, UnsentReason};
+use crate::record::outcome::UnsentReason;
 use crate::record::recorder::Recorder;
 use crate::record::series::Series;
 use crate::report::rules::judge;
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{
-    AgentPart, Config, Counts, DistributionPart, Generator, LittlesLaw, Part, Rates, Report,
-    SCHEMA, Samples, SeriesPart, Successes, UnrecordedCounts,
+    AgentPart, Config, DistributionPart, Generator, LittlesLaw, Part, Rates, Report, SCHEMA,
+    Samples, SeriesPart, Successes,
 };
 use crate::shard::ShardReport;
 use crate::stats::arrival_proof::{ArrivalProof, Offer};
@@ -36,7 +36,7 @@ pub struct Measured {
     pub series: Series,
 }
 
-/// What a run was, beside its shards' numbers.
+/// What a report needs to know of a run beside its shards' numbers.
 #[derive(Clone, Debug)]
 pub struct RunContext {
     /// The completed plan, as the report may show it.
@@ -45,9 +45,9 @@ pub struct RunContext {
     pub address: SocketAddr,
     /// Where it ran.
     pub environment: Environment,
-    /// What the machine did to it.
+    /// What the machine did meanwhile.
     pub machine: Machine,
-    /// Whether it was interrupted, in its window or in its drain.
+    /// Whether it was interrupted, in its window or its drain.
     pub interrupted: bool,
     /// Where the window ended, ns since the epoch.
     pub until_ns: u64,
@@ -62,9 +62,9 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
     let (first, others) = shards.split_first().expect("a run has at least one shard");
     let mut recorder = first.recorder.clone();
     let mut digest = first.digest;
-    counts(&recorder).assert_sums();
+    recorder.counts.assert_sums();
     for shard in others {
-        counts(&shard.recorder).assert_sums();
+        shard.recorder.counts.assert_sums();
         recorder.merge(&shard.recorder);
         digest.merge(shard.digest);
     }
@@ -107,7 +107,11 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
     report.verdict = judge(&report);
     (
         report,
-        Measured { naive: recorder.naive, corrected: recorder.corrected, series: recorder.series },
+        Measured {
+            naive: recorder.times.naive,
+            corrected: recorder.times.corrected,
+            series: recorder.series,
+        },
     )
 }
 
@@ -116,7 +120,7 @@ pub(crate) fn corrected_by(plan: &Plan) -> &'static str {
     if plan.backfill.is_off() { "intended" } else { "backfill" }
 }
 
-/// What a recorder's numbers tell, as the report shows it.
+/// The figures of the recorded window, as the report shows them.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowFigures {
     /// Counts, rates and distributions.
@@ -127,7 +131,7 @@ pub(crate) struct WindowFigures {
     pub(crate) series: SeriesPart,
 }
 
-/// Lays out what a recorder, merged over all shards, has of a window that ended at `until_ns`.
+/// Lays out the numbers of a recorder, merged over all shards, whose window ended at `until_ns`.
 pub(crate) fn window_figures(recorder: &Recorder, plan: &Plan, until_ns: u64) -> WindowFigures {
     let window_ns = until_ns.saturating_sub(plan.warmup.0);
     let batches = recorder.series.batches();
@@ -139,56 +143,61 @@ pub(crate) fn window_figures(recorder: &Recorder, plan: &Plan, until_ns: u64) ->
 }
 
 fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u64>]) -> Part {
-    let counts = counts(recorder);
+    let counts = recorder.counts.clone();
     counts.assert_sums();
     assert_eq!(
-        recorder.naive.count(),
+        recorder.times.naive.count(),
         counts.sent - counts.failed,
         "each request sent has a naive latency unless it failed"
     );
     if plan.backfill.is_off() {
         assert_eq!(
-            recorder.corrected.count(),
-            counts.intended
-                - counts.failed
-                - recorder.unsent_reasons[UnsentReason::Dropped as usize],
+            recorder.times.corrected.count(),
+            counts.intended - counts.failed - counts.unsent_reasons.of(UnsentReason::Dropped),
             "each request has a corrected latency unless it failed or was dropped"
         );
     }
-    assert_eq!(recorder.pacer_lateness.count(), counts.sent, "each request sent was noticed");
-    assert_eq!(recorder.connection_wait.count(), counts.sent, "each request sent had a connection");
+    assert_eq!(recorder.times.pacer_lateness.count(), counts.sent, "each request sent was noticed");
+    assert_eq!(
+        recorder.times.connection_wait.count(),
+        counts.sent,
+        "each request sent had a connection"
+    );
     let per_second = |count: u64| {
         if window_ns == 0 { 0.0 } else { count as f64 * SECOND_NS as f64 / window_ns as f64 }
     };
+    // Those after the window's end are in no interval.
+    let answered_in_window = recorder.series.slots().iter().map(|slot| slot.counts.answers).sum();
     let dependent = dependent(batches);
     let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
-    let differ = recorder.success_corrected.count() != recorder.naive.count();
+    let differ = recorder.times.success_corrected.count() != recorder.times.naive.count();
     Part {
         rate: Rates {
             target: plan.rate.map(Rate::per_second),
             intended: per_second(counts.intended),
-            sent: per_second(recorder.sent_in_window),
-            answered: per_second(recorder.answered_in_window),
+            sent: per_second(counts.sent_in_window),
+            answered: per_second(answered_in_window),
         },
-        naive: alone(&recorder.naive),
+        naive: alone(&recorder.times.naive),
         corrected: if plan.backfill.is_off() {
-            DistributionPart::new(&recorder.corrected, batches)
+            DistributionPart::new(&recorder.times.corrected, batches)
         } else {
-            // Back-filled values are no pieces of the run, and follow from each other.
-            DistributionPart::alone(&recorder.corrected, Some(true))
+            // Back-filled values follow from each other, and no piece of the run holds them.
+            DistributionPart::alone(&recorder.times.corrected, Some(true))
         },
-        pacer_lateness: alone(&recorder.pacer_lateness),
-        connection_wait: alone(&recorder.connection_wait),
-        connect_time: alone(&recorder.connect_time),
+        pacer_lateness: alone(&recorder.times.pacer_lateness),
+        connection_wait: alone(&recorder.times.connection_wait),
+        connect_time: alone(&recorder.times.connect_time),
         successes: differ.then(|| Successes {
-            naive: alone(&recorder.success_naive),
-            corrected: alone(&recorder.success_corrected),
+            naive: alone(&recorder.times.success_naive),
+            corrected: alone(&recorder.times.success_corrected),
         }),
         counts,
     }
 }
 
-/// What the report says of its arrivals, against which their proof is held; `None` without a schedule.
+/// What the report says of its arrivals, for their proof to be held against; `None` without a
+/// schedule.
 pub(crate) fn offer(report: &Report, until_ns: u64) -> Option<Offer> {
     let (plan, counts) = (&report.config.plan, &report.whole.counts);
     Some(Offer {
@@ -201,47 +210,4 @@ pub(crate) fn offer(report: &Report, until_ns: u64) -> Option<Offer> {
         unconnected: counts.unconnected,
         at_the_edge: report.at_the_edge(),
     })
-}
-
-fn counts(recorder: &Recorder) -> Counts {
-    let by_name = |causes: &CauseCounts| {
-        let mut names: BTreeMap<String, u64> = BTreeMap::new();
-        for (cause, count) in causes.iter() {
-            *names.entry(cause.name()).or_default() += count;
-        }
-        names
-    };
-    let unsent_reasons = [UnsentReason::Dropped, UnsentReason::Deadline, UnsentReason::End];
-    Counts {
-        intended: recorder.intended,
-        sent: recorder.sent,
-        sent_in_window: recorder.sent_in_window,
-        unconnected: recorder.unconnected,
-        unsent: recorder.unsent,
-        unsent_reasons: unsent_reasons
-            .into_iter()
-            .map(|reason| (reason.name().to_owned(), recorder.unsent_reasons[reason as usize]))
-            .filter(|(_, count)| 0 < *count)
-            .collect(),
-        answered: recorder.answered,
-        timed_out: recorder.timed_out,
-        failed: recorder.failed,
-        abandoned: recorder.abandoned,
-        waited: recorder.waited,
-        capped: recorder.capped,
-        unexpected_status: recorder.unexpected_status,
-        status: recorder
-            .status
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| 0 < **count)
-            .map(|(status, count)| (status.to_string(), *count))
-            .collect(),
-        errors: by_name(&recorder.errors),
-        connection_errors: by_name(&recorder.connection_errors),
-        connects: recorder.connects,
-        connects_in_window: recorder.connects_in_window,
-        setup: UnrecordedCounts { sent: recorder.setup_sent, answered: recorder.setup_answered },
-        warmup: UnrecordedCounts { sent: recorder.warmup_sent, answered: recorder.warmup_answered },
-    }
 }

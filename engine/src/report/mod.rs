@@ -1,4 +1,4 @@
-//! The report of a run: shards' numbers merged, laid out as a document, and judged.
+//! The report of a run: the shards' numbers merged, laid out as a document and judged.
 
 pub mod merge;
 mod report;

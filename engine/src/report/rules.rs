@@ -4,6 +4,8 @@
 use super::report::{DistributionPart, Report};
 use super::verdict::{Code, Level, Reason, Verdict};
 use crate::plan::Model;
+use crate::record::counts::CountsBy;
+use crate::record::outcome::Cause;
 use crate::record::shard_stats::ShardStats;
 use crate::samples::FileErrorKind;
 use crate::stats::interval::needed;
@@ -347,9 +349,7 @@ fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
 
 fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
     let counts = &report.whole.counts;
-    let of = |errors: &std::collections::BTreeMap<String, u64>| {
-        errors.get("local_resource").copied().unwrap_or(0)
-    };
+    let of = |errors: &CountsBy<Cause>| errors.of(Cause::LocalResource);
     let failed = of(&counts.errors) + of(&counts.connection_errors);
     let overflows: u64 = report.generator.shards.iter().map(|shard| shard.cq_overflows).sum();
     if failed + overflows == 0 {

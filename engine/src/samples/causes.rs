@@ -1,58 +1,11 @@
-//! The numbers by which a sample names the cause of a failure or a timeout. A number never changes its meaning.
+//! The numbers that stand for causes in a sample. A number never changes its meaning.
 
-use crate::record::outcome::{Cause, UnsentReason};
+use crate::record::outcome::{Cause, PROTOCOL_RULES, UnsentReason};
 
-/// Causes that are not a rule of the protocol; [`code`] gives each its number.
-const PLAIN: [Cause; 13] = [
-    Cause::ConnectRefused,
-    Cause::ConnectTimedOut,
-    Cause::ConnectUnreachable,
-    Cause::ConnectFailed,
-    Cause::LocalResource,
-    Cause::Reset,
-    Cause::ClosedBeforeResponse,
-    Cause::CutShort,
-    Cause::ReadFailed,
-    Cause::WriteFailed,
-    Cause::TimedOut,
-    Cause::Unsolicited,
-    Cause::Deadline,
-];
-
-/// The reasons why a request was never sent; [`code_of_skipped`] gives each its number.
-const SKIPPED: [UnsentReason; 3] =
-    [UnsentReason::Dropped, UnsentReason::Deadline, UnsentReason::End];
-
-/// The first number of a rule of the protocol; the others follow in the order of [`RULES`].
+/// The first number of a rule of the protocol; the others follow in order of [`PROTOCOL_RULES`].
 const RULE_FIRST: u16 = 256;
 /// A rule that has no number of its own.
 const RULE_OTHER: u16 = 255;
-
-/// Rules of the protocol by the names that the parser gives them. New ones are added at the end.
-const RULES: [&str; 22] = [
-    "not_http",
-    "version",
-    "status_line",
-    "header_name",
-    "header_value",
-    "line_end",
-    "head_too_large",
-    "too_many_fields",
-    "content_length",
-    "content_lengths_differ",
-    "two_framings",
-    "transfer_coding",
-    "chunked_twice",
-    "upgrade",
-    "too_many_interim",
-    "chunk_size",
-    "chunk_size_overflow",
-    "chunk_extension",
-    "chunk_line_too_long",
-    "chunk_end",
-    "trailer",
-    "trailers_too_large",
-];
 
 /// The number of a cause. It allocates nothing: the shard calls it while it runs.
 pub(super) fn code(cause: Cause) -> u16 {
@@ -71,7 +24,7 @@ pub(super) fn code(cause: Cause) -> u16 {
         Cause::Unsolicited => 12,
         Cause::Deadline => 13,
         Cause::Protocol(rule) => (RULE_FIRST..)
-            .zip(RULES)
+            .zip(PROTOCOL_RULES)
             .find(|(_, known)| *known == rule)
             .map_or(RULE_OTHER, |(code, _)| code),
     }
@@ -99,15 +52,15 @@ pub fn cause_name(code: u16) -> Option<String> {
 /// The cause with this number.
 pub(super) fn cause_of(code: u16) -> Option<Cause> {
     match code.checked_sub(RULE_FIRST) {
-        Some(at) => RULES.get(usize::from(at)).map(|rule| Cause::Protocol(rule)),
+        Some(at) => PROTOCOL_RULES.get(usize::from(at)).map(|rule| Cause::Protocol(rule)),
         None if code == RULE_OTHER => Some(Cause::Protocol("other")),
-        None => PLAIN.into_iter().find(|cause| self::code(*cause) == code),
+        None => Cause::PLAIN.into_iter().find(|cause| self::code(*cause) == code),
     }
 }
 
 /// The reason with this number why a request was never sent.
 pub(super) fn skipped_of(code: u16) -> Option<UnsentReason> {
-    SKIPPED.into_iter().find(|reason| code_of_skipped(*reason) == code)
+    UnsentReason::ALL.into_iter().find(|reason| code_of_skipped(*reason) == code)
 }
 
 #[cfg(test)]
@@ -117,9 +70,9 @@ mod tests {
 
     #[test]
     fn every_number_leads_back_to_its_cause() {
-        let rules = RULES.iter().map(|rule| Cause::Protocol(rule));
+        let rules = PROTOCOL_RULES.iter().map(|rule| Cause::Protocol(rule));
         let mut seen = Vec::new();
-        for cause in PLAIN.into_iter().chain(rules) {
+        for cause in Cause::PLAIN.into_iter().chain(rules) {
             let code = code(cause);
             assert_eq!(cause_name(code), Some(cause.name()));
             assert!(!seen.contains(&code), "{cause:?} has the number of another");

@@ -1,7 +1,8 @@
 //! What stands around the records: header, heads of blocks, end block.
 
-use super::sample::{SAMPLE_BYTES, SampleKind};
+use super::sample::SAMPLE_BYTES;
 use crate::load::schedule::Digest;
+use crate::record::counts::Counts;
 use crate::record::recorder::Recorder;
 
 pub(super) const HEADER_BYTES: usize = 64;
@@ -115,78 +116,8 @@ pub(super) fn checksum_of_block(head: &[u8; BLOCK_HEAD_BYTES], records: &[u8]) -
     hasher.finalize()
 }
 
-/// How many requests ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// All requests.
-    pub intended: u64,
-    /// Handed to the kernel.
-    pub sent: u64,
-    /// Never sent.
-    pub unsent: u64,
-    /// Ended by a whole response.
-    pub answered: u64,
-    /// Not answered in time.
-    pub timed_out: u64,
-    /// Failed.
-    pub failed: u64,
-    /// Still in flight when the drain ended.
-    pub abandoned: u64,
-}
-
-impl Tally {
-    /// What a shard's recorder counted.
-    pub fn of(recorder: &Recorder) -> Tally {
-        Tally {
-            intended: recorder.intended,
-            sent: recorder.sent,
-            unsent: recorder.unsent,
-            answered: recorder.answered,
-            timed_out: recorder.timed_out,
-            failed: recorder.failed,
-            abandoned: recorder.abandoned,
-        }
-    }
-
-    /// Counts one request.
-    pub fn add(&mut self, kind: SampleKind) {
-        self.intended += 1;
-        self.sent += u64::from(kind != SampleKind::Unsent);
-        match kind {
-            SampleKind::Answered => self.answered += 1,
-            SampleKind::TimedOut => self.timed_out += 1,
-            SampleKind::Failed => self.failed += 1,
-            SampleKind::Abandoned => self.abandoned += 1,
-            SampleKind::Unsent => self.unsent += 1,
-        }
-    }
-
-    /// Adds another part's counts.
-    pub fn merge(&mut self, other: &Tally) {
-        *self = Tally::of_array(std::array::from_fn(|at| self.array()[at] + other.array()[at]));
-    }
-
-    /// Whether `intended = sent + unsent` and `sent = answered + timed_out + failed + abandoned`.
-    pub fn closes(&self) -> bool {
-        let ended = [self.answered, self.timed_out, self.failed, self.abandoned]
-            .iter()
-            .try_fold(0_u64, |sum, count| sum.checked_add(*count));
-        self.sent.checked_add(self.unsent) == Some(self.intended) && ended == Some(self.sent)
-    }
-
-    fn array(&self) -> [u64; 7] {
-        let Tally { intended, sent, unsent, answered, timed_out, failed, abandoned } = *self;
-        [intended, sent, unsent, answered, timed_out, failed, abandoned]
-    }
-
-    fn of_array(counts: [u64; 7]) -> Tally {
-        let [intended, sent, unsent, answered, timed_out, failed, abandoned] = counts;
-        Tally { intended, sent, unsent, answered, timed_out, failed, abandoned }
-    }
-}
-
 /// What the file says of one shard at its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardEnd {
     /// Its records in the file.
     pub written: u64,
@@ -196,8 +127,8 @@ pub struct ShardEnd {
     pub schedule_digest: u128,
     /// How many arrivals those were, warm-up included.
     pub schedule_arrivals: u64,
-    /// What it counted.
-    pub tally: Tally,
+    /// What it counted: of its counters those that [`Counts::outcomes`] names.
+    pub counts: Counts,
 }
 
 impl ShardEnd {
@@ -206,7 +137,7 @@ impl ShardEnd {
         ShardEnd {
             schedule_digest: digest.value(),
             schedule_arrivals: digest.arrivals(),
-            tally: Tally::of(recorder),
+            counts: Counts::of_outcomes(recorder.counts.outcomes()),
             ..ShardEnd::default()
         }
     }
@@ -245,7 +176,7 @@ impl End {
             bytes.extend(shard.lost.to_le_bytes());
             bytes.extend(shard.schedule_digest.to_le_bytes());
             bytes.extend(shard.schedule_arrivals.to_le_bytes());
-            bytes.extend(shard.tally.array().iter().flat_map(|count| count.to_le_bytes()));
+            bytes.extend(shard.counts.outcomes().iter().flat_map(|count| count.to_le_bytes()));
         }
         let checksum = crc32fast::hash(&bytes);
         bytes.extend(checksum.to_le_bytes());
@@ -267,7 +198,7 @@ impl End {
             lost: u64_at(bytes, 8),
             schedule_digest: u128::from(u64_at(bytes, 24)) << 64 | u128::from(u64_at(bytes, 16)),
             schedule_arrivals: u64_at(bytes, 32),
-            tally: Tally::of_array(std::array::from_fn(|at| u64_at(bytes, 40 + 8 * at))),
+            counts: Counts::of_outcomes(std::array::from_fn(|at| u64_at(bytes, 40 + 8 * at))),
         };
         Ok(End {
             until_ns: u64_at(bytes, 8),
@@ -317,7 +248,7 @@ mod tests {
             lost: seed + 1,
             schedule_digest: u128::MAX - u128::from(seed),
             schedule_arrivals: seed + 2,
-            tally: Tally::of_array(std::array::from_fn(|at| seed + 3 + at as u64)),
+            counts: Counts::of_outcomes(std::array::from_fn(|at| seed + 3 + at as u64)),
         };
         let end = End { until_ns: 5, epoch_ns: 12, shards: vec![shard(100), shard(200)] };
         let bytes = end.encode();
@@ -333,23 +264,5 @@ mod tests {
             bytes[at] ^= 0x20;
             assert!(Header::decode(&bytes).is_err(), "byte {at}");
         }
-    }
-
-    #[test]
-    fn sums_close_or_do_not() {
-        let mut tally = Tally::default();
-        for kind in [
-            SampleKind::Answered,
-            SampleKind::TimedOut,
-            SampleKind::Failed,
-            SampleKind::Abandoned,
-            SampleKind::Unsent,
-        ] {
-            tally.add(kind);
-        }
-        assert_eq!(tally.array(), [5, 4, 1, 1, 1, 1, 1]);
-        assert!(tally.closes());
-        assert!(!Tally { answered: 2, ..tally }.closes());
-        assert!(!Tally { answered: u64::MAX, ..tally }.closes(), "an overflow is no match");
     }
 }

@@ -76,7 +76,7 @@ mod writer;
 
 pub use causes::cause_name;
 pub use fingerprint::plan_digest;
-pub use frame::{End, Header, ShardEnd, Tally};
+pub use frame::{End, Header, ShardEnd};
 pub use reader::{ReadError, SampleReader};
 pub use sample::{SAMPLE_BYTES, Sample, SampleKind};
 pub use sampler::{BLOCK_RECORDS, BLOCKS, Lane, Sampled, Sampler};

@@ -1,34 +1,27 @@
 //! Reads a file of samples as a stream, one block in memory at a time, and trusts nothing in it.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 use super::frame::{
     BLOCK_HEAD_BYTES, BLOCK_MAGIC, BlockHead, CHECKSUM_BYTES, END_HEAD_BYTES, END_MAGIC, End,
-    HEADER_BYTES, Header, SHARD_END_BYTES, Tally, checksum_of_block,
+    HEADER_BYTES, Header, SHARD_END_BYTES, checksum_of_block,
 };
-use super::sample::{SAMPLE_BYTES, Sample};
+use super::sample::{SAMPLE_BYTES, Sample, SampleKind};
 use super::sampler::BLOCK_RECORDS;
+use crate::record::counts::Counts;
 
 /// What is wrong with a file of samples, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at byte {offset}: {problem}")]
 pub struct ReadError {
     /// Offset of the part that is wrong, bytes.
     pub offset: u64,
     /// What is wrong.
     pub problem: String,
 }
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at byte {}: {}", self.offset, self.problem)
-    }
-}
-
-impl std::error::Error for ReadError {}
 
 /// The samples of a file, in its order. The iterator ends after a whole file or after an error; only then, and without
 /// an error, has the file been read and is [`SampleReader::end`] there.
@@ -45,10 +38,10 @@ pub struct SampleReader<R> {
 }
 
 /// What was read of one shard.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Seen {
     blocks: u32,
-    tally: Tally,
+    counts: Counts,
 }
 
 impl SampleReader<BufReader<File>> {
@@ -131,7 +124,7 @@ impl<R: Read> SampleReader<R> {
                 "the checksum of the block is {stated:08x}, its bytes have {computed:08x}"
             ));
         }
-        let Some(mut seen) = self.seen.get(usize::from(head.shard)).copied() else {
+        let Some(mut seen) = self.seen.get(usize::from(head.shard)).cloned() else {
             return self.error(format!(
                 "a block of shard {}, the file has {} shards",
                 head.shard,
@@ -155,7 +148,9 @@ impl<R: Read> SampleReader<R> {
             });
             let offset = self.offset + (BLOCK_HEAD_BYTES + at * SAMPLE_BYTES) as u64;
             let sample = sample.map_err(|problem| ReadError { offset, problem })?;
-            seen.tally.add(sample.kind);
+            seen.counts.intended += 1;
+            seen.counts.sent += u64::from(sample.kind != SampleKind::Unsent);
+            seen.counts.ended(sample.outcome().expect("a decoded sample has an outcome"));
             self.block.push_back(sample);
         }
         self.seen[usize::from(head.shard)] = seen;
@@ -173,21 +168,22 @@ impl<R: Read> SampleReader<R> {
             Err(problem) => return self.error(problem),
         };
         for (shard, (stated, seen)) in end.shards.iter().zip(&self.seen).enumerate() {
-            if stated.written != seen.tally.intended {
+            if stated.written != seen.counts.intended {
                 return self.error(format!(
                     "shard {shard} has {} records, the end block says {}",
-                    seen.tally.intended, stated.written
+                    seen.counts.intended, stated.written
                 ));
             }
-            if !stated.tally.closes()
-                || stated.written.checked_add(stated.lost) != Some(stated.tally.intended)
+            if !stated.counts.every_request_ended()
+                || stated.written.checked_add(stated.lost) != Some(stated.counts.intended)
             {
                 return self.error(format!("the counts of shard {shard} don't add up"));
             }
-            if stated.lost == 0 && stated.tally != seen.tally {
+            let (counted, records) = (stated.counts.outcomes(), seen.counts.outcomes());
+            if stated.lost == 0 && counted != records {
                 return self.error(format!(
-                    "shard {shard} counted {:?}, its records are {:?}",
-                    stated.tally, seen.tally
+                    "shard {shard} counted {counted:?}, its records are {records:?} (intended, \
+                     sent, unsent, answered, timed out, failed, abandoned)"
                 ));
             }
         }

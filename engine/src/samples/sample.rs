@@ -289,10 +289,10 @@ mod tests {
             recorder.ended(&STAMPS, 9_000, true, outcome);
             let sample = Sample::new(0, &STAMPS, 9_000, outcome);
             let pairs = [
-                (sample.naive_ns(), &recorder.naive),
-                (sample.corrected_ns(), &recorder.corrected),
-                (sample.pacer_lateness_ns(), &recorder.pacer_lateness),
-                (sample.connection_wait_ns(), &recorder.connection_wait),
+                (sample.naive_ns(), &recorder.times.naive),
+                (sample.corrected_ns(), &recorder.times.corrected),
+                (sample.pacer_lateness_ns(), &recorder.times.pacer_lateness),
+                (sample.connection_wait_ns(), &recorder.times.connection_wait),
             ];
             for (sampled, recorded) in pairs {
                 assert_eq!(sampled, recorded.max_ns(), "{outcome:?}");

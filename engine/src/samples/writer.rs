@@ -320,7 +320,7 @@ impl SampleWriter {
             let (written, dropped) = (output.written[shard], output.lost[shard]);
             assert_eq!(sampled.taken, written + dropped, "shard {shard}: taken = written + lost");
             let lost = sampled.lost + dropped;
-            assert_eq!(end.tally.intended, written + lost, "shard {shard}: one sample a request");
+            assert_eq!(end.counts.intended, written + lost, "shard {shard}: one sample a request");
             shards.push(ShardEnd { written, lost, ..end });
         }
         let end = End { until_ns, epoch_ns, shards };

@@ -139,7 +139,7 @@ impl Shard {
             Load::Open(load) => load.digest(),
             Load::Closed | Load::Paced(_) => Digest::default(),
         };
-        let stats = self.meter.report(self.recorder.sent_in_window, self.ring.overflows());
+        let stats = self.meter.report(self.recorder.counts.sent_in_window, self.ring.overflows());
         let sampled = self.sampler.map(Sampler::finish);
         ShardReport { recorder: self.recorder, digest, stats, sampled }
     }

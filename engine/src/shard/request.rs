@@ -182,8 +182,8 @@ impl Shard {
 
     fn count_waited(&mut self, intended_ns: u64, at_the_cap: bool) {
         if self.window_ns <= intended_ns {
-            self.recorder.waited += 1;
-            self.recorder.capped += u64::from(at_the_cap);
+            self.recorder.counts.waited += 1;
+            self.recorder.counts.capped += u64::from(at_the_cap);
         }
     }
 
@@ -310,7 +310,7 @@ impl Shard {
                 }
                 self.record(&stamps, now_ns, Outcome::Failed(cause));
             }
-            None => self.recorder.connection_errors.add(cause),
+            None => self.recorder.counts.connection_errors.add(cause),
         }
         if !matches!(self.load, Load::Open(_)) {
             self.connections.retry_at(slot, now_ns + RETRY_NS);
@@ -480,7 +480,7 @@ impl Shard {
             let now_ns = self.now_ns();
             self.end(slot, now_ns, now_ns, Outcome::Failed(cause));
         } else {
-            self.recorder.connection_errors.add(cause);
+            self.recorder.counts.connection_errors.add(cause);
         }
         self.replace(slot);
     }
@@ -581,9 +581,9 @@ impl Shard {
             }
         } else if matches!(outcome, Outcome::Answered(_)) {
             let answered = if self.running {
-                &mut self.recorder.warmup_answered
+                &mut self.recorder.counts.warmup.answered
             } else {
-                &mut self.recorder.setup_answered
+                &mut self.recorder.counts.setup.answered
             };
             *answered += 1;
         }

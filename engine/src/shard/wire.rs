@@ -123,9 +123,9 @@ impl Shard {
     /// A request from before the window was sent.
     pub(super) fn count_unrecorded(&mut self) {
         if self.running {
-            self.recorder.warmup_sent += 1;
+            self.recorder.counts.warmup.sent += 1;
         } else {
-            self.recorder.setup_sent += 1;
+            self.recorder.counts.setup.sent += 1;
         }
     }
 

@@ -3,6 +3,8 @@
 //! Memory is fixed when it is built. A value beyond the range is counted as overflow and never clamped into the
 //! histogram, which would hide it.
 
+use std::ops::AddAssign;
+
 use hdrhistogram::Histogram;
 
 /// The smallest value that a histogram tells from zero, ns.
@@ -164,6 +166,12 @@ impl Distribution {
     /// The histogram of the values within the range, unit 1 ns.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
+    }
+}
+
+impl AddAssign for Distribution {
+    fn add_assign(&mut self, other: Distribution) {
+        self.merge(&other);
     }
 }
 

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::statistics::{NORMAL_1_PERCENT_ABOVE, chi_squared_point};
 use crate::stats::distribution::{Distribution, VALUE_MAX_NS, rank};
+use crate::stats::percentiles::{PERCENTILES, WITH_INTERVAL};
 
 /// Two-sided 5 % point of the normal distribution, as the sample sizes are usually given with.
 const NORMAL_5_PERCENT: f64 = 1.96;
@@ -88,8 +89,9 @@ pub fn method(batches: &[Histogram<u64>]) -> Method {
 /// independent samples do once in 100 runs. `None` when there are too few pieces or samples to tell.
 pub fn dependent(batches: &[Histogram<u64>]) -> Option<bool> {
     let pooled = pool(batches);
-    let spreads = [0.5, 0.9, 0.99, 0.999]
-        .into_iter()
+    let spreads = PERCENTILES[..WITH_INTERVAL]
+        .iter()
+        .map(|quantile| quantile.q)
         .filter(|p| needed(*p) <= pooled.count())
         .filter_map(|p| spread(&pooled, batches, p));
     // Σ(X_b − p·n_b)² over its variance is nearly χ².

@@ -9,5 +9,6 @@ pub mod arrivals;
 pub mod distribution;
 pub mod interval;
 pub mod milliseconds;
+pub mod percentiles;
 pub mod stationarity;
 pub mod statistics;

@@ -10,7 +10,7 @@ use crate::stats::distribution::{Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS,
 
 /// The histogram of a document's text, which has to have the bounds that every run's has, and so many significant digits.
 pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, String> {
-    let histogram = decode_histogram(text)?;
+    let histogram = decode_histogram(text).map_err(|error| error.to_string())?;
     let bounds = (histogram.low(), histogram.high(), histogram.sigfig());
     if bounds != (VALUE_MIN_NS, VALUE_MAX_NS, digits) {
         let (low, high, digits) = bounds;

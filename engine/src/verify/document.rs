@@ -1,7 +1,5 @@
 //! A report against itself: percentiles against histograms, sums against their parts, the schedule against the plan.
 
-use std::collections::BTreeMap;
-
 use hdrhistogram::Histogram;
 
 use super::compare::compare;
@@ -11,12 +9,13 @@ use super::planned::Planned;
 use super::sound::{Pieces, sound};
 use super::{Finding, is_close, seconds_to_ns, summed_up};
 use crate::plan::Plan;
+use crate::record::counts::{Counts, CountsBy, IntervalCounts};
 use crate::record::outcome::UnsentReason;
 use crate::record::series::SeriesInterval;
 use crate::report::judge;
 use crate::report::merge::corrected_by;
 use crate::report::verdict::Verdict;
-use crate::report::{Counts, DistributionPart, IntervalPart, LittlesLaw, Part, Rates, Report};
+use crate::report::{DistributionPart, IntervalPart, LittlesLaw, Part, Rates, Report};
 use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::interval::dependent;
 use crate::stats::stationarity::stationarity;
@@ -77,7 +76,7 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
 
 /// Requests that have a corrected latency: those that failed or were dropped have none.
 fn with_latency(counts: &Counts) -> u64 {
-    let dropped = counts.unsent_reasons.get(UnsentReason::Dropped.name()).copied().unwrap_or(0);
+    let dropped = counts.unsent_reasons.of(UnsentReason::Dropped);
     counts.intended.saturating_sub(counts.failed).saturating_sub(dropped)
 }
 
@@ -101,10 +100,11 @@ fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec
             }
             ("corrected", Some(_)) => DistributionPart::alone(whole, Some(true)),
             (_, Some(_)) => DistributionPart::alone(whole, dependent),
-            (_, None) => DistributionPart {
-                intervals: document.intervals.clone(),
-                ..DistributionPart::alone(whole, None)
-            },
+            (_, None) => {
+                let alone = DistributionPart::alone(whole, None);
+                let percentiles = alone.percentiles.with_intervals_of(&document.percentiles);
+                DistributionPart { percentiles, ..alone }
+            }
         }));
     }
     let successes = part.counts.answered.saturating_sub(part.counts.unexpected_status);
@@ -118,9 +118,6 @@ fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec
 }
 
 fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
-    let of = |map: &BTreeMap<String, u64>| {
-        map.values().fold(0_u64, |sum, count| sum.saturating_add(*count))
-    };
     let Counts { intended, sent, unsent, answered, timed_out, failed, abandoned, .. } = *counts;
     vec![
         Finding::equal("intended = sent + unsent", sent + unsent, intended),
@@ -129,13 +126,13 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
             answered + timed_out + failed + abandoned,
             sent,
         ),
-        Finding::equal("answered = sum of statuses", of(&counts.status), answered),
+        Finding::equal("answered = sum of statuses", counts.status.total(), answered),
         Finding::equal(
             "timed_out + failed = sum of errors",
-            of(&counts.errors),
+            counts.errors.total(),
             timed_out + failed,
         ),
-        Finding::equal("unsent = sum of reasons", of(&counts.unsent_reasons), unsent),
+        Finding::equal("unsent = sum of reasons", counts.unsent_reasons.total(), unsent),
         Finding::equal(
             "unexpected_status",
             unexpected(&counts.status, plan),
@@ -156,11 +153,9 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
 }
 
 /// Answers whose status is no success by the plan.
-fn unexpected(status: &BTreeMap<String, u64>, plan: &Plan) -> u64 {
-    status
-        .iter()
-        .filter(|(code, _)| !code.parse().is_ok_and(|code| plan.expect_status.holds(code)))
-        .fold(0_u64, |sum, (_, count)| sum.saturating_add(*count))
+fn unexpected(status: &CountsBy<u16>, plan: &Plan) -> u64 {
+    let unexpected = status.iter().filter(|(code, _)| !plan.expect_status.holds(*code));
+    unexpected.fold(0, |sum, (_, count)| sum.saturating_add(count))
 }
 
 /// A count over the length of the window.
@@ -236,7 +231,7 @@ fn schedule(report: &Report, pieces: &Pieces) -> Vec<Finding> {
         let due = |at: usize| planned.per_interval.get(at).copied().unwrap_or(0);
         let intervals = report.series.intervals.iter().enumerate();
         let mut per_interval: Vec<Finding> = intervals
-            .map(|(at, interval)| Finding::equal(at.to_string(), due(at), interval.intended))
+            .map(|(at, interval)| Finding::equal(at.to_string(), due(at), interval.counts.intended))
             .collect();
         per_interval.push(Finding::at_most(
             "intervals with arrivals",
@@ -263,7 +258,7 @@ fn arrivals(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
 }
 
 /// One of the counts of an interval.
-type CountOf = fn(&IntervalPart) -> u64;
+type CountOf = fn(&IntervalCounts) -> u64;
 
 /// The run over time adds up to the run.
 fn series(report: &Report, pieces: &Pieces) -> Vec<Finding> {
@@ -277,7 +272,9 @@ fn series(report: &Report, pieces: &Pieces) -> Vec<Finding> {
         ("errors", counts.timed_out + counts.failed + counts.abandoned, |interval| interval.errors),
         ("sends", counts.sent_in_window, |interval| interval.sends),
     ];
-    let sum = |number: CountOf| -> u64 { intervals.iter().map(number).sum() };
+    let sum = |number: CountOf| -> u64 {
+        intervals.iter().map(|interval| number(&interval.counts)).sum()
+    };
     let mut findings: Vec<Finding> = sums
         .into_iter()
         .map(|(what, expected, number)| {
@@ -303,19 +300,12 @@ fn interval(
     found: &IntervalPart,
     latency: &Histogram<u64>,
 ) -> Vec<Finding> {
-    let IntervalPart { intended, sent, unsent, answered, errors, sends, answers, .. } = *found;
-    let (in_flight, latency_of) = (found.in_flight, latency.clone());
     let slot = SeriesInterval {
-        intended,
-        sent,
-        unsent,
-        answered,
-        errors,
-        sends,
-        answers,
-        in_flight,
-        latency: latency_of,
+        counts: found.counts,
+        in_flight: found.in_flight,
+        latency: latency.clone(),
     };
+    let IntervalCounts { intended, sent, unsent, answered, errors, .. } = found.counts;
     let expected = IntervalPart::new(at as f64 * interval_s, &slot);
     let mut findings = compare(&format!("{at}."), &expected, found);
     let name = |what: &str| format!("{at}: {what}");

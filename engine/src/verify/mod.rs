@@ -90,10 +90,6 @@ fn is_close(expected: f64, found: f64) -> bool {
     (expected - found).abs() <= 1e-12 * expected.abs().max(1e-3)
 }
 
-/// The percentiles that a report states, with their names.
-const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999)];
-
 /// A document's time, whole ns in microseconds, back in ns.
 #[expect(
     clippy::cast_possible_truncation,

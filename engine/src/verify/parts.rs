@@ -8,6 +8,7 @@ use super::Finding;
 use super::compare::{compare, compare_leaves};
 use super::distribution::of_document;
 use super::document::distributions;
+use crate::record::counts::Counts;
 use crate::report::{DistributionPart, Part, Report};
 use crate::stats::distribution::Distribution;
 use crate::sys::leaves::leaves;
@@ -19,8 +20,9 @@ const ALWAYS: usize = 5;
 pub(super) fn sum_of_agents(report: &Report) -> Vec<Finding> {
     let parts: Vec<&Part> = report.per_agent.iter().map(|agent| &agent.part).collect();
     let merged = &report.merged;
-    let counts = added(parts.iter().flat_map(|part| leaves(&part.counts)));
-    let mut findings = compare_leaves("counts.", counts, leaves(&merged.counts));
+    let mut counts = Counts::default();
+    parts.iter().for_each(|part| counts += part.counts.clone());
+    let mut findings = compare("counts.", &counts, &merged.counts);
     let rates = added(parts.iter().flat_map(|part| leaves(&part.rate)));
     findings.extend(compare_leaves("rate.", rates, leaves(&merged.rate)));
     for (at, (name, merged)) in distributions(merged).into_iter().enumerate().take(ALWAYS) {
@@ -63,9 +65,10 @@ fn sum<'a>(
         }
         sum += part.mean.unwrap_or(0.0) * part.count as f64;
     }
+    let alone = DistributionPart::alone(&whole, None);
     DistributionPart {
         mean: (0 < whole.count()).then(|| sum / whole.count() as f64),
-        intervals: merged.intervals.clone(),
-        ..DistributionPart::alone(&whole, None)
+        percentiles: alone.percentiles.with_intervals_of(&merged.percentiles),
+        ..alone
     }
 }

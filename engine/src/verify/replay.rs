@@ -11,17 +11,19 @@ use std::path::Path;
 use super::compare::compare;
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
-use super::{Finding, QUANTILES, is_close, seconds_to_ns, summed_up, to_ns};
+use super::{Finding, is_close, seconds_to_ns, summed_up, to_ns};
 use crate::load::schedule::Digest;
 use crate::plan::{DURATION_MAX, Plan};
+use crate::record::counts::Counts;
 use crate::record::recorder::{Recorder, RecorderConfig};
 use crate::record::stamps::Stamps;
 use crate::report::merge::{WindowFigures, offer, window_figures};
-use crate::report::{Counts, DistributionPart, Part, Report};
+use crate::report::{DistributionPart, Part, Report};
 use crate::samples::{End, Header, ReadError, Sample, SampleKind, SampleReader, plan_digest};
 use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::arrivals::ArrivalStats;
 use crate::stats::distribution::{Distribution, VALUE_MAX_NS, backfill, rank};
+use crate::stats::percentiles::Quantile;
 
 /// How far a percentile of the report may be from the exact one: 1 %, or one bucket of its histogram.
 const QUANTILE_TOLERANCE: f64 = 0.01;
@@ -238,7 +240,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The report against what the samples window_figures. What they don't window_figures is filled in from the report.
+/// The report against what the samples tell. What they don't tell is filled in from the report.
 fn against(told: WindowFigures, report: &Report) -> Vec<Finding> {
     let WindowFigures { part, stationarity, series } = told;
     let whole = &report.whole;
@@ -248,8 +250,8 @@ fn against(told: WindowFigures, report: &Report) -> Vec<Finding> {
         connection_errors: whole.counts.connection_errors.clone(),
         connects: whole.counts.connects,
         connects_in_window: whole.counts.connects_in_window,
-        setup: whole.counts.setup.clone(),
-        warmup: whole.counts.warmup.clone(),
+        setup: whole.counts.setup,
+        warmup: whole.counts.warmup,
         ..part.counts
     };
     let part = Part { counts, connect_time: whole.connect_time.clone(), ..part };
@@ -317,8 +319,8 @@ fn quantiles(name: &str, document: &DistributionPart, values: &[u64]) -> Vec<Fin
     let histogram = Distribution::new();
     let bucket_ns = |value_ns: u64| histogram.histogram().equivalent_range(value_ns);
     let mut findings = Vec::new();
-    for (key, q) in QUANTILES {
-        let Some(found) = document.quantile_us(q) else { continue };
+    for (Quantile { key, q, .. }, percentile) in document.percentiles.iter() {
+        let Some(found) = percentile.value else { continue };
         let what = format!("samples: {name}.{key}, exact");
         if values.is_empty() {
             findings.push(Finding::new(what, "n/a", found, false));

@@ -89,7 +89,7 @@ fn the_request_loop_allocates_nothing() {
     for plan in plans {
         let counts = run(plan.clone()).report.whole.counts;
         assert!(100 < counts.answered, "{counts:?}");
-        let causes: Vec<&str> = counts.errors.keys().map(String::as_str).collect();
+        let causes: Vec<String> = counts.errors.by_name().into_keys().collect();
         let troubled = ["cut_short", "protocol:not_http", "timed_out"];
         assert_eq!(causes, if plan.timeout == timeout { &troubled[..] } else { &[] }, "{counts:?}");
         assert_eq!(SEALED_ALLOCATIONS.load(Ordering::Relaxed), 0, "{plan:?}");

@@ -4,9 +4,10 @@
 use engine::plan::{Arrivals, Plan, Switch};
 use engine::record::outcome::Outcome;
 use engine::record::stamps::Stamps;
-use engine::report::{Intervals, Report};
+use engine::report::Report;
 use engine::stats::arrival_proof::ArrivalProof;
 use engine::stats::interval::Method;
+use engine::stats::percentiles::Percentiles;
 use engine::sys::units::{CoreList, Nanos};
 use engine::verify::report_alone;
 
@@ -54,7 +55,7 @@ fn even(due_ns: u64) -> u64 {
     1_000_000 + engine::load::schedule::mix(due_ns) % 500_000
 }
 
-fn others(report: &Report) -> Vec<&Intervals> {
+fn others(report: &Report) -> Vec<&Percentiles> {
     let part = &report.whole;
     let successes = part.successes.as_ref().expect("some answers were no successes");
     [
@@ -64,8 +65,16 @@ fn others(report: &Report) -> Vec<&Intervals> {
         &successes.naive,
         &successes.corrected,
     ]
-    .map(|distribution| &distribution.intervals)
+    .map(|distribution| &distribution.percentiles)
     .to_vec()
+}
+
+/// No intervals, and nothing that would give them.
+fn assert_no_intervals(percentiles: &Percentiles) {
+    assert_eq!((percentiles.method, percentiles.dependent), (None, Some(true)));
+    for (_, percentile) in percentiles.iter() {
+        assert_eq!((percentile.interval, percentile.needed), (None, None));
+    }
 }
 
 fn assert_verified(report: &Report) {
@@ -81,23 +90,22 @@ fn wrong(report: &Report) -> Vec<String> {
 #[test]
 fn where_latencies_depend_on_each_other_only_the_corrected_have_intervals() {
     let report = made(plan(30), stalling);
-    let corrected = &report.whole.corrected.intervals;
+    let corrected = &report.whole.corrected.percentiles;
     assert_eq!((corrected.method, corrected.dependent), (Some(Method::Batches), Some(true)));
-    for intervals in others(&report) {
-        assert_eq!(*intervals, Intervals { dependent: Some(true), ..Intervals::default() });
-    }
+    others(&report).into_iter().for_each(assert_no_intervals);
     assert_verified(&report);
 }
 
 #[test]
 fn independent_latencies_have_intervals_by_rank() {
     let report = made(plan(30), even);
-    let corrected = &report.whole.corrected.intervals;
+    let corrected = &report.whole.corrected.percentiles;
     assert_eq!((corrected.method, corrected.dependent), (Some(Method::Batches), Some(false)));
     for intervals in others(&report) {
         assert_eq!(intervals.method, Some(Method::OrderStatistics));
         assert_eq!(intervals.dependent, Some(false));
-        assert!(intervals.p50.is_some() && intervals.p99.is_some(), "{intervals:?}");
+        assert!(intervals.at(0.5).interval.is_some(), "{intervals:?}");
+        assert!(intervals.at(0.99).interval.is_some(), "{intervals:?}");
     }
     assert_verified(&report);
 }
@@ -105,10 +113,11 @@ fn independent_latencies_have_intervals_by_rank() {
 #[test]
 fn a_short_run_says_that_it_took_its_values_as_independent() {
     let report = made(plan(3), stalling);
-    for intervals in others(&report).into_iter().chain([&report.whole.corrected.intervals]) {
+    for intervals in others(&report).into_iter().chain([&report.whole.corrected.percentiles]) {
         assert_eq!(intervals.method, Some(Method::OrderStatistics));
         assert_eq!(intervals.dependent, None);
-        assert!(intervals.p50.is_some() && intervals.needed.p999 == Some(5_662), "{intervals:?}");
+        assert!(intervals.at(0.5).interval.is_some(), "{intervals:?}");
+        assert_eq!(intervals.at(0.999).needed, Some(5_662), "{intervals:?}");
     }
     assert_verified(&report);
 }
@@ -119,9 +128,10 @@ fn the_method_is_named_where_the_median_has_no_interval() {
     // lies.
     let report =
         made(plan(6), |due_ns| if due_ns / SECOND_NS < 3 { 1_000_000 } else { 90_000_000 });
-    let corrected = &report.whole.corrected.intervals;
-    assert_eq!((corrected.p50, corrected.method), (None, Some(Method::Batches)));
-    assert!(report.whole.corrected.count < corrected.needed.p50.expect("a number"));
+    let corrected = &report.whole.corrected.percentiles;
+    let median = corrected.at(0.5);
+    assert_eq!((median.interval, corrected.method), (None, Some(Method::Batches)));
+    assert!(report.whole.corrected.count < median.needed.expect("a number"));
     assert_verified(&report);
 }
 
@@ -129,8 +139,8 @@ fn the_method_is_named_where_the_median_has_no_interval() {
 fn back_filled_values_have_no_intervals() {
     let plan = Plan { backfill: Switch::On, period: Some(Nanos(2_000_000)), ..plan(30) };
     let report = made(plan, even);
-    let corrected = &report.whole.corrected.intervals;
-    assert_eq!(*corrected, Intervals { dependent: Some(true), ..Intervals::default() });
+    let corrected = &report.whole.corrected.percentiles;
+    assert_no_intervals(corrected);
 }
 
 type Change = fn(&mut Report);
@@ -139,9 +149,11 @@ type Change = fn(&mut Report);
 fn what_the_report_says_twice_it_says_alike() {
     let report = made(plan(6), even);
     let changes: [(&str, Change); 5] = [
-        ("naive.intervals", |report| report.whole.naive.intervals.method = None),
-        ("corrected.intervals", |report| report.whole.corrected.intervals.dependent = None),
-        ("corrected.intervals", |report| report.whole.corrected.intervals.needed.p999 = None),
+        ("naive.intervals", |report| report.whole.naive.percentiles.method = None),
+        ("corrected.intervals", |report| report.whole.corrected.percentiles.dependent = None),
+        ("corrected.intervals", |report| {
+            report.whole.corrected.percentiles.at_mut(0.999).needed = None;
+        }),
         ("arrivals: intended", |report| arrivals(report).intended += 1),
         ("arrivals: sent", |report| arrivals(report).sent -= 1),
     ];

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use engine::plan::{Arrivals, Overload, Plan, Switch};
+use engine::record::counts::IntervalCounts;
+use engine::record::outcome::{Cause, UnsentReason};
 use engine::report::Report;
 use engine::sys::units::Nanos;
 
@@ -18,22 +20,19 @@ fn slow(_: u64, stream: &mut std::net::TcpStream) -> bool {
 /// The sums of the series are those of the counts, and the flow's bookkeeping closes.
 fn assert_consistent(report: &Report) {
     let counts = &report.whole.counts;
-    let sum = |of: fn(&engine::report::IntervalPart) -> u64| -> u64 {
-        report.series.intervals.iter().map(of).sum()
+    let sum = |of: fn(&IntervalCounts) -> u64| -> u64 {
+        report.series.intervals.iter().map(|interval| of(&interval.counts)).sum()
     };
-    assert_eq!(sum(|interval| interval.intended), counts.intended);
-    assert_eq!(sum(|interval| interval.sent), counts.sent);
-    assert_eq!(sum(|interval| interval.unsent), counts.unsent);
-    assert_eq!(sum(|interval| interval.answered), counts.answered);
-    assert_eq!(
-        sum(|interval| interval.errors),
-        counts.timed_out + counts.failed + counts.abandoned
-    );
-    assert_eq!(sum(|interval| interval.sends), counts.sent_in_window);
+    assert_eq!(sum(|counts| counts.intended), counts.intended);
+    assert_eq!(sum(|counts| counts.sent), counts.sent);
+    assert_eq!(sum(|counts| counts.unsent), counts.unsent);
+    assert_eq!(sum(|counts| counts.answered), counts.answered);
+    assert_eq!(sum(|counts| counts.errors), counts.timed_out + counts.failed + counts.abandoned);
+    assert_eq!(sum(|counts| counts.sends), counts.sent_in_window);
     if let Some(proof) = &report.arrivals {
         assert_eq!((proof.intended, proof.sent), (counts.intended, counts.sent_in_window));
     }
-    assert!(sum(|interval| interval.answers) <= counts.answered);
+    assert!(sum(|counts| counts.answers) <= counts.answered);
     assert!(report.littles_law.residual < 1e-9, "{:?}", report.littles_law);
 }
 
@@ -51,8 +50,8 @@ fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
     assert_consistent(&report);
     assert!(0 < part.counts.unsent, "{:?}", part.counts);
     assert_eq!(
-        part.counts.unsent_reasons.get("dropped"),
-        Some(&part.counts.unsent),
+        part.counts.unsent_reasons.of(UnsentReason::Dropped),
+        part.counts.unsent,
         "{:?}",
         part.counts
     );
@@ -60,7 +59,7 @@ fn with_drop_an_arrival_that_finds_no_connection_in_time_is_unsent() {
     // What was dropped has no latency: it would look like an answer after 20 ms. Few are answered
     // sooner than in 20 ms and 5 ms, since all wait for as long as they may.
     assert_eq!(part.corrected.count, part.counts.sent, "{:?}", part.counts);
-    assert!(20_000.0 < part.corrected.p50.expect("values"), "{:?}", part.corrected);
+    assert!(20_000.0 < part.corrected.quantile_us(0.5).expect("values"), "{:?}", part.corrected);
 }
 
 #[test]
@@ -73,10 +72,12 @@ fn a_target_that_stops_shows_as_a_gap_in_the_answers() {
     let report = run(Plan { conns: Some(1), ..open(plan(address), "1k") }).report;
     assert_consistent(&report);
     let intervals = &report.series.intervals;
-    let gaps = intervals.iter().filter(|interval| interval.answers == 0 && interval.sends == 0);
+    let gaps = intervals
+        .iter()
+        .filter(|interval| interval.counts.answers == 0 && interval.counts.sends == 0);
     assert!(1 <= gaps.count(), "300 ms hold an interval of 125 ms: {intervals:?}");
     // By intended time none of them is empty.
-    assert!(intervals.iter().all(|interval| 0 < interval.answered), "{intervals:?}");
+    assert!(intervals.iter().all(|interval| 0 < interval.counts.answered), "{intervals:?}");
 }
 
 #[test]
@@ -87,14 +88,18 @@ fn a_deadline_counts_from_intended_and_apart_from_the_timeout() {
     let report = run(plan).report;
     let counts = &report.whole.counts;
     assert_consistent(&report);
-    assert!(0 < counts.unsent_reasons["deadline"], "{counts:?}");
-    assert_eq!(counts.errors.get("timed_out"), None, "{counts:?}");
-    assert_eq!(counts.timed_out, counts.errors.get("deadline").copied().unwrap_or(0), "{counts:?}");
+    assert!(0 < counts.unsent_reasons.of(UnsentReason::Deadline), "{counts:?}");
+    assert_eq!(counts.errors.of(Cause::TimedOut), 0, "{counts:?}");
+    assert_eq!(counts.timed_out, counts.errors.of(Cause::Deadline), "{counts:?}");
     // Those who gave up count with their patience, whenever the shard saw it.
     assert_eq!(report.whole.naive.count, counts.sent);
-    let given_up = counts.timed_out + counts.unsent_reasons["deadline"];
+    let given_up = counts.timed_out + counts.unsent_reasons.of(UnsentReason::Deadline);
     assert!(counts.answered < given_up, "most of 1,000/s at 5 ms give up: {counts:?}");
-    assert!(49_900.0 < report.whole.corrected.p90.expect("values"), "{:?}", report.whole.corrected);
+    assert!(
+        49_900.0 < report.whole.corrected.quantile_us(0.9).expect("values"),
+        "{:?}",
+        report.whole.corrected
+    );
 }
 
 #[test]
@@ -191,9 +196,9 @@ fn statuses_that_are_no_success_are_answered_and_counted_apart() {
     let base = Plan { arrivals: Arrivals::Constant, ..open(plan(address), "400") };
     let part = run(base.clone()).report.whole;
     assert_eq!(part.counts.answered, 200);
-    assert_eq!(part.counts.unexpected_status, part.counts.status["500"]);
+    assert_eq!(part.counts.unexpected_status, part.counts.status.of(500));
     let successes = part.successes.expect("they differ from all answers");
-    assert_eq!(successes.corrected.count, part.counts.status["200"]);
+    assert_eq!(successes.corrected.count, part.counts.status.of(200));
 
     let expected = Plan { expect_status: "200,500".parse().expect("a set"), ..base };
     let part = run(expected).report.whole;

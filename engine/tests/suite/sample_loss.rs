@@ -26,7 +26,7 @@ fn lost_samples_are_counted_and_shown() {
     let room = (BLOCKS * BLOCK_RECORDS) as u64;
     for intended_ns in 1_000_000_000..1_000_000_000 + room + 10 {
         let stamps = Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns };
-        recorder.intended += 1;
+        recorder.counts.intended += 1;
         recorder.sent(&stamps, true);
         recorder.ended(&stamps, intended_ns + 5, true, Outcome::Answered(200));
         sampler.push(&stamps, intended_ns + 5, Outcome::Answered(200));

@@ -2,11 +2,11 @@
 //! and only then.
 
 use engine::plan::Plan;
-use engine::record::outcome::Outcome;
+use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::Stamps;
 use engine::report::judge;
 use engine::report::verdict::{Code, Level};
-use engine::report::{Report, Samples};
+use engine::report::{DistributionPart, Report, Samples};
 use engine::stats::stationarity::Stationarity;
 use engine::sys::units::{CoreList, Nanos};
 
@@ -41,9 +41,16 @@ fn clean() -> Report {
     for (p50, p99, p999, of) in
         [(100.0, 500.0, 900.0, &mut part.corrected), (0.2, 10.0, 40.0, &mut part.pacer_lateness)]
     {
-        (of.p50, of.p99, of.p999) = (Some(p50), Some(p99), Some(p999));
+        for (q, us) in [(0.5, p50), (0.99, p99), (0.999, p999)] {
+            state(of, q, Some(us));
+        }
     }
     report
+}
+
+/// Makes a distribution state this value, µs, of a quantile.
+fn state(distribution: &mut DistributionPart, q: f64, us: Option<f64>) {
+    distribution.percentiles.at_mut(q).value = us;
 }
 
 type Change = fn(&mut Report);
@@ -60,18 +67,20 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::RateMissed, Level::Invalid, |report| report.whole.counts.sent_in_window -= 3),
         (Code::RateMissed, Level::Invalid, |report| report.whole.rate.intended *= 1.2),
         (Code::GeneratorLate, Level::Suspect, |report| {
-            report.whole.pacer_lateness.p99 = Some(20.1)
+            state(&mut report.whole.pacer_lateness, 0.99, Some(20.1))
         }),
         (Code::GeneratorLate, Level::Invalid, |report| {
-            report.whole.pacer_lateness.p99 = Some(250.0)
+            state(&mut report.whole.pacer_lateness, 0.99, Some(250.0))
         }),
         (Code::GeneratorLate, Level::Suspect, |report| {
             // Too few samples for p99: the highest percentile that is known speaks.
             let lateness = &mut report.whole.pacer_lateness;
-            (lateness.p99, lateness.p999, lateness.p90) = (None, None, Some(21.0));
+            for (q, us) in [(0.9, Some(21.0)), (0.99, None), (0.999, None)] {
+                state(lateness, q, us);
+            }
         }),
         (Code::GeneratorLate, Level::Suspect, |report| {
-            report.whole.pacer_lateness.p999 = Some(1_001.0)
+            state(&mut report.whole.pacer_lateness, 0.999, Some(1_001.0))
         }),
         (Code::GeneratorLate, Level::Suspect, |report| stopped(report, 0.011)),
         (Code::GeneratorLate, Level::Invalid, |report| stopped(report, 0.11)),
@@ -81,7 +90,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::NotStationary, Level::Suspect, |report| report.stationarity = Some(shifted(0.11))),
         (Code::TooFewSamples, Level::Suspect, |report| report.whole.corrected.count = 562),
         (Code::LocalResource, Level::Invalid, |report| {
-            report.whole.counts.connection_errors.insert("local_resource".to_owned(), 1);
+            report.whole.counts.connection_errors.add(Cause::LocalResource);
         }),
         (Code::LocalResource, Level::Invalid, |report| report.generator.shards[0].cq_overflows = 1),
         (Code::CpuStolen, Level::Suspect, |report| report.generator.machine.steal = Some(0.011)),
@@ -131,8 +140,8 @@ fn a_figure_at_its_bound_is_no_reason() {
             report.whole.counts.unconnected = 5;
         },
         |report| report.whole.rate.intended *= 1.02,
-        |report| report.whole.pacer_lateness.p99 = Some(20.0),
-        |report| report.whole.pacer_lateness.p999 = Some(1_000.0),
+        |report| state(&mut report.whole.pacer_lateness, 0.99, Some(20.0)),
+        |report| state(&mut report.whole.pacer_lateness, 0.999, Some(1_000.0)),
         |report| stopped(report, 0.0099),
         |report| report.generator.shards[0].busy = 0.95,
         |report| report.littles_law.residual = 0.01,

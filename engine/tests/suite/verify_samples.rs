@@ -2,7 +2,8 @@
 //! that differs.
 
 use engine::plan::{Arrivals, Plan};
-use engine::report::{IntervalPart, Report};
+use engine::record::counts::IntervalCounts;
+use engine::report::Report;
 use engine::samples::{SAMPLE_BYTES, Sample, SampleKind};
 use engine::sys::units::Nanos;
 use engine::verify::{report_alone, with_samples};
@@ -99,22 +100,25 @@ fn answered(bytes: &[u8]) -> (usize, Sample) {
 #[test]
 fn counts_moved_to_another_interval_are_found() {
     let run = SampledRun::new(plan("500"));
-    let moves: [fn(&mut IntervalPart) -> &mut u64; 7] = [
-        |interval| &mut interval.intended,
-        |interval| &mut interval.sent,
-        |interval| &mut interval.unsent,
-        |interval| &mut interval.answered,
-        |interval| &mut interval.errors,
-        |interval| &mut interval.sends,
-        |interval| &mut interval.answers,
+    let moves: [fn(&mut IntervalCounts) -> &mut u64; 7] = [
+        |counts| &mut counts.intended,
+        |counts| &mut counts.sent,
+        |counts| &mut counts.unsent,
+        |counts| &mut counts.answered,
+        |counts| &mut counts.errors,
+        |counts| &mut counts.sends,
+        |counts| &mut counts.answers,
     ];
     let only_by_samples = 5;
     for (at, count) in moves.into_iter().enumerate() {
         let mut report = run.report.clone();
         let intervals = &mut report.series.intervals;
-        let from = intervals.iter_mut().position(|interval| 0 < *count(interval)).expect("one");
-        *count(&mut intervals[from]) -= 1;
-        *count(&mut intervals[from + 1]) += 1;
+        let from = intervals
+            .iter_mut()
+            .position(|interval| 0 < *count(&mut interval.counts))
+            .expect("one");
+        *count(&mut intervals[from].counts) -= 1;
+        *count(&mut intervals[from + 1].counts) += 1;
         assert_eq!(wrong(report_alone(&report)).is_empty(), only_by_samples <= at, "{at}");
         let wrong = wrong(with_samples(&report, &[&run.path()]));
         assert_eq!(wrong[0].what, "samples: series", "{wrong:?}");

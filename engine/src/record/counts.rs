@@ -1,0 +1,420 @@
+//! How many requests ended how: every counter of a shard, a report and an interval, spelled once.
+//!
+//! To add a counter, add a field here and count it. Shards and agents add up field by field, and
+//! the report shows the fields as they are. Counting is a plain addition: the maps of the document
+//! are built when it is written.
+
+use std::collections::BTreeMap;
+
+use derive_more::AddAssign;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::status::STATUS_MAX;
+use crate::record::outcome::{Cause, Outcome, PROTOCOL_RULES, UnsentReason};
+
+/// How the intended requests of the window ended.
+#[derive(AddAssign, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests whose intended time lay in the window.
+    pub intended: u64,
+    /// Handed to the kernel, or failed for want of a connection.
+    pub sent: u64,
+    /// Of these, handed to the kernel before the end of the window.
+    pub sent_in_window: u64,
+    /// Of the sent, those that never had a connection: failed, under the cause of the failed
+    /// connect.
+    pub unconnected: u64,
+    /// Never sent.
+    pub unsent: u64,
+    /// The unsent by reason.
+    pub unsent_reasons: CountsBy<UnsentReason>,
+    /// Ended by a whole response, whatever its status.
+    pub answered: u64,
+    /// Not answered within the timeout or the deadline.
+    pub timed_out: u64,
+    /// Ended by a failure of the connection or of the protocol.
+    pub failed: u64,
+    /// Still in flight when the drain ended.
+    pub abandoned: u64,
+    /// Arrivals that found no free connection and waited for one.
+    pub waited: u64,
+    /// Of these, when no further connection could be opened.
+    pub capped: u64,
+    /// Answered requests whose status is not a success.
+    pub unexpected_status: u64,
+    /// Answered requests by status code.
+    pub status: CountsBy<u16>,
+    /// Requests that failed or timed out, by cause.
+    pub errors: CountsBy<Cause>,
+    /// Connections that failed while they carried no request of the window, by cause.
+    pub connection_errors: CountsBy<Cause>,
+    /// Connections opened, from setup to drain.
+    pub connects: u64,
+    /// Of these, in the window: by how much the pool had to grow, or to be replaced, under
+    /// measurement.
+    pub connects_in_window: u64,
+    /// Load of the setup, recorded nowhere else.
+    pub setup: UnrecordedCounts,
+    /// Load of the warm-up, recorded nowhere else.
+    pub warmup: UnrecordedCounts,
+}
+
+/// What was sent before the recorded window.
+#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnrecordedCounts {
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Ended by a whole response.
+    pub answered: u64,
+}
+
+/// What happened in one interval of the run: first to the requests that were due in it, then what
+/// happened in it to requests of the window whenever they were due.
+#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntervalCounts {
+    /// Requests that were due.
+    pub intended: u64,
+    /// Of these, sent.
+    pub sent: u64,
+    /// Of these, never sent.
+    pub unsent: u64,
+    /// Of these, answered.
+    pub answered: u64,
+    /// Of these, timed out, failed or abandoned.
+    pub errors: u64,
+    /// Sends by their own stamps. Those after the window's end are in no interval.
+    pub sends: u64,
+    /// Whole responses by their own stamps. Those after the window's end are in no interval.
+    pub answers: u64,
+}
+
+impl Counts {
+    /// No request yet, with all the memory that counting takes.
+    pub fn preallocated() -> Counts {
+        Counts {
+            unsent_reasons: CountsBy::preallocated(),
+            status: CountsBy::preallocated(),
+            errors: CountsBy::preallocated(),
+            connection_errors: CountsBy::preallocated(),
+            ..Counts::default()
+        }
+    }
+
+    /// Counts how a request ended. That it was intended, and sent, is counted when it happens.
+    #[inline]
+    pub fn ended(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Answered(status) => {
+                self.answered += 1;
+                self.status.add(status);
+            }
+            Outcome::TimedOut(kind) => {
+                self.timed_out += 1;
+                self.errors.add(kind.cause());
+            }
+            Outcome::Failed(cause) => {
+                self.failed += 1;
+                self.errors.add(cause);
+            }
+            Outcome::Abandoned => self.abandoned += 1,
+            Outcome::Unsent(reason) => {
+                self.unsent += 1;
+                self.unsent_reasons.add(reason);
+            }
+        }
+    }
+
+    /// The requests and how they ended: intended, sent, unsent, answered, timed out, failed,
+    /// abandoned.
+    pub fn outcomes(&self) -> [u64; 7] {
+        [
+            self.intended,
+            self.sent,
+            self.unsent,
+            self.answered,
+            self.timed_out,
+            self.failed,
+            self.abandoned,
+        ]
+    }
+
+    /// Counts of which only these are known, in the order of [`Counts::outcomes`].
+    pub fn of_outcomes(outcomes: [u64; 7]) -> Counts {
+        let [intended, sent, unsent, answered, timed_out, failed, abandoned] = outcomes;
+        Counts {
+            intended,
+            sent,
+            unsent,
+            answered,
+            timed_out,
+            failed,
+            abandoned,
+            ..Counts::default()
+        }
+    }
+
+    /// Whether each intended request was sent or not, and each sent one ended: `intended = sent +
+    /// unsent` and `sent = answered + timed_out + failed + abandoned`.
+    pub fn every_request_ended(&self) -> bool {
+        let ended = [self.answered, self.timed_out, self.failed, self.abandoned]
+            .iter()
+            .try_fold(0_u64, |sum, count| sum.checked_add(*count));
+        self.sent.checked_add(self.unsent) == Some(self.intended) && ended == Some(self.sent)
+    }
+
+    /// Panics unless the sums add up: a number that doesn't must never be shown.
+    pub fn assert_sums(&self) {
+        assert!(
+            self.every_request_ended(),
+            "intended = sent + unsent, sent = answered + timed_out + failed + abandoned: {self:?}"
+        );
+        let equal = [
+            ("answered = the sum over statuses", self.answered, self.status.total()),
+            ("unsent = the sum over reasons", self.unsent, self.unsent_reasons.total()),
+            (
+                "timed_out + failed = the sum over causes",
+                self.timed_out + self.failed,
+                self.errors.total(),
+            ),
+        ];
+        for (what, whole, sum) in equal {
+            assert_eq!(whole, sum, "{what}: {self:?}");
+        }
+    }
+}
+
+/// What a count can be kept by.
+pub trait Key: Copy + PartialEq {
+    /// What the keys are, in words.
+    const WHAT: &'static str;
+    /// How many there are at most.
+    const MAX: usize;
+
+    /// The key's name in a document.
+    fn name(&self) -> String;
+
+    /// The key of this name.
+    fn from_name(name: &str) -> Option<Self>;
+}
+
+impl Key for UnsentReason {
+    const WHAT: &'static str = "reason";
+    const MAX: usize = UnsentReason::ALL.len();
+
+    fn name(&self) -> String {
+        UnsentReason::name(*self).to_owned()
+    }
+
+    fn from_name(name: &str) -> Option<UnsentReason> {
+        UnsentReason::ALL.into_iter().find(|reason| reason.name() == name)
+    }
+}
+
+impl Key for Cause {
+    const WHAT: &'static str = "cause";
+    const MAX: usize = Cause::PLAIN.len() + PROTOCOL_RULES.len();
+
+    fn name(&self) -> String {
+        Cause::name(*self)
+    }
+
+    fn from_name(name: &str) -> Option<Cause> {
+        Cause::from_name(name)
+    }
+}
+
+/// A status code.
+impl Key for u16 {
+    const WHAT: &'static str = "status";
+    const MAX: usize = STATUS_MAX;
+
+    fn name(&self) -> String {
+        self.to_string()
+    }
+
+    fn from_name(name: &str) -> Option<u16> {
+        let is_known = |status: &u16| usize::from(*status) < STATUS_MAX && status.name() == name;
+        name.parse().ok().filter(is_known)
+    }
+}
+
+/// Counts by name as a document has them; what never occurred is left out.
+type ByName = BTreeMap<String, u64>;
+
+/// How often each of several things occurred. It is searched from its start, in the order in which
+/// they occurred first: a run has one status, or a few.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "ByName", try_from = "ByName", bound = "K: Key")]
+pub struct CountsBy<K>(Vec<(K, u64)>);
+
+impl<K: Key> CountsBy<K> {
+    /// None yet, with room for all that there are, so that counting doesn't allocate.
+    fn preallocated() -> CountsBy<K> {
+        CountsBy(Vec::with_capacity(K::MAX))
+    }
+
+    /// Counts one.
+    #[inline]
+    pub fn add(&mut self, key: K) {
+        self.add_n(key, 1);
+    }
+
+    /// Counts `count` of one kind.
+    #[inline]
+    pub fn add_n(&mut self, key: K, count: u64) {
+        match self.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) => *known += count,
+            None => self.0.push((key, count)),
+        }
+    }
+
+    /// How many there were of this kind.
+    pub fn of(&self, key: K) -> u64 {
+        self.0.iter().find(|(known, _)| *known == key).map_or(0, |(_, count)| *count)
+    }
+
+    /// What occurred, and how often, in the order of the first of each.
+    pub fn iter(&self) -> impl Iterator<Item = (K, u64)> {
+        self.0.iter().copied()
+    }
+
+    /// How many there were in all; saturates, since the numbers of a document may be any.
+    pub fn total(&self) -> u64 {
+        self.iter().fold(0, |sum, (_, count)| sum.saturating_add(count))
+    }
+
+    /// The counts by the names of what occurred.
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        self.iter().map(|(key, count)| (key.name(), count)).collect()
+    }
+}
+
+impl<K> Default for CountsBy<K> {
+    fn default() -> CountsBy<K> {
+        CountsBy(Vec::new())
+    }
+}
+
+impl<K: Key> PartialEq for CountsBy<K> {
+    fn eq(&self, other: &CountsBy<K>) -> bool {
+        self.by_name() == other.by_name()
+    }
+}
+
+impl<K: Key> Eq for CountsBy<K> {}
+
+impl<K: Key> std::ops::AddAssign for CountsBy<K> {
+    fn add_assign(&mut self, other: CountsBy<K>) {
+        for (key, count) in other.0 {
+            self.add_n(key, count);
+        }
+    }
+}
+
+impl<K: Key, const N: usize> From<[(K, u64); N]> for CountsBy<K> {
+    fn from(counts: [(K, u64); N]) -> CountsBy<K> {
+        CountsBy(counts.into())
+    }
+}
+
+impl<K: Key> From<CountsBy<K>> for ByName {
+    fn from(counts: CountsBy<K>) -> ByName {
+        counts.by_name()
+    }
+}
+
+/// A name in a document that stands for nothing known here.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown {what} `{name}`")]
+pub struct UnknownName {
+    what: &'static str,
+    name: String,
+}
+
+impl<K: Key> TryFrom<ByName> for CountsBy<K> {
+    type Error = UnknownName;
+
+    fn try_from(named: ByName) -> Result<CountsBy<K>, UnknownName> {
+        let counts = named.into_iter().map(|(name, count)| match K::from_name(&name) {
+            Some(key) => Ok((key, count)),
+            None => Err(UnknownName { what: K::WHAT, name }),
+        });
+        Ok(CountsBy(counts.collect::<Result<_, UnknownName>>()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::outcome::TimeoutKind;
+
+    fn counted(outcomes: &[Outcome]) -> Counts {
+        let mut counts = Counts::preallocated();
+        for outcome in outcomes {
+            counts.intended += 1;
+            counts.sent += u64::from(!matches!(outcome, Outcome::Unsent(_)));
+            counts.ended(*outcome);
+        }
+        counts.assert_sums();
+        counts
+    }
+
+    const OUTCOMES: [Outcome; 7] = [
+        Outcome::Answered(200),
+        Outcome::Answered(503),
+        Outcome::TimedOut(TimeoutKind::Timeout),
+        Outcome::TimedOut(TimeoutKind::Deadline),
+        Outcome::Failed(Cause::Reset),
+        Outcome::Abandoned,
+        Outcome::Unsent(UnsentReason::End),
+    ];
+
+    #[test]
+    fn every_outcome_is_counted_once_and_by_its_cause() {
+        let counts = counted(&OUTCOMES);
+        assert_eq!(counts.outcomes(), [7, 6, 1, 2, 2, 1, 1]);
+        assert_eq!((counts.status.of(200), counts.status.of(404)), (1, 0));
+        let causes = [("deadline", 1), ("reset", 1), ("timed_out", 1)];
+        assert_eq!(counts.errors.by_name(), causes.map(|(name, n)| (name.to_owned(), n)).into());
+        assert_eq!(counts.unsent_reasons.of(UnsentReason::End), 1);
+        assert_eq!(Counts::of_outcomes(counts.outcomes()).outcomes(), counts.outcomes());
+    }
+
+    #[test]
+    fn adding_up_is_counting_all() {
+        for cut in 0..OUTCOMES.len() {
+            let mut sum = counted(&OUTCOMES[cut..]);
+            sum += counted(&OUTCOMES[..cut]);
+            assert_eq!(sum, counted(&OUTCOMES), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn sums_that_do_not_add_up_are_seen() {
+        let counts = counted(&OUTCOMES);
+        assert!(counts.every_request_ended());
+        assert!(!Counts { answered: 3, ..counts.clone() }.every_request_ended());
+        let overflow = Counts { answered: u64::MAX, ..counts };
+        assert!(!overflow.every_request_ended(), "an overflow is no match");
+    }
+
+    #[test]
+    fn a_document_holds_what_was_counted_and_nothing_unknown() {
+        let counts = counted(&OUTCOMES);
+        let document = serde_json::to_value(&counts).expect("a document");
+        assert_eq!(document["status"], serde_json::json!({ "200": 1, "503": 1 }));
+        assert_eq!(document["unsent_reasons"], serde_json::json!({ "end_of_run": 1 }));
+        assert_eq!(serde_json::from_value::<Counts>(document.clone()).expect("counts"), counts);
+        for (field, name, problem) in [
+            ("status", "1000", "unknown status `1000`"),
+            ("status", "0200", "unknown status `0200`"),
+            ("errors", "gone", "unknown cause `gone`"),
+            ("unsent_reasons", "later", "unknown reason `later`"),
+        ] {
+            let mut wrong = document.clone();
+            wrong[field] = serde_json::json!({ name: 1 });
+            let error = serde_json::from_value::<Counts>(wrong).expect_err(problem).to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+}

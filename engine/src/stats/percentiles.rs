@@ -1,0 +1,270 @@
+//! The percentiles that reports state: one table of them, and what is known of each.
+//!
+//! Whatever lists percentiles takes them from [`PERCENTILES`]; in a document the name of each is a
+//! key.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use hdrhistogram::Histogram;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::stats::distribution::Distribution;
+use crate::stats::interval::{Method, dependent, interval, method, needed};
+
+/// A quantile by its names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantile {
+    /// Its key in a document: `p999`.
+    pub key: &'static str,
+    /// Its name in a text: `p99.9`.
+    pub label: &'static str,
+    /// The quantile itself, between 0 and 1.
+    pub q: f64,
+}
+
+/// The percentiles that a report states of each distribution.
+pub const PERCENTILES: [Quantile; 5] = [
+    Quantile { key: "p50", label: "p50", q: 0.5 },
+    Quantile { key: "p90", label: "p90", q: 0.9 },
+    Quantile { key: "p99", label: "p99", q: 0.99 },
+    Quantile { key: "p999", label: "p99.9", q: 0.999 },
+    Quantile { key: "p9999", label: "p99.99", q: 0.9999 },
+];
+
+/// How many of them, from the first, come with a confidence interval.
+pub const WITH_INTERVAL: usize = 4;
+
+/// What a report states of one percentile, microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Percentile {
+    /// Its value; `None` below the number of values that it takes.
+    pub value: Option<f64>,
+    /// Its 95 % confidence interval, `[low, high]`.
+    pub interval: Option<[f64; 2]>,
+    /// How many values an interval would take where there are too few, at the spread that these
+    /// show between pieces of the run. `None` where there is an interval, and where no number of
+    /// values would give one.
+    pub needed: Option<u64>,
+}
+
+/// The percentiles of one distribution, and what their confidence intervals rest on.
+///
+/// Only the corrected latencies are kept by pieces of the run, so only their intervals can come
+/// from the spread between pieces, and only they can be seen to depend on each other. What stalls
+/// them stalls the other distributions of the run as well. So where the corrected latencies depend
+/// on each other, the others have no intervals: ranks would give them a precision that they don't
+/// have. Back-filled values follow from each other and have none either.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Document", from = "Document")]
+pub struct Percentiles {
+    /// One for each of [`PERCENTILES`].
+    each: [Percentile; PERCENTILES.len()],
+    /// How the intervals were found, or sought where there are none. `batches`: from the spread
+    /// between pieces of the run; `order_statistics`: from ranks, as if values were independent.
+    /// `None`: by no method, because values depend on each other and this distribution is not kept
+    /// by pieces.
+    pub method: Option<Method>,
+    /// Whether the run's latencies depend on each other, by the spread between its pieces; `None`
+    /// when there are too few pieces to tell.
+    pub dependent: Option<bool>,
+}
+
+impl Percentiles {
+    /// Of a distribution that the batches hold by pieces of the run; without batches, as if values
+    /// were independent.
+    pub fn new(distribution: &Distribution, batches: &[Histogram<u64>]) -> Percentiles {
+        let mut percentiles = Percentiles {
+            method: Some(method(batches)),
+            dependent: dependent(batches),
+            ..Percentiles::without_intervals(distribution)
+        };
+        for (percentile, quantile) in
+            percentiles.each.iter_mut().zip(PERCENTILES).take(WITH_INTERVAL)
+        {
+            match interval(distribution, batches, quantile.q) {
+                Ok(found) => percentile.interval = Some([us(found.low_ns), us(found.high_ns)]),
+                Err(refused) => percentile.needed = Some(refused.needed),
+            }
+        }
+        percentiles
+    }
+
+    /// Of a distribution that is not kept by pieces of a run, whose latencies depend on each other
+    /// or don't.
+    pub fn alone(distribution: &Distribution, dependent: Option<bool>) -> Percentiles {
+        let percentiles = if dependent == Some(true) {
+            Percentiles::without_intervals(distribution)
+        } else {
+            Percentiles::new(distribution, &[])
+        };
+        Percentiles { dependent, ..percentiles }
+    }
+
+    fn without_intervals(distribution: &Distribution) -> Percentiles {
+        let each = PERCENTILES.map(|Quantile { q, .. }| {
+            let is_known = needed(q) <= distribution.count();
+            let value = distribution.quantile_ns(q).filter(|_| is_known).map(us);
+            Percentile { value, ..Percentile::default() }
+        });
+        Percentiles { each, ..Percentiles::default() }
+    }
+
+    /// These values with the intervals of another distribution.
+    #[must_use]
+    pub fn with_intervals_of(&self, other: &Percentiles) -> Percentiles {
+        let mut both = other.clone();
+        for (percentile, own) in both.each.iter_mut().zip(&self.each) {
+            percentile.value = own.value;
+        }
+        both
+    }
+
+    /// Each with its names.
+    pub fn iter(&self) -> impl Iterator<Item = (Quantile, Percentile)> {
+        PERCENTILES.into_iter().zip(self.each)
+    }
+
+    /// What is stated of quantile `q`, one of [`PERCENTILES`].
+    pub fn at(&self, q: f64) -> &Percentile {
+        &self.each[place(q)]
+    }
+
+    /// The same to be changed.
+    pub fn at_mut(&mut self, q: f64) -> &mut Percentile {
+        &mut self.each[place(q)]
+    }
+}
+
+fn place(q: f64) -> usize {
+    let place = PERCENTILES.iter().position(|known| (known.q - q).abs() < 1e-9);
+    place.unwrap_or_else(|| panic!("no report states quantile {q}"))
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+/// The document's form: the values, then the intervals with what they rest on.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    #[serde(flatten)]
+    values: ByKey<f64, { PERCENTILES.len() }>,
+    intervals: Intervals,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Intervals {
+    #[serde(flatten)]
+    found: ByKey<[f64; 2], WITH_INTERVAL>,
+    method: Option<Method>,
+    dependent: Option<bool>,
+    needed: ByKey<u64, WITH_INTERVAL>,
+}
+
+impl From<Percentiles> for Document {
+    fn from(Percentiles { each, method, dependent }: Percentiles) -> Document {
+        Document {
+            values: ByKey(each.map(|percentile| percentile.value)),
+            intervals: Intervals {
+                found: ByKey(std::array::from_fn(|at| each[at].interval)),
+                method,
+                dependent,
+                needed: ByKey(std::array::from_fn(|at| each[at].needed)),
+            },
+        }
+    }
+}
+
+impl From<Document> for Percentiles {
+    fn from(Document { values, intervals }: Document) -> Percentiles {
+        let Intervals { found, method, dependent, needed } = intervals;
+        let each = std::array::from_fn(|at| Percentile {
+            value: values.0[at],
+            interval: found.0.get(at).copied().flatten(),
+            needed: needed.0.get(at).copied().flatten(),
+        });
+        Percentiles { each, method, dependent }
+    }
+}
+
+/// A value for each of the first `N` percentiles, by their keys. Other keys are left to whoever
+/// knows them.
+struct ByKey<T, const N: usize>([Option<T>; N]);
+
+impl<T: Serialize, const N: usize> Serialize for ByKey<T, N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(PERCENTILES.iter().map(|known| known.key).zip(&self.0))
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for ByKey<T, N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ByKey<T, N>, D::Error> {
+        deserializer.deserialize_map(ByKeyVisitor(PhantomData))
+    }
+}
+
+struct ByKeyVisitor<T, const N: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for ByKeyVisitor<T, N> {
+    type Value = ByKey<T, N>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("values by the keys of percentiles")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ByKey<T, N>, M::Error> {
+        let mut values = std::array::from_fn(|_| None);
+        while let Some(key) = map.next_key::<String>()? {
+            match PERCENTILES[..N].iter().position(|known| known.key == key) {
+                Some(at) => values[at] = map.next_value()?,
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(ByKey(values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_a_key_for_each_and_reads_back() {
+        let mut distribution = Distribution::new();
+        (1..=1_000).for_each(|us| distribution.record(us * 1_000));
+        let percentiles = Percentiles::new(&distribution, &[]);
+        assert_eq!(percentiles.at(0.5).value, Some(500.223));
+        assert!(percentiles.at(0.99).interval.is_some());
+        assert_eq!(
+            percentiles.at(0.999),
+            &Percentile { needed: Some(5_662), ..Percentile::default() }
+        );
+        let text = serde_json::to_string(&percentiles).expect("a document");
+        assert!(text.starts_with(r#"{"p50":500.223,"p90":"#), "{text}");
+        assert!(text.contains(r#""p9999":null,"intervals":{"p50":["#), "{text}");
+        assert!(
+            text.ends_with(r#""needed":{"p50":null,"p90":null,"p99":null,"p999":5662}}}"#),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<Percentiles>(&text).expect("percentiles"), percentiles);
+    }
+
+    #[test]
+    fn intervals_may_be_those_of_another() {
+        let mut distribution = Distribution::new();
+        distribution.record_n(1_000, 1_000);
+        let (own, other) =
+            (Percentiles::alone(&distribution, Some(true)), Percentiles::new(&distribution, &[]));
+        assert_ne!(own, other);
+        assert_eq!(own.with_intervals_of(&other), other);
+        assert_eq!(other.with_intervals_of(&own), own);
+    }
+
+    #[test]
+    #[should_panic(expected = "no report states quantile 0.95")]
+    fn a_quantile_that_is_not_stated_has_no_value() {
+        Percentiles::default().at(0.95);
+    }
+}
