@@ -204,8 +204,8 @@ impl ShardMeter {
             requests_per_turn: ratio(sent as f64, turns as f64),
             longest_gap_us: self.longest_gap_ns as f64 / 1e3,
             stopped_s: seconds(self.stopped_ns),
-            involuntary_switches: accounts.involuntary_switches,
-            run_queue_delay_s: seconds(accounts.run_queue_ns),
+            involuntary_switches: thread.involuntary_switches,
+            run_queue_delay_s: seconds(thread.run_queue_ns),
             cq_overflows,
             buffers_exhausted: self.buffers_exhausted,
         }
