@@ -65,6 +65,20 @@ pub struct Thresholds {
     pub stolen_invalid: f64,
     /// Share of the window for which the control group may be throttled.
     pub throttled: f64,
+    /// Share of the users that may be blocked for a good part of the window.
+    pub starved: f64,
+    /// The same, from which the run is invalid.
+    pub starved_invalid: f64,
+    /// Connections by which the pool may grow in the window, as a share of the intended requests;
+    /// one for each shard is always allowed.
+    pub pool_grew: f64,
+    /// The same, from which the run is invalid.
+    pub pool_grew_invalid: f64,
+    /// Share of the connections that a pool which hadn't settled may add in the window, from which
+    /// the run is invalid.
+    pub not_settled_invalid: f64,
+    /// Receives that ended for want of a buffer, as a share of all answers.
+    pub buffers: f64,
     /// Share of the intended requests without a good answer.
     pub errors: f64,
     /// The same, from which the run is invalid: its percentiles are those of the few.
@@ -97,6 +111,12 @@ impl Default for Thresholds {
             stolen: 0.01,
             stolen_invalid: 0.1,
             throttled: 0.001,
+            starved: 0.01,
+            starved_invalid: 0.1,
+            pool_grew: 0.001,
+            pool_grew_invalid: 0.1,
+            not_settled_invalid: 0.1,
+            buffers: 0.001,
             errors: 0.01,
             errors_invalid: 0.5,
         }

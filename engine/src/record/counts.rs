@@ -53,19 +53,57 @@ pub struct Counts {
     /// Of these, in the window: by how much the pool had to grow, or to be replaced, under
     /// measurement.
     pub connects_in_window: u64,
+    /// Of these, those that replaced no other connection: by how much the pool grew under
+    /// measurement. Without keep-alive every request opens its own, and none counts.
+    pub pool_grew: u64,
+    /// Users: of a closed model its users, of an open one the connections that were open, or were
+    /// being opened, in the window.
+    pub users: u64,
+    /// Of these, those that waited for one response, or for one connection, for a good part of the
+    /// window.
+    pub users_blocked: u64,
+    /// Times that bytes came which no request was waiting for.
+    pub unsolicited: u64,
+    /// Responses that were followed by further bytes.
+    pub trailing: u64,
+    /// Of the answered, those whose response came before the request was wholly sent.
+    pub incomplete_uploads: u64,
     /// Load of the setup, recorded nowhere else.
-    pub setup: UnrecordedCounts,
+    pub setup: SetupCounts,
     /// Load of the warm-up, recorded nowhere else.
     pub warmup: UnrecordedCounts,
 }
 
-/// What was sent before the recorded window.
+/// What was sent in the warm-up.
 #[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnrecordedCounts {
     /// Handed to the kernel.
     pub sent: u64,
     /// Ended by a whole response.
     pub answered: u64,
+}
+
+/// What was done before the epoch of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupCounts {
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Ended by a whole response.
+    pub answered: u64,
+    /// Whether the pool of connections had settled when the setup ended, of all shards; `None` for
+    /// a setup that doesn't wait for that.
+    pub settled: Option<bool>,
+}
+
+impl std::ops::AddAssign for SetupCounts {
+    fn add_assign(&mut self, other: SetupCounts) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.settled = match (self.settled, other.settled) {
+            (Some(one), Some(other)) => Some(one && other),
+            (one, other) => one.or(other),
+        };
+    }
 }
 
 /// What happened in one interval of the run: first to the requests that were due in it, then what
@@ -386,6 +424,22 @@ mod tests {
             let mut sum = counted(&OUTCOMES[cut..]);
             sum += counted(&OUTCOMES[..cut]);
             assert_eq!(sum, counted(&OUTCOMES), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_setup_has_settled_when_every_shard_has() {
+        let of = |settled| SetupCounts { settled, ..SetupCounts::default() };
+        for (one, other, both) in [
+            (None, None, None),
+            (None, Some(true), Some(true)),
+            (Some(true), Some(true), Some(true)),
+            (Some(true), Some(false), Some(false)),
+            (Some(false), None, Some(false)),
+        ] {
+            let mut sum = of(one);
+            sum += of(other);
+            assert_eq!(sum, of(both));
         }
     }
 

@@ -99,6 +99,8 @@ pub enum Cause {
     Deadline,
     /// Bytes came that no request asked for.
     Unsolicited,
+    /// A response was there before its request was sent, so it can't be the answer.
+    EarlyResponse,
     /// The response broke a rule of the protocol: the rule's short name.
     Protocol(&'static str),
 }
@@ -132,7 +134,7 @@ pub(crate) const PROTOCOL_RULES: [&str; 22] = [
 
 impl Cause {
     /// All causes but the rules of the protocol.
-    pub(crate) const PLAIN: [Cause; 13] = [
+    pub(crate) const PLAIN: [Cause; 14] = [
         Cause::ConnectRefused,
         Cause::ConnectTimedOut,
         Cause::ConnectUnreachable,
@@ -146,6 +148,7 @@ impl Cause {
         Cause::TimedOut,
         Cause::Unsolicited,
         Cause::Deadline,
+        Cause::EarlyResponse,
     ];
 
     /// The cause that has this name in a report.
@@ -175,6 +178,7 @@ impl Cause {
             Cause::TimedOut => "timed_out",
             Cause::Deadline => "deadline",
             Cause::Unsolicited => "unsolicited_bytes",
+            Cause::EarlyResponse => "early_response",
             Cause::Protocol(rule) => return format!("protocol:{rule}"),
         }
         .to_owned()

@@ -147,6 +147,9 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
         Finding::at_most("waited", intended, counts.waited),
         Finding::at_most("capped", counts.waited, counts.capped),
         Finding::at_most("connects_in_window", counts.connects, counts.connects_in_window),
+        Finding::at_most("pool_grew", counts.connects_in_window, counts.pool_grew),
+        Finding::at_most("users_blocked", counts.users, counts.users_blocked),
+        Finding::at_most("incomplete_uploads", counts.answered, counts.incomplete_uploads),
         Finding::at_most("setup.answered", counts.setup.sent, counts.setup.answered),
         Finding::at_most("warmup.answered", counts.warmup.sent, counts.warmup.answered),
     ]

@@ -250,6 +250,12 @@ fn against(told: WindowFigures, report: &Report) -> Vec<Finding> {
         connection_errors: whole.counts.connection_errors.clone(),
         connects: whole.counts.connects,
         connects_in_window: whole.counts.connects_in_window,
+        pool_grew: whole.counts.pool_grew,
+        users: whole.counts.users,
+        users_blocked: whole.counts.users_blocked,
+        unsolicited: whole.counts.unsolicited,
+        trailing: whole.counts.trailing,
+        incomplete_uploads: whole.counts.incomplete_uploads,
         setup: whole.counts.setup,
         warmup: whole.counts.warmup,
         ..part.counts

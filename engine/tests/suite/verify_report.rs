@@ -72,13 +72,17 @@ fn changed(document: &Value, path: &str, value: &Value) -> Option<Report> {
 }
 
 /// Values that nothing in a report or in its samples contradicts.
-const UNCHECKED: [&str; 11] = [
+const UNCHECKED: [&str; 15] = [
     "/config/raw",
     "/config/target_address",
     "/counts/connects",
+    "/counts/incomplete_uploads",
     "/counts/setup/sent",
-    "/counts/waited",
+    "/counts/trailing",
+    "/counts/unsolicited",
+    "/counts/users",
     "/counts/warmup/sent",
+    "/counts/waited",
     "/environment/",
     "/generator/machine/",
     "/generator/shards/",
