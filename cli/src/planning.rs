@@ -116,7 +116,7 @@ mod tests {
             --conns 7 --period 1.5ms --duration 1m30s --warmup 0s --timeout 250us --method PUT \
             --body @f --cores 0-1 --wait spin --flush 3 --overload drop --queue-max 3ms \
             --deadline 2s --keepalive off --requests-per-connection 7 \
-            --source-addresses 127.0.0.2,::1 --settle 2s --prewarm 5 --expect-status 2xx,404 \
+            --source-addresses 127.0.0.2,::1 --settle 2s --settle-min 1s --prewarm 5 --spare 3 --expect-status 2xx,404 \
             --backfill on --raw r.bin --threshold busy=0.5 --threshold errors=0";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d"]);
@@ -128,7 +128,7 @@ mod tests {
             body = '@f'\ncores = '0-1'\nwait = 'spin'\nflush = 3\noverload = 'drop'\n\
             queue_max = '3ms'\ndeadline = '2s'\nkeepalive = 'off'\n\
             requests_per_connection = 7\nsource_addresses = ['127.0.0.2', '::1']\n\
-            settle = '2s'\nprewarm = 5\nexpect_status = '2xx,404'\nbackfill = 'on'\n\
+            settle = '2s'\nsettle_min = '1s'\nprewarm = 5\nspare = 3\nexpect_status = '2xx,404'\nbackfill = 'on'\n\
             raw = 'r.bin'\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {

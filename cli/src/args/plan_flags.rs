@@ -291,6 +291,14 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        value_name = "DURATION",
+        help_heading = CONNECTIONS,
+        help = "Open model with a warm-up: settle for at least this long [default: 0s]",
+    )]
+    pub(crate) settle_min: Option<Nanos>,
+
+    #[arg(
+        long,
         value_name = "N",
         value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = CONNECTIONS,
@@ -298,6 +306,16 @@ pub(crate) struct PlanFlags {
     )]
     #[serde(deserialize_with = "file_values::count")]
     pub(crate) prewarm: Option<usize>,
+
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number::<usize>(COUNT_MAX),
+        help_heading = CONNECTIONS,
+        help = "Open model: idle connections to leave over when the load has settled [default: 0]",
+    )]
+    #[serde(deserialize_with = "file_values::count")]
+    pub(crate) spare: Option<usize>,
 
     #[arg(
         long,
@@ -428,7 +446,9 @@ impl PlanFlags {
             requests_per_connection,
             source_addresses,
             settle,
+            settle_min,
             prewarm,
+            spare,
             expect_status,
             thresholds,
             raw,
@@ -464,6 +484,8 @@ impl PlanFlags {
         set_some(&mut plan.queue_max, queue_max);
         set_some(&mut plan.requests_per_connection, requests_per_connection);
         set_some(&mut plan.prewarm, prewarm);
+        set_some(&mut plan.spare, spare);
+        set_some(&mut plan.settle_min, settle_min);
         set_some(&mut plan.raw, raw);
         // One threshold leaves the others as they are.
         thresholds.iter().flatten().for_each(|bound| plan.thresholds.set(bound));

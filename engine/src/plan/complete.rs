@@ -46,14 +46,14 @@ impl Plan {
     /// Resets what contradicts these flags, which will be laid over this plan. Otherwise it would
     /// be refused for a flag that the user never gave.
     pub fn drop_conflicts(&mut self, flags: &Overrides) {
-        let Plan { model, rate, period, backfill, overload, queue_max, prewarm, .. } = self;
+        let Plan { model, rate, period, backfill, overload, queue_max, prewarm, spare, .. } = self;
         match (flags.model, flags.rate, flags.period) {
             (Some(Model::Open), _, _) | (None, Some(_), None) => {
                 (*model, *period, *backfill) = (None, None, Switch::Off);
             }
             (Some(Model::Closed), _, _) | (None, None, Some(_)) => {
                 (*model, *rate, *overload) = (None, None, Overload::Queue);
-                (*queue_max, *prewarm) = (None, None);
+                (*queue_max, *prewarm, *spare) = (None, None, None);
             }
             (None, ..) => {}
         }
@@ -183,6 +183,7 @@ impl Plan {
             ("--queue-max", self.queue_max),
             ("--deadline", self.deadline),
             ("--settle", Some(self.settle)),
+            ("--settle-min", self.settle_min),
         ];
         for (flag, length) in lengths {
             if let Some(length) = length.filter(|length| DURATION_MAX < *length) {
@@ -245,15 +246,19 @@ impl Plan {
                 "omit it or --keepalive off",
             ));
         }
-        if let Some(prewarm) = self.prewarm
-            && (model == Model::Closed || conns < prewarm)
-        {
-            return Err(PlanError::new(
-                "--prewarm",
-                prewarm,
-                format!("only an open model opens connections in advance, at most --conns {conns}"),
-                "lower it, or raise --conns; a closed model opens all connections first anyway",
-            ));
+        for (flag, count) in [("--prewarm", self.prewarm), ("--spare", self.spare)] {
+            if let Some(count) = count
+                && (model == Model::Closed || conns < count)
+            {
+                return Err(PlanError::new(
+                    flag,
+                    count,
+                    format!(
+                        "only an open model opens connections in advance, at most --conns {conns}"
+                    ),
+                    "lower it, or raise --conns; a closed model opens all connections first anyway",
+                ));
+            }
         }
         if self.backfill == Switch::On && self.period.is_none() {
             return Err(PlanError::new(

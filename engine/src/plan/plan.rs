@@ -81,9 +81,15 @@ pub struct Plan {
     /// Open model with a warm-up: before it, load is offered until no connection has been added for
     /// this long.
     pub settle: Nanos,
+    /// The same: how long it is offered at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle_min: Option<Nanos>,
     /// Open model: connections to open before the first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prewarm: Option<usize>,
+    /// Open model: idle connections that the set-up leaves over, beyond those that its load needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spare: Option<usize>,
     /// The status codes that count as success.
     pub expect_status: StatusSet,
     /// Paced closed model: correct by back-filling (HdrHistogram's `record_correct`) instead of by
@@ -182,7 +188,9 @@ impl Default for Plan {
             requests_per_connection: None,
             source_addresses: Vec::new(),
             settle: Nanos::from_secs(1),
+            settle_min: None,
             prewarm: None,
+            spare: None,
             expect_status: StatusSet::default(),
             backfill: Switch::Off,
             raw: None,

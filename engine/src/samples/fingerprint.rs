@@ -123,6 +123,8 @@ mod tests {
             source_addresses: vec!["127.0.0.2".parse().expect("an address")],
             settle: Nanos(0),
             prewarm: None,
+            spare: None,
+            settle_min: None,
             expect_status: "2xx,404".parse().expect("a set"),
             backfill: Switch::Off,
             raw: Some("run.samples".into()),

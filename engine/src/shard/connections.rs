@@ -39,6 +39,8 @@ pub enum Received {
         status: u16,
         /// Whether another request may follow on this connection.
         reusable: bool,
+        /// Whether further bytes came with it, for which nobody had asked.
+        trailing: bool,
     },
     /// The request, or the connection where it had none, failed.
     Failed(Cause),
@@ -62,6 +64,12 @@ pub struct Connection {
     pub since_ns: u64,
     /// Requests that the socket has carried.
     pub served: u64,
+    /// Whether the socket was connected just now: nothing may come on it before its first request.
+    pub fresh: bool,
+    /// Whether the slot had a socket in the window.
+    pub seen: bool,
+    /// For how much of the window its user, of whatever socket, waited in vain, ns.
+    pub blocked_ns: u64,
     parser: ResponseParser,
 }
 
@@ -76,6 +84,9 @@ impl Connection {
             sending: false,
             since_ns: 0,
             served: 0,
+            fresh: false,
+            seen: false,
+            blocked_ns: 0,
             parser: ResponseParser::new(head_request),
         }
     }
@@ -95,6 +106,7 @@ impl Connection {
     pub fn connected(&mut self) {
         assert_eq!(self.state, State::Connecting, "only a connecting socket can become connected");
         self.state = State::Idle;
+        self.fresh = true;
     }
 
     /// A request takes the connection; `sending` says that its send will report back.
@@ -117,6 +129,7 @@ impl Connection {
     pub fn close(&mut self) -> RawFd {
         assert_ne!(self.state, State::Closed, "a socket is closed once");
         self.state = State::Closed;
+        self.fresh = false;
         self.sending = false;
         std::mem::replace(&mut self.fd, -1)
     }
@@ -129,15 +142,17 @@ impl Connection {
     /// Bytes came.
     #[inline]
     pub fn received(&mut self, bytes: &[u8]) -> Received {
-        if self.state != State::InFlight {
-            return Received::Failed(Cause::Unsolicited);
+        match self.state {
+            State::InFlight => {}
+            // It was there before its request is sent: it can't be the answer.
+            State::Queued => return Received::Failed(Cause::EarlyResponse),
+            _ if self.fresh => return Received::Failed(Cause::EarlyResponse),
+            _ => return Received::Failed(Cause::Unsolicited),
         }
         match self.parser.feed(bytes) {
             Ok(Progress::NeedMore) => Received::More,
-            // Bytes after a response that nobody asked for: it stands, but the connection can't be
-            // trusted with another.
             Ok(Progress::Done(response)) => {
-                self.answered(response, response.consumed == bytes.len())
+                self.answered(response, response.consumed < bytes.len(), response.keep_alive)
             }
             Err(violation) => Received::Failed(Cause::of_violation(&violation)),
         }
@@ -149,14 +164,17 @@ impl Connection {
             return Received::Closed;
         }
         match self.parser.finish() {
-            Ok(response) => self.answered(response, false),
+            Ok(response) => self.answered(response, false, false),
             Err(violation) => Received::Failed(Cause::of_violation(&violation)),
         }
     }
 
-    fn answered(&mut self, response: Response, clean: bool) -> Received {
+    fn answered(&mut self, response: Response, trailing: bool, keep_alive: bool) -> Received {
         self.state = State::Idle;
-        Received::Response { status: response.status, reusable: clean && response.keep_alive }
+        // Before bytes that nobody asked for the response stands, but the connection can't be
+        // trusted with another request.
+        let reusable = !trailing && keep_alive;
+        Received::Response { status: response.status, reusable, trailing }
     }
 }
 
@@ -166,6 +184,7 @@ pub struct Connections {
     closed: SlotStack,
     idle: SlotStack,
     queued: VecDeque<u32>,
+    fresh: Vec<Token>,
     rearm: Vec<Token>,
     retry: VecDeque<(u32, u64)>,
     connecting: usize,
@@ -184,6 +203,7 @@ impl Connections {
             closed,
             idle: SlotStack::new(count),
             queued: VecDeque::with_capacity(flush),
+            fresh: Vec::with_capacity(count),
             rearm: Vec::with_capacity(count),
             retry: VecDeque::with_capacity(count),
             connecting: 0,
@@ -258,10 +278,28 @@ impl Connections {
         self.connecting += 1;
     }
 
-    /// The slot's socket is connected; it stands in no list yet.
+    /// The slot's socket is connected, and fresh until [`Connections::take_fresh`].
     pub fn connected(&mut self, slot: u32) {
         self[slot].connected();
         self.connecting -= 1;
+        let generation = self[slot].generation;
+        self.fresh.push(Token { kind: Op::Receive, generation, slot });
+    }
+
+    /// How many sockets were connected since the last were taken.
+    pub fn fresh(&self) -> usize {
+        self.fresh.len()
+    }
+
+    /// A socket that is fresh no longer: it stands in no list yet.
+    pub fn take_fresh(&mut self) -> Option<u32> {
+        while let Some(token) = self.fresh.pop() {
+            if self.is_current(token) {
+                self[token.slot].fresh = false;
+                return Some(token.slot);
+            }
+        }
+        None
     }
 
     /// The slot's socket is gone; gives its descriptor.

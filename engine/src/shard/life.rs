@@ -122,14 +122,19 @@ impl Shard {
                 self.end(slot, ended_ns, ended_ns, Outcome::Abandoned);
             } else {
                 self.deadlines.remove(slot);
+                self.never_served(slot, now_ns);
             }
             self.close(slot);
+        }
+        while let Some(slot) = self.connections.take_fresh() {
+            self.never_served(slot, now_ns);
         }
         for slot in 0..self.connections.len() {
             if self.connections[slot].state != State::Closed {
                 self.close(slot);
             }
         }
+        self.count_users();
         self.count_unsent(now_ns, capped);
         self.ring.submit();
         self.show(now_ns);

@@ -30,6 +30,10 @@ pub struct ShardPlan {
     /// Before the warm-up, load is offered until no connection has been added for this long, ns; 0
     /// for no such phase.
     pub settle_ns: u64,
+    /// The least time for which that load is offered, ns.
+    pub settle_min_ns: u64,
+    /// Idle connections that the set-up leaves over, beyond those that its load needed.
+    pub spare: usize,
     /// What is recorded and how.
     pub recorder_config: RecorderConfig,
     /// End of the recorded window, ns since the epoch.

@@ -33,6 +33,7 @@ impl Shard {
     pub(super) fn turn(&mut self, yield_ns: u64) -> bool {
         self.meter.turn();
         self.reap();
+        self.begin_fresh();
         self.admit();
         if self.deadlines.first().is_some_and(|(_, over_ns)| over_ns <= self.now_ns()) {
             self.catch_up();
@@ -72,7 +73,8 @@ impl Shard {
                 0 < load.waiting_len()
                     || load.next_due_ns().is_some_and(|due_ns| due_ns < self.end_ns)
             }
-            Load::Closed => false,
+            // A user whose connection is being opened came before the end.
+            Load::Closed => 0 < self.connections.connecting() + self.connections.fresh(),
             Load::Paced(load) => 0 < load.waiting_len() || load.next_due_ns() < self.end_ns,
         };
         (!waiting && self.connections.busy() == 0) || self.drain_end_ns <= now_ns
@@ -80,6 +82,10 @@ impl Shard {
 
     /// The system call of the turn: hands over what is queued and waits for what comes next.
     fn enter(&mut self, yield_ns: u64) {
+        if 0 < self.connections.fresh() {
+            // They have requests in the next turn.
+            return self.flush();
+        }
         self.stamp_queued();
         let now_ns = self.now_ns();
         let due_ns = match &self.load {
@@ -251,7 +257,7 @@ impl Shard {
 
     fn open_slot(&mut self, slot: u32, now_ns: u64) {
         if let Err(cause) = self.open(slot, now_ns) {
-            self.unconnected(slot, cause);
+            self.unconnected(slot, now_ns, cause);
         }
     }
 
@@ -267,35 +273,60 @@ impl Shard {
         let now_ns = self.now_ns();
         self.deadlines.remove(slot);
         self.connections.connected(slot);
+        let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
         if self.conns_most < self.connections.open_count() {
             self.conns_most = self.connections.open_count();
             self.grown_ns = now_ns;
+            if in_window && self.plan.requests_per_connection != 1 {
+                self.recorder.counts.pool_grew += 1;
+            }
         }
-        let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
         self.recorder.connected(self.connections[slot].since_ns, now_ns, in_window);
         self.arm(slot);
-        self.ready(slot);
+    }
+
+    /// Gives requests to the connections that were made just now. What comes on one before its first
+    /// request can't be an answer, so the kernel is asked once more.
+    pub(super) fn begin_fresh(&mut self) {
+        let fresh = self.connections.fresh();
+        if fresh == 0 {
+            return;
+        }
+        self.flush_queued();
+        self.ring.poll();
+        self.reap();
+        for _ in 0..fresh {
+            let Some(slot) = self.connections.take_fresh() else { return };
+            self.ready(slot);
+        }
     }
 
     /// Nothing came of the slot's connect: the request that it was for fails.
     fn connect_failed(&mut self, slot: u32, cause: Cause) {
         self.deadlines.remove(slot);
+        self.give_up(slot, cause);
+    }
+
+    /// The slot's connection never carried the request that it was for.
+    fn give_up(&mut self, slot: u32, cause: Cause) {
+        let since_ns = self.connections[slot].since_ns;
         self.close(slot);
-        self.unconnected(slot, cause);
+        self.unconnected(slot, since_ns, cause);
         self.open_for_waiting(self.now_ns());
     }
 
-    /// The request for which slot `slot` was to have a connection fails; a closed model tries again
-    /// after a pause.
-    fn unconnected(&mut self, slot: u32, cause: Cause) {
+    /// The request for which slot `slot` was to have a connection since `since_ns` fails; a closed
+    /// model tries again after a pause.
+    fn unconnected(&mut self, slot: u32, since_ns: u64, cause: Cause) {
         // Requests are recorded in the order of their intended times: those queued came before.
         self.flush_queued();
         let now_ns = self.now_ns();
         let due = match &mut self.load {
             Load::Open(load) => load.pop_waiting(),
-            Load::Closed if self.running && now_ns < self.end_ns => {
-                self.intended(now_ns);
-                Some(DueRequest { intended_ns: now_ns, noticed_ns: now_ns })
+            // A user without a pace came when the connection was asked for.
+            Load::Closed if self.running && since_ns < self.end_ns => {
+                self.intended(since_ns);
+                Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns })
             }
             Load::Closed => None,
             Load::Paced(load) => load.pop_waiting(slot as usize),
@@ -312,9 +343,14 @@ impl Shard {
             }
             None => self.recorder.counts.connection_errors.add(cause),
         }
-        if !matches!(self.load, Load::Open(_)) {
-            self.connections.retry_at(slot, now_ns + RETRY_NS);
-        }
+        let again_ns = match self.load {
+            Load::Open(_) => now_ns,
+            Load::Closed | Load::Paced(_) => {
+                self.connections.retry_at(slot, now_ns + RETRY_NS);
+                now_ns + RETRY_NS
+            }
+        };
+        self.blocked(slot, since_ns, again_ns);
     }
 
     /// Opens again what waited after a failed connect.
@@ -354,10 +390,13 @@ impl Shard {
             let due = match &mut self.load {
                 Load::Open(load) => load.pop_waiting()?,
                 Load::Paced(load) => load.pop_waiting(slot as usize)?,
-                Load::Closed if self.running && now_ns < self.end_ns => {
-                    return Some(DueRequest { intended_ns: now_ns, noticed_ns: now_ns });
+                Load::Closed => {
+                    // A user who had to wait for a connection came when it was asked for.
+                    let connection = &self.connections[slot];
+                    let came_ns = if connection.served == 0 { connection.since_ns } else { now_ns };
+                    return (self.running && came_ns < self.end_ns)
+                        .then_some(DueRequest { intended_ns: came_ns, noticed_ns: came_ns });
                 }
-                Load::Closed => return None,
             };
             let (over_ns, reason) = self.expiry(due.intended_ns);
             if now_ns < over_ns {
@@ -434,8 +473,19 @@ impl Shard {
         let generation = self.connections[slot].generation;
         match received {
             Received::More => {}
-            Received::Response { status, reusable } => self.answered(slot, status, reusable),
-            Received::Failed(cause) => return self.fail(slot, cause),
+            Received::Response { status, reusable, trailing } => {
+                self.recorder.counts.trailing += u64::from(trailing);
+                self.answered(slot, status, reusable);
+            }
+            Received::Failed(cause) => {
+                if matches!(cause, Cause::Unsolicited | Cause::EarlyResponse) {
+                    self.recorder.counts.unsolicited += 1;
+                }
+                return self.fail(slot, cause);
+            }
+            Received::Closed if self.connections[slot].fresh => {
+                return self.give_up(slot, Cause::ClosedBeforeResponse);
+            }
             Received::Closed => return self.replace(slot),
         }
         // The response may have been the connection's last, and the slot may have a new socket.
@@ -459,6 +509,9 @@ impl Shard {
     fn answered(&mut self, slot: u32, status: u16, reusable: bool) {
         let now_ns = self.now_ns();
         let connection = &self.connections[slot];
+        if connection.sending && self.window_ns <= connection.stamps.intended_ns {
+            self.recorder.counts.incomplete_uploads += 1;
+        }
         let reusable = reusable
             && !connection.sending
             && connection.served < self.plan.requests_per_connection;
@@ -473,6 +526,9 @@ impl Shard {
 
     /// The slot's connection failed, with its request if it had one; another takes its place.
     fn fail(&mut self, slot: u32, cause: Cause) {
+        if self.connections[slot].fresh {
+            return self.give_up(slot, cause);
+        }
         if self.connections[slot].state == State::Queued {
             self.flush_queued();
         }
@@ -525,7 +581,47 @@ impl Shard {
         // a timeout was noticed.
         self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
         self.recorder.in_flight.stay(stamps.sent_ns, now_ns);
+        // An answer to a request from before the window stands in no latency of the window.
+        let counts =
+            matches!(outcome, Outcome::Answered(_)) && self.window_ns <= stamps.intended_ns;
+        if !counts {
+            self.blocked(slot, stamps.sent_ns, now_ns);
+        }
         self.record(&stamps, ended_ns, outcome);
+    }
+
+    /// The slot's user waited in vain between the two moments; the part in the window counts.
+    pub(super) fn blocked(&mut self, slot: u32, from_ns: u64, to_ns: u64) {
+        let (from_ns, to_ns) = (from_ns.max(self.window_ns), to_ns.min(self.end_ns));
+        self.connections[slot].blocked_ns += to_ns.saturating_sub(from_ns);
+    }
+
+    /// Counts the users of the window, and those of them who were blocked for half of it or more.
+    pub(super) fn count_users(&mut self) {
+        let window_ns = self.end_ns.saturating_sub(self.window_ns);
+        for slot in 0..self.connections.len() {
+            let connection = &self.connections[slot];
+            let is_user = match self.load {
+                Load::Open(_) => connection.seen || 0 < connection.blocked_ns,
+                Load::Closed | Load::Paced(_) => true,
+            };
+            if is_user && 0 < window_ns {
+                self.recorder.counts.users += 1;
+                self.recorder.counts.users_blocked +=
+                    u64::from(window_ns <= connection.blocked_ns.saturating_mul(2));
+            }
+        }
+    }
+
+    /// The drain is over and the slot's connection carried nothing yet: a user without a pace who
+    /// came for it was never served.
+    pub(super) fn never_served(&mut self, slot: u32, now_ns: u64) {
+        let since_ns = self.connections[slot].since_ns;
+        self.blocked(slot, since_ns, now_ns);
+        if matches!(self.load, Load::Closed) && since_ns < self.end_ns {
+            self.intended(since_ns);
+            self.unsent(since_ns, now_ns, UnsentReason::End);
+        }
     }
 
     /// A request ends without having been sent.

@@ -35,16 +35,23 @@ impl Shard {
         if let Drive::Open { rate, arrivals, seed } = self.plan.drive
             && 0 < self.plan.settle_ns
         {
-            let longest_ns = self.now_ns() + SETTLE_TIMES_MAX * self.plan.settle_ns;
+            let longest_ns =
+                self.now_ns() + self.plan.settle_min_ns + SETTLE_TIMES_MAX * self.plan.settle_ns;
             let seed = schedule::mix(seed ^ SETUP_SEED);
             let schedule =
                 Schedule::new(rate, arrivals, seed, longest_ns, self.plan.shard, self.plan.shards);
             let mut load = OpenLoad::new(schedule);
-            // Its times begin at the set-up's beginning: what is overdue by now is unsent_reasons.
+            // Its times begin at the set-up's beginning: what is overdue by now is
+            // skipped.
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);
-            self.settle(longest_ns).await;
+            let settled = self.settle(longest_ns).await;
+            self.recorder.counts.setup.settled = Some(settled);
             self.load = self.plan.load();
+        }
+        if 0 < self.plan.spare {
+            let wanted = (self.conns_most + self.plan.spare).min(self.plan.conns);
+            self.connect(wanted.saturating_sub(self.connections.open_count())).await;
         }
         self.window_ns = self.plan.recorder_config.window_ns;
         self.end_ns = self.plan.end_ns;
@@ -63,17 +70,22 @@ impl Shard {
                 (0..self.connections.len()).for_each(|slot| self.reopen(slot, now_ns));
             }
         }
-        while 0 < self.connections.connecting() && !self.is_stopped() {
-            self.ring.wait(self.plan.timeout_ns.min(YIELD_NS));
+        while 0 < self.connections.connecting() + self.connections.fresh() && !self.is_stopped() {
+            if self.connections.fresh() == 0 {
+                self.ring.wait(self.plan.timeout_ns.min(YIELD_NS));
+            }
             self.reap();
+            self.begin_fresh();
             self.expire(self.now_ns());
             glommio::executor().yield_task_queue_now().await;
         }
     }
 
     /// Offers the set-up's load until no connection has been added for the settling time, or until
-    /// `longest_ns`.
-    async fn settle(&mut self, longest_ns: u64) {
+    /// `longest_ns`: whether it has settled by then.
+    async fn settle(&mut self, longest_ns: u64) -> bool {
+        let mut settled = false;
+        let least_ns = self.now_ns() + self.plan.settle_min_ns;
         self.end_ns = longest_ns;
         self.drain_end_ns = longest_ns + SETUP_DRAIN_NS;
         self.grown_ns = self.now_ns();
@@ -81,9 +93,9 @@ impl Shard {
         while self.turn(yielded_ns + YIELD_NS) {
             let now_ns = self.now_ns();
             if yielded_ns + YIELD_NS <= now_ns {
-                if (self.grown_ns + self.plan.settle_ns <= now_ns || self.is_stopped())
-                    && now_ns < self.end_ns
-                {
+                let still = self.grown_ns + self.plan.settle_ns <= now_ns && least_ns <= now_ns;
+                if (still || self.is_stopped()) && now_ns < self.end_ns {
+                    settled = still;
                     self.end_ns = now_ns;
                     self.drain_end_ns = now_ns + SETUP_DRAIN_NS;
                     self.forget_waiting();
@@ -101,6 +113,7 @@ impl Shard {
             self.close(slot);
         }
         self.ring.submit();
+        settled
     }
 
     fn forget_waiting(&mut self) {

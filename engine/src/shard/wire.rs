@@ -87,18 +87,20 @@ impl Shard {
         self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
         while let Some(slot) = self.connections.take_queued() {
             let connection = &mut self.connections[slot];
-            if matches!(self.load, Load::Closed) {
-                // A user without a pace means to ask when it asks.
+            if matches!(self.load, Load::Closed) && 1 < connection.served {
+                // A user without a pace means to ask when it asks. For a connection's first request
+                // it had to wait, from when the connection was asked for.
                 connection.stamps.intended_ns = now_ns;
                 connection.stamps.noticed_ns = now_ns;
             }
+            connection.seen |= self.window_ns <= now_ns;
             connection.sent(now_ns);
             let stamps = connection.stamps;
             let over_ns = (now_ns + self.plan.timeout_ns)
                 .min(stamps.intended_ns.saturating_add(self.plan.deadline_ns));
             self.deadlines.push(slot, over_ns, Awaited::Response);
             if matches!(self.load, Load::Closed) {
-                self.intended(now_ns);
+                self.intended(stamps.intended_ns);
             }
             self.count_sent(&stamps);
         }

@@ -68,7 +68,7 @@ impl Milliseconds {
         if ms < self.next_ms { u64::from(self.slots[slot(ms)]) } else { 0 }
     }
 
-    /// Moves the end to `next_ms` and clears the milliseconds unsent_reasons, at most every slot once.
+    /// Moves the end to `next_ms` and clears the milliseconds skipped, at most every slot once.
     fn reach(&mut self, next_ms: u64) {
         for ms in self.next_ms.max(next_ms.saturating_sub(KEPT_MS))..next_ms {
             self.slots[slot(ms)] = 0;
