@@ -77,8 +77,8 @@ struct Edge {
     polling_ns: u64,
 }
 
-/// A gap above this is a stall, ns: longer than the turns of a busy shard, shorter than what others'
-/// time slices add up to.
+/// A gap above this is a stall, ns: longer than the turns of a busy shard, shorter than the time
+/// slices of others add up to.
 const STOP_NS: u64 = 10_000_000;
 
 impl ShardMeter {
@@ -175,8 +175,8 @@ impl ShardMeter {
         }
     }
 
-    /// The figures for the window, in which `sent` requests were sent; all zero for a window that was
-    /// never reached.
+    /// The figures for the window, in which `sent` requests were sent; all zero if it was never
+    /// reached.
     pub fn report(&self, sent: u64, cq_overflows: u64) -> ShardStats {
         let now = || Edge { ..self.edge(self.back_ns) };
         let begin = self.begin.unwrap_or_else(now);
