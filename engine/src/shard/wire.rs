@@ -87,9 +87,10 @@ impl Shard {
         self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
         while let Some(slot) = self.connections.take_queued() {
             let connection = &mut self.connections[slot];
-            if matches!(self.load, Load::Closed) && 1 < connection.served {
-                // A user without a pace means to ask when it asks. For a connection's first request
-                // it had to wait, from when the connection was asked for.
+            let waited = connection.stamps.intended_ns == connection.since_ns;
+            if matches!(self.load, Load::Closed) && !waited {
+                // A user without a pace means to ask when it asks, unless it had to wait for its
+                // connection: then it came when that was asked for.
                 connection.stamps.intended_ns = now_ns;
                 connection.stamps.noticed_ns = now_ns;
             }
