@@ -154,3 +154,17 @@ fn a_signal_in_the_drain_interrupts_the_run_as_well() {
     assert!(codes(&report).contains(&"interrupted"), "{}", report["verdict"]);
     assert!(report["verdict"].to_string().contains("the drain"), "{}", report["verdict"]);
 }
+
+#[test]
+fn answers_that_came_during_a_stop_are_no_timeouts() {
+    // More than one poll posts: 64 answers are there, one per user, each in time.
+    let (report, ledger) = run_with_a_stop(
+        &["--base-latency", "20ms"],
+        &["--conns", "64", "--timeout", "1s"],
+        Stopped::Generator,
+        Duration::from_millis(1_500),
+    );
+    let counts = &report["counts"];
+    assert_eq!((&counts["timed_out"], &counts["failed"]), (&0.into(), &0.into()), "{counts}");
+    assert_eq!(counts["answered"], ledger["answered"], "{counts}");
+}

@@ -467,6 +467,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+    #[test]
+    fn bytes_answer_only_a_request_that_was_sent_before_them() {
+        let mut connection = Connection::new(false);
+        connection.open(7, 0);
+        connection.connected();
+        let early = Received::Failed(Cause::EarlyResponse);
+        assert_eq!(connection.received(OK), early, "nothing was asked on it yet");
+        connection.fresh = false;
+        assert_eq!(connection.received(OK), Received::Failed(Cause::Unsolicited));
+        connection.begin(1, 1, false);
+        assert_eq!(connection.received(OK), early, "its request isn't sent yet");
+        connection.sent(2);
+        let answer = Received::Response { status: 200, reusable: true, trailing: false };
+        assert_eq!(connection.received(OK), answer);
+        connection.begin(3, 3, false);
+        connection.sent(4);
+        let two = Received::Response { status: 200, reusable: false, trailing: true };
+        assert_eq!(connection.received(&[OK, OK].concat()), two);
+    }
+
     proptest! {
         #[test]
         fn a_stack_agrees_with_a_list(steps in proptest::collection::vec((0_u32..6, 0_u8..3), 1..200)) {

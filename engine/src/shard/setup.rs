@@ -126,3 +126,62 @@ impl Shard {
         self.signals.stop_ns.load(Ordering::Relaxed) != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+    use std::sync::Arc;
+
+    use glommio::{LocalExecutorBuilder, Placement};
+
+    use super::*;
+    use crate::plan::Wait;
+    use crate::record::recorder::RecorderConfig;
+    use crate::shard::ShardPlan;
+    use crate::shard::progress::SharedProgress;
+    use crate::sys::control::Signals;
+
+    #[test]
+    fn a_socket_that_fails_once_costs_its_user_one_request_and_nobody_else_any() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        // Every second socket can't be bound: 192.0.2.1 is for documents and nobody's.
+        let sources: [SocketAddr; 2] =
+            ["127.0.0.1:0", "192.0.2.1:0"].map(|source| source.parse().expect("an address"));
+        let end_ns = 200_000_000;
+        let plan = ShardPlan {
+            shard: 0,
+            shards: 1,
+            core: 0,
+            drive: Drive::Closed,
+            conns: 6,
+            conns_total: 6,
+            prewarm: 0,
+            settle_ns: 0,
+            settle_min_ns: 0,
+            spare: 0,
+            recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
+            end_ns,
+            timeout_ns: 100_000_000,
+            deadline_ns: u64::MAX,
+            queue_max_ns: u64::MAX,
+            requests_per_connection: u64::MAX,
+            wait: Wait::Sleep,
+            flush: 1,
+            request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+            head_request: false,
+            address: address.into(),
+            sources: sources.map(Into::into).to_vec(),
+            samples: None,
+        };
+        let executor = LocalExecutorBuilder::new(Placement::Unbound).spawn(move || async move {
+            let shared = Arc::new(SharedProgress::default());
+            let shard = Shard::new(plan, shared, Arc::new(Signals::default())).expect("a ring");
+            shard.run().await.expect("nobody called it off").recorder.counts
+        });
+        let counts = executor.expect("an executor").join().expect("it ends by itself");
+        // Each of six users had a socket in the end: half of them at once, the others later.
+        assert_eq!(counts.connects, 6, "{counts:?}");
+        assert!(3 <= counts.connection_errors.total() + counts.failed, "{counts:?}");
+    }
+}

@@ -8,6 +8,7 @@ mod support;
 
 mod document;
 mod intervals;
+mod not_hidden;
 mod outcomes;
 mod policies;
 mod proof_of_arrivals;

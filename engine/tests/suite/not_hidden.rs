@@ -1,0 +1,224 @@
+//! What no run may hide: users who were never served, bytes that nobody asked for, waits for a
+//! connection, timeouts that were noticed late.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use engine::plan::{Plan, Switch};
+use engine::samples::SampleReader;
+use engine::sys::units::Nanos;
+use socket2::{Domain, Socket, Type};
+
+use crate::support::{OK, always_ok, codes, open, plan, run, serve};
+
+/// Answers at once on the first `served` connections that ask, and never on any other.
+fn serve_the_first(served: u64) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let asked = Arc::new(AtomicU64::new(0));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let asked = asked.clone();
+            std::thread::spawn(move || {
+                let mut chunk = [0; 4_096];
+                let mut is_served = None;
+                while let Ok(1..) = stream.read(&mut chunk) {
+                    let is_served = *is_served
+                        .get_or_insert_with(|| asked.fetch_add(1, Ordering::Relaxed) < served);
+                    if is_served && stream.write_all(OK).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn users_who_are_never_answered_are_counted_as_blocked() {
+    // Their requests began in the warm-up and belong to no window: nothing else shows them.
+    let address = serve_the_first(4);
+    let warm = Plan { warmup: Nanos(200_000_000), conns: Some(16), ..plan(address) };
+    let report = run(Plan { timeout: Nanos::from_secs(1), ..warm }).report;
+    let counts = &report.whole.counts;
+    assert_eq!((counts.users, counts.users_blocked), (16, 12), "{counts:?}");
+    assert!(1_000 < counts.answered, "{counts:?}");
+}
+
+#[test]
+fn connections_of_an_open_run_that_are_never_answered_are_blocked() {
+    let address = serve_the_first(4);
+    let warm = Plan { warmup: Nanos(200_000_000), settle: Nanos(100_000_000), ..plan(address) };
+    let plan = Plan { timeout: Nanos::from_secs(1), prewarm: Some(16), conns: Some(16), ..warm };
+    let counts = run(open(plan, "2k")).report.whole.counts;
+    assert!(0 < counts.users_blocked && counts.users_blocked < counts.users, "{counts:?}");
+}
+
+#[test]
+fn users_who_never_get_a_connection_are_blocked() {
+    // The kernel drops what the backlog has no room for.
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    socket.bind(&any.into()).expect("a free port");
+    socket.listen(0).expect("listens");
+    let address = socket.local_addr().expect("bound").as_socket().expect("an IP address");
+    let plan = Plan { conns: Some(8), timeout: Nanos(300_000_000), ..plan(address) };
+    let report = run(plan).report;
+    let counts = &report.whole.counts;
+    assert_eq!((counts.users, counts.users_blocked), (8, 8), "{counts:?}");
+    assert_eq!(counts.answered, 0);
+}
+
+#[test]
+fn users_of_a_slow_service_are_not_blocked() {
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(100));
+        always_ok(number, stream)
+    });
+    let plan = Plan { warmup: Nanos(50_000_000), conns: Some(8), ..plan(address) };
+    let counts = run(plan).report.whole.counts;
+    assert_eq!((counts.users, counts.users_blocked), (8, 0), "{counts:?}");
+}
+
+#[test]
+fn an_answer_that_comes_twice_is_counted_as_unsolicited() {
+    let address = serve(|number, stream| {
+        let mut again = stream.try_clone().expect("a second handle");
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(10));
+            let _ = again.write_all(OK);
+        });
+        always_ok(number, stream)
+    });
+    // Idle for 30 ms after each answer: what comes then answers nothing.
+    let plan = Plan { conns: Some(1), period: Some(Nanos(30_000_000)), ..plan(address) };
+    let report = run(plan).report;
+    let counts = &report.whole.counts;
+    assert!(0 < counts.unsolicited, "{counts:?}");
+}
+
+#[test]
+fn two_answers_in_one_are_counted_as_trailing_bytes() {
+    let address = serve(|_, stream| stream.write_all(&[OK, OK].concat()).is_ok());
+    let counts = run(Plan { conns: Some(2), ..plan(address) }).report.whole.counts;
+    assert!(0 < counts.trailing && counts.trailing <= counts.answered, "{counts:?}");
+}
+
+#[test]
+fn without_keep_alive_a_users_wait_contains_the_connect() {
+    let address = serve(always_ok);
+    let closing = Plan { conns: Some(2), keepalive: Switch::Off, ..plan(address) };
+    let part = run(closing).report.whole;
+    let (connect, wait) = (part.connect_time.mean, part.connection_wait.mean);
+    let (connect, wait) = (connect.expect("values"), wait.expect("values"));
+    assert!(0.9 * connect <= wait, "connects took {connect} µs, users waited {wait} µs");
+    let (naive, corrected) = (part.naive.mean, part.corrected.mean);
+    let apart = corrected.expect("values") - naive.expect("values");
+    assert!(0.9 * connect <= apart, "corrected is {apart} µs above naive");
+    assert_eq!(part.counts.intended, part.counts.sent + part.counts.unsent);
+}
+
+#[test]
+fn an_answer_before_the_end_of_the_upload_is_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let body = folder.path().join("body");
+    std::fs::write(&body, vec![b'x'; 8 << 20]).expect("written");
+    // The head is enough for an answer; of the body nothing is read after it.
+    let address = serve(|number, stream| {
+        always_ok(number, stream) && {
+            std::thread::sleep(Duration::from_millis(20));
+            false
+        }
+    });
+    let upload = Plan {
+        method: "POST".to_owned(),
+        body: Some(format!("@{}", body.display())),
+        conns: Some(1),
+        ..plan(address)
+    };
+    let counts = run(upload).report.whole.counts;
+    assert!(0 < counts.answered, "{counts:?}");
+    assert_eq!(counts.incomplete_uploads, counts.answered, "{counts:?}");
+}
+
+#[test]
+fn timeouts_that_are_noticed_late_leave_no_residual_of_littles_law() {
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(5));
+        always_ok(number, stream)
+    });
+    let plan = Plan { conns: Some(64), timeout: Nanos(2_000_000), ..plan(address) };
+    let report = run(plan).report;
+    assert!(1_000 < report.whole.counts.timed_out, "{:?}", report.whole.counts);
+    assert!(report.littles_law.residual < 0.001, "{:?}", report.littles_law);
+    assert!(!codes(&report).contains(&"littles_law".to_owned()), "{:?}", report.verdict);
+}
+
+#[test]
+fn after_a_stall_longer_than_the_deadline_each_paced_request_counts_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let raw = folder.path().join("raw.bin");
+    let address = serve(|number, stream| {
+        if number == 5 {
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        always_ok(number, stream)
+    });
+    let paced = Plan {
+        conns: Some(2),
+        period: Some(Nanos(4_000_000)),
+        deadline: Some(Nanos(30_000_000)),
+        raw: Some(raw.clone()),
+        ..plan(address)
+    };
+    let counts = run(paced).report.whole.counts;
+    assert_eq!(counts.intended, 250, "two users, each once in 4 ms for 500 ms");
+    let mut times: BTreeMap<u64, u64> = BTreeMap::new();
+    let reader = SampleReader::open(&raw).expect("a file of samples");
+    for sample in reader {
+        *times.entry(sample.expect("a sample").intended_ns).or_default() += 1;
+    }
+    // The users ask in turn, one each 2 ms: every moment once.
+    let expected = (0..250).map(|k| (2_000_000 * k, 1)).collect();
+    assert_eq!(times, expected);
+}
+
+#[test]
+fn a_set_up_that_does_not_settle_says_so_and_what_grows_later_is_counted() {
+    // Each answer takes longer than the one before: the pool never has enough.
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(2 * number.min(400)));
+        always_ok(number, stream)
+    });
+    let growing = Plan {
+        warmup: Nanos(50_000_000),
+        settle: Nanos(100_000_000),
+        conns: Some(300),
+        ..plan(address)
+    };
+    let counts = run(open(growing, "200")).report.whole.counts;
+    assert_eq!(counts.setup.settled, Some(false), "{counts:?}");
+    assert!(0 < counts.pool_grew && counts.pool_grew <= counts.connects_in_window, "{counts:?}");
+}
+
+#[test]
+fn spare_connections_are_left_over_by_the_set_up() {
+    let address = serve(always_ok);
+    let warm = Plan {
+        warmup: Nanos(50_000_000),
+        settle: Nanos(100_000_000),
+        settle_min: Some(Nanos(150_000_000)),
+        spare: Some(20),
+        ..plan(address)
+    };
+    let counts = run(open(warm, "100")).report.whole.counts;
+    assert_eq!(counts.setup.settled, Some(true));
+    assert_eq!((counts.pool_grew, counts.connects_in_window), (0, 0), "{counts:?}");
+    assert!(20 < counts.connects, "{counts:?}");
+}
