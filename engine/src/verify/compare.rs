@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::report::decode_histogram;
 use crate::sys::leaves::{fraction, leaf_text, leaves};
 

@@ -3,10 +3,14 @@
 use hdrhistogram::Histogram;
 
 use super::compare::compare;
-use super::sound::NUMBER_MAX;
-use super::{Finding, is_close, to_ns};
-use crate::report::{DistributionPart, decode_histogram};
+use super::finding::{Finding, is_close};
+use super::units::to_ns;
+use crate::report::{DistributionPart, Part, decode_histogram};
 use crate::stats::distribution::{Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS, VALUE_MIN_NS};
+
+/// More than the longest run has requests at the highest rate, and few enough that adding up one for each core that a plan may
+/// name doesn't overflow.
+pub(super) const NUMBER_MAX: u64 = 1 << 47;
 
 /// The histogram of a document's text, which has to have the bounds that every run's has, and so many significant digits.
 pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, String> {
@@ -28,6 +32,22 @@ pub(super) fn of_document(document: &DistributionPart) -> Result<Distribution, S
     let max_ns = document.max.map_or(0, to_ns);
     let min_ns = document.min.map_or(u64::MAX, to_ns).min(max_ns);
     Ok(Distribution::of_document(histogram, document.overflow, (min_ns, max_ns)))
+}
+
+/// The distributions of a part, with their names: first those that every part has.
+pub(super) fn distributions(part: &Part) -> Vec<(&'static str, &DistributionPart)> {
+    let mut all = vec![
+        ("naive", &part.naive),
+        ("corrected", &part.corrected),
+        ("pacer_lateness", &part.pacer_lateness),
+        ("connection_wait", &part.connection_wait),
+        ("connect_time", &part.connect_time),
+    ];
+    if let Some(successes) = &part.successes {
+        all.push(("successes.naive", &successes.naive));
+        all.push(("successes.corrected", &successes.corrected));
+    }
+    all
 }
 
 /// A distribution's numbers against its histogram, of which `laid_out` makes the document's form.

@@ -3,11 +3,12 @@
 use hdrhistogram::Histogram;
 
 use super::compare::compare;
-use super::distribution::distribution;
+use super::distribution::{distribution, distributions};
+use super::finding::{Finding, is_close, summed_up};
 use super::parts::sum_of_agents;
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
-use super::{Finding, is_close, seconds_to_ns, summed_up};
+use super::units::seconds_to_ns;
 use crate::plan::Plan;
 use crate::record::counts::{Counts, CountsBy, IntervalCounts};
 use crate::record::outcome::UnsentReason;
@@ -43,22 +44,6 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     findings.extend(samples(report));
     findings.extend(verdict(report));
     findings
-}
-
-/// The distributions of a part, with their names: first those that every part has.
-pub(super) fn distributions(part: &Part) -> Vec<(&'static str, &DistributionPart)> {
-    let mut all = vec![
-        ("naive", &part.naive),
-        ("corrected", &part.corrected),
-        ("pacer_lateness", &part.pacer_lateness),
-        ("connection_wait", &part.connection_wait),
-        ("connect_time", &part.connect_time),
-    ];
-    if let Some(successes) = &part.successes {
-        all.push(("successes.naive", &successes.naive));
-        all.push(("successes.corrected", &successes.corrected));
-    }
-    all
 }
 
 /// Values that a distribution must have; `None` where the counts don't say.

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Finding;
 use super::compare::{compare, compare_leaves};
-use super::distribution::of_document;
-use super::document::distributions;
+use super::distribution::{distributions, of_document};
+use super::finding::Finding;
 use crate::record::counts::Counts;
 use crate::report::{DistributionPart, Part, Report};
 use crate::stats::distribution::Distribution;

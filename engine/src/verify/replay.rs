@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::compare::compare;
+use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
-use super::{Finding, is_close, seconds_to_ns, summed_up, to_ns};
+use super::units::{seconds_to_ns, to_ns};
 use crate::load::schedule::Digest;
 use crate::plan::{DURATION_MAX, Plan};
 use crate::record::counts::Counts;

@@ -6,17 +6,14 @@
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
-use super::distribution::decode;
-use super::{Finding, is_close, seconds_to_ns, summed_up};
+use super::distribution::{NUMBER_MAX, decode};
+use super::finding::{Finding, is_close, summed_up};
+use super::units::seconds_to_ns;
 use crate::record::series::{SLOTS_MAX, interval_ns_of};
 use crate::report::{Report, SCHEMA};
 use crate::stats::distribution::INTERVAL_DIGITS;
 use crate::sys::leaves::{leaf_text, leaves};
 use crate::sys::units::{CoreList, SECOND_NS};
-
-/// More than the longest run has requests at the highest rate, and few enough that adding up one for each core that a plan may
-/// name doesn't overflow.
-pub(super) const NUMBER_MAX: u64 = 1 << 47;
 
 /// The series of a sound report, decoded.
 pub(super) struct Pieces {

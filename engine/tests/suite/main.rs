@@ -11,7 +11,6 @@ mod intervals;
 mod not_hidden;
 mod outcomes;
 mod policies;
-mod proof_of_arrivals;
 mod rooms;
 mod sample_file;
 mod sample_format;

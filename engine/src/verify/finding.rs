@@ -1,0 +1,73 @@
+//! What a check finds, and when two numbers count as equal.
+
+use std::fmt::Display;
+
+/// One check: what was compared, and with what result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was checked.
+    pub what: String,
+    /// What it must be, computed here.
+    pub expected: String,
+    /// What it is.
+    pub found: String,
+    /// Whether these agree.
+    pub ok: bool,
+}
+
+impl Finding {
+    pub(super) fn new(
+        what: impl Into<String>,
+        expected: impl Display,
+        found: impl Display,
+        ok: bool,
+    ) -> Finding {
+        Finding { what: what.into(), expected: expected.to_string(), found: found.to_string(), ok }
+    }
+
+    pub(super) fn equal<T: PartialEq + Display>(
+        what: impl Into<String>,
+        expected: T,
+        found: T,
+    ) -> Finding {
+        let ok = expected == found;
+        Finding::new(what, expected, found, ok)
+    }
+
+    /// Numbers that differ by no more than the rounding of a sum in another order.
+    pub(super) fn close(what: impl Into<String>, expected: f64, found: f64) -> Finding {
+        Finding::new(what, expected, found, is_close(expected, found))
+    }
+
+    /// A number with a bound.
+    pub(super) fn at_most<T: PartialOrd + Display>(
+        what: impl Into<String>,
+        most: T,
+        found: T,
+    ) -> Finding {
+        let ok = found <= most;
+        Finding::new(what, format!("at most {most}"), found, ok)
+    }
+}
+
+/// Many checks as one, and those that failed.
+pub(super) fn summed_up(what: &str, findings: Vec<Finding>) -> Vec<Finding> {
+    let count = findings.len();
+    let failed: Vec<Finding> = findings
+        .into_iter()
+        .filter(|finding| !finding.ok)
+        .map(|finding| Finding { what: format!("{what}: {}", finding.what), ..finding })
+        .collect();
+    let passed = count - failed.len();
+    let whole = Finding::new(
+        what,
+        format!("{count} checks"),
+        format!("{passed} passed"),
+        failed.is_empty(),
+    );
+    std::iter::once(whole).chain(failed).collect()
+}
+
+pub(super) fn is_close(expected: f64, found: f64) -> bool {
+    (expected - found).abs() <= 1e-12 * expected.abs().max(1e-3)
+}
