@@ -23,7 +23,7 @@ pub struct ControlGroup {
 }
 
 /// The limits of this process's group.
-pub fn control_group() -> ControlGroup {
+pub(super) fn control_group() -> ControlGroup {
     let (cpu, cpuset, memory) = (groups("cpu"), groups("cpuset"), groups("memory"));
     ControlGroup {
         cpu: tightest(cpu.iter().filter_map(|group| quota(group))),
@@ -34,20 +34,20 @@ pub fn control_group() -> ControlGroup {
 
 /// The groups whose quotas can hold this process back: its own and all around it.
 #[derive(Debug)]
-pub struct Quotas(Vec<PathBuf>);
+pub(super) struct Quotas(Vec<PathBuf>);
 
 /// Time for which each of these groups has been held back since it was made, ns; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Throttled(Vec<Option<u64>>);
+pub(super) struct Throttled(Vec<Option<u64>>);
 
 impl Quotas {
     /// Those of this process as it is placed now.
-    pub fn of_this_process() -> Quotas {
+    pub(super) fn of_this_process() -> Quotas {
         Quotas(groups("cpu"))
     }
 
     /// How long they have been held back so far.
-    pub fn throttled(&self) -> Throttled {
+    pub(super) fn throttled(&self) -> Throttled {
         let of = |group: &PathBuf| read(group.join("cpu.stat")).map(|text| throttled_ns(&text));
         Throttled(self.0.iter().map(of).collect())
     }
@@ -56,7 +56,7 @@ impl Quotas {
 impl Throttled {
     /// The longest that one of the groups was held back since `before`, ns. Not the sum: a group can't be held back for
     /// longer while one around it is. `None` where no group says.
-    pub fn longest_since(&self, before: &Throttled) -> Option<u64> {
+    pub(super) fn longest_since(&self, before: &Throttled) -> Option<u64> {
         let pairs = before.0.iter().zip(&self.0);
         pairs.filter_map(|(before, after)| Some((*after)?.saturating_sub((*before)?))).max()
     }

@@ -48,12 +48,12 @@ pub enum Limit<T> {
 }
 
 /// Files that this process may have open now.
-pub fn open_files() -> Limit<u64> {
+pub(super) fn open_files() -> Limit<u64> {
     now(Resource::Nofile)
 }
 
 /// Memory that this process may lock now, bytes.
-pub fn locked_memory_bytes() -> Limit<u64> {
+pub(super) fn locked_memory_bytes() -> Limit<u64> {
     now(Resource::Memlock)
 }
 
@@ -190,7 +190,7 @@ pub(super) fn examine_memlock() -> Check {
 }
 
 /// What to do when the kernel had no memory for a shard's rings although the check had passed.
-pub fn cure_for_no_memory(conns: usize, shards: usize) -> String {
+pub(crate) fn cure_for_no_memory(conns: usize, shards: usize) -> String {
     let check = check_memlock(conns, shards);
     let needed = LockedMemory::here().needed(conns, shards).div_ceil(1024);
     let cure = check.cure.clone().unwrap_or_else(|| {

@@ -37,7 +37,7 @@ pub struct Network {
 type Addressed = (String, IpAddr);
 
 /// The way from this machine to `target`.
-pub fn network(target: SocketAddr) -> Network {
+pub(super) fn network(target: SocketAddr) -> Network {
     let addresses = addresses();
     let here = is_here(target.ip(), &addresses);
     let interface = interface(here, source_towards(target), &addresses);

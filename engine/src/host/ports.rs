@@ -27,7 +27,7 @@ pub struct Ports {
 }
 
 /// The ports that the kernel chooses from, first and last.
-pub fn port_range() -> Option<(u64, u64)> {
+pub(super) fn port_range() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut ends = text.split_whitespace().map(str::parse::<u64>);
     let (first, last) = (ends.next()?.ok()?, ends.next()?.ok()?);
@@ -47,7 +47,7 @@ pub(super) fn source_towards(target: SocketAddr) -> Option<IpAddr> {
 
 /// Counts the ports taken towards one target, look by look.
 #[derive(Debug)]
-pub struct PortCount {
+pub(super) struct PortCount {
     target: SocketAddr,
     range: RangeInclusive<u64>,
     sources: Vec<SourcePorts>,
@@ -71,7 +71,7 @@ const TIME_WAIT: &str = "06";
 impl PortCount {
     /// Counts towards `target` from `sources`, or from the address that the kernel chooses when none is given. `None` where
     /// the kernel names neither its range of ports nor that address.
-    pub fn new(target: SocketAddr, sources: &[IpAddr]) -> Option<PortCount> {
+    pub(super) fn new(target: SocketAddr, sources: &[IpAddr]) -> Option<PortCount> {
         let (first, last) = port_range()?;
         let mut sources = sources.to_vec();
         // The unspecified address leaves the choice to the kernel as well.
@@ -110,7 +110,7 @@ impl PortCount {
     }
 
     /// Counts what is taken now. Costs one to two microseconds for each TCP socket of this network namespace.
-    pub fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         for file in SOCKETS {
             if let Ok(file) = File::open(file) {
                 self.count(BufReader::new(file));
@@ -121,7 +121,7 @@ impl PortCount {
     }
 
     /// What the looks found; `None` when there was none, or the kernel doesn't list its sockets.
-    pub fn ports(self) -> Option<Ports> {
+    pub(super) fn ports(self) -> Option<Ports> {
         self.looked.then_some(self.ports)
     }
 

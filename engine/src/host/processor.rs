@@ -32,16 +32,16 @@ pub struct Virtualisation {
 }
 
 /// The text of `/proc/cpuinfo`.
-pub struct CpuInfo(String);
+pub(super) struct CpuInfo(String);
 
 impl CpuInfo {
     /// As the kernel writes it now.
-    pub fn read() -> CpuInfo {
+    pub(super) fn read() -> CpuInfo {
         CpuInfo(fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
     }
 
     /// The model's name.
-    pub fn model(&self) -> Option<String> {
+    pub(super) fn model(&self) -> Option<String> {
         self.values("model name").next().map(str::to_owned)
     }
 
@@ -73,7 +73,7 @@ fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The cores that carried shards.
-pub fn cores(numbers: &[usize], info: &CpuInfo) -> Vec<Core> {
+pub(super) fn cores(numbers: &[usize], info: &CpuInfo) -> Vec<Core> {
     let of = |core: usize| Core {
         core,
         siblings: read(in_folder(core, "topology/thread_siblings_list"))
@@ -87,7 +87,7 @@ pub fn cores(numbers: &[usize], info: &CpuInfo) -> Vec<Core> {
 }
 
 /// What sets the frequency of a core; `None` where the kernel has no say in it.
-pub fn governor(core: usize) -> Option<String> {
+pub(super) fn governor(core: usize) -> Option<String> {
     read(in_folder(core, "cpufreq/scaling_governor"))
 }
 
@@ -100,12 +100,12 @@ fn mhz_of_khz(text: &str) -> Option<f64> {
 }
 
 /// The kernel's word for simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported` or `notimplemented`.
-pub fn smt() -> Option<String> {
+pub(super) fn smt() -> Option<String> {
     read("/sys/devices/system/cpu/smt/control")
 }
 
 /// What the kernel does about each flaw of processors that it knows of, by the flaw's name.
-pub fn mitigations() -> BTreeMap<String, String> {
+pub(super) fn mitigations() -> BTreeMap<String, String> {
     let folder = "/sys/devices/system/cpu/vulnerabilities";
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -113,7 +113,7 @@ pub fn mitigations() -> BTreeMap<String, String> {
 }
 
 /// Whether a hypervisor runs this machine, and whose machine it is.
-pub fn virtualisation(info: &CpuInfo) -> Virtualisation {
+pub(super) fn virtualisation(info: &CpuInfo) -> Virtualisation {
     Virtualisation {
         virtual_machine: info.is_virtual(),
         hypervisor: read("/sys/hypervisor/type"),

@@ -56,28 +56,28 @@ struct CoreTimes {
 
 /// A thread that watches the machine until all shards have ended.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     thread: JoinHandle<Machine>,
 }
 
 /// What to watch.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub(crate) struct Watched {
     /// Cores that carry shards.
-    pub cores: Vec<usize>,
+    pub(crate) cores: Vec<usize>,
     /// Start of the window, ns since the epoch.
-    pub window_ns: u64,
+    pub(crate) window_ns: u64,
     /// End of the window, ns since the epoch.
-    pub end_ns: u64,
+    pub(crate) end_ns: u64,
     /// The target's address.
-    pub target: SocketAddr,
+    pub(crate) target: SocketAddr,
     /// Source addresses to connect from; empty for the kernel's choice.
-    pub sources: Vec<IpAddr>,
+    pub(crate) sources: Vec<IpAddr>,
 }
 
 impl Watch {
     /// Begins to watch; ends by itself with the last of `shards` shards, or when the run is called off.
-    pub fn begin(watched: Watched, signals: Arc<Signals>, shards: usize) -> Watch {
+    pub(crate) fn begin(watched: Watched, signals: Arc<Signals>, shards: usize) -> Watch {
         let thread = thread::Builder::new()
             .name("truetail-watch".to_owned())
             .spawn(move || watch(&watched, &signals, shards))
@@ -86,7 +86,7 @@ impl Watch {
     }
 
     /// What was seen.
-    pub fn finish(self) -> Machine {
+    pub(crate) fn finish(self) -> Machine {
         self.thread.join().expect("watching can't fail")
     }
 }

@@ -8,16 +8,16 @@ use crate::load::schedule::{Digest, Schedule};
 
 /// A request that is due and has no connection yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DueRequest {
+pub(crate) struct DueRequest {
     /// When it was due.
-    pub intended_ns: u64,
+    pub(crate) intended_ns: u64,
     /// When the shard saw that it was due.
-    pub noticed_ns: u64,
+    pub(crate) noticed_ns: u64,
 }
 
 /// What drives a shard.
 #[expect(clippy::large_enum_variant, reason = "a shard has one, in place")]
-pub enum Load {
+pub(crate) enum Load {
     /// Arrivals by the schedule.
     Open(OpenLoad),
     /// Each connection asks again as soon as its response has come.
@@ -31,7 +31,7 @@ pub enum Load {
 const WAITING_MAX: usize = 1 << 16;
 
 /// The open model: the schedule, and the due arrivals that found no connection.
-pub struct OpenLoad {
+pub(crate) struct OpenLoad {
     schedule: Schedule,
     next_due_ns: Option<u64>,
     waiting: VecDeque<DueRequest>,
@@ -42,7 +42,7 @@ pub struct OpenLoad {
 
 impl OpenLoad {
     /// A load from its shard's schedule.
-    pub fn new(mut schedule: Schedule) -> OpenLoad {
+    pub(crate) fn new(mut schedule: Schedule) -> OpenLoad {
         let next_due_ns = schedule.next();
         OpenLoad {
             schedule,
@@ -55,13 +55,13 @@ impl OpenLoad {
 
     /// When the next arrival is due that hasn't been taken.
     #[inline]
-    pub fn next_due_ns(&self) -> Option<u64> {
+    pub(crate) fn next_due_ns(&self) -> Option<u64> {
         self.next_due_ns
     }
 
     /// Takes the next arrival, if it is due at `now_ns` and before `end_ns` and there is room to let it wait.
     #[inline]
-    pub fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<DueRequest> {
+    pub(crate) fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<DueRequest> {
         let due_ns = self.next_due_ns?;
         if now_ns < due_ns || end_ns <= due_ns {
             self.lagging = false;
@@ -82,45 +82,45 @@ impl OpenLoad {
     }
 
     /// Takes the next arrival before `end_ns` whenever it is due: for those that were never sent.
-    pub fn take_unsent(&mut self, end_ns: u64) -> Option<u64> {
+    pub(crate) fn take_unsent(&mut self, end_ns: u64) -> Option<u64> {
         let due_ns = self.next_due_ns.filter(|due_ns| *due_ns < end_ns)?;
         self.advance(due_ns);
         Some(due_ns)
     }
 
     /// Lets an arrival wait for a connection.
-    pub fn wait(&mut self, arrival: DueRequest) {
+    pub(crate) fn wait(&mut self, arrival: DueRequest) {
         self.waiting.push_back(arrival);
     }
 
     /// The arrival that has waited longest.
-    pub fn pop_waiting(&mut self) -> Option<DueRequest> {
+    pub(crate) fn pop_waiting(&mut self) -> Option<DueRequest> {
         self.waiting.pop_front()
     }
 
     /// When the arrival that has waited longest was due.
-    pub fn first_waiting_ns(&self) -> Option<u64> {
+    pub(crate) fn first_waiting_ns(&self) -> Option<u64> {
         self.waiting.front().map(|waiting| waiting.intended_ns)
     }
 
     /// Whether no further arrival can wait: the next one stays in the schedule until there is room.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() == WAITING_MAX
     }
 
     /// How many arrivals wait.
-    pub fn waiting_len(&self) -> usize {
+    pub(crate) fn waiting_len(&self) -> usize {
         self.waiting.len()
     }
 
     /// Digest of the arrivals taken.
-    pub fn digest(&self) -> Digest {
+    pub(crate) fn digest(&self) -> Digest {
         self.digest
     }
 }
 
 /// The paced closed model: connection i of n starts at `i/n` of the period, then once a period.
-pub struct PacedLoad {
+pub(crate) struct PacedLoad {
     period_ns: u64,
     users: Vec<User>,
     round: u64,
@@ -145,7 +145,7 @@ struct User {
 impl PacedLoad {
     /// `users` connections of the shard; `shard` of `shards` interleave their phases, so that all connections of the run
     /// are spread evenly over the period.
-    pub fn new(
+    pub(crate) fn new(
         period_ns: u64,
         users: usize,
         total: usize,
@@ -174,12 +174,12 @@ impl PacedLoad {
     }
 
     /// When the next request of any connection is due.
-    pub fn next_due_ns(&self) -> u64 {
+    pub(crate) fn next_due_ns(&self) -> u64 {
         self.round * self.period_ns + self.users[self.next_user].phase_ns
     }
 
     /// Takes the next request if it is due at `now_ns` and before `end_ns`: its connection and its intended time.
-    pub fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<(usize, u64)> {
+    pub(crate) fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<(usize, u64)> {
         let due_ns = self.next_due_ns();
         if now_ns < due_ns || end_ns <= due_ns {
             return None;
@@ -194,7 +194,7 @@ impl PacedLoad {
     }
 
     /// Lets a due request wait until its connection is free.
-    pub fn wait(&mut self, user: usize, intended_ns: u64, noticed_ns: u64) {
+    pub(crate) fn wait(&mut self, user: usize, intended_ns: u64, noticed_ns: u64) {
         let user = &mut self.users[user];
         if user.pending == 0 {
             user.oldest_intended_ns = intended_ns;
@@ -205,7 +205,7 @@ impl PacedLoad {
     }
 
     /// The request of this connection that has waited longest.
-    pub fn pop_waiting(&mut self, user: usize) -> Option<DueRequest> {
+    pub(crate) fn pop_waiting(&mut self, user: usize) -> Option<DueRequest> {
         let period_ns = self.period_ns;
         let user = &mut self.users[user];
         if user.pending == 0 {
@@ -220,19 +220,19 @@ impl PacedLoad {
     }
 
     /// Whether a due request of this connection waits.
-    pub fn is_waiting(&self, user: usize) -> bool {
+    pub(crate) fn is_waiting(&self, user: usize) -> bool {
         0 < self.users[user].pending
     }
 
     /// Any due request that waits, when nothing will wait any more: for those that were never sent.
-    pub fn pop_any_waiting(&mut self) -> Option<DueRequest> {
+    pub(crate) fn pop_any_waiting(&mut self) -> Option<DueRequest> {
         let later = &self.users[self.first_waiting..];
         self.first_waiting += later.iter().position(|user| 0 < user.pending)?;
         self.pop_waiting(self.first_waiting)
     }
 
     /// How many due requests wait.
-    pub fn waiting_len(&self) -> u64 {
+    pub(crate) fn waiting_len(&self) -> u64 {
         self.waiting
     }
 }

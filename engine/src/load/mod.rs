@@ -3,4 +3,4 @@
 mod load;
 pub mod schedule;
 
-pub use load::*;
+pub(crate) use load::{DueRequest, Load, OpenLoad, PacedLoad};

@@ -15,7 +15,7 @@ use crate::plan::Arrivals;
 use crate::sys::units::Rate;
 
 /// Length of a block of Poisson arrivals, ns.
-pub const BLOCK_NS: u64 = 1_000_000;
+const BLOCK_NS: u64 = 1_000_000;
 
 /// The arrivals that one shard owns, in order, as ns since the epoch of the run.
 #[derive(Clone, Debug)]
@@ -188,7 +188,7 @@ impl Digest {
     }
 
     /// The digest as text: 32 hexadecimal digits.
-    pub fn hex(&self) -> String {
+    pub(crate) fn hex(&self) -> String {
         format!("{:032x}", self.value())
     }
 }

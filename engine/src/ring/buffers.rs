@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::BufRingEntry;
 
 /// Most receive buffers of one ring: the kernel's limit.
-pub const BUFFERS_MAX: usize = 32_768;
+pub(super) const BUFFERS_MAX: usize = 32_768;
 
 /// Receive buffers that the kernel chooses from.
-pub struct BufferRing {
+pub(super) struct BufferRing {
     entries: Pages,
     bytes: Pages,
     size: usize,
@@ -27,7 +27,7 @@ impl BufferRing {
     ///
     /// # Errors
     /// No memory for them.
-    pub fn new(count: usize, size: usize) -> io::Result<BufferRing> {
+    pub(super) fn new(count: usize, size: usize) -> io::Result<BufferRing> {
         assert!(
             count.is_power_of_two() && count <= BUFFERS_MAX,
             "the kernel takes powers of two up to 2^15"
@@ -46,17 +46,17 @@ impl BufferRing {
     }
 
     /// Where the entries lie, for the registration; the memory lives as long as this value.
-    pub fn entries_address(&self) -> u64 {
+    pub(super) fn entries_address(&self) -> u64 {
         self.entries.address() as u64
     }
 
     /// How many buffers there are.
-    pub fn count(&self) -> u16 {
+    pub(super) fn count(&self) -> u16 {
         self.mask + 1
     }
 
     /// The bytes of a buffer that the kernel has completed.
-    pub fn slice(&self, buffer: u16) -> &[u8] {
+    pub(super) fn slice(&self, buffer: u16) -> &[u8] {
         assert!(buffer <= self.mask, "the kernel names only buffers that we gave it");
         // SAFETY: the index is in range, the mapping is initialised by the kernel (zero pages), and the kernel doesn't
         // write to a buffer between completing it and getting it back.
@@ -69,7 +69,7 @@ impl BufferRing {
     }
 
     /// Gives a buffer (back) to the kernel.
-    pub fn give_back(&mut self, buffer: u16) {
+    pub(super) fn give_back(&mut self, buffer: u16) {
         assert!(buffer <= self.mask, "the kernel names only buffers that we gave it");
         let base = self.entries.address().cast::<BufRingEntry>();
         // SAFETY: the slot index is masked into the mapping, which is page-aligned zero memory of `count` entries; the

@@ -2,7 +2,8 @@
 
 mod buffers;
 mod ring;
-pub mod socket;
-pub mod token;
+pub(crate) mod socket;
+pub(crate) mod token;
 
-pub use ring::*;
+pub(crate) use ring::RingSizes;
+pub use ring::{Completion, Ring, RingConfig, TOKEN_NONE};

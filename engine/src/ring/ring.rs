@@ -38,13 +38,13 @@ const BUFFER_GROUP: u16 = 0;
 
 /// Entries of a ring's queues and of its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingSizes {
+pub(crate) struct RingSizes {
     /// Operations that fit before the ring must enter the kernel.
-    pub submissions: u32,
+    pub(crate) submissions: u32,
     /// Completions that fit before the kernel keeps them elsewhere.
-    pub completions: u32,
+    pub(crate) completions: u32,
     /// Receive buffers.
-    pub buffers: usize,
+    pub(crate) buffers: usize,
 }
 
 impl RingSizes {
@@ -52,7 +52,7 @@ impl RingSizes {
     const COMPLETIONS_MAX: u32 = 65_536;
 
     /// Enough for so many sockets with operations in flight.
-    pub fn new(sockets_max: usize) -> RingSizes {
+    pub(crate) fn new(sockets_max: usize) -> RingSizes {
         let sockets = u32::try_from(sockets_max).unwrap_or(u32::MAX);
         let completions = sockets.saturating_mul(4).max(4 * SUBMISSIONS_MAX);
         RingSizes {
@@ -157,7 +157,7 @@ impl Ring {
     }
 
     /// What of io_uring this ring uses, by the kernel's names.
-    pub fn features(&self) -> Vec<String> {
+    pub(crate) fn features(&self) -> Vec<String> {
         let always = [
             "SINGLE_ISSUER",
             "DEFER_TASKRUN",
@@ -225,7 +225,7 @@ impl Ring {
     }
 
     /// Hands what is queued to the kernel and returns at once, without looking at completions.
-    pub fn submit(&mut self) {
+    pub(crate) fn submit(&mut self) {
         self.enter(0, EnterFlags::empty(), None);
     }
 
@@ -235,14 +235,14 @@ impl Ring {
     }
 
     /// [`Ring::poll`], if anything is queued.
-    pub fn poll_if_queued(&mut self) {
+    pub(crate) fn poll_if_queued(&mut self) {
         if !self.submissions.is_empty() {
             self.poll();
         }
     }
 
     /// [`Ring::poll`], if completions are due that aren't posted yet.
-    pub fn poll_if_posted_late(&mut self) {
+    pub(crate) fn poll_if_posted_late(&mut self) {
         if self.completions.is_empty() {
             self.poll();
         }
@@ -250,7 +250,7 @@ impl Ring {
 
     /// Whether so few entries are free that the next operations would enter the kernel by themselves.
     #[inline]
-    pub fn is_nearly_full(&self) -> bool {
+    pub(crate) fn is_nearly_full(&self) -> bool {
         self.submissions.capacity() - self.submissions.len() < SUBMISSIONS_SPARE
     }
 
@@ -264,7 +264,7 @@ impl Ring {
 
     /// Whether the kernel has completions for us: posted ones, or some that [`Ring::poll`] would post.
     #[inline]
-    pub fn has_news(&mut self) -> bool {
+    pub(crate) fn has_news(&mut self) -> bool {
         self.completions.sync();
         !self.completions.is_empty() || self.submissions.taskrun()
     }
@@ -327,7 +327,7 @@ impl Ring {
     }
 
     /// How often the completion queue overflowed; the kernel keeps such completions, late.
-    pub fn overflows(&self) -> u64 {
+    pub(crate) fn overflows(&self) -> u64 {
         self.overflows
     }
 }

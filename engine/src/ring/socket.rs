@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 ///
 /// # Errors
 /// The kernel's error: no descriptor or memory left, or the source isn't an address of this machine.
-pub fn new_socket(target: &SockAddr, source: Option<&SockAddr>) -> io::Result<RawFd> {
+pub(crate) fn new_socket(target: &SockAddr, source: Option<&SockAddr>) -> io::Result<RawFd> {
     let domain = if target.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     // A request is one send: nothing is gained by letting it wait for more.

@@ -1,11 +1,11 @@
 //! The word that names an operation of the ring: its kind, its connection's slot and the slot's generation.
 
 /// Bits that tell the generations of a slot apart.
-pub const GENERATION_BITS: u32 = 24;
+pub(crate) const GENERATION_BITS: u32 = 24;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     /// Connects a socket.
     Connect,
     /// Receives from a socket until it ends.
@@ -16,13 +16,13 @@ pub enum Op {
 
 /// The name of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
+pub(crate) struct Token {
     /// What it does.
-    pub kind: Op,
+    pub(crate) kind: Op,
     /// The slot's generation when it began.
-    pub generation: u32,
+    pub(crate) generation: u32,
     /// The slot of its connection.
-    pub slot: u32,
+    pub(crate) slot: u32,
 }
 
 const SLOT_BITS: u32 = 32;
@@ -31,7 +31,7 @@ const KIND_SHIFT: u32 = SLOT_BITS + GENERATION_BITS;
 impl Token {
     /// The word for the ring.
     #[inline]
-    pub fn encode(self) -> u64 {
+    pub(crate) fn encode(self) -> u64 {
         let kind = match self.kind {
             Op::Connect => 1,
             Op::Receive => 2,
@@ -42,7 +42,7 @@ impl Token {
 
     /// The name behind a word that [`Token::encode`] made.
     #[inline]
-    pub fn decode(word: u64) -> Token {
+    pub(crate) fn decode(word: u64) -> Token {
         let kind = match word >> KIND_SHIFT {
             1 => Op::Connect,
             2 => Op::Receive,

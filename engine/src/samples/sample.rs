@@ -182,12 +182,12 @@ impl Sample {
     }
 
     /// Whether it failed because no connection could be had: then it was never on the wire, and `sent_ns` is when it failed.
-    pub fn is_unconnected(&self) -> bool {
+    pub(crate) fn is_unconnected(&self) -> bool {
         self.kind == SampleKind::Failed && self.sent_ns == self.ended_ns
     }
 
     /// `received − sent`, as the report's naive distribution counts it: `None` for what failed or was never sent.
-    pub fn naive_ns(&self) -> Option<u64> {
+    pub(crate) fn naive_ns(&self) -> Option<u64> {
         let counted = matches!(
             self.kind,
             SampleKind::Answered | SampleKind::TimedOut | SampleKind::Abandoned
@@ -196,18 +196,18 @@ impl Sample {
     }
 
     /// `received − intended`, as the report's corrected distribution counts it: `None` for what failed or was dropped.
-    pub fn corrected_ns(&self) -> Option<u64> {
+    pub(crate) fn corrected_ns(&self) -> Option<u64> {
         let dropped = self.cause == causes::code_of_skipped(UnsentReason::Dropped);
         (self.kind != SampleKind::Failed && !dropped).then(|| self.ended_ns - self.intended_ns)
     }
 
     /// Intended → noticed; `None` when unsent.
-    pub fn pacer_lateness_ns(&self) -> Option<u64> {
+    pub(crate) fn pacer_lateness_ns(&self) -> Option<u64> {
         (self.kind != SampleKind::Unsent).then(|| self.noticed_ns - self.intended_ns)
     }
 
     /// Noticed → sent; `None` when unsent.
-    pub fn connection_wait_ns(&self) -> Option<u64> {
+    pub(crate) fn connection_wait_ns(&self) -> Option<u64> {
         (self.kind != SampleKind::Unsent).then(|| self.sent_ns - self.noticed_ns)
     }
 }

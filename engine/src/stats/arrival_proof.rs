@@ -24,12 +24,12 @@ use crate::plan::thresholds::Thresholds;
 use crate::sys::units::Rate;
 
 /// Windows of the index of dispersion, ms.
-pub const WINDOWS_MS: [u64; 3] = [1, 10, 100];
+const WINDOWS_MS: [u64; 3] = [1, 10, 100];
 /// Arrivals below which nothing is judged.
-pub const ARRIVALS_MIN: u64 = 100;
+const ARRIVALS_MIN: u64 = 100;
 /// Windows below which an index of dispersion is reported and not judged: with fewer, χ² is too skewed for the sends' symmetric
 /// band. Below 600 windows the band is wide but still right: 1 ± 0.48 at 100.
-pub const WINDOWS_MIN: u64 = 100;
+const WINDOWS_MIN: u64 = 100;
 /// Arrivals in a window on average below which the schedule's index of dispersion is not judged: with fewer it is no longer χ², and
 /// exceeds its point at 1 in 10,000 twenty times as often (at 0.1 in each of 100 windows, by simulation).
 const PER_WINDOW_MIN: f64 = 1.0;
@@ -60,23 +60,23 @@ pub struct DispersionProof {
 
 /// What a run was to offer, and what its report counts of it: each figure has one source.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
+pub(crate) struct Offer {
     /// Requests per second over all shards.
-    pub rate: Rate,
+    pub(crate) rate: Rate,
     /// How they were to be spaced.
-    pub arrivals: plan::Arrivals,
+    pub(crate) arrivals: plan::Arrivals,
     /// Shards that the schedule was dealt to.
-    pub shards: usize,
+    pub(crate) shards: usize,
     /// Where the schedule ended, ns since the epoch: the plan's end, or that of an interrupted run.
-    pub until_ns: u64,
+    pub(crate) until_ns: u64,
     /// Requests intended in the window.
-    pub intended: u64,
+    pub(crate) intended: u64,
     /// Of these, sent before its end.
-    pub sent_in_window: u64,
+    pub(crate) sent_in_window: u64,
     /// Of these, never sent since no connection could be had: errors, and no fault of the pace.
-    pub unconnected: u64,
+    pub(crate) unconnected: u64,
     /// Requests that may be between due and sent when the window ends.
-    pub at_the_edge: f64,
+    pub(crate) at_the_edge: f64,
 }
 
 /// What the arrivals of a run were, beside what they should have been.
@@ -118,7 +118,7 @@ pub struct ArrivalProof {
 
 impl ArrivalStats {
     /// Judges these arrivals, merged over all shards, against what they were to be.
-    pub fn summary(&self, offer: &Offer, bounds: &Thresholds) -> ArrivalProof {
+    pub(crate) fn summary(&self, offer: &Offer, bounds: &Thresholds) -> ArrivalProof {
         let Offer { rate, arrivals, shards, .. } = *offer;
         assert!(0 < shards, "at least one shard recorded");
         let (intended, sent) = (self.intended(), self.sent());
@@ -260,7 +260,7 @@ impl Figure {
 
 impl ArrivalProof {
     /// Whether there were too few arrivals to tell what they were.
-    pub fn too_few(&self) -> bool {
+    pub(crate) fn too_few(&self) -> bool {
         self.intended < ARRIVALS_MIN
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Moments {
 
 impl ArrivalStats {
     /// Nothing recorded yet of a window, ns since the epoch of the run. All memory is allocated here.
-    pub fn new(window_ns: Range<u64>) -> ArrivalStats {
+    pub(crate) fn new(window_ns: Range<u64>) -> ArrivalStats {
         ArrivalStats { window_ns, intended: Moments::default(), sent: Moments::default() }
     }
 
@@ -44,7 +44,7 @@ impl ArrivalStats {
     /// # Panics
     /// When either moment lies before the one recorded last, or before the window: a shard sends in the order intended.
     #[inline]
-    pub fn record(&mut self, intended_ns: u64, sent_ns: u64) {
+    pub(crate) fn record(&mut self, intended_ns: u64, sent_ns: u64) {
         self.record_intended(intended_ns);
         self.sent.gap(sent_ns);
         if sent_ns < self.window_ns.end {
@@ -56,7 +56,7 @@ impl ArrivalStats {
     ///
     /// # Panics
     /// As [`ArrivalStats::record`].
-    pub fn record_unsent(&mut self, intended_ns: u64) {
+    pub(crate) fn record_unsent(&mut self, intended_ns: u64) {
         self.record_intended(intended_ns);
     }
 
@@ -77,7 +77,7 @@ impl ArrivalStats {
     ///
     /// # Panics
     /// When the windows differ.
-    pub fn merge(&mut self, other: &ArrivalStats) {
+    pub(crate) fn merge(&mut self, other: &ArrivalStats) {
         assert_eq!(self.window_ns, other.window_ns, "shards share one window");
         self.intended.merge(&other.intended);
         self.sent.merge(&other.sent);

@@ -8,11 +8,11 @@ use std::ops::AddAssign;
 use hdrhistogram::Histogram;
 
 /// The smallest value that a histogram tells from zero, ns.
-pub const VALUE_MIN_NS: u64 = 1;
+pub(crate) const VALUE_MIN_NS: u64 = 1;
 /// The largest value that a histogram holds, ns: 60 s.
 pub const VALUE_MAX_NS: u64 = 60_000_000_000;
 /// Significant decimal digits of a histogram.
-pub const SIGNIFICANT_DIGITS: u8 = 3;
+pub(crate) const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Significant decimal digits of the histogram of one interval of a run.
 pub(crate) const INTERVAL_DIGITS: u8 = 2;
@@ -97,7 +97,7 @@ impl Distribution {
     ///
     /// This is HdrHistogram's `record_correct`. It is exact only for a paced closed loop with a constant interval, a freeze
     /// that hits everybody and no catching up; anything else it over-corrects or counts twice.
-    pub fn record_backfilled(&mut self, value_ns: u64, interval_ns: u64) {
+    pub(crate) fn record_backfilled(&mut self, value_ns: u64, interval_ns: u64) {
         backfill(value_ns, interval_ns, |value_ns| self.record(value_ns));
     }
 
@@ -121,12 +121,12 @@ impl Distribution {
     }
 
     /// The smallest value, exact; `None` when empty.
-    pub fn min_ns(&self) -> Option<u64> {
+    pub(crate) fn min_ns(&self) -> Option<u64> {
         (0 < self.count()).then_some(self.min_ns)
     }
 
     /// The largest value, exact, beyond the range too; `None` when empty.
-    pub fn max_ns(&self) -> Option<u64> {
+    pub(crate) fn max_ns(&self) -> Option<u64> {
         (0 < self.count()).then_some(self.max_ns)
     }
 
@@ -136,7 +136,8 @@ impl Distribution {
     }
 
     /// The sum of all values, exact.
-    pub fn sum_ns(&self) -> u128 {
+    #[cfg(test)]
+    pub(super) fn sum_ns(&self) -> u128 {
         self.sum_ns
     }
 
@@ -189,7 +190,7 @@ pub(crate) fn backfill(value_ns: u64, interval_ns: u64, mut record: impl FnMut(u
 /// The rank of quantile `q` among `count` values, from 1 to `count`: `⌈q·count⌉`, computed so that `0.99 · 100` is 99.
 #[expect(clippy::cast_possible_truncation, reason = "a rank is at most the count, which was a u64")]
 #[expect(clippy::cast_sign_loss, reason = "q is at least zero")]
-pub fn rank(q: f64, count: u64) -> u64 {
+pub(crate) fn rank(q: f64, count: u64) -> u64 {
     let exact = q.clamp(0.0, 1.0) * count as f64;
     let nearest = exact.round();
     let up = if (exact - nearest).abs() < 1e-9 * exact.max(1.0) { nearest } else { exact.ceil() };

@@ -22,20 +22,20 @@ use crate::stats::percentiles::{PERCENTILES, WITH_INTERVAL};
 /// Two-sided 5 % point of the normal distribution, as the sample sizes are usually given with.
 const NORMAL_5_PERCENT: f64 = 1.96;
 /// Batches below which their spread says too little, and samples are taken as independent.
-pub const BATCHES_MIN: usize = 5;
+pub(crate) const BATCHES_MIN: usize = 5;
 /// Batches above which neighbours are joined: more add little to the estimate of the spread (Schmeiser, *Operations Research*
 /// 30, 1982), and longer ones hold more of the dependence inside.
-pub const BATCHES_MAX: usize = 30;
+const BATCHES_MAX: usize = 30;
 
 /// The 95 % confidence interval of a quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// Lower end, ns: the lower edge of its bucket.
-    pub low_ns: u64,
+    pub(crate) low_ns: u64,
     /// Upper end, ns: the upper edge of its bucket.
-    pub high_ns: u64,
+    pub(crate) high_ns: u64,
     /// How it was found.
-    pub method: Method,
+    pub(crate) method: Method,
 }
 
 /// How an interval was found.
@@ -51,11 +51,11 @@ pub enum Method {
 /// Why there is no interval: the ranks beside the quantile lie beyond the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("n = {count}, need {needed}")]
-pub struct TooFewSamples {
+pub(crate) struct TooFewSamples {
     /// Samples there are.
-    pub count: u64,
+    pub(crate) count: u64,
     /// Samples needed at the dependence that these samples show.
-    pub needed: u64,
+    pub(crate) needed: u64,
 }
 
 /// The fewest independent samples for which quantile `p`, strictly between 0 and 1, has an interval: both ranks among the
@@ -81,13 +81,13 @@ fn needed_with(p: f64, width: f64) -> u64 {
 }
 
 /// How intervals are found of samples that stand in these pieces of the run.
-pub fn method(batches: &[Histogram<u64>]) -> Method {
+pub(crate) fn method(batches: &[Histogram<u64>]) -> Method {
     if BATCHES_MIN <= groups(batches).len() { Method::Batches } else { Method::OrderStatistics }
 }
 
 /// Whether samples depend on each other: the pieces of the run differ at one of the usual quantiles by more than those of
 /// independent samples do once in 100 runs. `None` when there are too few pieces or samples to tell.
-pub fn dependent(batches: &[Histogram<u64>]) -> Option<bool> {
+pub(crate) fn dependent(batches: &[Histogram<u64>]) -> Option<bool> {
     let pooled = pool(batches);
     let spreads = PERCENTILES[..WITH_INTERVAL]
         .iter()
@@ -121,7 +121,7 @@ pub(super) fn pool(batches: &[Histogram<u64>]) -> Distribution {
 ///
 /// # Errors
 /// How many samples there are and how many it would take.
-pub fn interval(
+pub(crate) fn interval(
     pooled: &Distribution,
     batches: &[Histogram<u64>],
     p: f64,

@@ -3,12 +3,12 @@
 //! Milliseconds are numbered from the start of the window, the same on every shard, so merged counts are those of all events.
 
 /// How many of the latest milliseconds are kept: 60 s.
-pub const KEPT_MS: u64 = 60_000;
+pub(super) const KEPT_MS: u64 = 60_000;
 
 /// Counts per millisecond. Slot `ms % KEPT_MS` belongs to the one kept millisecond of that remainder; slots never reached
 /// are zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Milliseconds {
+pub(super) struct Milliseconds {
     slots: Box<[u32]>,
     /// The first millisecond not reached yet.
     next_ms: u64,
@@ -22,13 +22,13 @@ impl Default for Milliseconds {
 
 impl Milliseconds {
     /// Nothing counted; all memory is allocated here.
-    pub fn new() -> Milliseconds {
+    pub(super) fn new() -> Milliseconds {
         Milliseconds { slots: vec![0; slot(KEPT_MS - 1) + 1].into_boxed_slice(), next_ms: 0 }
     }
 
     /// Counts one event. What is older than the kept milliseconds is let go.
     #[inline]
-    pub fn add(&mut self, ms: u64) {
+    pub(super) fn add(&mut self, ms: u64) {
         if self.next_ms <= ms {
             self.reach(ms + 1);
         }
@@ -38,12 +38,12 @@ impl Milliseconds {
     }
 
     /// The oldest millisecond that is kept.
-    pub fn oldest_ms(&self) -> u64 {
+    pub(super) fn oldest_ms(&self) -> u64 {
         self.next_ms.saturating_sub(KEPT_MS)
     }
 
     /// Adds another ring's counts: the same as counting all events in one ring.
-    pub fn merge(&mut self, other: &Milliseconds) {
+    pub(super) fn merge(&mut self, other: &Milliseconds) {
         if self.next_ms < other.next_ms {
             self.reach(other.next_ms);
         }
@@ -54,7 +54,7 @@ impl Milliseconds {
 
     /// Counts of the whole windows of `length_ms` that are kept and end by `until_ms`, in order. Windows are aligned to the
     /// start; one that is cut off at either end would count less than it had, so it is left out.
-    pub fn windows(&self, length_ms: u64, until_ms: u64) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn windows(&self, length_ms: u64, until_ms: u64) -> impl Iterator<Item = u64> + '_ {
         let first = self.oldest_ms().div_ceil(length_ms);
         let end = until_ms / length_ms;
         (first..end).map(move |window| {

@@ -5,10 +5,16 @@
 //! is pure: numbers in, numbers out; no clock, no I/O.
 
 pub mod arrival_proof;
-pub mod arrivals;
+pub(crate) mod arrivals;
 pub mod distribution;
+#[cfg(test)]
+mod goodness_of_fit;
 pub mod interval;
-pub mod milliseconds;
+mod milliseconds;
 pub mod percentiles;
+#[cfg(test)]
+mod proof_of_arrivals;
 pub mod stationarity;
-pub mod statistics;
+mod statistics;
+
+pub use statistics::{Dispersion, dispersion_deviation, index_of_dispersion};

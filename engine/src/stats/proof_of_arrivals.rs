@@ -6,19 +6,21 @@
 //! clock of whole milliseconds, one Poisson stream dealt out in turn, and a stall made up for by
 //! sending at twice the rate.
 
-use engine::load::schedule::Schedule;
-use engine::plan;
-use engine::plan::thresholds::Thresholds;
-use engine::stats::arrival_proof::{ArrivalProof, Offer};
-use engine::stats::arrivals::ArrivalStats;
-use engine::stats::distribution::Distribution;
-use engine::stats::milliseconds::Milliseconds;
-use engine::stats::statistics::{
-    ANDERSON_DARLING_1_PERCENT, KOLMOGOROV_1_PERCENT, NORMAL_1_PERCENT, PairSums,
-    anderson_darling_exponential, dispersion_deviation, index_of_dispersion, kolmogorov_p,
-    ks_exponential, ks_uniform,
+use super::arrival_proof::{ArrivalProof, Offer};
+use super::arrivals::ArrivalStats;
+use super::distribution::Distribution;
+use super::goodness_of_fit::{
+    ANDERSON_DARLING_1_PERCENT, anderson_darling_exponential, ks_exponential, ks_uniform,
 };
-use engine::sys::units::Rate;
+use super::milliseconds::Milliseconds;
+use super::statistics::{
+    KOLMOGOROV_1_PERCENT, NORMAL_1_PERCENT, PairSums, dispersion_deviation, index_of_dispersion,
+    kolmogorov_p,
+};
+use crate::load::schedule::Schedule;
+use crate::plan;
+use crate::plan::thresholds::Thresholds;
+use crate::sys::units::Rate;
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -31,7 +31,10 @@ pub struct Stationarity {
 /// A p99 has changed when it is off by the factor **and** the intervals of the two, by batches, don't meet: one stall more in one
 /// quarter moves a p99 twentyfold and means nothing. So a window of fewer pieces than four times
 /// [`super::interval::BATCHES_MIN`] is judged by its distance alone.
-pub fn stationarity(batches: &[Histogram<u64>], bounds: &Thresholds) -> Option<Stationarity> {
+pub(crate) fn stationarity(
+    batches: &[Histogram<u64>],
+    bounds: &Thresholds,
+) -> Option<Stationarity> {
     let quarter = batches.len() / 4;
     if quarter == 0 {
         return None;

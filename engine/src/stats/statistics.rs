@@ -5,36 +5,13 @@
 use hdrhistogram::Histogram;
 
 /// Critical value of `√n·D` at 1 %, two-sided, for large n (Smirnov 1948): [`kolmogorov_p`] gives 0.01 there.
-pub const KOLMOGOROV_1_PERCENT: f64 = 1.628;
-/// Critical value at 1 % of [`anderson_darling_exponential`] (Stephens 1974; D'Agostino and Stephens 1986, table 4.14).
-pub const ANDERSON_DARLING_1_PERCENT: f64 = 1.957;
+pub(super) const KOLMOGOROV_1_PERCENT: f64 = 1.628;
 /// Two-sided 1 % point of the normal distribution: `|r|·√n` of independent values stays below it 99 times of 100.
-pub const NORMAL_1_PERCENT: f64 = 2.576;
+pub(super) const NORMAL_1_PERCENT: f64 = 2.576;
 /// One-sided 1 % point of the normal distribution.
-pub const NORMAL_1_PERCENT_ABOVE: f64 = 2.326;
+pub(super) const NORMAL_1_PERCENT_ABOVE: f64 = 2.326;
 
-/// Kolmogorov's one-sample distance `D = max(i/n − F(xᵢ), F(xᵢ) − (i−1)/n)` of sorted values from the distribution
-/// function `cdf` (Kolmogorov 1933). `None` when there are no values.
-pub fn ks_distance(sorted: &[f64], cdf: impl Fn(f64) -> f64) -> Option<f64> {
-    let n = sorted.len() as f64;
-    let distance = |(before, value): (usize, &f64)| {
-        let expected = cdf(*value);
-        ((before as f64 + 1.0) / n - expected).max(expected - before as f64 / n)
-    };
-    sorted.iter().enumerate().map(distance).reduce(f64::max)
-}
-
-/// [`ks_distance`] from the exponential distribution `F(x) = 1 − e^(−rate·x)` of a known rate.
-pub fn ks_exponential(sorted: &[f64], rate: f64) -> Option<f64> {
-    ks_distance(sorted, |x| exponential_cdf(x, rate))
-}
-
-/// [`ks_distance`] from the uniform distribution on [low, high].
-pub fn ks_uniform(sorted: &[f64], low: f64, high: f64) -> Option<f64> {
-    ks_distance(sorted, |x| ((x - low) / (high - low)).clamp(0.0, 1.0))
-}
-
-fn exponential_cdf(x: f64, rate: f64) -> f64 {
+pub(super) fn exponential_cdf(x: f64, rate: f64) -> f64 {
     -(-rate * x.max(0.0)).exp_m1()
 }
 
@@ -43,7 +20,7 @@ fn exponential_cdf(x: f64, rate: f64) -> f64 {
 /// Kolmogorov's limit at `λ = (√n + 0.12 + 0.11/√n)·D`, Stephens' correction for finite n (Stephens 1970), good from
 /// n = 5: `2·Σ (−1)^(j−1)·e^(−2j²λ²)`, and for small λ, where that series converges slowly, the same function in its
 /// other form, `1 − √(2π)/λ · Σ e^(−(2j−1)²π²/(8λ²))`.
-pub fn kolmogorov_p(distance: f64, n: u64) -> f64 {
+pub(super) fn kolmogorov_p(distance: f64, n: u64) -> f64 {
     let root = (n as f64).sqrt();
     let lambda = (root + 0.12 + 0.11 / root) * distance;
     // Below this the probability differs from 1 by less than 10⁻¹².
@@ -62,28 +39,11 @@ pub fn kolmogorov_p(distance: f64, n: u64) -> f64 {
     p.clamp(0.0, 1.0)
 }
 
-/// Anderson and Darling's A² of sorted values, all above zero, from the exponential distribution whose scale is their mean,
-/// times `1 + 0.6/n` (Stephens 1974, case of the estimated scale):
-/// `A² = −n − (1/n)·Σ (2i−1)·(ln F(xᵢ) + ln(1 − F(xₙ₊₁₋ᵢ)))`. `None` when there are no values.
-pub fn anderson_darling_exponential(sorted: &[f64]) -> Option<f64> {
-    if sorted.is_empty() {
-        return None;
-    }
-    let n = sorted.len() as f64;
-    let mean = sorted.iter().sum::<f64>() / n;
-    let weighted = |(before, (low, high)): (usize, (&f64, &f64))| {
-        // ln(1 − F(x)) of the exponential is −x/mean.
-        (2 * before + 1) as f64 * ((-(-low / mean).exp_m1()).ln() - high / mean)
-    };
-    let sum: f64 = sorted.iter().zip(sorted.iter().rev()).enumerate().map(weighted).sum();
-    Some((-n - sum / n) * (1.0 + 0.6 / n))
-}
-
 /// Sums over pairs of neighbours in one or more streams of whole numbers, for their lag-1 autocorrelation.
 ///
 /// The sums are integers, so that merging is exact in any order and a year of gaps loses no digit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PairSums {
+pub(super) struct PairSums {
     pairs: u64,
     first: u128,
     second: u128,
@@ -95,7 +55,7 @@ pub struct PairSums {
 impl PairSums {
     /// Takes a value and its successor in.
     #[inline]
-    pub fn add(&mut self, first: u64, second: u64) {
+    pub(super) fn add(&mut self, first: u64, second: u64) {
         let (first, second) = (u128::from(first), u128::from(second));
         self.pairs += 1;
         self.first += first;
@@ -106,7 +66,7 @@ impl PairSums {
     }
 
     /// Takes another stream's pairs in.
-    pub fn merge(&mut self, other: &PairSums) {
+    pub(super) fn merge(&mut self, other: &PairSums) {
         self.pairs += other.pairs;
         self.first += other.first;
         self.second += other.second;
@@ -116,12 +76,12 @@ impl PairSums {
     }
 
     /// How many pairs were taken in.
-    pub fn pairs(&self) -> u64 {
+    pub(super) fn pairs(&self) -> u64 {
         self.pairs
     }
 
     /// Pearson's correlation of a value with its successor. `None` without pairs, or when all values are the same.
-    pub fn correlation(&self) -> Option<f64> {
+    pub(super) fn correlation(&self) -> Option<f64> {
         let first = self.centred(self.first_squares, self.first, self.first)?;
         let second = self.centred(self.second_squares, self.second, self.second)?;
         let both = self.centred(self.products, self.first, self.second)?;
@@ -174,7 +134,7 @@ pub fn dispersion_deviation(windows: u64) -> f64 {
 
 /// The point of the normal distribution that is exceeded with probability `p`, above 0 and at most ½: by a ratio of polynomials in
 /// `√(−2·ln p)`, off by less than 0.00045 (Abramowitz and Stegun 26.2.23).
-pub fn normal_point(p: f64) -> f64 {
+pub(super) fn normal_point(p: f64) -> f64 {
     let t = (-2.0 * p.ln()).sqrt();
     let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
     let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
@@ -184,7 +144,7 @@ pub fn normal_point(p: f64) -> f64 {
 /// The point of the χ² distribution with so many degrees of freedom that corresponds to the point `normal` of the normal one:
 /// `k·(1 − 2/(9k) + normal·√(2/(9k)))³` (Wilson and Hilferty, *PNAS* 17, 1931). Off by less than 1 % of itself from 4 degrees
 /// up to 1 %, and from 30 degrees up to 1 in 20,000.
-pub fn chi_squared_point(degrees: u64, normal: f64) -> f64 {
+pub(super) fn chi_squared_point(degrees: u64, normal: f64) -> f64 {
     let k = degrees as f64;
     let part = 2.0 / (9.0 * k);
     k * (1.0 - part + normal * part.sqrt()).max(0.0).powi(3)
@@ -204,7 +164,7 @@ fn buckets(histogram: &Histogram<u64>) -> impl Iterator<Item = (u64, u64, u64)> 
 
 /// Largest difference of two histograms' distribution functions, at the edges of their buckets (Smirnov's two-sample
 /// distance, short by what hides within one bucket). `None` when either is empty.
-pub fn ks_between(one: &Histogram<u64>, other: &Histogram<u64>) -> Option<f64> {
+pub(super) fn ks_between(one: &Histogram<u64>, other: &Histogram<u64>) -> Option<f64> {
     if one.is_empty() || other.is_empty() {
         return None;
     }
@@ -234,7 +194,7 @@ pub fn ks_between(one: &Histogram<u64>, other: &Histogram<u64>) -> Option<f64> {
 /// A gap of h whole units stands for one between h − ½ and h + ½. What hides within a bucket makes the distance too small by
 /// at most 0.0004 (the largest share that a bucket 0.1 % wide has of an exponential distribution), so its p-value errs
 /// towards the schedule.
-pub fn ks_histogram_exponential(histogram: &Histogram<u64>, rate: f64) -> Option<f64> {
+pub(super) fn ks_histogram_exponential(histogram: &Histogram<u64>, rate: f64) -> Option<f64> {
     let n = histogram.len() as f64;
     let (mut seen, mut distance) = (0, None);
     for (low, high, count) in buckets(histogram) {

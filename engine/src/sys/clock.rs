@@ -18,7 +18,7 @@ pub fn now_ns() -> u64 {
 }
 
 /// Lets this thread's timers fire to the nanosecond instead of up to 50 µs late, the kernel's default slack.
-pub fn set_timer_slack() {
+pub(crate) fn set_timer_slack() {
     set_current_timer_slack(Some(NonZeroU64::MIN))
         .expect("a thread may always set its own timer slack");
 }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 pub struct Signals {
     /// Start of the run on CLOCK_MONOTONIC, ns; 0 while shards are still in their set-up, `u64::MAX`
     /// when the run is called off.
-    pub epoch_ns: AtomicU64,
+    pub(crate) epoch_ns: AtomicU64,
     /// When an interrupted run stops issuing, on CLOCK_MONOTONIC, ns; 0 while it goes on.
-    pub stop_ns: AtomicU64,
+    pub(crate) stop_ns: AtomicU64,
     /// Shards that have finished their set-up.
-    pub ready: AtomicUsize,
+    pub(crate) ready: AtomicUsize,
     /// Shards that have ended.
-    pub ended: AtomicUsize,
+    pub(crate) ended: AtomicUsize,
 }

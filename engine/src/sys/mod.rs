@@ -1,7 +1,7 @@
 //! Units, the clock, cores, and the words that threads of a run share.
 
 pub mod clock;
-pub mod control;
+pub(crate) mod control;
 pub(crate) mod leaves;
 pub mod placement;
 pub mod seal;

@@ -20,7 +20,7 @@ pub fn allowed_cores() -> Vec<usize> {
 }
 
 /// The cores that are online, as the kernel's topology lists them.
-pub fn online_cores() -> Vec<usize> {
+pub(crate) fn online_cores() -> Vec<usize> {
     fs::read_to_string("/sys/devices/system/cpu/online")
         .ok()
         .and_then(|text| text.trim().parse::<CoreList>().ok())
@@ -32,7 +32,7 @@ pub fn online_cores() -> Vec<usize> {
 
 /// Takes the shards' cores out of this thread's mask, so that it never interrupts one. Where no other core is allowed
 /// they have to be shared.
-pub fn leave_cores(busy_cores: &[usize]) {
+pub(crate) fn leave_cores(busy_cores: &[usize]) {
     let mut cores = CpuSet::new();
     for core in allowed_cores() {
         if !busy_cores.contains(&core) {

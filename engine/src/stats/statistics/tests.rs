@@ -1,6 +1,7 @@
 //! The statistics against values computed by hand or published, and by their properties.
 
 use super::*;
+use crate::stats::goodness_of_fit::{anderson_darling_exponential, ks_exponential, ks_uniform};
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp1};
