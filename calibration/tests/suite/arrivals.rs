@@ -9,7 +9,7 @@ use calibration::experiment::Observed;
 use engine::plan::{Arrivals, Plan};
 use engine::report::Report;
 use engine::report::verdict::Level;
-use engine::stats::statistics::{Dispersion, dispersion_deviation, index_of_dispersion};
+use engine::stats::{Dispersion, dispersion_deviation, index_of_dispersion};
 
 const MS_NS: u64 = 1_000_000;
 /// This many ms in a row without an arrival are a stop.

@@ -188,7 +188,7 @@ impl Digest {
     }
 
     /// The digest as text: 32 hexadecimal digits.
-    pub(crate) fn hex(&self) -> String {
+    pub fn hex(&self) -> String {
         format!("{:032x}", self.value())
     }
 }

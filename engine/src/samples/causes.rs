@@ -32,7 +32,7 @@ pub(super) fn code(cause: Cause) -> u16 {
 }
 
 /// The number of the reason why a request was never sent.
-pub(super) fn code_of_skipped(reason: UnsentReason) -> u16 {
+pub(super) fn code_of_unsent(reason: UnsentReason) -> u16 {
     match reason {
         UnsentReason::Dropped => 64,
         UnsentReason::Deadline => 65,
@@ -47,8 +47,8 @@ pub(super) fn code_of_skipped(reason: UnsentReason) -> u16 {
 /// 64 `dropped`, 65 `deadline`, 66 `end_of_run`; and from 256 on
 /// `protocol:` with the broken rule. `None` for a number without a meaning, 0 among them.
 pub fn cause_name(code: u16) -> Option<String> {
-    let unsent_reasons = || skipped_of(code).map(|reason| reason.name().to_owned());
-    cause_of(code).map(Cause::name).or_else(unsent_reasons)
+    let unsent = || unsent_of(code).map(|reason| reason.name().to_owned());
+    cause_of(code).map(Cause::name).or_else(unsent)
 }
 
 /// The cause with this number.
@@ -61,8 +61,8 @@ pub(super) fn cause_of(code: u16) -> Option<Cause> {
 }
 
 /// The reason with this number why a request was never sent.
-pub(super) fn skipped_of(code: u16) -> Option<UnsentReason> {
-    UnsentReason::ALL.into_iter().find(|reason| code_of_skipped(*reason) == code)
+pub(super) fn unsent_of(code: u16) -> Option<UnsentReason> {
+    UnsentReason::ALL.into_iter().find(|reason| code_of_unsent(*reason) == code)
 }
 
 #[cfg(test)]

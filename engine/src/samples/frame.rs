@@ -1,21 +1,72 @@
 //! What stands around the records: header, heads of blocks, end block.
 
+use zerocopy::little_endian::{U16, U32, U64, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::problem::Problem;
 use super::sample::SAMPLE_BYTES;
 use crate::load::schedule::Digest;
 use crate::record::counts::Counts;
 use crate::record::recorder::Recorder;
 
-pub(super) const HEADER_BYTES: usize = 64;
-pub(super) const BLOCK_HEAD_BYTES: usize = 20;
-pub(super) const END_HEAD_BYTES: usize = 24;
-pub(super) const SHARD_END_BYTES: usize = 96;
-pub(super) const CHECKSUM_BYTES: usize = 4;
+pub(super) const HEADER_BYTES: usize = size_of::<HeaderFrame>();
+pub(super) const BLOCK_HEAD_BYTES: usize = size_of::<BlockHead>();
 pub(super) const BLOCK_MAGIC: [u8; 4] = *b"BLCK";
 pub(super) const END_MAGIC: [u8; 4] = *b"TEND";
+const CHECKSUM_BYTES: usize = size_of::<U32>();
 const MAGIC: [u8; 8] = *b"TTSAMPLE";
 const VERSION: u16 = 1;
 const RECORD_BYTES: u16 = 40;
 const _: () = assert!(RECORD_BYTES as usize == SAMPLE_BYTES);
+
+/// The header as it lies in the file.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct HeaderFrame {
+    magic: [u8; 8],
+    version: U16,
+    record_bytes: U16,
+    shards: U32,
+    plan_digest: U64,
+    seed: U64,
+    window_start_ns: U64,
+    window_end_ns: U64,
+    zero: [u8; 12],
+    checksum: U32,
+}
+
+/// What stands before the records of a block, as it lies in the file.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct BlockHead {
+    magic: [u8; 4],
+    pub(super) shard: U16,
+    zero: U16,
+    pub(super) number: U32,
+    pub(super) records: U32,
+    pub(super) checksum: U32,
+}
+
+/// The beginning of the end block, before the shards, as it lies in the file.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct EndFrame {
+    magic: [u8; 4],
+    shards: U32,
+    until_ns: U64,
+    epoch_ns: U64,
+}
+
+/// One shard in the end block, as it lies in the file.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ShardFrame {
+    written: U64,
+    lost: U64,
+    schedule_digest: U128,
+    schedule_arrivals: U64,
+    counts: [U64; 7],
+}
 
 /// What the samples belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,86 +85,78 @@ pub struct Header {
 
 impl Header {
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        bytes[0..8].copy_from_slice(&MAGIC);
-        bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[10..12].copy_from_slice(&RECORD_BYTES.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.shards.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.plan_digest.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.seed.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.window_start_ns.to_le_bytes());
-        bytes[40..48].copy_from_slice(&self.window_end_ns.to_le_bytes());
-        let checksum = crc32fast::hash(&bytes[..HEADER_BYTES - CHECKSUM_BYTES]);
-        bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
-        bytes
+        let mut frame = HeaderFrame {
+            magic: MAGIC,
+            version: VERSION.into(),
+            record_bytes: RECORD_BYTES.into(),
+            shards: self.shards.into(),
+            plan_digest: self.plan_digest.into(),
+            seed: self.seed.into(),
+            window_start_ns: self.window_start_ns.into(),
+            window_end_ns: self.window_end_ns.into(),
+            zero: [0; 12],
+            checksum: U32::ZERO,
+        };
+        let bytes = frame.as_bytes();
+        frame.checksum = crc32fast::hash(&bytes[..HEADER_BYTES - CHECKSUM_BYTES]).into();
+        zerocopy::transmute!(frame)
     }
 
-    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, String> {
-        if bytes[0..8] != MAGIC {
-            return Err("this is no file of raw samples: it doesn't begin with TTSAMPLE".to_owned());
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, Problem> {
+        let frame: HeaderFrame = zerocopy::transmute!(*bytes);
+        if frame.magic != MAGIC {
+            return Err(Problem::NotSamples);
         }
-        let version = u16::from_le_bytes([bytes[8], bytes[9]]);
-        if version != VERSION {
-            return Err(format!("version {version} is not {VERSION}, the one known here"));
+        if frame.version != VERSION {
+            return Err(Problem::Version { found: frame.version.get(), known: VERSION });
         }
         check_sum(bytes, "header")?;
-        let record_bytes = u16::from_le_bytes([bytes[10], bytes[11]]);
-        if record_bytes != RECORD_BYTES {
-            return Err(format!("records of {record_bytes} bytes instead of {RECORD_BYTES}"));
+        if frame.record_bytes != RECORD_BYTES {
+            let found = frame.record_bytes.get();
+            return Err(Problem::RecordLength { found, known: RECORD_BYTES });
         }
-        let shards = u32_at(bytes, 12);
+        let shards = frame.shards.get();
         if u32::from(u16::MAX) + 1 < shards {
-            return Err(format!("{shards} shards are more than 16 bits can number"));
+            return Err(Problem::TooManyShards(shards));
         }
         Ok(Header {
             shards,
-            plan_digest: u64_at(bytes, 16),
-            seed: u64_at(bytes, 24),
-            window_start_ns: u64_at(bytes, 32),
-            window_end_ns: u64_at(bytes, 40),
+            plan_digest: frame.plan_digest.get(),
+            seed: frame.seed.get(),
+            window_start_ns: frame.window_start_ns.get(),
+            window_end_ns: frame.window_end_ns.get(),
         })
     }
 }
 
-/// The head of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockHead {
-    pub(super) shard: u16,
-    pub(super) number: u32,
-    pub(super) records: u32,
-    pub(super) checksum: u32,
-}
-
 impl BlockHead {
-    /// The head of a block with these records, its checksum computed.
-    pub(super) fn encode(shard: u16, number: u32, records: &[u8]) -> [u8; BLOCK_HEAD_BYTES] {
+    /// The head of a block with these records.
+    pub(super) fn new(shard: u16, number: u32, records: &[u8]) -> BlockHead {
         let count = u32::try_from(records.len() / SAMPLE_BYTES).expect("a block's records are few");
-        let mut bytes = [0; BLOCK_HEAD_BYTES];
-        bytes[0..4].copy_from_slice(&BLOCK_MAGIC);
-        bytes[4..6].copy_from_slice(&shard.to_le_bytes());
-        bytes[8..12].copy_from_slice(&number.to_le_bytes());
-        bytes[12..16].copy_from_slice(&count.to_le_bytes());
-        let checksum = checksum_of_block(&bytes, records);
-        bytes[16..20].copy_from_slice(&checksum.to_le_bytes());
-        bytes
+        let mut head = BlockHead {
+            magic: BLOCK_MAGIC,
+            shard: shard.into(),
+            zero: U16::ZERO,
+            number: number.into(),
+            records: count.into(),
+            checksum: U32::ZERO,
+        };
+        head.checksum = head.checksum_with(records).into();
+        head
     }
 
     /// The head in bytes that begin with [`BLOCK_MAGIC`]; its checksum is still to be compared.
-    pub(super) fn decode(bytes: &[u8; BLOCK_HEAD_BYTES]) -> BlockHead {
-        BlockHead {
-            shard: u16::from_le_bytes([bytes[4], bytes[5]]),
-            number: u32_at(bytes, 8),
-            records: u32_at(bytes, 12),
-            checksum: u32_at(bytes, 16),
-        }
+    pub(super) fn decode(bytes: [u8; BLOCK_HEAD_BYTES]) -> BlockHead {
+        zerocopy::transmute!(bytes)
     }
-}
 
-pub(super) fn checksum_of_block(head: &[u8; BLOCK_HEAD_BYTES], records: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&head[..BLOCK_HEAD_BYTES - CHECKSUM_BYTES]);
-    hasher.update(records);
-    hasher.finalize()
+    /// The checksum that a block with these records has to have.
+    pub(super) fn checksum_with(&self, records: &[u8]) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&self.as_bytes()[..BLOCK_HEAD_BYTES - CHECKSUM_BYTES]);
+        hasher.update(records);
+        hasher.finalize()
+    }
 }
 
 /// What the file says of one shard at its end.
@@ -165,18 +208,29 @@ impl End {
         self.shards.iter().map(|shard| shard.written).sum()
     }
 
+    /// Length of the end block of so many shards, bytes.
+    pub(super) fn length(shards: u32) -> usize {
+        size_of::<EndFrame>() + shards as usize * size_of::<ShardFrame>() + CHECKSUM_BYTES
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let shards = u32::try_from(self.shards.len()).expect("shards are numbered in 16 bits");
-        let mut bytes = END_MAGIC.to_vec();
-        bytes.extend(shards.to_le_bytes());
-        bytes.extend(self.until_ns.to_le_bytes());
-        bytes.extend(self.epoch_ns.to_le_bytes());
+        let frame = EndFrame {
+            magic: END_MAGIC,
+            shards: shards.into(),
+            until_ns: self.until_ns.into(),
+            epoch_ns: self.epoch_ns.into(),
+        };
+        let mut bytes = frame.as_bytes().to_vec();
         for shard in &self.shards {
-            bytes.extend(shard.written.to_le_bytes());
-            bytes.extend(shard.lost.to_le_bytes());
-            bytes.extend(shard.schedule_digest.to_le_bytes());
-            bytes.extend(shard.schedule_arrivals.to_le_bytes());
-            bytes.extend(shard.counts.outcomes().iter().flat_map(|count| count.to_le_bytes()));
+            let frame = ShardFrame {
+                written: shard.written.into(),
+                lost: shard.lost.into(),
+                schedule_digest: shard.schedule_digest.into(),
+                schedule_arrivals: shard.schedule_arrivals.into(),
+                counts: shard.counts.outcomes().map(U64::new),
+            };
+            bytes.extend(frame.as_bytes());
         }
         let checksum = crc32fast::hash(&bytes);
         bytes.extend(checksum.to_le_bytes());
@@ -184,46 +238,34 @@ impl End {
     }
 
     /// The end block in `bytes`, which begin with [`END_MAGIC`] and have the length of `shards` shards.
-    pub(super) fn decode(bytes: &[u8], shards: u32) -> Result<End, String> {
+    pub(super) fn decode(bytes: &[u8], shards: u32) -> Result<End, Problem> {
         check_sum(bytes, "end block")?;
-        if u32_at(bytes, 4) != shards {
-            return Err(format!(
-                "{} shards in the end block, {shards} in the header",
-                u32_at(bytes, 4)
-            ));
+        let (frame, rest) = EndFrame::ref_from_prefix(bytes).expect("it has the length");
+        if frame.shards != shards {
+            return Err(Problem::OtherShards { end: frame.shards.get(), header: shards });
         }
-        let body = &bytes[END_HEAD_BYTES..bytes.len() - CHECKSUM_BYTES];
-        let shard = |bytes: &[u8]| ShardEnd {
-            written: u64_at(bytes, 0),
-            lost: u64_at(bytes, 8),
-            schedule_digest: u128::from(u64_at(bytes, 24)) << 64 | u128::from(u64_at(bytes, 16)),
-            schedule_arrivals: u64_at(bytes, 32),
-            counts: Counts::of_outcomes(std::array::from_fn(|at| u64_at(bytes, 40 + 8 * at))),
+        let body = &rest[..rest.len() - CHECKSUM_BYTES];
+        let frames = <[ShardFrame]>::ref_from_bytes(body).expect("it has the length of its shards");
+        let shard = |frame: &ShardFrame| ShardEnd {
+            written: frame.written.get(),
+            lost: frame.lost.get(),
+            schedule_digest: frame.schedule_digest.get(),
+            schedule_arrivals: frame.schedule_arrivals.get(),
+            counts: Counts::of_outcomes(frame.counts.map(U64::get)),
         };
         Ok(End {
-            until_ns: u64_at(bytes, 8),
-            epoch_ns: u64_at(bytes, 16),
-            shards: body.chunks_exact(SHARD_END_BYTES).map(shard).collect(),
+            until_ns: frame.until_ns.get(),
+            epoch_ns: frame.epoch_ns.get(),
+            shards: frames.iter().map(shard).collect(),
         })
     }
 }
 
 /// Compares the checksum in the last four bytes with that of the bytes before them.
-fn check_sum(bytes: &[u8], what: &str) -> Result<(), String> {
-    let (body, _) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
-    let (stated, computed) = (u32_at(bytes, body.len()), crc32fast::hash(body));
-    if stated == computed {
-        return Ok(());
-    }
-    Err(format!("the checksum of the {what} is {stated:08x}, its bytes have {computed:08x}"))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("the range has four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("the range has eight bytes"))
+fn check_sum(bytes: &[u8], what: &'static str) -> Result<(), Problem> {
+    let (body, stated) = bytes.split_last_chunk().expect("it has a checksum");
+    let (stated, computed) = (u32::from_le_bytes(*stated), crc32fast::hash(body));
+    if stated == computed { Ok(()) } else { Err(Problem::Checksum { what, stated, computed }) }
 }
 
 #[cfg(test)]
@@ -252,7 +294,7 @@ mod tests {
         };
         let end = End { until_ns: 5, epoch_ns: 12, shards: vec![shard(100), shard(200)] };
         let bytes = end.encode();
-        assert_eq!(bytes.len(), END_HEAD_BYTES + 2 * SHARD_END_BYTES + CHECKSUM_BYTES);
+        assert_eq!(bytes.len(), End::length(2));
         assert_eq!(End::decode(&bytes, 2), Ok(end));
     }
 

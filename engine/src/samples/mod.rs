@@ -69,6 +69,7 @@
 mod causes;
 mod fingerprint;
 mod frame;
+mod problem;
 mod reader;
 mod sample;
 mod sampler;
@@ -77,6 +78,7 @@ mod writer;
 pub use causes::cause_name;
 pub use fingerprint::plan_digest;
 pub use frame::{End, Header, ShardEnd};
+pub use problem::Problem;
 pub use reader::{ReadError, SampleReader};
 pub use sample::{SAMPLE_BYTES, Sample, SampleKind};
 pub use sampler::{BLOCK_RECORDS, BLOCKS, Lane, Sampled, Sampler};

@@ -6,9 +6,9 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use super::frame::{
-    BLOCK_HEAD_BYTES, BLOCK_MAGIC, BlockHead, CHECKSUM_BYTES, END_HEAD_BYTES, END_MAGIC, End,
-    HEADER_BYTES, Header, SHARD_END_BYTES, checksum_of_block,
+    BLOCK_HEAD_BYTES, BLOCK_MAGIC, BlockHead, END_MAGIC, End, HEADER_BYTES, Header,
 };
+use super::problem::Problem;
 use super::sample::{SAMPLE_BYTES, Sample, SampleKind};
 use super::sampler::BLOCK_RECORDS;
 use crate::record::counts::Counts;
@@ -20,7 +20,7 @@ pub struct ReadError {
     /// Offset of the part that is wrong, bytes.
     pub offset: u64,
     /// What is wrong.
-    pub problem: String,
+    pub problem: Problem,
 }
 
 /// The samples of a file, in its order. The iterator ends after a whole file or after an error; only then, and without
@@ -50,10 +50,8 @@ impl SampleReader<BufReader<File>> {
     /// # Errors
     /// What is wrong with it.
     pub fn open(path: &Path) -> Result<SampleReader<BufReader<File>>, ReadError> {
-        let file = File::open(path).map_err(|error| ReadError {
-            offset: 0,
-            problem: format!("can't be opened: {error}"),
-        })?;
+        let file = File::open(path)
+            .map_err(|error| ReadError { offset: 0, problem: Problem::Open(error.to_string()) })?;
         SampleReader::new(BufReader::new(file))
     }
 }
@@ -90,8 +88,8 @@ impl<R: Read> SampleReader<R> {
         self.end.as_ref()
     }
 
-    fn error<T>(&self, problem: impl Into<String>) -> Result<T, ReadError> {
-        Err(ReadError { offset: self.offset, problem: problem.into() })
+    fn error<T>(&self, problem: Problem) -> Result<T, ReadError> {
+        Err(ReadError { offset: self.offset, problem })
     }
 
     /// Reads the next block into memory, or the end.
@@ -102,7 +100,7 @@ impl<R: Read> SampleReader<R> {
         match magic {
             BLOCK_MAGIC => self.read_block(),
             END_MAGIC => self.read_end(),
-            _ => self.error("neither a block nor the end block begins here"),
+            _ => self.error(Problem::NoBlock),
         }
     }
 
@@ -110,41 +108,29 @@ impl<R: Read> SampleReader<R> {
         let mut bytes = [0; BLOCK_HEAD_BYTES];
         bytes[..4].copy_from_slice(&BLOCK_MAGIC);
         fill(&mut self.input, self.offset, &mut bytes[4..], "rest of a block")?;
-        let head = BlockHead::decode(&bytes);
-        let records = head.records as usize;
+        let head = BlockHead::decode(bytes);
+        let (shard, records) = (head.shard.get(), head.records.get() as usize);
         if records == 0 || BLOCK_RECORDS < records {
-            return self.error(format!("a block can't have {records} records"));
+            return self.error(Problem::BlockLength(head.records.get()));
         }
         self.bytes.resize(records * SAMPLE_BYTES, 0);
         fill(&mut self.input, self.offset, &mut self.bytes, "rest of a block")?;
-        let computed = checksum_of_block(&bytes, &self.bytes);
-        if computed != head.checksum {
-            let stated = head.checksum;
-            return self.error(format!(
-                "the checksum of the block is {stated:08x}, its bytes have {computed:08x}"
-            ));
+        let (stated, computed) = (head.checksum.get(), head.checksum_with(&self.bytes));
+        if computed != stated {
+            return self.error(Problem::Checksum { what: "block", stated, computed });
         }
-        let Some(mut seen) = self.seen.get(usize::from(head.shard)).cloned() else {
-            return self.error(format!(
-                "a block of shard {}, the file has {} shards",
-                head.shard,
-                self.seen.len()
-            ));
+        let Some(mut seen) = self.seen.get(usize::from(shard)).cloned() else {
+            return self.error(Problem::NoSuchShard { shard, shards: self.seen.len() });
         };
         if head.number != seen.blocks {
-            return self.error(format!(
-                "block {} of shard {} where block {} was due",
-                head.number, head.shard, seen.blocks
-            ));
+            let (found, due) = (head.number.get(), seen.blocks);
+            return self.error(Problem::BlockOrder { shard, found, due });
         }
         seen.blocks += 1;
         for (at, record) in self.bytes.as_chunks::<SAMPLE_BYTES>().0.iter().enumerate() {
-            let sample = Sample::decode(record).and_then(|sample| {
-                if sample.shard == head.shard {
-                    Ok(sample)
-                } else {
-                    Err(format!("a record of shard {} in a block of {}", sample.shard, head.shard))
-                }
+            let sample = Sample::decode(record).and_then(|sample| match sample.shard {
+                record if record == shard => Ok(sample),
+                record => Err(Problem::OtherShard { record, block: shard }),
             });
             let offset = self.offset + (BLOCK_HEAD_BYTES + at * SAMPLE_BYTES) as u64;
             let sample = sample.map_err(|problem| ReadError { offset, problem })?;
@@ -153,13 +139,13 @@ impl<R: Read> SampleReader<R> {
             seen.counts.ended(sample.outcome().expect("a decoded sample has an outcome"));
             self.block.push_back(sample);
         }
-        self.seen[usize::from(head.shard)] = seen;
+        self.seen[usize::from(shard)] = seen;
         self.offset += (BLOCK_HEAD_BYTES + self.bytes.len()) as u64;
         Ok(())
     }
 
     fn read_end(&mut self) -> Result<(), ReadError> {
-        let length = END_HEAD_BYTES + self.seen.len() * SHARD_END_BYTES + CHECKSUM_BYTES;
+        let length = End::length(self.header.shards);
         let mut bytes = END_MAGIC.to_vec();
         bytes.resize(length, 0);
         fill(&mut self.input, self.offset, &mut bytes[4..], "rest of the end block")?;
@@ -167,31 +153,26 @@ impl<R: Read> SampleReader<R> {
             Ok(end) => end,
             Err(problem) => return self.error(problem),
         };
-        for (shard, (stated, seen)) in end.shards.iter().zip(&self.seen).enumerate() {
-            if stated.written != seen.counts.intended {
-                return self.error(format!(
-                    "shard {shard} has {} records, the end block says {}",
-                    seen.counts.intended, stated.written
-                ));
+        for (shard, (end, seen)) in end.shards.iter().zip(&self.seen).enumerate() {
+            let found = seen.counts.intended;
+            if end.written != found {
+                return self.error(Problem::RecordCount { shard, found, stated: end.written });
             }
-            if !stated.counts.every_request_ended()
-                || stated.written.checked_add(stated.lost) != Some(stated.counts.intended)
+            if !end.counts.every_request_ended()
+                || end.written.checked_add(end.lost) != Some(end.counts.intended)
             {
-                return self.error(format!("the counts of shard {shard} don't add up"));
+                return self.error(Problem::CountsDontClose(shard));
             }
-            let (counted, records) = (stated.counts.outcomes(), seen.counts.outcomes());
-            if stated.lost == 0 && counted != records {
-                return self.error(format!(
-                    "shard {shard} counted {counted:?}, its records are {records:?} (intended, \
-                     sent, unsent, answered, timed out, failed, abandoned)"
-                ));
+            let (counted, found) = (end.counts.outcomes(), seen.counts.outcomes());
+            if end.lost == 0 && counted != found {
+                return self.error(Problem::OtherCounts { shard, counted, found });
             }
         }
         self.offset += length as u64;
         match self.input.read(&mut [0]) {
             Ok(0) => {}
-            Ok(_) => return self.error("something follows the end block"),
-            Err(error) => return self.error(error.to_string()),
+            Ok(_) => return self.error(Problem::Trailing),
+            Err(error) => return self.error(Problem::Read(error.to_string())),
         }
         self.end = Some(end);
         Ok(())
@@ -220,11 +201,16 @@ impl<R: Read> Iterator for SampleReader<R> {
 }
 
 /// Fills `bytes`; `offset` and `what` say where and what is missing when the file ends before.
-fn fill(input: &mut impl Read, offset: u64, bytes: &mut [u8], what: &str) -> Result<(), ReadError> {
+fn fill(
+    input: &mut impl Read,
+    offset: u64,
+    bytes: &mut [u8],
+    what: &'static str,
+) -> Result<(), ReadError> {
     input.read_exact(bytes).map_err(|error| {
         let problem = match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => format!("the file ends before the {what}"),
-            _ => error.to_string(),
+            std::io::ErrorKind::UnexpectedEof => Problem::EndsBefore(what),
+            _ => Problem::Read(error.to_string()),
         };
         ReadError { offset, problem }
     })

@@ -1,12 +1,30 @@
 //! One request as 40 bytes.
 
+use zerocopy::little_endian::{U16, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use super::causes;
+use super::problem::Problem;
 use crate::plan::status::STATUS_MAX;
 use crate::record::outcome::{Outcome, TimeoutKind, UnsentReason};
 use crate::record::stamps::Stamps;
 
 /// Length of a record, bytes.
-pub const SAMPLE_BYTES: usize = 40;
+pub const SAMPLE_BYTES: usize = size_of::<Record>();
+
+/// A record as it lies in the file.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Record {
+    intended_ns: U64,
+    noticed_ns: U64,
+    sent_ns: U64,
+    ended_ns: U64,
+    shard: U16,
+    status: U16,
+    outcome: U16,
+    cause: U16,
+}
 
 /// One request of the window. Times are ns since the epoch of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +105,10 @@ impl Sample {
     pub fn new(shard: u16, stamps: &Stamps, ended_ns: u64, outcome: Outcome) -> Sample {
         let (kind, status, cause) = match outcome {
             Outcome::Answered(status) => (SampleKind::Answered, status, 0),
-            Outcome::TimedOut(patience) => {
-                (SampleKind::TimedOut, 0, causes::code(patience.cause()))
-            }
+            Outcome::TimedOut(kind) => (SampleKind::TimedOut, 0, causes::code(kind.cause())),
             Outcome::Failed(cause) => (SampleKind::Failed, 0, causes::code(cause)),
             Outcome::Abandoned => (SampleKind::Abandoned, 0, 0),
-            Outcome::Unsent(reason) => (SampleKind::Unsent, 0, causes::code_of_skipped(reason)),
+            Outcome::Unsent(reason) => (SampleKind::Unsent, 0, causes::code_of_unsent(reason)),
         };
         Sample {
             intended_ns: stamps.intended_ns,
@@ -109,57 +125,55 @@ impl Sample {
     /// The record.
     #[inline]
     pub fn encode(&self) -> [u8; SAMPLE_BYTES] {
-        let mut bytes = [0; SAMPLE_BYTES];
-        bytes[0..8].copy_from_slice(&self.intended_ns.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.noticed_ns.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.sent_ns.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.ended_ns.to_le_bytes());
-        bytes[32..34].copy_from_slice(&self.shard.to_le_bytes());
-        bytes[34..36].copy_from_slice(&self.status.to_le_bytes());
-        bytes[36..38].copy_from_slice(&self.kind.code().to_le_bytes());
-        bytes[38..40].copy_from_slice(&self.cause.to_le_bytes());
-        bytes
+        zerocopy::transmute!(Record {
+            intended_ns: self.intended_ns.into(),
+            noticed_ns: self.noticed_ns.into(),
+            sent_ns: self.sent_ns.into(),
+            ended_ns: self.ended_ns.into(),
+            shard: self.shard.into(),
+            status: self.status.into(),
+            outcome: self.kind.code().into(),
+            cause: self.cause.into(),
+        })
     }
 
     /// The sample in a record.
     ///
     /// # Errors
     /// What no writer would have written: an unknown outcome or cause, or stamps that run backwards.
-    pub fn decode(bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, String> {
-        let u64_at = |at: usize| {
-            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("the range has eight bytes"))
-        };
-        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let kind = SampleKind::of_code(u16_at(36))
-            .ok_or_else(|| format!("outcome {} is unknown", u16_at(36)))?;
+    pub fn decode(bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, Problem> {
+        let record: Record = zerocopy::transmute!(*bytes);
+        let outcome = record.outcome.get();
         let sample = Sample {
-            intended_ns: u64_at(0),
-            noticed_ns: u64_at(8),
-            sent_ns: u64_at(16),
-            ended_ns: u64_at(24),
-            shard: u16_at(32),
-            status: u16_at(34),
-            kind,
-            cause: u16_at(38),
+            intended_ns: record.intended_ns.get(),
+            noticed_ns: record.noticed_ns.get(),
+            sent_ns: record.sent_ns.get(),
+            ended_ns: record.ended_ns.get(),
+            shard: record.shard.get(),
+            status: record.status.get(),
+            kind: SampleKind::of_code(outcome).ok_or(Problem::UnknownOutcome(outcome))?,
+            cause: record.cause.get(),
         };
         sample.check()?;
         Ok(sample)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Problem> {
         if self.outcome().is_none() {
-            let Sample { status, cause, kind, .. } = self;
-            return Err(format!("status {status} and cause {cause} of outcome {}", kind.name()));
+            let Sample { status, cause, kind, .. } = *self;
+            return Err(Problem::NoSuchOutcome { status, cause, outcome: kind.name() });
         }
         let in_order = match self.kind {
             SampleKind::Unsent => self.sent_ns == 0 && self.noticed_ns <= self.ended_ns,
             _ => self.noticed_ns <= self.sent_ns && self.sent_ns <= self.ended_ns,
         };
         if !in_order || self.noticed_ns < self.intended_ns {
-            return Err(format!(
-                "stamps run backwards: intended {}, noticed {}, sent {}, ended {}",
-                self.intended_ns, self.noticed_ns, self.sent_ns, self.ended_ns
-            ));
+            return Err(Problem::StampsBackwards {
+                intended_ns: self.intended_ns,
+                noticed_ns: self.noticed_ns,
+                sent_ns: self.sent_ns,
+                ended_ns: self.ended_ns,
+            });
         }
         Ok(())
     }
@@ -172,11 +186,11 @@ impl Sample {
             }
             (SampleKind::TimedOut, 0, cause) => [TimeoutKind::Timeout, TimeoutKind::Deadline]
                 .into_iter()
-                .find(|patience| causes::code(patience.cause()) == cause)
+                .find(|kind| causes::code(kind.cause()) == cause)
                 .map(Outcome::TimedOut),
             (SampleKind::Failed, 0, cause) => causes::cause_of(cause).map(Outcome::Failed),
             (SampleKind::Abandoned, 0, 0) => Some(Outcome::Abandoned),
-            (SampleKind::Unsent, 0, reason) => causes::skipped_of(reason).map(Outcome::Unsent),
+            (SampleKind::Unsent, 0, reason) => causes::unsent_of(reason).map(Outcome::Unsent),
             _ => None,
         }
     }
@@ -197,7 +211,7 @@ impl Sample {
 
     /// `received − intended`, as the report's corrected distribution counts it: `None` for what failed or was dropped.
     pub(crate) fn corrected_ns(&self) -> Option<u64> {
-        let dropped = self.cause == causes::code_of_skipped(UnsentReason::Dropped);
+        let dropped = self.cause == causes::code_of_unsent(UnsentReason::Dropped);
         (self.kind != SampleKind::Failed && !dropped).then(|| self.ended_ns - self.intended_ns)
     }
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
+use tempfile::TempPath;
+use zerocopy::IntoBytes as _;
 
 use super::frame::{BlockHead, End, Header, ShardEnd};
 use super::sampler::{Lane, Sampled};
@@ -22,13 +24,12 @@ use crate::sys::placement::leave_cores;
 /// How long the writer sleeps when no block was full: the shards' blocks last a hundred times longer at their fastest.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// `FILE.tmp`, gone when dropped unless it was given its name.
+/// `FILE.tmp`: removed when dropped, unless it was renamed to `FILE` before.
 #[derive(Debug)]
 struct Temporary {
     file: File,
-    path: PathBuf,
+    path: TempPath,
     name: PathBuf,
-    keep: bool,
 }
 
 impl Temporary {
@@ -59,10 +60,12 @@ impl Temporary {
         let mut path = name.as_os_str().to_owned();
         path.push(".tmp");
         let path = PathBuf::from(path);
-        let file = File::create(&path)
+        let created =
+            File::create(&path).and_then(|file| Ok((file, TempPath::try_from_path(&path)?)));
+        let (file, path) = created
             .map_err(|error| refuse(format!("{} can't be created: {error}", path.display())))?;
-        let temporary = Temporary { file, path, name, keep: false };
-        for file in [&temporary.path, &temporary.name] {
+        let temporary = Temporary { file, path, name };
+        for file in [&*temporary.path, &*temporary.name] {
             if !may_be_removed(file) {
                 let file = file.display();
                 return Err(refuse(format!("{file} is another user's, and its folder is sticky")));
@@ -72,29 +75,19 @@ impl Temporary {
     }
 
     /// Makes the bytes durable, then gives the file its name.
-    fn publish(mut self) -> Result<PathBuf, FileError> {
-        let path = self.path.display();
-        self.file
-            .sync_all()
-            .map_err(|error| FileError::of_disk(&format!("syncing {path}"), &error))?;
-        std::fs::rename(&self.path, &self.name).map_err(|error| {
-            let step = format!("renaming {path} to {}", self.name.display());
-            FileError::of_place(&step, &error)
+    fn publish(self) -> Result<PathBuf, FileError> {
+        let Temporary { file, path, name } = self;
+        let temporary = path.display().to_string();
+        file.sync_all()
+            .map_err(|error| FileError::of_disk(&format!("syncing {temporary}"), &error))?;
+        path.persist(&name).map_err(|failed| {
+            let step = format!("renaming {temporary} to {}", name.display());
+            FileError::of_place(&step, &failed.error)
         })?;
-        self.keep = true;
         // The file stands whole under its name. That the name outlasts a power cut is asked for where the folder can be read,
         // which writing to it doesn't need; a refusal costs no sample.
-        let _ = File::open(folder_of(&self.name)).and_then(|folder| folder.sync_all());
-        Ok(self.name.clone())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.keep {
-            // Nothing can be done about a file that can't be removed; its name says that it isn't whole.
-            let _ = std::fs::remove_file(&self.path);
-        }
+        let _ = File::open(folder_of(&name)).and_then(|folder| folder.sync_all());
+        Ok(name)
     }
 }
 
@@ -269,7 +262,7 @@ impl Output {
         }
         let number = u16::try_from(shard).expect("lanes are numbered in 16 bits");
         if self.error.is_none() {
-            self.put(&BlockHead::encode(number, self.blocks[shard], records));
+            self.put(BlockHead::new(number, self.blocks[shard], records).as_bytes());
             self.put(records);
         }
         if self.error.is_none() {

@@ -198,12 +198,12 @@ impl ArrivalStats {
             plan::Arrivals::Poisson => {
                 // (m − 1)·index of a Poisson process is χ² with m − 1 degrees of freedom.
                 let degrees = windows.max(2) - 1;
-                let index_at = |normal| chi_squared_point(degrees, normal) / degrees as f64;
-                let normal = normal_point(bounds.schedule_p / 2.0);
+                let index_at = |p| chi_squared_point(degrees, p) / degrees as f64;
+                let tail = bounds.schedule_p / 2.0;
                 let chance = bounds.sends_deviations * dispersion_deviation(windows.max(2));
                 (
                     (judged && PER_WINDOW_MIN <= mean)
-                        .then_some([index_at(-normal), index_at(normal)]),
+                        .then_some([index_at(tail), index_at(1.0 - tail)]),
                     judged.then_some([(1.0 - chance - effect).max(0.0), 1.0 + chance + effect]),
                 )
             }

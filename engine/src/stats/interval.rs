@@ -15,7 +15,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::statistics::{NORMAL_1_PERCENT_ABOVE, chi_squared_point};
+use super::statistics::{chi_squared_point, student_t_point};
 use crate::stats::distribution::{Distribution, VALUE_MAX_NS, rank};
 use crate::stats::percentiles::{PERCENTILES, WITH_INTERVAL};
 
@@ -97,7 +97,7 @@ pub(crate) fn dependent(batches: &[Histogram<u64>]) -> Option<bool> {
     // Σ(X_b − p·n_b)² over its variance is nearly χ².
     let exceeds = |spread: Spread| {
         let degrees = spread.degrees as u64;
-        chi_squared_point(degrees, NORMAL_1_PERCENT_ABOVE) < degrees as f64 * spread.index
+        chi_squared_point(degrees, 0.99) < degrees as f64 * spread.index
     };
     spreads.map(exceeds).reduce(|one, other| one || other)
 }
@@ -131,7 +131,8 @@ pub(crate) fn interval(
     if count < needed(p) {
         return Err(TooFewSamples { count, needed: needed(p) });
     }
-    let by_batches = |spread: Spread| student_t(spread.degrees) * spread.index.sqrt();
+    let by_batches =
+        |spread: Spread| student_t_point(spread.degrees as u64, 0.025) * spread.index.sqrt();
     let width = spread(pooled, batches, p).map_or(independent, by_batches).max(independent);
     let method = method(batches);
     let n = count as f64;
@@ -223,20 +224,6 @@ fn bucket_at(distribution: &Distribution, rank: u64) -> (u64, u64) {
         }
     }
     (VALUE_MAX_NS, max_ns)
-}
-
-/// Two-sided 5 % point of Student's t, by expansion in 1/degrees from the normal one (Abramowitz and Stegun 26.7.5); right to
-/// 0.001 from 4 degrees.
-fn student_t(degrees: usize) -> f64 {
-    let (x, n) = (1.959_964_f64, degrees as f64);
-    let first = (x.powi(3) + x) / 4.0;
-    let second = (5.0 * x.powi(5) + 16.0 * x.powi(3) + 3.0 * x) / 96.0;
-    let third = (3.0 * x.powi(7) + 19.0 * x.powi(5) + 17.0 * x.powi(3) - 15.0 * x) / 384.0;
-    let fourth = (79.0 * x.powi(9) + 776.0 * x.powi(7) + 1_482.0 * x.powi(5)
-        - 1_920.0 * x.powi(3)
-        - 945.0 * x)
-        / 92_160.0;
-    x + first / n + second / n.powi(2) + third / n.powi(3) + fourth / n.powi(4)
 }
 
 #[cfg(test)]

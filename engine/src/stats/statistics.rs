@@ -3,13 +3,12 @@
 //! Pure functions: numbers in, numbers out. Each names its formula and its author.
 
 use hdrhistogram::Histogram;
+use statrs::distribution::{ChiSquared, ContinuousCDF as _, Normal, StudentsT};
 
 /// Critical value of `√n·D` at 1 %, two-sided, for large n (Smirnov 1948): [`kolmogorov_p`] gives 0.01 there.
 pub(super) const KOLMOGOROV_1_PERCENT: f64 = 1.628;
 /// Two-sided 1 % point of the normal distribution: `|r|·√n` of independent values stays below it 99 times of 100.
 pub(super) const NORMAL_1_PERCENT: f64 = 2.576;
-/// One-sided 1 % point of the normal distribution.
-pub(super) const NORMAL_1_PERCENT_ABOVE: f64 = 2.326;
 
 pub(super) fn exponential_cdf(x: f64, rate: f64) -> f64 {
     -(-rate * x.max(0.0)).exp_m1()
@@ -132,22 +131,20 @@ pub fn dispersion_deviation(windows: u64) -> f64 {
     (2.0 / (windows as f64 - 1.0)).sqrt()
 }
 
-/// The point of the normal distribution that is exceeded with probability `p`, above 0 and at most ½: by a ratio of polynomials in
-/// `√(−2·ln p)`, off by less than 0.00045 (Abramowitz and Stegun 26.2.23).
+/// The point of the standard normal distribution that is exceeded with probability `p`.
 pub(super) fn normal_point(p: f64) -> f64 {
-    let t = (-2.0 * p.ln()).sqrt();
-    let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
-    let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
-    t - above / below
+    -Normal::standard().inverse_cdf(p)
 }
 
-/// The point of the χ² distribution with so many degrees of freedom that corresponds to the point `normal` of the normal one:
-/// `k·(1 − 2/(9k) + normal·√(2/(9k)))³` (Wilson and Hilferty, *PNAS* 17, 1931). Off by less than 1 % of itself from 4 degrees
-/// up to 1 %, and from 30 degrees up to 1 in 20,000.
-pub(super) fn chi_squared_point(degrees: u64, normal: f64) -> f64 {
-    let k = degrees as f64;
-    let part = 2.0 / (9.0 * k);
-    k * (1.0 - part + normal * part.sqrt()).max(0.0).powi(3)
+/// The point of Student's t with so many degrees of freedom that is exceeded with probability `p`.
+pub(super) fn student_t_point(degrees: u64, p: f64) -> f64 {
+    let t = StudentsT::new(0.0, 1.0, degrees as f64).expect("at least one degree of freedom");
+    -t.inverse_cdf(p)
+}
+
+/// The point of χ² with so many degrees of freedom below which it stays with probability `p`.
+pub(super) fn chi_squared_point(degrees: u64, p: f64) -> f64 {
+    ChiSquared::new(degrees as f64).expect("at least one degree of freedom").inverse_cdf(p)
 }
 
 /// The recorded buckets of a histogram: lowest value, highest value and count of each.

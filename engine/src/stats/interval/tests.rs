@@ -46,16 +46,6 @@ fn ranks_beyond_the_range_are_bounded_by_its_end_and_the_maximum() {
     assert_eq!((found.low_ns, found.high_ns), (VALUE_MAX_NS, VALUE_MAX_NS * 3));
 }
 
-/// Two-sided 5 % points of Student's t as every table prints them.
-#[test]
-fn students_t_is_that_of_the_tables() {
-    for (degrees, expected) in
-        [(4, 2.776), (5, 2.571), (9, 2.262), (14, 2.145), (29, 2.045), (120, 1.980)]
-    {
-        assert!((student_t(degrees) - expected).abs() < 0.001, "{degrees}: {}", student_t(degrees));
-    }
-}
-
 /// One simulated run: the samples of its seconds as a series keeps them, and the pool.
 struct Simulated {
     pooled: Distribution,

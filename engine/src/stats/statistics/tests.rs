@@ -113,34 +113,20 @@ fn dispersion_computed_by_hand() {
     assert_eq!(index_of_dispersion([0, 0]), None);
 }
 
-/// One-sided points of the normal distribution as tables print them.
+/// Points as tables print them: of the normal distribution, of Student's t at 2.5 %, of χ².
 #[test]
-fn normal_points_are_those_of_the_tables() {
-    for (p, expected) in [
-        (0.5, 0.0),
-        (0.05, 1.644_854),
-        (0.01, 2.326_348),
-        (0.005, 2.575_829),
-        (0.000_05, 3.890_592),
-    ] {
-        assert!((normal_point(p) - expected).abs() < 4.5e-4, "{p}: {}", normal_point(p));
+fn points_are_those_of_the_tables() {
+    for (p, expected) in [(0.5, 0.0), (0.05, 1.644_854), (0.005, 2.575_829), (0.000_05, 3.890_592)]
+    {
+        near(Some(normal_point(p)), expected, 1e-6);
     }
-}
-
-/// Points of χ² as tables print them: 5 % and 1 % at either end, and 1 in 1,000 above.
-#[test]
-fn chi_squared_points_are_those_of_the_tables() {
-    for (degrees, normal, expected) in [
-        (4, NORMAL_1_PERCENT_ABOVE, 13.277),
-        (10, 1.645, 18.307),
-        (29, NORMAL_1_PERCENT_ABOVE, 49.588),
-        (29, -NORMAL_1_PERCENT_ABOVE, 14.256),
-        (100, 3.090, 149.449),
-        (30, 3.891, 69.904),
-        (100, -NORMAL_1_PERCENT_ABOVE, 70.065),
-    ] {
-        let point = chi_squared_point(degrees, normal);
-        assert!((point / expected - 1.0).abs() < 0.01, "{degrees}, {normal}: {point}");
+    for (degrees, expected) in [(4, 2.776), (9, 2.262), (29, 2.045), (120, 1.980)] {
+        near(Some(student_t_point(degrees, 0.025)), expected, 5e-4);
+    }
+    for (degrees, p, expected) in
+        [(4, 0.99, 13.277), (29, 0.99, 49.588), (29, 0.01, 14.256), (100, 0.999, 149.449)]
+    {
+        near(Some(chi_squared_point(degrees, p)), expected, 5e-4);
     }
 }
 
