@@ -1,7 +1,9 @@
-//! This process's control group: the limits that it sets, and for how long its quota held the process back.
+//! Control group limits (CPU quota, cpuset, memory) and CPU throttling of this process, cgroup v1
+//! and v2.
 //!
-//! A group is bound by all groups around it, so the tightest limit counts, and whoever holds back a group holds back those
-//! within. Each controller is read where it is, in a hierarchy of version 1 or in that of version 2: many machines have both.
+//! A group is bound by all its ancestors, so the tightest limit counts, and throttling an ancestor
+//! throttles the group. Each controller is read where it is mounted, in a v1 hierarchy or in the v2
+//! one: many machines have both.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -14,9 +16,11 @@ use super::limits::Limit;
 /// Limits of a control group; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ControlGroup {
-    /// Processor time, in cores: the quota over its period (`cpu.max`; `cpu.cfs_quota_us` of version 1).
+    /// Processor time, in cores: the quota over its period (`cpu.max`; `cpu.cfs_quota_us` of
+    /// version 1).
     pub cpu: Option<Limit<f64>>,
-    /// Cores that its processes may run on (`cpuset.cpus.effective`; `cpuset.effective_cpus` of version 1).
+    /// Cores that its processes may run on (`cpuset.cpus.effective`; `cpuset.effective_cpus` of
+    /// version 1).
     pub cpuset: Option<Vec<usize>>,
     /// Memory, bytes (`memory.max`; `memory.limit_in_bytes` of version 1).
     pub memory_bytes: Option<Limit<u64>>,
@@ -32,11 +36,12 @@ pub(super) fn control_group() -> ControlGroup {
     }
 }
 
-/// The groups whose quotas can hold this process back: its own and all around it.
+/// The groups whose quotas can throttle this process: its own and all its ancestors.
 #[derive(Debug)]
 pub(super) struct Quotas(Vec<PathBuf>);
 
-/// Time for which each of these groups has been held back since it was made, ns; `None` where the kernel doesn't say.
+/// Time for which each of these groups has been throttled since it was created, ns; `None` where
+/// the kernel doesn't say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Throttled(Vec<Option<u64>>);
 
@@ -46,7 +51,7 @@ impl Quotas {
         Quotas(groups("cpu"))
     }
 
-    /// How long they have been held back so far.
+    /// How long they have been throttled so far.
     pub(super) fn throttled(&self) -> Throttled {
         let of = |group: &PathBuf| read(group.join("cpu.stat")).map(|text| throttled_ns(&text));
         Throttled(self.0.iter().map(of).collect())
@@ -54,21 +59,24 @@ impl Quotas {
 }
 
 impl Throttled {
-    /// The longest that one of the groups was held back since `before`, ns. Not the sum: a group can't be held back for
-    /// longer while one around it is. `None` where no group says.
+    /// The longest that any one of the groups was throttled since `before`, ns. Not the sum: a
+    /// group isn't throttled any longer for its ancestor being throttled too. `None` where no group
+    /// says.
     pub(super) fn longest_since(&self, before: &Throttled) -> Option<u64> {
         let pairs = before.0.iter().zip(&self.0);
         pairs.filter_map(|(before, after)| Some((*after)?.saturating_sub((*before)?))).max()
     }
 }
 
-/// The folders of this process's group under a controller and of all groups around it, the innermost first.
+/// The folders of this process's group under a controller and of all groups around it, the
+/// innermost first.
 fn groups(controller: &str) -> Vec<PathBuf> {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
     folders(controller, &text("/proc/self/cgroup"), &text("/proc/self/mountinfo"))
 }
 
-/// The same from `/proc/self/cgroup` and `/proc/self/mountinfo`. None where the controller is not mounted.
+/// The same from `/proc/self/cgroup` and `/proc/self/mountinfo`. None where the controller is not
+/// mounted.
 fn folders(controller: &str, own: &str, mounts: &str) -> Vec<PathBuf> {
     let named = |names: &str| names.split(',').any(|name| name == controller);
     let lines = || own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
@@ -96,7 +104,8 @@ fn folders(controller: &str, own: &str, mounts: &str) -> Vec<PathBuf> {
         let is_plain = inner.components().all(|part| matches!(part, Component::Normal(_)));
         is_plain.then_some((inner, *point))
     });
-    // A container may see a path that is not below what is mounted there: the mount is then all there is of its group.
+    // A container may see a path that is not below what is mounted there: the mount is then all
+    // there is of its group.
     let outside = mounted.first().map(|(_, point)| (Path::new(""), *point));
     let Some((inner, point)) = inside.or(outside) else {
         return Vec::new();
@@ -139,7 +148,8 @@ fn memory_of(group: &Path) -> Option<Limit<u64>> {
     memory_limit(&text)
 }
 
-/// Bytes. No limit is `max`, in version 1 the largest number of whole pages that the kernel can count.
+/// Bytes. No limit is `max`, in version 1 the largest number of whole pages that the kernel can
+/// count.
 fn memory_limit(text: &str) -> Option<Limit<u64>> {
     match text {
         "max" => Some(Limit::Unlimited),
@@ -152,7 +162,8 @@ fn memory_limit(text: &str) -> Option<Limit<u64>> {
 /// A limit from here on is none, whatever the size of a page: no machine has that much memory.
 const NO_MEMORY_LIMIT_MIN: u64 = 1 << 62;
 
-/// Time for which a group was held back by its own quota, ns, summed over cores: microseconds in version 2, ns in version
+/// Time for which a group was held back by its own quota, ns, summed over cores: microseconds in
+/// version 2, ns in version
 /// 1. A `cpu.stat` without such a line is that of a group that can't have a quota.
 fn throttled_ns(cpu_stat: &str) -> u64 {
     let number = |line: &str, name: &str| line.strip_prefix(name)?.trim().parse::<u64>().ok();

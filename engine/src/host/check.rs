@@ -1,11 +1,11 @@
-//! One finding about this machine: what was looked at, how it bears on a run, cause and cure.
+//! A check of this machine: what was found, how severe it is, cause and cure.
 
 use std::fmt;
 
-/// How a finding bears on a run.
+/// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// As it should be.
+    /// Nothing to do.
     Good,
     /// A run can start; its numbers may suffer.
     Warning,
@@ -16,13 +16,13 @@ pub enum Severity {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What was looked at.
+    /// What was checked.
     pub name: &'static str,
-    /// How it bears on a run.
+    /// How severe it is.
     pub severity: Severity,
     /// What was found.
     pub found: String,
-    /// Why that is a problem; `None` when it is none.
+    /// Why that is a problem; `None` if it isn't one.
     pub cause: Option<String>,
     /// What to do about it; `None` when there is nothing to do.
     pub cure: Option<String>,

@@ -1,4 +1,4 @@
-//! Where a run took place: kernel, processor, limits and network, for its report.
+//! The environment of a run for its report: kernel, CPU, limits and network.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,16 +13,16 @@ use super::network::{self, Network};
 use super::processor::{self, Core, CpuInfo, Virtualisation};
 use crate::sys::placement;
 
-/// Where the run took place, as it was when the report was made. What the kernel doesn't say is `None`.
+/// The environment when the report was made. What the kernel doesn't say is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// This program's version.
     pub tool_version: String,
     /// Kernel name and release.
     pub kernel: String,
-    /// The parameters that the kernel was booted with; those for the first process are left out.
+    /// The parameters that the kernel was booted with; those for init are left out.
     pub kernel_command_line: Option<String>,
-    /// What the kernel does about each flaw of processors that it knows of, by the flaw's name.
+    /// The kernel's mitigation of each CPU vulnerability it knows, by the vulnerability's name.
     pub mitigations: BTreeMap<String, String>,
     /// The processor's model name.
     pub cpu: Option<String>,
@@ -30,25 +30,25 @@ pub struct Environment {
     pub cores_online: usize,
     /// Cores that this process may use.
     pub cores_allowed: Vec<usize>,
-    /// Cores that carried a shard.
+    /// Cores that ran a shard.
     pub cores_used: Vec<usize>,
     /// Each of these in detail.
     pub cores: Vec<Core>,
     /// The kernel's word for simultaneous multithreading.
     pub smt: Option<String>,
-    /// Whether the machine is a virtual one.
+    /// Whether this is a virtual machine.
     pub virtualisation: Virtualisation,
     /// The limits of this process's control group.
     pub control_group: ControlGroup,
     /// The kernel's clock source.
     pub clock_source: Option<String>,
-    /// The way to the target.
+    /// The route to the target.
     pub network: Network,
     /// Files that this process may have open.
     pub open_files: Limit<u64>,
     /// Memory that this process may lock, bytes.
     pub locked_memory_bytes: Limit<u64>,
-    /// What of io_uring was in use.
+    /// The io_uring features in use.
     pub ring_features: Vec<String>,
 }
 
@@ -80,7 +80,8 @@ pub fn environment(
     }
 }
 
-/// The kernel's own parameters on its command line. What follows `--` is for the first process and decides no number.
+/// The kernel's own parameters on its command line. What follows `--` is for init and affects no
+/// number.
 fn kernel_parameters(command_line: &str) -> Option<String> {
     let own: Vec<&str> = command_line.split_whitespace().take_while(|word| *word != "--").collect();
     (!own.is_empty()).then(|| own.join(" "))

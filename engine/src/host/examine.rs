@@ -1,6 +1,7 @@
-//! What this machine offers a run, and what it lacks: each finding with its cause and its cure.
+//! The checks of `truetail doctor` and before every run: kernel, io_uring, limits, ports, cores,
+//! governor, clock source.
 //!
-//! The same checks stand before a run and in the examination that a user asks for, so both speak with the same words.
+//! Both use the same checks, so both say the same.
 
 use std::fs;
 
@@ -13,16 +14,17 @@ use crate::ring::{Ring, RingConfig};
 use crate::sys::placement;
 use crate::sys::units::CoreList;
 
-/// The oldest kernel with all that the request path needs: deferred task work and multishot receives.
+/// The oldest kernel with all that the request path needs: deferred task work and multishot
+/// receives.
 const KERNEL_MIN: (u32, u32) = (6, 1);
 /// Ephemeral ports below which connections to one address may run out.
 const PORTS_FEW: u64 = 4_096;
 
-/// Looks at everything that bears on a run.
+/// Checks everything that affects a run.
 pub fn examine() -> Vec<Check> {
     vec![
         check_kernel(),
-        // Before a ring is built, since it raises the limit.
+        // Comes before the ring is built, since it raises the limit.
         examine_memlock(),
         check_ring(),
         check_files(1, 1),
@@ -33,7 +35,7 @@ pub fn examine() -> Vec<Check> {
     ]
 }
 
-/// The first thing that a run of `conns` connections on `shards` shards can't do without.
+/// Finds the first thing missing for a run of `conns` connections on `shards` shards.
 ///
 /// # Errors
 /// What is missing.
@@ -48,7 +50,7 @@ fn check_kernel() -> Check {
     let release = kernel_release();
     if kernel_version() < KERNEL_MIN {
         let (major, minor) = KERNEL_MIN;
-        let cause = "deferred task work and multishot receives are missing";
+        let cause = "it lacks deferred task work and multishot receives";
         return Check::bad(
             "kernel",
             Severity::Missing,
@@ -80,38 +82,40 @@ fn check_ring() -> Check {
     Check::bad(name, Severity::Missing, format!("refused ({error})"), cause, cure)
 }
 
-/// Why the kernel refused a ring: EPERM and ENOSYS have several causes, told apart by the sysctl and the process's seccomp.
+/// Why the kernel refused a ring: EPERM and ENOSYS have several causes, told apart by the sysctl
+/// and the process's seccomp.
 fn ring_refusal(error: &std::io::Error, disabled: &str, status: &str) -> (String, String) {
     let filtered = status
         .lines()
         .any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"));
     let (cause, cure) = match (error.raw_os_error(), disabled.trim()) {
         (Some(libc::EPERM), "2") => (
-            "the sysctl kernel.io_uring_disabled is 2: nobody may use it",
+            "the sysctl kernel.io_uring_disabled is 2: io_uring is off for everyone",
             "set it to 0: sysctl -w kernel.io_uring_disabled=0",
         ),
         (Some(libc::EPERM), "1") => (
-            "the sysctl kernel.io_uring_disabled is 1: only members of kernel.io_uring_group may use it",
+            "the sysctl kernel.io_uring_disabled is 1: it is for members of kernel.io_uring_group",
             "set it to 0, or join that group",
         ),
         (Some(libc::EPERM | libc::ENOSYS), _) if filtered => (
             "a seccomp filter blocks it, as container runtimes do by default",
-            "run outside the container, or allow io_uring_setup, io_uring_enter and io_uring_register in its seccomp profile",
+            "run outside the container, or allow io_uring_setup, io_uring_enter and \
+             io_uring_register in its seccomp profile",
         ),
         (Some(libc::ENOSYS), _) => {
             ("this kernel was built without it", "use a kernel with CONFIG_IO_URING")
         }
         (Some(libc::ENOMEM), _) => (
-            "the kernel had no memory for it, or this user's processes hold all that may be locked",
-            "end them, or raise the limit, as root: ulimit -l unlimited",
+            "the kernel is out of memory, or this user's processes use up the limit of locked memory",
+            "stop those, or raise the limit, as root: ulimit -l unlimited",
         ),
         (Some(libc::EMFILE | libc::ENFILE), _) => {
-            ("no descriptor was left for it", "raise the limit: ulimit -n 65536")
+            ("no file descriptor was left for it", "raise the limit: ulimit -n 65536")
         }
         (Some(libc::EINVAL), _) => {
             ("this kernel lacks a feature that the request path needs", "use Linux 6.1 or later")
         }
-        _ => ("the kernel gave no further reason", "look into the kernel's log"),
+        _ => ("the kernel gave no further reason", "look into the kernel's log: dmesg"),
     };
     (cause.to_owned(), cure.to_owned())
 }
@@ -123,7 +127,7 @@ fn check_ports() -> Check {
             let count = last - first + 1;
             let found = format!("{count} ({first} to {last})");
             if count < PORTS_FEW {
-                let cause = "connections that close leave their port unusable for a minute, and these are few";
+                let cause = "a closed connection keeps its port in TIME_WAIT for a minute, and there are few";
                 let cure = "widen it: sysctl -w net.ipv4.ip_local_port_range='1024 65535'";
                 return Check::bad(name, Severity::Warning, found, cause, cure);
             }
@@ -144,7 +148,7 @@ fn check_cores() -> Check {
     let found =
         format!("{} of {} online", CoreList::new(allowed.clone()), placement::online_cores().len());
     if allowed.len() == 1 {
-        let cause = "the shard shares its core with everything else of this machine, a local target included";
+        let cause = "the shard shares its core with everything else here, a local target included";
         return Check::bad(
             "allowed cores",
             Severity::Warning,
@@ -165,7 +169,7 @@ fn check_governor() -> Check {
             name,
             Severity::Warning,
             governor,
-            "the cores' frequency follows the load, and latencies with it",
+            "the CPU frequency follows the load, and so do latencies",
             "set it: cpupower frequency-set -g performance",
         ),
     }
@@ -183,8 +187,8 @@ fn check_clock_source() -> Check {
             name,
             Severity::Warning,
             source.unwrap_or_else(|| "unknown".to_owned()),
-            "reading the clock may take a system call, and every request reads it several times",
-            "boot with clocksource=tsc where the processor's counter is stable",
+            "reading it may take a system call, and every request reads it several times",
+            "boot with clocksource=tsc if the TSC is stable",
         ),
     }
 }

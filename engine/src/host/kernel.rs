@@ -1,4 +1,4 @@
-//! What the kernel says in its small text files.
+//! Small files in /proc and /sys, and the kernel's version.
 
 use std::fs;
 use std::path::Path;
@@ -25,12 +25,12 @@ pub(super) fn clock_source() -> Option<String> {
     read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
-/// The text of one of the kernel's files, without the space around it; `None` where there is none or it is empty.
+/// The trimmed text of a kernel file; `None` if it is missing or empty.
 pub(super) fn read(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// The cores in a list of the kernel's, such as `0-3,8`.
+/// The cores in a kernel CPU list, such as `0-3,8`.
 pub(super) fn cores_in(text: &str) -> Option<Vec<usize>> {
     text.parse::<CoreList>().ok().map(|cores| cores.as_slice().to_vec())
 }

@@ -1,8 +1,9 @@
-//! The limits that the kernel sets to this process: open files and locked memory. Soft limits are raised to the hard ones.
+//! Resource limits: open files (RLIMIT_NOFILE) and locked memory (RLIMIT_MEMLOCK), raised from soft
+//! to hard.
 //!
-//! Locked memory is what rings are made of: since Linux 6.14 the queues and the buffer rings of io_uring count against the limit,
-//! before it only registered buffers did. The count is one for all processes of a user, so a run can be refused beyond what it
-//! needs itself; who has CAP_IPC_LOCK is exempt.
+//! Since Linux 6.14 the queues and buffer rings of io_uring count as locked memory; before, only
+//! registered buffers did. The count is per user, not per process, so other processes can use up
+//! what a run needs; CAP_IPC_LOCK is exempt.
 
 use std::fs;
 
@@ -18,7 +19,8 @@ use crate::sys::placement;
 
 /// Memory that glommio registers per executor, which our own ring doesn't use.
 pub(crate) const EXECUTOR_IO_MEMORY: usize = 64 * 1024;
-/// The limit without which glommio starts no executor, bytes. It looks at the limit alone, whoever is exempt from it.
+/// The limit below which glommio starts no executor, bytes. It checks the limit alone, even if the
+/// process is exempt.
 const MEMLOCK_MIN: u64 = 512 * 1024;
 /// Rings of an executor, and the entries of each of their queues.
 const EXECUTOR_RINGS: u64 = 3;
@@ -31,7 +33,8 @@ const SHARD_CONNS_MAX: usize = 1 << SHARD_CONNS_BITS;
 const SHARD_CONNS_BITS: u32 = 15;
 /// The capability to lock memory without a limit, as its bit in `/proc/self/status`.
 const CAP_IPC_LOCK: u64 = 1 << 14;
-/// Descriptors that a run needs beside its connections: standard streams, reports, and per shard the executor's rings.
+/// Descriptors that a run needs beside its connections: standard streams, reports, and per shard
+/// the executor's rings.
 const FILES_SPARE: u64 = 64;
 /// Descriptors of one executor and its shard beside the connections.
 const FILES_PER_SHARD: u64 = 16;
@@ -61,7 +64,7 @@ fn now(resource: Resource) -> Limit<u64> {
     getrlimit(resource).current.map_or(Limit::Unlimited, Limit::AtMost)
 }
 
-/// What counts against the limit of locked memory on this machine, for this process.
+/// What counts as locked memory on this machine, for this process.
 #[derive(Clone, Copy, Debug)]
 struct LockedMemory {
     /// The kernel counts in pages of so many bytes.
@@ -90,7 +93,7 @@ impl LockedMemory {
         let io_memory = self.pages(EXECUTOR_IO_MEMORY as u64) + self.page;
         let queues = self.queues(EXECUTOR_SUBMISSIONS, EXECUTOR_COMPLETIONS);
         let shard = EXECUTOR_RINGS * (queues + io_memory) + self.ring(conns.div_ceil(shards));
-        // The kernel takes its time to give back the ring that was built to see whether it can be.
+        // The kernel is slow to release the ring that the check built.
         MEMLOCK_MIN.max(shard * shards as u64 + self.ring(1))
     }
 
@@ -101,7 +104,8 @@ impl LockedMemory {
         self.queues(u64::from(submissions), u64::from(completions)) + buffers
     }
 
-    /// Bytes of a ring's queues: entries of 64 bytes in one region; in another the heads and entries of 16.
+    /// Bytes of a ring's queues: entries of 64 bytes in one region; in another the heads and
+    /// entries of 16.
     fn queues(self, submissions: u64, completions: u64) -> u64 {
         if !self.rings_count {
             return 0;
@@ -113,7 +117,7 @@ impl LockedMemory {
         bytes.next_multiple_of(self.page)
     }
 
-    /// What to say of a limit in bytes before a run.
+    /// Checks a limit in bytes before a run.
     fn check(self, limit: Option<u64>, conns: usize, shards: usize) -> Check {
         let name = "locked memory";
         let Some(limit) = limit else {
@@ -140,7 +144,7 @@ impl LockedMemory {
         Check::bad(name, Severity::Missing, found, cause, cure)
     }
 
-    /// What to say of a limit in bytes, which has to serve whatever run may come, on a machine with so many cores.
+    /// Checks a limit in bytes for any run, on a machine with this many cores.
     fn examine(self, limit: Option<u64>, cores_allowed: usize) -> Check {
         let any = self.check(limit, 1, 1);
         let Some(limit) = limit.filter(|_| any.severity == Severity::Good) else {
@@ -169,8 +173,8 @@ fn cores(count: usize) -> String {
     format!("{count} core{}", if count == 1 { "" } else { "s" })
 }
 
-/// Whether a process with this `/proc/self/status` may lock memory without a limit. Capabilities of a user namespace, whose map
-/// is not that of the whole machine, don't count.
+/// Whether a process with this `/proc/self/status` may lock memory without a limit. Capabilities of
+/// a user namespace, whose map is not that of the whole machine, don't count.
 fn is_exempt(status: &str, uid_map: &str) -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -189,22 +193,25 @@ pub(super) fn examine_memlock() -> Check {
     LockedMemory::here().examine(raise_to_hard(Resource::Memlock).current, cores)
 }
 
-/// What to do when the kernel had no memory for a shard's rings although the check had passed.
+/// What to do if the kernel refused memory for a shard's rings although the check had passed.
 pub(crate) fn cure_for_no_memory(conns: usize, shards: usize) -> String {
     let check = check_memlock(conns, shards);
     let needed = LockedMemory::here().needed(conns, shards).div_ceil(1024);
     let cure = check.cure.clone().unwrap_or_else(|| {
-        "end what else this user runs with rings, or raise the limit, as root: ulimit -l unlimited".to_owned()
+        "stop this user's other io_uring programs, or raise the limit, as root: \
+         ulimit -l unlimited"
+            .to_owned()
     });
     format!(
-        "locked memory: {}; --conns {conns} on {} needs {needed} KiB for its rings, beside those of this user's other \
-         processes; {cure}",
+        "locked memory: {}; --conns {conns} on {} needs {needed} KiB for its rings, on top of \
+         those of this user's other processes; {cure}",
         check.found,
         cores(shards),
     )
 }
 
-/// Raises the limit of open files, and checks that the connections and shards of a run fit under it.
+/// Raises the limit of open files, and checks that the connections and shards of a run fit under
+/// it.
 pub(super) fn check_files(conns: usize, shards: usize) -> Check {
     let before = getrlimit(Resource::Nofile);
     let now = raise_to_hard(Resource::Nofile);
@@ -304,7 +311,8 @@ mod tests {
 
     #[test]
     fn locked_memory_is_what_the_kernel_counted() {
-        // Linux 6.18: the least limit with which a run of so many connections on so many cores started, found by halving, KiB.
+        // Linux 6.18: the least limit with which a run of so many connections on so many cores
+        // started, found by halving, KiB.
         for (conns, shards, started) in
             [(64, 1, 520), (1_000, 1, 532), (3_000, 1, 764), (64, 2, 896)]
         {

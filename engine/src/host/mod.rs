@@ -1,4 +1,5 @@
-//! What this machine offers a run, what it lacks, and what it did while the run went on.
+//! The load generator's own machine: checks before a run, the environment in its report, and what
+//! the machine did during it.
 
 mod cgroup;
 pub mod check;

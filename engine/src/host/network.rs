@@ -1,4 +1,5 @@
-//! The way to the target: the same host or not, the interface with its driver and queues, and what the kernel does on it.
+//! The route to the target: this host or another, interface, driver and queues, and the kernel's
+//! TCP settings.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -9,13 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::kernel::read;
 use super::ports::{port_range, source_towards};
 
-/// The way to the target; `None` where the kernel doesn't say.
+/// The route to the target; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Whether the target's address is one of this machine's, so that both share its cores. A tunnel or a proxy that
-    /// listens here counts as here; a target in another network namespace of this machine doesn't.
+    /// Whether the target's address is one of this machine's, so that both share its cores. A
+    /// tunnel or a proxy that listens here counts as here; a target in another network namespace of
+    /// this machine doesn't.
     pub target_on_this_host: Option<bool>,
-    /// The interface that leads to it.
+    /// The interface that packets to it leave by.
     pub interface: Option<String>,
     /// Whether that is the loopback interface: no cable, no card and no driver.
     pub loopback: Option<bool>,
@@ -27,16 +29,17 @@ pub struct Network {
     pub send_queues: Option<usize>,
     /// Congestion control of new connections.
     pub congestion_control: Option<String>,
-    /// First and last of the ports that the kernel chooses from.
+    /// The first and last ephemeral port.
     pub port_range: Option<[u64; 2]>,
-    /// Whether a port in TIME_WAIT may be used again by a new connection: 0 no, 1 yes, 2 on loopback only.
+    /// Whether a port in TIME_WAIT may be used again by a new connection: 0 no, 1 yes, 2 on
+    /// loopback only.
     pub tcp_tw_reuse: Option<u64>,
 }
 
 /// An interface's name and one of its addresses.
 type Addressed = (String, IpAddr);
 
-/// The way from this machine to `target`.
+/// The route from this machine to `target`.
 pub(super) fn network(target: SocketAddr) -> Network {
     let addresses = addresses();
     let here = is_here(target.ip(), &addresses);
@@ -78,7 +81,8 @@ fn addresses() -> Vec<Addressed> {
         .collect()
 }
 
-/// Whether an address is one of this machine's. The unspecified address leads to this machine as well.
+/// Whether an address is one of this machine's. The unspecified address leads to this machine as
+/// well.
 fn is_here(target: IpAddr, addresses: &[Addressed]) -> Option<bool> {
     let target = target.to_canonical();
     if target.is_loopback() || target.is_unspecified() {
@@ -88,7 +92,8 @@ fn is_here(target: IpAddr, addresses: &[Addressed]) -> Option<bool> {
     (!addresses.is_empty()).then_some(listed)
 }
 
-/// The interface that leads to the target: the loopback for all addresses of this machine, else the one with the source.
+/// The interface that leads to the target: the loopback for all addresses of this machine, else the
+/// one with the source.
 fn interface(
     here: Option<bool>,
     source: Option<IpAddr>,
@@ -102,7 +107,8 @@ fn interface(
     found.map(|(name, _)| name.clone())
 }
 
-/// Whether the kernel's number for a kind of interface means loopback (`ARPHRD_LOOPBACK` of `linux/if_arp.h`).
+/// Whether the kernel's number for a kind of interface means loopback (`ARPHRD_LOOPBACK` of
+/// `linux/if_arp.h`).
 fn is_loopback(kind: &str) -> bool {
     kind == "772"
 }

@@ -1,7 +1,7 @@
-//! Local ports: which the kernel chooses from, and how many of them connections to the target have taken.
+//! Ephemeral ports: the kernel's range, and how many of them connections to the target use.
 //!
-//! A connection takes a port of its source address towards one address and port. So only sockets towards the target count,
-//! those of other programs among them, and each source address has the whole range to itself.
+//! A port is taken per source address, target address and target port. So only sockets to the
+//! target count, those of other programs included, and each source address has the whole range.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -10,23 +10,23 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-/// Local ports, which connections to the target use up.
+/// Ephemeral ports used by connections to the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports {
     /// Ports that the kernel may choose from, for each source address.
     pub range: u64,
-    /// SourcePorts addresses to connect from.
+    /// Source addresses to connect from.
     pub sources: u64,
-    /// Most ports of all sources in use at once, those in TIME_WAIT aside.
+    /// The most ports of all sources in use at once, not counting TIME_WAIT.
     pub in_use_max: u64,
-    /// Most ports of all sources in TIME_WAIT at once. Whether the kernel may use one again before its minute is over is
-    /// said by `tcp_tw_reuse` in the environment.
+    /// The most ports of all sources in TIME_WAIT at once. Whether the kernel may use one again
+    /// before its minute is over is said by `tcp_tw_reuse` in the environment.
     pub time_wait_max: u64,
-    /// Ports left to the source that had the fewest, when it had the fewest; those in TIME_WAIT count as taken.
+    /// The fewest ports that any source had left at any time; those in TIME_WAIT count as taken.
     pub headroom: u64,
 }
 
-/// The ports that the kernel chooses from, first and last.
+/// The kernel's ephemeral port range, first and last.
 pub(super) fn port_range() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut ends = text.split_whitespace().map(str::parse::<u64>);
@@ -34,7 +34,8 @@ pub(super) fn port_range() -> Option<(u64, u64)> {
     (first <= last).then_some((first, last))
 }
 
-/// The local address of packets to `target`. Connecting a UDP socket looks the route up and sends nothing.
+/// The local address of packets to `target`. Connecting a UDP socket looks the route up and sends
+/// nothing.
 pub(super) fn source_towards(target: SocketAddr) -> Option<IpAddr> {
     let any = match target {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -45,7 +46,7 @@ pub(super) fn source_towards(target: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|local| local.ip())
 }
 
-/// Counts the ports taken towards one target, look by look.
+/// Counts the ports in use towards one target, sample by sample.
 #[derive(Debug)]
 pub(super) struct PortCount {
     target: SocketAddr,
@@ -63,14 +64,15 @@ struct SourcePorts {
     time_wait: u64,
 }
 
-/// Where the kernel lists its TCP sockets, one a line. IPv4 addresses may stand in both, in the second as mapped ones.
+/// Where the kernel lists its TCP sockets, one a line. IPv4 addresses may stand in both, in the
+/// second as mapped ones.
 const SOCKETS: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 /// The kernel's number for TIME_WAIT.
 const TIME_WAIT: &str = "06";
 
 impl PortCount {
-    /// Counts towards `target` from `sources`, or from the address that the kernel chooses when none is given. `None` where
-    /// the kernel names neither its range of ports nor that address.
+    /// Counts towards `target` from `sources`, or from the address that the kernel chooses when
+    /// none is given. `None` where the kernel names neither its range of ports nor that address.
     pub(super) fn new(target: SocketAddr, sources: &[IpAddr]) -> Option<PortCount> {
         let (first, last) = port_range()?;
         let mut sources = sources.to_vec();
@@ -109,7 +111,8 @@ impl PortCount {
         }
     }
 
-    /// Counts what is taken now. Costs one to two microseconds for each TCP socket of this network namespace.
+    /// Counts what is taken now. Costs one to two microseconds for each TCP socket of this network
+    /// namespace.
     pub(super) fn look(&mut self) {
         for file in SOCKETS {
             if let Ok(file) = File::open(file) {
@@ -153,8 +156,8 @@ impl PortCount {
         Some(())
     }
 
-    /// Whether a socket's remote address is the target's. Who connects to the unspecified address reaches one of this
-    /// machine's own, and that one is listed.
+    /// Whether a socket's remote address is the target's. Who connects to the unspecified address
+    /// reaches one of this machine's own, and that one is listed.
     fn is_target(&self, remote: IpAddr) -> bool {
         remote == self.target.ip() || self.target.ip().is_unspecified()
     }
@@ -178,8 +181,8 @@ fn port(digits: &str) -> Option<u16> {
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// An address as the kernel lists it: in words of 32 bits, whose bytes are in the network's order and which are printed as
-/// this machine's numbers.
+/// An address as the kernel lists it: in words of 32 bits, whose bytes are in the network's order
+/// and which are printed as this machine's numbers.
 fn address(digits: &str) -> Option<IpAddr> {
     let word = |at: usize| {
         let digits = digits.get(at..at + 8)?;

@@ -1,4 +1,5 @@
-//! The processor under a run: model, mitigations, simultaneous multithreading, frequency, and whether it is a virtual one.
+//! CPU details: model, mitigations, SMT, frequency and governor, and whether this is a virtual
+//! machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,27 +8,27 @@ use serde::{Deserialize, Serialize};
 
 use super::kernel::{cores_in, read};
 
-/// A core that carried a shard; `None` where the kernel doesn't say.
+/// A core that ran a shard; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Core {
     /// Its number.
     pub core: usize,
     /// The hardware threads of the same physical core, this one among them.
     pub siblings: Option<Vec<usize>>,
-    /// What sets its frequency.
+    /// Its frequency governor.
     pub governor: Option<String>,
     /// Its frequency when the report was made, MHz.
     pub frequency_mhz: Option<f64>,
 }
 
-/// Whether a hypervisor runs this machine, and whose machine it is; `None` where the kernel doesn't say.
+/// Whether this is a virtual machine, and who made it; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Virtualisation {
     /// Whether the processor says that a hypervisor is below it.
     pub virtual_machine: Option<bool>,
     /// The hypervisor's name, where it tells the kernel.
     pub hypervisor: Option<String>,
-    /// Who made the machine: that of a virtual one names its hypervisor or its cloud.
+    /// The machine's vendor; for a virtual machine its hypervisor or cloud.
     pub system_vendor: Option<String>,
 }
 
@@ -72,7 +73,7 @@ fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     Some(value.trim()).filter(|value| key.trim() == name && !value.is_empty())
 }
 
-/// The cores that carried shards.
+/// The cores that ran shards.
 pub(super) fn cores(numbers: &[usize], info: &CpuInfo) -> Vec<Core> {
     let of = |core: usize| Core {
         core,
@@ -86,7 +87,7 @@ pub(super) fn cores(numbers: &[usize], info: &CpuInfo) -> Vec<Core> {
     numbers.iter().map(|core| of(*core)).collect()
 }
 
-/// What sets the frequency of a core; `None` where the kernel has no say in it.
+/// A core's frequency governor; `None` if the kernel doesn't control the frequency.
 pub(super) fn governor(core: usize) -> Option<String> {
     read(in_folder(core, "cpufreq/scaling_governor"))
 }
@@ -99,12 +100,13 @@ fn mhz_of_khz(text: &str) -> Option<f64> {
     text.parse::<u64>().ok().map(|khz| khz as f64 / 1e3)
 }
 
-/// The kernel's word for simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported` or `notimplemented`.
+/// The kernel's word for simultaneous multithreading: `on`, `off`, `forceoff`, `notsupported` or
+/// `notimplemented`.
 pub(super) fn smt() -> Option<String> {
     read("/sys/devices/system/cpu/smt/control")
 }
 
-/// What the kernel does about each flaw of processors that it knows of, by the flaw's name.
+/// The kernel's mitigation of each CPU vulnerability it knows, by the vulnerability's name.
 pub(super) fn mitigations() -> BTreeMap<String, String> {
     let folder = "/sys/devices/system/cpu/vulnerabilities";
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -112,7 +114,7 @@ pub(super) fn mitigations() -> BTreeMap<String, String> {
     names.filter_map(|name| read(format!("{folder}/{name}")).map(|text| (name, text))).collect()
 }
 
-/// Whether a hypervisor runs this machine, and whose machine it is.
+/// Whether this is a virtual machine, and who made it.
 pub(super) fn virtualisation(info: &CpuInfo) -> Virtualisation {
     Virtualisation {
         virtual_machine: info.is_virtual(),

@@ -1,7 +1,8 @@
-//! What the machine did to the run: processor time stolen or throttled, ports in use. Watched from a thread of its own.
+//! Watches the machine during a run, from its own thread: CPU steal, cgroup throttling, ephemeral
+//! ports in use.
 //!
-//! A shard can't see why it got no processor time; the kernel's accounts of the machine can. They are read at the window's
-//! begin and at its end; ports, which come and go, in between as well.
+//! A shard can't see why it got no CPU time; the kernel's accounting can. It is read at the start
+//! and the end of the window; ports, which come and go, in between as well.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -20,33 +21,38 @@ use crate::sys::control::Signals;
 use crate::sys::placement::leave_cores;
 use crate::sys::units::SECOND_NS;
 
-/// What the machine did to the run.
+/// What the machine did during the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The stretch that `steal` and `throttled_s` cover, seconds: the window, as far as the watch was awake at its begin and
-    /// at its end. 0 when it wasn't; then neither is known.
+    /// The time that `steal` and `throttled_s` cover, seconds: the window, if the watch was awake
+    /// at its start and at its end; 0 if it wasn't, and then neither is known.
     pub observed_s: f64,
-    /// Share of the used cores' time that the hypervisor gave to others, in that stretch.
+    /// Share of the used cores' time that the hypervisor stole, in that time.
     pub steal: Option<f64>,
-    /// Time for which a control group around this process was held back for having used up its quota, in that stretch,
-    /// seconds, summed over cores. Of several groups the one held back longest counts. `None` where the kernel doesn't say.
+    /// Time for which this process's control group, or one of its ancestors, was throttled by its
+    /// CPU quota, in that time, seconds, summed over cores; of several groups the one throttled
+    /// longest. `None` where the kernel doesn't say.
     pub throttled_s: Option<f64>,
-    /// Local ports taken by connections to the target. `None` where the kernel doesn't say, and for a run that never came to
-    /// its window.
+    /// Ephemeral ports used by connections to the target. `None` where the kernel doesn't say, and
+    /// for a run that never reached its window.
     pub ports: Option<Ports>,
 }
 
-/// The ports are looked at this often in the window, ns. A look takes the kernel 1.4 µs for each TCP socket, and us 0.2 µs
-/// (14,000 in TIME_WAIT, Linux 6.18): 45 ms where all 28,000 ports of a source are taken, less than 1 % of a core.
+/// How often ports are counted in the window, ns. Counting costs the kernel 1.4 µs per TCP socket
+/// and us 0.2 µs (14,000 in TIME_WAIT, Linux 6.18): 45 ms if all 28,000 ports of a source are
+/// taken, less than 1 % of a core.
 const PORTS_EVERY_NS: u64 = 5_000_000_000;
-/// Or more rarely, where other programs have many more sockets: a look takes at most a part in so many of the time.
+/// Counting takes at most one part in so many of the time, so it is done less often if other
+/// programs have many sockets.
 const PORTS_PAUSE: u64 = 200;
-/// The watch sleeps this long at most before the epoch is set: it is to be awake at the epoch, which is set 20 ms ahead.
+/// The longest sleep before the epoch is set: the watch has to be awake at the epoch, which is set
+/// 20 ms ahead.
 const NAP_BEFORE_NS: u64 = 5_000_000;
-/// The watch sleeps this long at most afterwards: a stop is set 100 ms ahead, and the watch is to end soon after the shards.
+/// The longest sleep afterwards: a stop is set 100 ms ahead, and the watch has to end soon after
+/// the shards.
 const NAP_NS: u64 = 50_000_000;
 
-/// The kernel's accounts at one moment.
+/// The kernel's accounting at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct CoreTimes {
     steal: u64,
@@ -63,7 +69,7 @@ pub(crate) struct Watch {
 /// What to watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
-    /// Cores that carry shards.
+    /// Cores that run shards.
     pub(crate) cores: Vec<usize>,
     /// Start of the window, ns since the epoch.
     pub(crate) window_ns: u64,
@@ -76,7 +82,8 @@ pub(crate) struct Watched {
 }
 
 impl Watch {
-    /// Begins to watch; ends by itself with the last of `shards` shards, or when the run is called off.
+    /// Starts watching; ends by itself with the last of `shards` shards, or when the run is
+    /// cancelled.
     pub(crate) fn begin(watched: Watched, signals: Arc<Signals>, shards: usize) -> Watch {
         let thread = thread::Builder::new()
             .name("truetail-watch".to_owned())
@@ -128,7 +135,7 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     Machine { ports: ports.and_then(PortCount::ports), ..edges.machine() }
 }
 
-/// The accounts at the window's begin and at its end, each with the moment at which they were read.
+/// The accounting at the window's start and end, each with the time at which it was read.
 #[derive(Debug, Default)]
 struct Edges {
     begin: Option<(u64, CoreTimes)>,
@@ -136,8 +143,8 @@ struct Edges {
 }
 
 impl Edges {
-    /// Reads the accounts if `now_ns` is the first look in the window, or the first after it. A begin that was slept through
-    /// is not made up for at the end: the two would cover nothing.
+    /// Reads the accounting if this is the first call in the window, or the first after it. A start
+    /// that was slept through isn't made up for at the end: the two would cover nothing.
     fn look(&mut self, now_ns: u64, window: &Range<u64>, read: impl FnOnce() -> CoreTimes) {
         if self.begin.is_none() && window.contains(&now_ns) {
             self.begin = Some((now_ns, read()));
@@ -146,7 +153,7 @@ impl Edges {
         }
     }
 
-    /// What came between the two; nothing is known when one is missing.
+    /// The difference of the two; unknown if one is missing.
     fn machine(&self) -> Machine {
         let (Some((begin_ns, begin)), Some((end_ns, end))) = (&self.begin, &self.end) else {
             return Machine::default();
@@ -164,7 +171,7 @@ impl Edges {
     }
 }
 
-/// When the ports are looked at: at the window's begin, at intervals, and at its end.
+/// When ports are counted: at the window's start, at intervals, and at its end.
 #[derive(Debug, Default)]
 struct Rounds {
     next_ns: u64,
@@ -175,7 +182,8 @@ impl Rounds {
         window.start <= now_ns && self.next_ns.min(window.end) <= now_ns && self.next_ns != u64::MAX
     }
 
-    /// A look has been taken, from `begun_ns` to `now_ns`. One that was begun at the window's end was the last.
+    /// Ports were counted from `begun_ns` to `now_ns`. A count begun at the window's end was the
+    /// last.
     fn done(&mut self, begun_ns: u64, now_ns: u64, window: &Range<u64>) {
         let pause_ns = PORTS_EVERY_NS.max((now_ns - begun_ns) * PORTS_PAUSE);
         self.next_ns = if window.end <= begun_ns { u64::MAX } else { now_ns + pause_ns };
@@ -189,7 +197,8 @@ impl CoreTimes {
     }
 }
 
-/// Stolen and total ticks of these cores in `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+/// Stolen and total ticks of these cores in `/proc/stat`: user, nice, system, idle, iowait, irq,
+/// softirq, steal.
 fn steal_of(stat: &str, cores: &[usize]) -> (u64, u64) {
     let mut sums = (0, 0);
     for line in stat.lines() {

@@ -1,6 +1,6 @@
-//! What drives a shard: arrivals by the schedule, or connections that ask again, paced or not.
+//! The load models: open (arrivals by schedule), closed, and paced closed.
 //!
-//! It holds what is due and what waits; it knows neither ring nor clock.
+//! They hold what is due and what is waiting, and know neither the ring nor the clock.
 
 use std::collections::VecDeque;
 
@@ -20,23 +20,25 @@ pub(crate) struct DueRequest {
 pub(crate) enum Load {
     /// Arrivals by the schedule.
     Open(OpenLoad),
-    /// Each connection asks again as soon as its response has come.
+    /// Each connection sends again as soon as its response has arrived.
     Closed,
-    /// Each connection asks once a period, or as soon as its late response has come.
+    /// Each connection sends once per period, or as soon as a late response has arrived.
     Paced(PacedLoad),
 }
 
-/// Due arrivals that are remembered with the moment they were noticed. Beyond that many the schedule itself is the queue:
-/// such an arrival counts as noticed when it was due, since nothing but the backlog kept it.
+/// How many due arrivals are queued with the time they were noticed. Beyond that the schedule
+/// itself is the queue: such an arrival counts as noticed when it was due, since only the backlog
+/// held it up.
 const WAITING_MAX: usize = 1 << 16;
 
-/// The open model: the schedule, and the due arrivals that found no connection.
+/// The open model: the schedule, and the queue of due arrivals that found no connection.
 pub(crate) struct OpenLoad {
     schedule: Schedule,
     next_due_ns: Option<u64>,
     waiting: VecDeque<DueRequest>,
     digest: Digest,
-    /// Whether the queue was full since the last arrival was taken: then later ones were not noticed in time.
+    /// Whether the queue has been full since the last arrival was taken: then later ones were not
+    /// noticed on time.
     lagging: bool,
 }
 
@@ -53,13 +55,14 @@ impl OpenLoad {
         }
     }
 
-    /// When the next arrival is due that hasn't been taken.
+    /// When the next arrival not yet taken is due.
     #[inline]
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
         self.next_due_ns
     }
 
-    /// Takes the next arrival, if it is due at `now_ns` and before `end_ns` and there is room to let it wait.
+    /// Takes the next arrival, if it is due at `now_ns` and before `end_ns`, and there is room in
+    /// the queue.
     #[inline]
     pub(crate) fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<DueRequest> {
         let due_ns = self.next_due_ns?;
@@ -88,7 +91,7 @@ impl OpenLoad {
         Some(due_ns)
     }
 
-    /// Lets an arrival wait for a connection.
+    /// Queues an arrival for a connection.
     pub(crate) fn wait(&mut self, arrival: DueRequest) {
         self.waiting.push_back(arrival);
     }
@@ -103,7 +106,7 @@ impl OpenLoad {
         self.waiting.front().map(|waiting| waiting.intended_ns)
     }
 
-    /// Whether no further arrival can wait: the next one stays in the schedule until there is room.
+    /// Whether the queue is full: the next arrival stays in the schedule until there is room.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() == WAITING_MAX
     }
@@ -126,7 +129,8 @@ pub(crate) struct PacedLoad {
     round: u64,
     next_user: usize,
     waiting: u64,
-    /// No connection before this one has a request that waits; moved by [`PacedLoad::pop_any_waiting`] alone, after the end.
+    /// No connection before this one has a request that waits; moved by
+    /// [`PacedLoad::pop_any_waiting`] alone, after the end.
     first_waiting: usize,
 }
 
@@ -143,8 +147,8 @@ struct User {
 }
 
 impl PacedLoad {
-    /// `users` connections of the shard; `shard` of `shards` interleave their phases, so that all connections of the run
-    /// are spread evenly over the period.
+    /// `users` connections of the shard; `shard` of `shards` interleave their phases, so that all
+    /// connections of the run are spread evenly over the period.
     pub(crate) fn new(
         period_ns: u64,
         users: usize,
@@ -178,7 +182,8 @@ impl PacedLoad {
         self.round * self.period_ns + self.users[self.next_user].phase_ns
     }
 
-    /// Takes the next request if it is due at `now_ns` and before `end_ns`: its connection and its intended time.
+    /// Takes the next request if it is due at `now_ns` and before `end_ns`: its connection and its
+    /// intended time.
     pub(crate) fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<(usize, u64)> {
         let due_ns = self.next_due_ns();
         if now_ns < due_ns || end_ns <= due_ns {

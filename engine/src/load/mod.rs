@@ -1,4 +1,5 @@
-//! When requests are due: the schedule of an open model, and what waits for a connection.
+//! When requests are due: the open model's schedule, the paced closed model, and the queue for a
+//! connection.
 
 mod load;
 pub mod schedule;

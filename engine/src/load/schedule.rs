@@ -1,10 +1,12 @@
-//! When requests are due: a pure function of the plan and the seed, never of a clock or of a completion.
+//! The arrival schedule, constant or Poisson: a pure function of plan and seed, never of a clock or
+//! a completion.
 //!
-//! Constant arrivals: request k is due at `k·10⁹/rate`, in integers wide enough never to drift; shard s of S takes
-//! k ≡ s (mod S). Poisson arrivals: time is cut into blocks of 1 ms; block b seeds its own generator from (seed, b),
-//! draws its number of arrivals from Poisson(rate · 1 ms), then for each an offset and an owner. Every shard replays
-//! the block and keeps what it owns, so the union is the same set of arrivals for any number of shards, each shard's
-//! part is itself a Poisson process, and any block can be computed without those before it.
+//! Constant arrivals: request k is due at `k·10⁹/rate`, in integers wide enough never to drift;
+//! shard s of S takes k ≡ s (mod S). Poisson arrivals: time is cut into blocks of 1 ms; block b
+//! seeds its own generator from (seed, b), draws its number of arrivals from Poisson(rate · 1 ms),
+//! then for each an offset and an owner. Every shard replays the block and keeps what it owns, so
+//! the union is the same set of arrivals for any number of shards, each shard's part is itself a
+//! Poisson process, and any block can be computed without those before it.
 
 use rand::distr::Distribution as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -33,7 +35,8 @@ enum Process {
 }
 
 impl Schedule {
-    /// The arrivals before `until_ns` that shard `shard` of `shards` owns. All memory is allocated here.
+    /// The arrivals before `until_ns` that shard `shard` of `shards` owns. All memory is allocated
+    /// here.
     pub fn new(
         rate: Rate,
         arrivals: Arrivals,
@@ -63,8 +66,9 @@ impl Schedule {
     }
 }
 
-/// Arrivals that a block's memory holds: twelve standard deviations above the mean, which no block of any run exceeds
-/// (the probability is below 10⁻³⁰); a block that did would only make the vector grow.
+/// Arrivals that a block's memory holds: twelve standard deviations above the mean, which no block
+/// of any run exceeds (the probability is below 10⁻³⁰); a block that did would only make the vector
+/// grow.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -99,14 +103,16 @@ impl Iterator for Schedule {
                 }
                 let due = due_ns[*at];
                 *at += 1;
-                // Blocks are whole; the last may reach beyond the end, and what is left of it is beyond as well.
+                // Blocks are whole; the last may reach beyond the end, and what is left of it is
+                // beyond as well.
                 (due < self.until_ns).then_some(due)
             }
         }
     }
 }
 
-/// Due time of arrival `k`, ns: `k·10⁹/rate` rounded down. 128 bits hold any `k` of a week at the highest rate.
+/// Due time of arrival `k`, ns: `k·10⁹/rate` rounded down. 128 bits hold any `k` of a week at the
+/// highest rate.
 #[expect(clippy::cast_possible_truncation, reason = "k/rate is the time, at most some weeks in ns")]
 fn constant_due_ns(k: u64, rate_micro: u128) -> u64 {
     (u128::from(k) * 1_000_000_000_000_000 / rate_micro) as u64
@@ -131,7 +137,8 @@ fn fill_block(
     let arrivals = count.sample(&mut random) as u64;
     for _ in 0..arrivals {
         let offset_ns = random.random_range(0..BLOCK_NS);
-        // The owner is drawn even when there is one shard: the draws must not depend on the number of shards.
+        // The owner is drawn even when there is one shard: the draws must not depend on the number
+        // of shards.
         let owner = random.random::<u64>();
         if owner % shards == shard {
             due_ns.push(block * BLOCK_NS + offset_ns);
@@ -140,8 +147,8 @@ fn fill_block(
     due_ns.sort_unstable();
 }
 
-/// A bijection of 64 bits that spreads every input bit over all output bits (the finaliser of SplitMix64; Steele, Lea
-/// and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// A bijection of 64 bits that spreads every input bit over all output bits (the finaliser of
+/// SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -149,7 +156,8 @@ pub fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Digest of a set of arrivals that doesn't depend on their order, so that shards' digests add up to that of the whole.
+/// An order-independent digest of a set of arrivals: the shards' digests add up to that of the
+/// whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     sum: u128,
@@ -157,7 +165,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Takes one arrival in.
+    /// Adds one arrival.
     #[inline]
     pub fn add(&mut self, intended_ns: u64) {
         let low = mix(intended_ns);
@@ -166,7 +174,7 @@ impl Digest {
         self.arrivals += 1;
     }
 
-    /// Takes another set's digest in.
+    /// Adds another set's digest.
     pub fn merge(&mut self, other: Digest) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.arrivals += other.arrivals;
@@ -182,7 +190,7 @@ impl Digest {
         self.sum ^ u128::from(self.arrivals)
     }
 
-    /// The digest that says `value` of so many arrivals.
+    /// The digest with this value and this many arrivals.
     pub fn from_value(value: u128, arrivals: u64) -> Digest {
         Digest { sum: value ^ u128::from(arrivals), arrivals }
     }
@@ -245,7 +253,8 @@ mod tests {
         assert_eq!(arrivals[..4], GOLDEN_ARRIVALS);
         assert_eq!(digest, GOLDEN_DIGEST);
     }
-    /// What this program computed when the schedule was defined; a change means that old seeds mean other load.
+    /// What this program computed when the schedule was defined; a change means that old seeds mean
+    /// other load.
     const GOLDEN_ARRIVALS: [u64; 4] = [183_460, 348_348, 1_120_869, 1_255_721];
     const GOLDEN_DIGEST: &str = "55e5d87984e62f2a665b9d1249795e9b";
 
@@ -253,7 +262,8 @@ mod tests {
     fn constant_arrivals_never_drift() {
         let rate: Rate = "333.333333".parse().expect("a rate");
         let micro = u128::from(rate.micro_per_second());
-        // As many requests as the rate has millionths take 10⁶ s, longer than any run, and the due time is exact.
+        // As many requests as the rate has millionths take 10⁶ s, longer than any run, and the due
+        // time is exact.
         assert_eq!(constant_due_ns(rate.micro_per_second(), micro), 1_000_000 * 1_000_000_000);
         let (all, _) = union(Arrivals::Constant, 1, 1, 1_000_000_000);
         assert_eq!(all.len(), 5_000);

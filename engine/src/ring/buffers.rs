@@ -1,4 +1,4 @@
-//! Receive buffers that the kernel chooses from: a provided-buffer ring and the pages behind it.
+//! The provided-buffer ring: receive buffers that the kernel picks from, and the pages behind them.
 #![expect(
     unsafe_code,
     reason = "the kernel writes into these pages; every block says why it is sound"
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::BufRingEntry;
 
-/// Most receive buffers of one ring: the kernel's limit.
+/// The most receive buffers that one ring can have, by the kernel's limit.
 pub(super) const BUFFERS_MAX: usize = 32_768;
 
-/// Receive buffers that the kernel chooses from.
+/// Receive buffers that the kernel picks from.
 pub(super) struct BufferRing {
     entries: Pages,
     bytes: Pages,
@@ -23,7 +23,7 @@ pub(super) struct BufferRing {
 }
 
 impl BufferRing {
-    /// `count` buffers (a power of two) of `size` bytes, all of them the kernel's.
+    /// `count` buffers (a power of two) of `size` bytes, all owned by the kernel.
     ///
     /// # Errors
     /// No memory for them.
@@ -45,7 +45,7 @@ impl BufferRing {
         Ok(ring)
     }
 
-    /// Where the entries lie, for the registration; the memory lives as long as this value.
+    /// The address of the entries, for registration; the memory lives as long as this value.
     pub(super) fn entries_address(&self) -> u64 {
         self.entries.address() as u64
     }
@@ -58,8 +58,8 @@ impl BufferRing {
     /// The bytes of a buffer that the kernel has completed.
     pub(super) fn slice(&self, buffer: u16) -> &[u8] {
         assert!(buffer <= self.mask, "the kernel names only buffers that we gave it");
-        // SAFETY: the index is in range, the mapping is initialised by the kernel (zero pages), and the kernel doesn't
-        // write to a buffer between completing it and getting it back.
+        // SAFETY: the index is in range, the mapping is initialised by the kernel (zero pages), and
+        // the kernel doesn't write to a buffer between completing it and getting it back.
         unsafe {
             std::slice::from_raw_parts(
                 self.bytes.address().add(usize::from(buffer) * self.size),
@@ -72,9 +72,10 @@ impl BufferRing {
     pub(super) fn give_back(&mut self, buffer: u16) {
         assert!(buffer <= self.mask, "the kernel names only buffers that we gave it");
         let base = self.entries.address().cast::<BufRingEntry>();
-        // SAFETY: the slot index is masked into the mapping, which is page-aligned zero memory of `count` entries; the
-        // kernel reads a slot only after the tail, stored last with release order, has passed it. The tail field shares
-        // the first entry's reserved bytes, which the setters leave alone.
+        // SAFETY: the slot index is masked into the mapping, which is page-aligned zero memory of
+        // `count` entries; the kernel reads a slot only after the tail, stored last with release
+        // order, has passed it. The tail field shares the first entry's reserved bytes, which the
+        // setters leave alone.
         unsafe {
             let entry = &mut *base.add(usize::from(self.tail & self.mask));
             entry.set_addr(self.bytes.address().add(usize::from(buffer) * self.size) as u64);

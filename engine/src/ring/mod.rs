@@ -1,4 +1,4 @@
-//! io_uring as the request path drives it: all system calls between a request and its response.
+//! io_uring as the request path uses it: every system call between a request and its response.
 
 mod buffers;
 mod ring;

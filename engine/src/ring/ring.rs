@@ -1,8 +1,9 @@
-//! The io_uring of one shard: what can be asked of it, one system call a turn, and the buffers that receive.
+//! One shard's io_uring: its operations, one system call per turn, and the receive buffers.
 //!
-//! It is built on the thread that uses it and stays there. It owns all memory that the kernel may touch: the bytes to
-//! send, the address to connect to and the receive buffers, so no operation can outlive what it points to. It knows
-//! nothing of HTTP or of requests; a token that its user chose names each operation.
+//! It is built on the thread that uses it and stays there. It owns all memory that the kernel may
+//! touch: the bytes to send, the address to connect to and the receive buffers, so no operation can
+//! outlive what it points to. It knows nothing about HTTP or requests; each operation carries a
+//! token chosen by the caller.
 #![expect(
     unsafe_code,
     reason = "the kernel shares memory with us; every block says why it is sound"
@@ -24,13 +25,13 @@ use socket2::SockAddr;
 
 use crate::ring::buffers::{BUFFERS_MAX, BufferRing};
 
-/// The token of operations whose completion nobody waits for.
+/// The token of operations whose completion is ignored.
 pub const TOKEN_NONE: u64 = u64::MAX;
 
 /// Submissions that fit before the ring must enter the kernel.
 const SUBMISSIONS_MAX: u32 = 1_024;
 
-/// Entries that one step of a user may need: a close is two.
+/// Entries that one step of the caller may need: a close takes two.
 const SUBMISSIONS_SPARE: usize = 4;
 
 /// The one group of receive buffers.
@@ -41,7 +42,7 @@ const BUFFER_GROUP: u16 = 0;
 pub(crate) struct RingSizes {
     /// Operations that fit before the ring must enter the kernel.
     pub(crate) submissions: u32,
-    /// Completions that fit before the kernel keeps them elsewhere.
+    /// Completions that fit before the queue overflows.
     pub(crate) completions: u32,
     /// Receive buffers.
     pub(crate) buffers: usize,
@@ -51,7 +52,7 @@ impl RingSizes {
     /// The kernel's largest completion queue.
     const COMPLETIONS_MAX: u32 = 65_536;
 
-    /// Enough for so many sockets with operations in flight.
+    /// Enough for this many sockets with operations in flight.
     pub(crate) fn new(sockets_max: usize) -> RingSizes {
         let sockets = u32::try_from(sockets_max).unwrap_or(u32::MAX);
         let completions = sockets.saturating_mul(4).max(4 * SUBMISSIONS_MAX);
@@ -75,20 +76,21 @@ pub struct RingConfig {
     pub address: Option<SockAddr>,
 }
 
-/// The end of an operation, or one of several ends of an operation that goes on.
+/// A completion of an operation: its only one, or one of many from a multishot operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
     /// The operation's token.
     pub token: u64,
     /// Bytes, a descriptor, or a negative errno.
     pub result: i32,
-    /// Whether the operation goes on.
+    /// Whether the operation is multishot and still armed.
     pub more: bool,
     /// The receive buffer that holds `result` bytes; it must be given back.
     pub buffer: Option<u16>,
 }
 
-/// An io_uring with its memory. Neither `Send` nor `Sync`: a single-issuer ring belongs to the thread that made it.
+/// An io_uring with its memory. Neither `Send` nor `Sync`: a single-issuer ring belongs to the
+/// thread that made it.
 pub struct Ring {
     submitter: ManuallyDrop<Submitter<'static>>,
     submissions: ManuallyDrop<SubmissionQueue<'static>>,
@@ -119,18 +121,21 @@ impl Ring {
             .setup_submit_all()
             .setup_clamp()
             .setup_cqsize(sizes.completions);
-        // NO_SQARRAY came with Linux 6.6: an indirection less. Whether it is in use stands among the features.
+        // NO_SQARRAY came with Linux 6.6: an indirection less. Whether it is in use stands among
+        // the features.
         let without_array = builder.clone().setup_no_sqarray().build(sizes.submissions);
         let no_sqarray = without_array.is_ok();
         let ring = without_array.or_else(|_| builder.build(sizes.submissions))?;
         let buffers = BufferRing::new(sizes.buffers, config.buffer_size)?;
         let ring = NonNull::from(Box::leak(Box::new(ring)));
-        // SAFETY: the box was leaked a line above, so the pointer is valid and unaliased; `drop` takes the box back only
-        // after the three parts that borrow from it are gone.
+        // SAFETY: the box was leaked a line above, so the pointer is valid and unaliased; `drop`
+        // takes the box back only after the three parts that borrow from it are gone.
         let (mut submitter, submissions, completions) = unsafe { (*ring.as_ptr()).split() };
-        // The registered fd lives in this one submitter; making another per call would silently use the plain fd.
+        // The registered fd lives in this one submitter; making another per call would silently use
+        // the plain fd.
         let registered = submitter.register_ring_fd().and_then(|()| {
-            // SAFETY: the entries live in `buffers`, which the ring owns and drops after the ring is closed.
+            // SAFETY: the entries live in `buffers`, which the ring owns and drops after the ring
+            // is closed.
             unsafe {
                 submitter.register_buf_ring_with_flags(
                     buffers.entries_address(),
@@ -156,7 +161,7 @@ impl Ring {
         registered.map(|()| ring)
     }
 
-    /// What of io_uring this ring uses, by the kernel's names.
+    /// The io_uring features that this ring uses, by the kernel's names.
     pub(crate) fn features(&self) -> Vec<String> {
         let always = [
             "SINGLE_ISSUER",
@@ -179,13 +184,14 @@ impl Ring {
         self.push(&entry.build().user_data(token));
     }
 
-    /// Receives from a socket until it ends: every completion brings a buffer, and `more` says whether it goes on.
+    /// Arms a multishot receive: every completion brings a buffer, and `more` says whether it is
+    /// still armed.
     pub fn receive(&mut self, token: u64, fd: RawFd) {
         self.push(&opcode::RecvMulti::new(Fd(fd), BUFFER_GROUP).build().user_data(token));
     }
 
-    /// Sends the payload from `offset` on. Success stays silent unless `tell` is set; a failure always completes, and
-    /// `MSG_WAITALL` turns a short send into one.
+    /// Sends the payload from `offset` on. Success posts no completion unless `tell` is set; a
+    /// failure always does, and `MSG_WAITALL` turns a short send into a failure.
     pub fn send(&mut self, token: u64, fd: RawFd, offset: usize, tell: bool) {
         self.send_range(token, fd, offset..self.payload.len(), tell);
     }
@@ -202,14 +208,16 @@ impl Ring {
         self.push(&entry.flags(flags));
     }
 
-    /// Accepts connections of a listening socket until it ends; each completion's result is a descriptor.
+    /// Arms a multishot accept on a listening socket; each completion's result is a descriptor.
     pub fn accept(&mut self, token: u64, fd: RawFd) {
         self.push(&opcode::AcceptMulti::new(Fd(fd)).build().user_data(token));
     }
 
-    /// Ends every operation of a socket and closes it. Operations so ended complete with an error under their own tokens.
+    /// Cancels every operation on a socket and closes it. Cancelled operations complete with an
+    /// error under their own tokens.
     pub fn close(&mut self, fd: RawFd) {
-        // A pending multishot receive holds the file: without the cancel, the close would not reach the peer.
+        // A pending multishot receive holds the file: without the cancel, the close would not reach
+        // the peer.
         let cancel = opcode::AsyncCancel2::new(CancelBuilder::fd(Fd(fd)).all());
         let silent = Flags::SKIP_SUCCESS;
         self.push(&cancel.build().user_data(TOKEN_NONE).flags(silent));
@@ -217,19 +225,19 @@ impl Ring {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: an entry points only to the payload, the address and the buffers, all of them on the
-        // heap: they stay where they are when the ring moves, and live as long as it.
+        // SAFETY: an entry points only to the payload, the address and the buffers, all of them on
+        // the heap: they stay where they are when the ring moves, and live as long as it.
         while unsafe { self.submissions.push(entry) }.is_err() {
             self.submit();
         }
     }
 
-    /// Hands what is queued to the kernel and returns at once, without looking at completions.
+    /// Submits what is queued and returns at once, without reaping completions.
     pub(crate) fn submit(&mut self) {
         self.enter(0, EnterFlags::empty(), None);
     }
 
-    /// Hands over what is queued and lets the kernel post the completions that are due, without sleeping.
+    /// Submits what is queued and lets the kernel post completions, without sleeping.
     pub fn poll(&mut self) {
         self.enter(0, EnterFlags::GETEVENTS, None);
     }
@@ -248,13 +256,13 @@ impl Ring {
         }
     }
 
-    /// Whether so few entries are free that the next operations would enter the kernel by themselves.
+    /// Whether so few entries are free that the next operations would force a submit.
     #[inline]
     pub(crate) fn is_nearly_full(&self) -> bool {
         self.submissions.capacity() - self.submissions.len() < SUBMISSIONS_SPARE
     }
 
-    /// Hands over what is queued, then sleeps until a completion or until `timeout_ns` has passed.
+    /// Submits what is queued, then sleeps until a completion arrives or `timeout_ns` has passed.
     pub fn wait(&mut self, timeout_ns: u64) {
         let timeout = Timespec::new()
             .sec(timeout_ns / crate::sys::units::SECOND_NS)
@@ -262,7 +270,7 @@ impl Ring {
         self.enter(1, EnterFlags::GETEVENTS | EnterFlags::EXT_ARG, Some(&timeout));
     }
 
-    /// Whether the kernel has completions for us: posted ones, or some that [`Ring::poll`] would post.
+    /// Whether completions are available: already posted, or ready for [`Ring::poll`] to post.
     #[inline]
     pub(crate) fn has_news(&mut self) -> bool {
         self.completions.sync();
@@ -285,13 +293,14 @@ impl Ring {
             }
             Some(timeout) => {
                 let arguments = SubmitArgs::new().timespec(timeout);
-                // SAFETY: EXT_ARG announces `SubmitArgs`, which lives until the call returns, as the timespec does.
+                // SAFETY: EXT_ARG announces `SubmitArgs`, which lives until the call returns, as
+                // the timespec does.
                 unsafe { self.submitter.enter(queued, want, flags.bits(), Some(&arguments)) }
             }
         };
         if let Err(error) = result {
             match error.raw_os_error() {
-                // The time passed, or a signal came: nothing is lost. EBUSY and EAGAIN ask to reap first: what is
+                // A timeout or a signal: nothing is lost. EBUSY and EAGAIN mean reap first: what is
                 // queued stays queued.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
                 _ => panic!("io_uring_enter failed in a way that no run can survive: {error}"),
@@ -334,14 +343,14 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Operations in flight may write to the buffers until they are cancelled, so they end before the memory does. A
-        // failure means that there was nothing left to cancel.
-        let patience = Timespec::new().sec(1);
-        let _ = self.submitter.register_sync_cancel(Some(patience), CancelBuilder::any());
+        // Operations in flight may write to the buffers until they are cancelled, so they end
+        // before the memory does. A failure means that there was nothing left to cancel.
+        let timeout = Timespec::new().sec(1);
+        let _ = self.submitter.register_sync_cancel(Some(timeout), CancelBuilder::any());
         // A thread may register 16 descriptors, and closing the ring gives none of them back.
         let _ = self.submitter.unregister_ring_fd();
-        // SAFETY: the three parts borrow from the ring and are dropped before it, each once; the pointer came from
-        // `Box::leak` and nothing uses it afterwards.
+        // SAFETY: the three parts borrow from the ring and are dropped before it, each once; the
+        // pointer came from `Box::leak` and nothing uses it afterwards.
         unsafe {
             ManuallyDrop::drop(&mut self.completions);
             ManuallyDrop::drop(&mut self.submissions);

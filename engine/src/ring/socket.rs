@@ -1,4 +1,5 @@
-//! New TCP sockets for the ring: options set, bound to a source address where the plan names one, not yet connected.
+//! New TCP sockets for the ring: options set, bound to a source address if the plan names one, not
+//! yet connected.
 #![expect(unsafe_code, reason = "IP_BIND_ADDRESS_NO_PORT has no safe form")]
 
 use std::io;
@@ -9,14 +10,16 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 /// A socket that can be connected to `target`, from `source` if one is given.
 ///
 /// # Errors
-/// The kernel's error: no descriptor or memory left, or the source isn't an address of this machine.
+/// The kernel's error: no descriptor or memory left, or the source isn't an address of this
+/// machine.
 pub(crate) fn new_socket(target: &SockAddr, source: Option<&SockAddr>) -> io::Result<RawFd> {
     let domain = if target.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-    // A request is one send: nothing is gained by letting it wait for more.
+    // A request is a single send: Nagle's algorithm would only delay it.
     socket.set_tcp_nodelay(true)?;
     if let Some(source) = source {
-        // The port is chosen at the connect, when the target is known: each target then has all ports to itself.
+        // The kernel picks the port at connect time, when the target is known: each target then has
+        // the whole port range.
         bind_address_no_port(&socket)?;
         socket.bind(source)?;
     }

@@ -1,4 +1,4 @@
-//! The word that names an operation of the ring: its kind, its connection's slot and the slot's generation.
+//! The user data of a ring operation: its kind, its connection's slot and that slot's generation.
 
 /// Bits that tell the generations of a slot apart.
 pub(crate) const GENERATION_BITS: u32 = 24;
@@ -8,13 +8,13 @@ pub(crate) const GENERATION_BITS: u32 = 24;
 pub(crate) enum Op {
     /// Connects a socket.
     Connect,
-    /// Receives from a socket until it ends.
+    /// Receives from a socket, multishot.
     Receive,
     /// Sends a request.
     Send,
 }
 
-/// The name of an operation.
+/// What an operation's user data says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     /// What it does.
@@ -29,7 +29,7 @@ const SLOT_BITS: u32 = 32;
 const KIND_SHIFT: u32 = SLOT_BITS + GENERATION_BITS;
 
 impl Token {
-    /// The word for the ring.
+    /// The user data for the ring.
     #[inline]
     pub(crate) fn encode(self) -> u64 {
         let kind = match self.kind {
@@ -40,7 +40,7 @@ impl Token {
         kind << KIND_SHIFT | u64::from(self.generation) << SLOT_BITS | u64::from(self.slot)
     }
 
-    /// The name behind a word that [`Token::encode`] made.
+    /// The token in user data made by [`Token::encode`].
     #[inline]
     pub(crate) fn decode(word: u64) -> Token {
         let kind = match word >> KIND_SHIFT {

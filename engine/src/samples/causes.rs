@@ -1,4 +1,5 @@
-//! The numbers that stand for causes in a sample. A number never changes its meaning.
+//! The cause codes of samples: why a request failed, timed out or was never sent. A code never
+//! changes its meaning.
 
 use crate::record::outcome::{Cause, PROTOCOL_RULES, UnsentReason};
 
@@ -40,12 +41,12 @@ pub(super) fn code_of_unsent(reason: UnsentReason) -> u16 {
     }
 }
 
-/// The name that a report gives the cause with this number: 1 `connect_refused`, 2 `connect_timed_out`,
-/// 3 `connect_unreachable`, 4 `connect_failed`, 5 `local_resource`, 6 `reset`, 7 `closed_before_response`,
-/// 8 `cut_short`, 9 `read_failed`, 10 `write_failed`, 11 `timed_out`, 12 `unsolicited_bytes`, 13 `deadline`,
-/// 14 `early_response`; of the unsent
-/// 64 `dropped`, 65 `deadline`, 66 `end_of_run`; and from 256 on
-/// `protocol:` with the broken rule. `None` for a number without a meaning, 0 among them.
+/// The name that a report gives the cause with this number: 1 `connect_refused`, 2
+/// `connect_timed_out`, 3 `connect_unreachable`, 4 `connect_failed`, 5 `local_resource`, 6 `reset`,
+/// 7 `closed_before_response`, 8 `cut_short`, 9 `read_failed`, 10 `write_failed`, 11 `timed_out`,
+/// 12 `unsolicited_bytes`, 13 `deadline`, 14 `early_response`; of the unsent 64 `dropped`, 65
+/// `deadline`, 66 `end_of_run`; and from 256 on `protocol:` with the broken rule. `None` for a
+/// number without a meaning, 0 among them.
 pub fn cause_name(code: u16) -> Option<String> {
     let unsent = || unsent_of(code).map(|reason| reason.name().to_owned());
     cause_of(code).map(Cause::name).or_else(unsent)

@@ -1,4 +1,4 @@
-//! The digest of a plan: says whether samples and a report belong to the same plan.
+//! The plan's digest, which tells whether samples and a report belong to the same plan.
 //!
 //! The plan is written out through serde, so that every field is in it without being named here,
 //! and hashed with FNV-1a of 64 bits. It tells plans apart; it is no protection against a forger.

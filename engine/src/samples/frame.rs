@@ -1,4 +1,4 @@
-//! What stands around the records: header, heads of blocks, end block.
+//! The framing of a sample file: header, block heads, end block.
 
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -175,7 +175,8 @@ pub struct ShardEnd {
 }
 
 impl ShardEnd {
-    /// The end of a shard whose recorder and schedule said this; what was written and lost, the writer fills in.
+    /// The end of a shard whose recorder and schedule said this; what was written and lost, the
+    /// writer fills in.
     pub fn new(recorder: &Recorder, digest: Digest) -> ShardEnd {
         ShardEnd {
             schedule_digest: digest.value(),
@@ -186,12 +187,14 @@ impl ShardEnd {
     }
 }
 
-/// The end block: what makes a file whole.
+/// The end block, which makes a file complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// End of the window as it was, ns since the epoch of the run: the plan's, or where an interruption ended it.
+    /// Actual end of the window, ns since the epoch of the run: the plan's, or that of an
+    /// interrupted run.
     pub until_ns: u64,
-    /// The epoch of the run on CLOCK_MONOTONIC, ns: the shards find it together, after the header was written.
+    /// The epoch of the run on CLOCK_MONOTONIC, ns: the shards find it together, after the header
+    /// was written.
     pub epoch_ns: u64,
     /// Each shard's end.
     pub shards: Vec<ShardEnd>,
@@ -237,7 +240,8 @@ impl End {
         bytes
     }
 
-    /// The end block in `bytes`, which begin with [`END_MAGIC`] and have the length of `shards` shards.
+    /// The end block in `bytes`, which begin with [`END_MAGIC`] and have the length of `shards`
+    /// shards.
     pub(super) fn decode(bytes: &[u8], shards: u32) -> Result<End, Problem> {
         check_sum(bytes, "end block")?;
         let (frame, rest) = EndFrame::ref_from_prefix(bytes).expect("it has the length");

@@ -1,15 +1,17 @@
-//! Raw samples: one record for every request of the window, from which anyone can compute the report's numbers again.
+//! Raw samples: one record per request of the window, from which anyone can recompute the report's
+//! numbers.
 //!
-//! A shard fills blocks of fixed memory and hands full ones to a thread that writes them. A disk that is slow or full
-//! costs samples, which are counted, and never time of the shard. The file is written as `FILE.tmp`, synced, and
-//! renamed to `FILE` when it is whole; when writing fails `FILE.tmp` is removed, so that what is left of the disk is
-//! left to the report, and there is no `FILE`.
+//! A shard fills preallocated blocks and hands full ones to a writer thread. A slow or full disk
+//! costs samples, which are counted, but never a shard's time. The file is written as `FILE.tmp`,
+//! synced, and renamed to `FILE` when it is whole; if writing fails, `FILE.tmp` is removed, which
+//! leaves what room there is to the report, and there is no `FILE`.
 //!
 //! # The file
 //!
-//! Numbers are little endian, offsets are in bytes, times are ns since the epoch of the run. A checksum is CRC-32 (IEEE
-//! 802.3, as in zlib and PNG). The file is a header, then blocks in any order of shards, then one end block; nothing
-//! follows it. A file without its end block is incomplete, and every reader says so.
+//! Numbers are little endian, offsets are in bytes, times are ns since the epoch of the run. A
+//! checksum is CRC-32 (IEEE 802.3, as in zlib and PNG). The file is a header, then the shards'
+//! blocks in any order, then one end block; nothing follows it. A file without its end block is
+//! incomplete, and every reader says so.
 //!
 //! The header, 64 bytes:
 //!

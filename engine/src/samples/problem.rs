@@ -1,4 +1,4 @@
-//! What can be wrong in a file of samples.
+//! What can be wrong with a sample file.
 
 /// What is wrong with a part of a file of samples.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,10 +13,10 @@ pub enum Problem {
     #[error("the file ends before the {0}")]
     EndsBefore(&'static str),
     /// Another kind of file.
-    #[error("this is no file of raw samples: it doesn't begin with TTSAMPLE")]
+    #[error("not a file of raw samples: it doesn't begin with TTSAMPLE")]
     NotSamples,
     /// Another version of the format.
-    #[error("version {found} is not {known}, the one known here")]
+    #[error("unknown version {found}: this program reads version {known}")]
     Version {
         /// The file's.
         found: u16,
@@ -42,7 +42,7 @@ pub enum Problem {
         known: u16,
     },
     /// More shards than samples can name.
-    #[error("{0} shards are more than 16 bits can number")]
+    #[error("{0} shards: at most 65536 can be numbered")]
     TooManyShards(u32),
     /// Something else where a block or the end block should begin.
     #[error("neither a block nor the end block begins here")]
@@ -51,7 +51,7 @@ pub enum Problem {
     #[error("a block can't have {0} records")]
     BlockLength(u32),
     /// A block of a shard that the file doesn't have.
-    #[error("a block of shard {shard}, the file has {shards} shards")]
+    #[error("a block of shard {shard}, but the file has {shards} shards")]
     NoSuchShard {
         /// The block's.
         shard: u16,
@@ -59,7 +59,7 @@ pub enum Problem {
         shards: usize,
     },
     /// A shard's blocks out of order.
-    #[error("block {found} of shard {shard} where block {due} was due")]
+    #[error("block {found} of shard {shard} where block {due} was expected")]
     BlockOrder {
         /// The block's shard.
         shard: u16,
@@ -77,7 +77,7 @@ pub enum Problem {
         block: u16,
     },
     /// An outcome that has no number here.
-    #[error("outcome {0} is unknown")]
+    #[error("unknown outcome {0}")]
     UnknownOutcome(u16),
     /// A status or a cause that no request of its outcome has.
     #[error("status {status} and cause {cause} of outcome {outcome}")]
@@ -139,6 +139,6 @@ pub enum Problem {
         found: [u64; 7],
     },
     /// Bytes after the end block.
-    #[error("something follows the end block")]
+    #[error("there are bytes after the end block")]
     Trailing,
 }

@@ -1,4 +1,4 @@
-//! Reads a file of samples as a stream, one block in memory at a time, and trusts nothing in it.
+//! Reads a sample file as a stream, one block in memory at a time, and trusts nothing in it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,8 +23,8 @@ pub struct ReadError {
     pub problem: Problem,
 }
 
-/// The samples of a file, in its order. The iterator ends after a whole file or after an error; only then, and without
-/// an error, has the file been read and is [`SampleReader::end`] there.
+/// The samples of a file, in its order. The iterator ends after a whole file or after an error;
+/// only then, and without an error, has the file been read and is [`SampleReader::end`] there.
 #[derive(Debug)]
 pub struct SampleReader<R> {
     input: R,

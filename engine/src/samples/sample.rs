@@ -1,4 +1,4 @@
-//! One request as 40 bytes.
+//! A raw sample: one request as a record of 40 bytes.
 
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -33,19 +33,19 @@ pub struct Sample {
     pub intended_ns: u64,
     /// When the shard saw that it was due.
     pub noticed_ns: u64,
-    /// Just before the system call that carried it; 0 when unsent. A request that never had a connection failed at this time:
-    /// it equals `ended_ns`.
+    /// Just before the system call that carried it; 0 when unsent. A request that never had a
+    /// connection failed at this time: it equals `ended_ns`.
     pub sent_ns: u64,
-    /// When it was over: received, or given up.
+    /// When it ended: received, or given up.
     pub ended_ns: u64,
     /// The shard that carried it.
     pub shard: u16,
-    /// Status of the response; 0 when not answered.
+    /// Status of the response; 0 if not answered.
     pub status: u16,
     /// How it ended.
     pub kind: SampleKind,
-    /// Number of the cause of a failure or a timeout, or of the reason why it was never sent, see [`super::cause_name`]; 0
-    /// otherwise.
+    /// Number of the cause of a failure or a timeout, or of the reason why it was never sent, see
+    /// [`super::cause_name`]; 0 otherwise.
     pub cause: u16,
 }
 
@@ -140,7 +140,8 @@ impl Sample {
     /// The sample in a record.
     ///
     /// # Errors
-    /// What no writer would have written: an unknown outcome or cause, or stamps that run backwards.
+    /// What no writer would have written: an unknown outcome or cause, or stamps that run
+    /// backwards.
     pub fn decode(bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, Problem> {
         let record: Record = zerocopy::transmute!(*bytes);
         let outcome = record.outcome.get();
@@ -195,12 +196,14 @@ impl Sample {
         }
     }
 
-    /// Whether it failed because no connection could be had: then it was never on the wire, and `sent_ns` is when it failed.
+    /// Whether it failed because no connection could be had: then it was never on the wire, and
+    /// `sent_ns` is when it failed.
     pub(crate) fn is_unconnected(&self) -> bool {
         self.kind == SampleKind::Failed && self.sent_ns == self.ended_ns
     }
 
-    /// `received − sent`, as the report's naive distribution counts it: `None` for what failed or was never sent.
+    /// `received − sent`, as the report's naive distribution counts it: `None` for what failed or
+    /// was never sent.
     pub(crate) fn naive_ns(&self) -> Option<u64> {
         let counted = matches!(
             self.kind,
@@ -209,7 +212,8 @@ impl Sample {
         counted.then(|| self.ended_ns - self.sent_ns)
     }
 
-    /// `received − intended`, as the report's corrected distribution counts it: `None` for what failed or was dropped.
+    /// `received − intended`, as the report's corrected distribution counts it: `None` for what
+    /// failed or was dropped.
     pub(crate) fn corrected_ns(&self) -> Option<u64> {
         let dropped = self.cause == causes::code_of_unsent(UnsentReason::Dropped);
         (self.kind != SampleKind::Failed && !dropped).then(|| self.ended_ns - self.intended_ns)

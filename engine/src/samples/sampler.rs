@@ -1,7 +1,9 @@
-//! The shard's side: fills blocks of fixed memory and hands full ones over, without waiting, a lock or a system call.
+//! The shard's side of raw samples: fills preallocated blocks and hands them over without blocking
+//! or system calls.
 //!
-//! Blocks circulate between the shard and the writer through two queues that hold all of them, so handing one over
-//! never fails. When no empty block has come back in time the sample is lost, and counted.
+//! Blocks circulate between shard and writer through two queues, each with room for all of them, so
+//! handing one over never fails. If no empty block has come back in time, the sample is lost, and
+//! counted.
 
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ use crate::record::stamps::Stamps;
 
 /// Records of a block: 160 KiB, large enough that a write costs little beside its bytes.
 pub const BLOCK_RECORDS: usize = 4_096;
-/// Blocks of one shard, 5 MiB: a disk may stand still for 0.6 s at 200,000 requests/s, or 6 s at 20,000.
+/// Blocks of one shard, 5 MiB: a disk may stall for 0.6 s at 200,000 requests/s, or 6 s at 20,000.
 pub const BLOCKS: usize = 32;
 
 pub(super) type Block = Vec<[u8; SAMPLE_BYTES]>;
@@ -37,7 +39,8 @@ impl Lane {
         Lane { shard, queues: Arc::new(queues) }
     }
 
-    /// The shard's end, with all its memory: to be called on the shard's own thread, whose touch places the pages.
+    /// The shard's end, with all its memory: to be called on the shard's own thread, whose touch
+    /// places the pages.
     pub fn sampler(self) -> Sampler {
         let block = || {
             // Written once, so that no page is touched for the first time while the shard runs.

@@ -1,6 +1,7 @@
-//! The writer's side: one thread that writes what the shards hand over, and the file's way to its name.
+//! The writer thread of raw samples, and the file's atomic publication: `FILE.tmp`, sync, rename.
 //!
-//! An error of the disk ends the writing, not the run: blocks go on being taken and given back, their samples are lost.
+//! A disk error ends the writing, not the run: blocks are still taken and given back, and their
+//! samples are lost.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Write as _};
@@ -21,7 +22,8 @@ use super::sampler::{Lane, Sampled};
 use crate::plan::PlanError;
 use crate::sys::placement::leave_cores;
 
-/// How long the writer sleeps when no block was full: the shards' blocks last a hundred times longer at their fastest.
+/// How long the writer sleeps when no block was full: even at the highest rate the shards' blocks
+/// last a hundred times longer.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// `FILE.tmp`: removed when dropped, unless it was renamed to `FILE` before.
@@ -35,25 +37,21 @@ struct Temporary {
 impl Temporary {
     fn create(name: &Path) -> Result<Temporary, PlanError> {
         let refuse = |problem: String| {
-            PlanError::new(
-                "--raw",
-                name.display(),
-                problem,
-                "name a file in a folder that can be written to",
-            )
+            PlanError::new("--raw", name.display(), problem, "name a file in a writable folder")
         };
         if name.file_name().is_none() {
-            return Err(refuse("is no name of a file".to_owned()));
+            return Err(refuse("isn't the name of a file".to_owned()));
         }
         if name.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(refuse("exists and is no regular file".to_owned()));
+            return Err(refuse("exists and isn't a regular file".to_owned()));
         }
         // A link stays a link: the file behind it is the one to replace.
         let name = std::fs::canonicalize(name).unwrap_or(name.to_owned());
-        // An older file is replaced at the end. Opening it for appending changes nothing and shows whether it may be written.
+        // An older file is replaced at the end. Opening it for appending changes nothing and shows
+        // whether it may be written.
         match OpenOptions::new().append(true).open(&name) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(refuse(format!("the older file can't be written: {error}")));
+                return Err(refuse(format!("the existing file can't be written: {error}")));
             }
             _ => {}
         }
@@ -68,7 +66,7 @@ impl Temporary {
         for file in [&*temporary.path, &*temporary.name] {
             if !may_be_removed(file) {
                 let file = file.display();
-                return Err(refuse(format!("{file} is another user's, and its folder is sticky")));
+                return Err(refuse(format!("{file} belongs to another user, in a sticky folder")));
             }
         }
         Ok(temporary)
@@ -84,17 +82,18 @@ impl Temporary {
             let step = format!("renaming {temporary} to {}", name.display());
             FileError::of_place(&step, &failed.error)
         })?;
-        // The file stands whole under its name. That the name outlasts a power cut is asked for where the folder can be read,
-        // which writing to it doesn't need; a refusal costs no sample.
+        // The file stands whole under its name. That the name outlasts a power cut is asked for
+        // where the folder can be read, which writing to it doesn't need; a refusal costs no
+        // sample.
         let _ = File::open(folder_of(&name)).and_then(|folder| folder.sync_all());
         Ok(name)
     }
 }
 
-/// What kept samples from their file.
+/// Why samples could not be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileError {
-    /// What to do something about.
+    /// What failed.
     pub kind: FileErrorKind,
     /// The step that failed, with its file, and why.
     pub text: String,
@@ -113,7 +112,7 @@ pub enum FileErrorKind {
 }
 
 impl FileError {
-    /// The disk's answer when it was to take bytes.
+    /// An error while writing bytes.
     fn of_disk(step: &str, error: &Error) -> FileError {
         let kind = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
@@ -124,14 +123,14 @@ impl FileError {
         FileError { kind, text: format!("{step}: {error}") }
     }
 
-    /// The file system's answer to a change of names.
+    /// An error while creating, renaming or removing.
     fn of_place(step: &str, error: &Error) -> FileError {
         FileError { kind: FileErrorKind::Place, text: format!("{step}: {error}") }
     }
 }
 
-/// Whether a file, where there is one, can be removed from its folder, to which this process may write. From a sticky one,
-/// such as /tmp, only the owner of the file or of the folder removes it.
+/// Whether a file, where there is one, can be removed from its folder, to which this process may
+/// write. From a sticky one, such as /tmp, only the owner of the file or of the folder removes it.
 fn may_be_removed(file: &Path) -> bool {
     let (Ok(folder), Ok(file)) = (folder_of(file).metadata(), file.metadata()) else { return true };
     let own = geteuid();
@@ -174,8 +173,9 @@ impl SampleFile {
         self.lanes[shard].clone()
     }
 
-    /// Starts the thread that writes, on cores other than `busy_cores` where there are any. An older file of the same
-    /// name is removed: from here on the name means this run's samples, or none.
+    /// Starts the thread that writes, on cores other than `busy_cores` where there are any. An
+    /// older file of the same name is removed: from here on the name means this run's samples, or
+    /// none.
     pub fn begin(self, header: Header, busy_cores: &[usize]) -> SampleWriter {
         let SampleFile { file, lanes } = self;
         assert_eq!(lanes.len(), header.shards as usize, "the header counts the shards");
@@ -195,13 +195,13 @@ impl SampleFile {
         }
         let finishing = Arc::new(AtomicBool::new(false));
         let busy_cores = busy_cores.to_vec();
-        let told = finishing.clone();
+        let finish = finishing.clone();
         let thread = std::thread::Builder::new()
             .name("truetail-samples".to_owned())
             .spawn(move || {
                 leave_cores(&busy_cores);
                 output.put(&header.encode());
-                write_all(&mut output, &lanes, &told);
+                write_all(&mut output, &lanes, &finish);
                 output
             })
             .expect("a process with shards may have one more thread");
@@ -281,7 +281,7 @@ pub struct SampleWriter {
     finishing: Arc<AtomicBool>,
 }
 
-/// What became of the samples of a run.
+/// How the samples of a run ended up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SamplesSummary {
     /// Samples in the file.
@@ -297,9 +297,9 @@ pub struct SamplesSummary {
 }
 
 impl SampleWriter {
-    /// Writes what is left and the end block, and gives the file its name. To be called when every shard has finished
-    /// its sampler; `ends` are the shards in order, `until_ns` is the end of the window as it was,
-    /// `epoch_ns` the epoch of the run on CLOCK_MONOTONIC.
+    /// Writes what is left and the end block, and gives the file its name. To be called when every
+    /// shard has finished its sampler; `ends` are the shards in order, `until_ns` is the end of the
+    /// window as it was, `epoch_ns` the epoch of the run on CLOCK_MONOTONIC.
     pub fn finish(
         self,
         ends: Vec<(Sampled, ShardEnd)>,

@@ -1,14 +1,17 @@
-//! The judgement on a run's arrivals: the figures, what each may be, and one line that says whether they were as planned.
+//! The proof of arrivals: were requests sent as planned, by goodness of fit, dispersion and
+//! autocorrelation, with one line that says so.
 //!
-//! The **schedule** is arithmetic, so it is tested by probability, at one in 10,000 for each test unless the plan says otherwise:
-//! a report is made for every run, and at 1 % each hundredth honest one would be called wrong. The **sends** are bounded by the
-//! size of the effect: a generator that sends in batches and wakes up late does shift them, by amounts that follow from its
-//! lateness, and with enough requests any shift is significant. What chance adds on top is allowed for. The bounds are those of
-//! [`Thresholds`].
+//! The **schedule** is arithmetic, so it is tested at a significance of one in 10,000 per test
+//! unless the plan says otherwise: every run is tested, and at 1 % one honest run in a hundred
+//! would be called wrong. The **sends** are bounded by the size of the effect: a generator that
+//! batches and wakes up late does shift them, by amounts that follow from its lateness, and with
+//! enough requests any shift is significant. Sampling error is allowed for on top. The bounds are
+//! those of [`Thresholds`].
 //!
-//! Batching and lateness up to a quantum Q count for nothing. At a shard's rate λ, batches of length Q move the distance of the
-//! gaps by about λQ/2, and lateness that scatters by Q gives neighbouring gaps a correlation of −v/(1+2v), v = (λQ)², because what
-//! one gap gains the next loses.
+//! Batching and lateness up to a quantum Q count for nothing. At a shard's rate λ, batches of
+//! length Q move the distance of the gaps by about λQ/2, and lateness that scatters by Q gives
+//! neighbouring gaps a correlation of −v/(1+2v), v = (λQ)², because what one gap gains the next
+//! loses.
 
 use std::fmt::Write as _;
 
@@ -27,21 +30,24 @@ use crate::sys::units::Rate;
 const WINDOWS_MS: [u64; 3] = [1, 10, 100];
 /// Arrivals below which nothing is judged.
 const ARRIVALS_MIN: u64 = 100;
-/// Windows below which an index of dispersion is reported and not judged: with fewer, χ² is too skewed for the sends' symmetric
-/// band. Below 600 windows the band is wide but still right: 1 ± 0.48 at 100.
+/// Windows below which an index of dispersion is reported and not judged: with fewer, χ² is too
+/// skewed for the sends' symmetric band. Below 600 windows the band is wide but still right: 1 ±
+/// 0.48 at 100.
 const WINDOWS_MIN: u64 = 100;
-/// Arrivals in a window on average below which the schedule's index of dispersion is not judged: with fewer it is no longer χ², and
-/// exceeds its point at 1 in 10,000 twenty times as often (at 0.1 in each of 100 windows, by simulation).
+/// Arrivals in a window on average below which the schedule's index of dispersion is not judged:
+/// with fewer it is no longer χ², and exceeds its point at 1 in 10,000 twenty times as often (at
+/// 0.1 in each of 100 windows, by simulation).
 const PER_WINDOW_MIN: f64 = 1.0;
-/// Constant gaps are whole nanoseconds, so one may be off by less than 1 ns; the rest is for the rounding of this number.
+/// Constant gaps are whole nanoseconds, so one may be off by less than 1 ns; the rest is for the
+/// rounding of this number.
 const CONSTANT_GAP_ERROR_MAX_NS: f64 = 1.5;
 
-/// A figure and what it may be.
+/// A figure and its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The figure; `None` when there was too little to compute it from.
     pub value: Option<f64>,
-    /// The lowest and the highest that it may be; `None` when it is only told, not judged.
+    /// The lowest and the highest that it may be; `None` if it is only reported, not judged.
     pub within: Option<[f64; 2]>,
 }
 
@@ -58,7 +64,7 @@ pub struct DispersionProof {
     pub sent: Figure,
 }
 
-/// What a run was to offer, and what its report counts of it: each figure has one source.
+/// What a run was meant to offer, and what its report counted of that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     /// Requests per second over all shards.
@@ -79,7 +85,7 @@ pub(crate) struct Offer {
     pub(crate) at_the_edge: f64,
 }
 
-/// What the arrivals of a run were, beside what they should have been.
+/// A run's arrivals against those planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArrivalProof {
     /// The process planned.
@@ -94,11 +100,13 @@ pub struct ArrivalProof {
     pub sent: u64,
     /// Index of dispersion of counts: 1 for Poisson, 0 for constant arrivals.
     pub dispersion: Vec<DispersionProof>,
-    /// Kolmogorov–Smirnov distance of the intended gaps of each shard from the exponential distribution planned.
+    /// Kolmogorov–Smirnov distance of the intended gaps of each shard from the exponential
+    /// distribution planned.
     pub schedule_distance: Figure,
     /// Probability of a distance at least as large; judged for Poisson arrivals.
     pub schedule_p: Figure,
-    /// Largest difference of an intended gap from the constant gap planned, ns; judged for constant arrivals.
+    /// Largest difference of an intended gap from the constant gap planned, ns; judged for constant
+    /// arrivals.
     pub schedule_gap_error_ns: Figure,
     /// Kolmogorov–Smirnov distance of the sent gaps of each shard from the intended ones.
     pub gaps_distance: Figure,
@@ -112,12 +120,13 @@ pub struct ArrivalProof {
     pub sent_over_intended: Figure,
     /// Whether there were enough arrivals to tell, and each judged figure was within its bounds.
     pub as_planned: bool,
-    /// What was not as planned, one sentence for each figure. Empty with `as_planned` false: too few arrivals to tell.
+    /// What was not as planned, one sentence for each figure. Empty with `as_planned` false: too
+    /// few arrivals to tell.
     pub failed: Vec<String>,
 }
 
 impl ArrivalStats {
-    /// Judges these arrivals, merged over all shards, against what they were to be.
+    /// Judges these arrivals, merged over all shards, against the plan.
     pub(crate) fn summary(&self, offer: &Offer, bounds: &Thresholds) -> ArrivalProof {
         let Offer { rate, arrivals, shards, .. } = *offer;
         assert!(0 < shards, "at least one shard recorded");
@@ -207,8 +216,9 @@ impl ArrivalStats {
                     judged.then_some([(1.0 - chance - effect).max(0.0), 1.0 + chance + effect]),
                 )
             }
-            // Equal gaps that don't divide the window give counts that differ by one: f·(1−f)/mean is their index, f the
-            // fraction of the mean count. Shorter windows would mostly measure lateness, longer ones would hide it.
+            // Equal gaps that don't divide the window give counts that differ by one: f·(1−f)/mean
+            // is their index, f the fraction of the mean count. Shorter windows would mostly
+            // measure lateness, longer ones would hide it.
             plan::Arrivals::Constant => {
                 let uneven = mean.fract() * (1.0 - mean.fract()) / mean;
                 let within = (judged && window_ms == 10).then_some([0.0, effect + uneven]);
@@ -252,7 +262,7 @@ impl Figure {
         let value = match self.value {
             Some(value) if low <= value && value <= high => return None,
             Some(value) => short(value),
-            None => "not to be had".to_owned(),
+            None => "unknown".to_owned(),
         };
         Some(format!("{name} is {value}, not within {} to {}", short(low), short(high)))
     }
@@ -300,7 +310,7 @@ impl ArrivalProof {
         line
     }
 
-    /// Says whether the figures are those planned.
+    /// Judges the figures: fills in `as_planned` and `failed`.
     pub(crate) fn judge(&mut self) {
         self.failed = self.failures();
         self.as_planned = !self.too_few() && self.failed.is_empty();
@@ -420,8 +430,8 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_counts_what_its_report_counts() {
-        // Everything is sent 100 ms late, and the run stops after 10 s: what was sent after that is sent before the plan's end,
-        // and yet not in the window.
+        // Everything is sent 100 ms late, and the run stops after 10 s: what was sent after that is
+        // sent before the plan's end, and yet not in the window.
         let (whole, offer) =
             offered(plan::Arrivals::Constant, "2k", 20 * SECOND_NS, SECOND_NS / 10);
         let stopped =
@@ -445,7 +455,8 @@ mod tests {
 
     #[test]
     fn the_schedule_is_held_to_chance_alone() {
-        // 60,000 windows of 1 ms and 600 of 100 ms: χ² over its degrees at 5 in 100,000 on either side, by its integral.
+        // 60,000 windows of 1 ms and 600 of 100 ms: χ² over its degrees at 5 in 100,000 on either
+        // side, by its integral.
         let proof = proof(plan::Arrivals::Poisson, "2k", 60 * SECOND_NS, 1_000);
         for (at, low, high) in [(0, 0.977_69, 1.022_62), (2, 0.790_74, 1.240_70)] {
             let [found_low, found_high] = proof.dispersion[at].intended.within.expect("judged");

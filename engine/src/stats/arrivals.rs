@@ -1,6 +1,8 @@
-//! What a shard keeps of its arrivals, to prove them afterwards: gaps, their dependence, and counts per millisecond.
+//! What a shard records of its arrivals for the proof: gaps, their autocorrelation, and counts per
+//! millisecond.
 //!
-//! Memory is fixed when it is built, about 1 MB; recording allocates nothing. It judges nothing: that is [`super::summary`].
+//! Memory is allocated up front, about 1 MB; recording allocates nothing. The judgement is in
+//! [`super::arrival_proof`].
 
 use std::ops::Range;
 
@@ -19,7 +21,7 @@ pub struct ArrivalStats {
     sent: Moments,
 }
 
-/// One sequence of moments: as intended, or as sent.
+/// One sequence of times: as intended, or as sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moments {
     pub(super) count: u64,
@@ -33,16 +35,18 @@ pub(super) struct Moments {
 }
 
 impl ArrivalStats {
-    /// Nothing recorded yet of a window, ns since the epoch of the run. All memory is allocated here.
+    /// Nothing recorded yet of a window, ns since the epoch of the run. All memory is allocated
+    /// here.
     pub(crate) fn new(window_ns: Range<u64>) -> ArrivalStats {
         ArrivalStats { window_ns, intended: Moments::default(), sent: Moments::default() }
     }
 
-    /// Takes in one request of the window that was sent. A request sent after the window's end has its gap, but no place
-    /// among the counts, for the requests around it don't belong to the window.
+    /// Records a request of the window that was sent. One sent after the window's end has a gap but
+    /// isn't counted, because the requests around it aren't part of the window.
     ///
     /// # Panics
-    /// When either moment lies before the one recorded last, or before the window: a shard sends in the order intended.
+    /// When either moment lies before the one recorded last, or before the window: a shard sends in
+    /// the order intended.
     #[inline]
     pub(crate) fn record(&mut self, intended_ns: u64, sent_ns: u64) {
         self.record_intended(intended_ns);
@@ -52,7 +56,7 @@ impl ArrivalStats {
         }
     }
 
-    /// Takes in one request of the window that will never be sent, in its place among those that are.
+    /// Records a request of the window that will never be sent, in its place among those that are.
     ///
     /// # Panics
     /// As [`ArrivalStats::record`].
@@ -72,8 +76,8 @@ impl ArrivalStats {
         (at_ns - self.window_ns.start) / MILLISECOND_NS
     }
 
-    /// Adds another shard's arrivals: counts of the same millisecond add up, gaps stay those of each shard. Exact, in any
-    /// order.
+    /// Adds another shard's arrivals: counts of the same millisecond add up, gaps stay those of
+    /// each shard. Exact, in any order.
     ///
     /// # Panics
     /// When the windows differ.
@@ -93,7 +97,8 @@ impl ArrivalStats {
         &self.sent
     }
 
-    /// Whole milliseconds from the start of the window to `until_ns`, or to its end if that comes first.
+    /// Whole milliseconds from the start of the window to `until_ns`, or to its end if that comes
+    /// first.
     pub(super) fn length_ms(&self, until_ns: u64) -> u64 {
         until_ns.min(self.window_ns.end).saturating_sub(self.window_ns.start) / MILLISECOND_NS
     }

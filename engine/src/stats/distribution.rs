@@ -1,13 +1,13 @@
-//! A distribution of times: an HdrHistogram, and beside it what a histogram rounds, exactly.
+//! Latency distributions: an HdrHistogram with exact minimum, maximum and mean beside it.
 //!
-//! Memory is fixed when it is built. A value beyond the range is counted as overflow and never clamped into the
-//! histogram, which would hide it.
+//! Memory is allocated up front. A value beyond the range is counted as overflow, never clamped
+//! into the histogram, which would hide it.
 
 use std::ops::AddAssign;
 
 use hdrhistogram::Histogram;
 
-/// The smallest value that a histogram tells from zero, ns.
+/// The smallest nonzero value that a histogram can hold, ns.
 pub(crate) const VALUE_MIN_NS: u64 = 1;
 /// The largest value that a histogram holds, ns: 60 s.
 pub const VALUE_MAX_NS: u64 = 60_000_000_000;
@@ -21,7 +21,7 @@ pub(crate) const INTERVAL_DIGITS: u8 = 2;
 pub(crate) fn interval_histogram() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(VALUE_MIN_NS, VALUE_MAX_NS, INTERVAL_DIGITS)
         .expect("the bounds are constants that the histogram accepts");
-    // Writes to every page now: memory must not grow while the run goes on.
+    // Touches every page now: memory must not grow during the run.
     histogram.reset();
     histogram
 }
@@ -55,7 +55,7 @@ impl Distribution {
         }
     }
 
-    /// The distribution whose document says this; only the sum, which no document holds, is missing.
+    /// The distribution that a document describes, without its sum, which no document has.
     pub(crate) fn of_document(
         histogram: Histogram<u64>,
         overflow: u64,
@@ -93,10 +93,12 @@ impl Distribution {
         self.sum_ns += u128::from(value_ns) * u128::from(count);
     }
 
-    /// Adds one value and, for each `interval_ns` that it exceeds, the value that a request due then would have had.
+    /// Adds one value and, for each `interval_ns` that it exceeds, the latency that a request due
+    /// then would have seen.
     ///
-    /// This is HdrHistogram's `record_correct`. It is exact only for a paced closed loop with a constant interval, a freeze
-    /// that hits everybody and no catching up; anything else it over-corrects or counts twice.
+    /// This is HdrHistogram's `record_correct`. It is exact only for a paced closed loop with a
+    /// constant interval, a freeze that stalls every connection, and no catching up; anything else
+    /// it over-corrects or counts twice.
     pub(crate) fn record_backfilled(&mut self, value_ns: u64, interval_ns: u64) {
         backfill(value_ns, interval_ns, |value_ns| self.record(value_ns));
     }
@@ -141,9 +143,9 @@ impl Distribution {
         self.sum_ns
     }
 
-    /// The value at quantile `q` in [0, 1], by rank `⌈q·n⌉` over all values: the upper edge of its histogram bucket, held
-    /// within the exact minimum and maximum. A rank among the overflow gives [`VALUE_MAX_NS`], a lower bound. `None` when
-    /// empty.
+    /// The value at quantile `q` in [0, 1], by rank `⌈q·n⌉` over all values: the upper edge of its
+    /// histogram bucket, held within the exact minimum and maximum. A rank among the overflow gives
+    /// [`VALUE_MAX_NS`], a lower bound. `None` when empty.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         let count = self.count();
         if count == 0 {
@@ -176,7 +178,8 @@ impl AddAssign for Distribution {
     }
 }
 
-/// The value, then those of the requests that it held up: `value − k·interval` while that is at least the interval.
+/// The value, then those of the requests that it delayed: `value − k·interval` while that is at
+/// least the interval.
 pub(crate) fn backfill(value_ns: u64, interval_ns: u64, mut record: impl FnMut(u64)) {
     assert!(0 < interval_ns, "an interval is above zero");
     let mut missing_ns = value_ns;
@@ -187,7 +190,8 @@ pub(crate) fn backfill(value_ns: u64, interval_ns: u64, mut record: impl FnMut(u
     }
 }
 
-/// The rank of quantile `q` among `count` values, from 1 to `count`: `⌈q·count⌉`, computed so that `0.99 · 100` is 99.
+/// The rank of quantile `q` among `count` values, from 1 to `count`: `⌈q·count⌉`, computed so that
+/// `0.99 · 100` is 99.
 #[expect(clippy::cast_possible_truncation, reason = "a rank is at most the count, which was a u64")]
 #[expect(clippy::cast_sign_loss, reason = "q is at least zero")]
 pub(crate) fn rank(q: f64, count: u64) -> u64 {

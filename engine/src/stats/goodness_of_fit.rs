@@ -3,11 +3,12 @@
 
 use super::statistics::exponential_cdf;
 
-/// Critical value at 1 % of [`anderson_darling_exponential`] (Stephens 1974; D'Agostino and Stephens 1986, table 4.14).
+/// Critical value at 1 % of [`anderson_darling_exponential`] (Stephens 1974; D'Agostino and
+/// Stephens 1986, table 4.14).
 pub(super) const ANDERSON_DARLING_1_PERCENT: f64 = 1.957;
 
-/// Kolmogorov's one-sample distance `D = max(i/n − F(xᵢ), F(xᵢ) − (i−1)/n)` of sorted values from the distribution
-/// function `cdf` (Kolmogorov 1933). `None` when there are no values.
+/// Kolmogorov's one-sample distance `D = max(i/n − F(xᵢ), F(xᵢ) − (i−1)/n)` of sorted values from
+/// the distribution function `cdf` (Kolmogorov 1933). `None` when there are no values.
 pub(super) fn ks_distance(sorted: &[f64], cdf: impl Fn(f64) -> f64) -> Option<f64> {
     let n = sorted.len() as f64;
     let distance = |(before, value): (usize, &f64)| {
@@ -27,9 +28,9 @@ pub(super) fn ks_uniform(sorted: &[f64], low: f64, high: f64) -> Option<f64> {
     ks_distance(sorted, |x| ((x - low) / (high - low)).clamp(0.0, 1.0))
 }
 
-/// Anderson and Darling's A² of sorted values, all above zero, from the exponential distribution whose scale is their mean,
-/// times `1 + 0.6/n` (Stephens 1974, case of the estimated scale):
-/// `A² = −n − (1/n)·Σ (2i−1)·(ln F(xᵢ) + ln(1 − F(xₙ₊₁₋ᵢ)))`. `None` when there are no values.
+/// Anderson and Darling's A² of sorted values, all above zero, from the exponential distribution
+/// whose scale is their mean, times `1 + 0.6/n` (Stephens 1974, case of the estimated scale): `A² =
+/// −n − (1/n)·Σ (2i−1)·(ln F(xᵢ) + ln(1 − F(xₙ₊₁₋ᵢ)))`. `None` when there are no values.
 pub(super) fn anderson_darling_exponential(sorted: &[f64]) -> Option<f64> {
     if sorted.is_empty() {
         return None;

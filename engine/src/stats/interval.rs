@@ -1,16 +1,20 @@
-//! How sure a percentile is: its 95 % confidence interval, from the ranks beside it.
+//! Confidence intervals of percentiles: 95 %, from ranks, by batches where samples depend on each
+//! other.
 //!
-//! Of n **independent** samples the number below the true quantile p is binomial, so the true quantile lies between the values
-//! at ranks `np − z·√(np(1−p))` and `np + 1 + z·√(np(1−p))`, whatever the distribution (Thompson 1936; in this form Le Boudec,
-//! *Performance Evaluation of Computer and Communication Systems*, theorem 2.1).
+//! Of n **independent** samples the number below the true quantile p is binomial, so the true
+//! quantile lies between the values at ranks `np − z·√(np(1−p))` and `np + 1 + z·√(np(1−p))`,
+//! whatever the distribution (Thompson 1936; in this form Le Boudec, *Performance Evaluation of
+//! Computer and Communication Systems*, theorem 2.1).
 //!
-//! Samples of a service that stalls are not independent: one stall makes hundreds slow at once. Then the deviation of the rank
-//! comes from the **batches**, consecutive pieces of the run: with X_b of the n_b samples of batch b at or below the pooled
-//! quantile, it is `√(m/(m−1)·Σ(X_b − p·n_b)²)`, and z is Student's t with m−1 degrees of freedom. This is Woodruff's interval
-//! (*JASA* 47, 1952) with batches as clusters. It turns the uncertainty of a *rank* into values only at the end, so it needs no
-//! density, follows a distribution that jumps, and is not symmetric where that isn't. Rejected: the jackknife, which is
-//! inconsistent for quantiles unless the pieces left out are large; and averaging the quantiles of the batches, which is biased
-//! where a batch has few samples beyond the quantile, and blind to a stall that hits one batch in ten.
+//! Samples of a service that stalls are not independent: one stall makes hundreds slow at once.
+//! Then the deviation of the rank comes from the **batches**, consecutive pieces of the run: with
+//! X_b of the n_b samples of batch b at or below the pooled quantile, it is `√(m/(m−1)·Σ(X_b −
+//! p·n_b)²)`, and z is Student's t with m−1 degrees of freedom. This is Woodruff's interval (*JASA*
+//! 47, 1952) with batches as clusters. It turns the uncertainty of a *rank* into values only at the
+//! end, so it needs no density, follows a distribution that jumps, and is not symmetric where that
+//! isn't. Rejected: the jackknife, which is inconsistent for quantiles unless the pieces left out
+//! are large; and averaging the quantiles of the batches, which is biased where a batch has few
+//! samples beyond the quantile, and blind to a stall that hits one batch in ten.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -23,8 +27,8 @@ use crate::stats::percentiles::{PERCENTILES, WITH_INTERVAL};
 const NORMAL_5_PERCENT: f64 = 1.96;
 /// Batches below which their spread says too little, and samples are taken as independent.
 pub(crate) const BATCHES_MIN: usize = 5;
-/// Batches above which neighbours are joined: more add little to the estimate of the spread (Schmeiser, *Operations Research*
-/// 30, 1982), and longer ones hold more of the dependence inside.
+/// Batches above which neighbours are joined: more add little to the estimate of the spread
+/// (Schmeiser, *Operations Research* 30, 1982), and longer ones hold more of the dependence inside.
 const BATCHES_MAX: usize = 30;
 
 /// The 95 % confidence interval of a quantile.
@@ -42,13 +46,15 @@ pub(crate) struct Interval {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// From the spread between consecutive pieces of the run; holds where samples depend on each other.
+    /// From the spread between consecutive pieces of the run; holds where samples depend on each
+    /// other.
     Batches,
-    /// From ranks as if samples were independent; the run had too few pieces to see whether they are.
+    /// From ranks as if samples were independent; the run had too few pieces to see whether they
+    /// are.
     OrderStatistics,
 }
 
-/// Why there is no interval: the ranks beside the quantile lie beyond the samples.
+/// Too few samples for an interval: its ranks lie beyond them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("n = {count}, need {needed}")]
 pub(crate) struct TooFewSamples {
@@ -58,8 +64,8 @@ pub(crate) struct TooFewSamples {
     pub(crate) needed: u64,
 }
 
-/// The fewest independent samples for which quantile `p`, strictly between 0 and 1, has an interval: both ranks among the
-/// samples.
+/// The fewest independent samples for which quantile `p`, strictly between 0 and 1, has an
+/// interval: both ranks among the samples.
 pub fn needed(p: f64) -> u64 {
     needed_with(p, NORMAL_5_PERCENT)
 }
@@ -72,7 +78,8 @@ pub fn needed(p: f64) -> u64 {
 )]
 fn needed_with(p: f64, width: f64) -> u64 {
     assert!(0.0 < p && p < 1.0, "a quantile lies between 0 and 1");
-    // With x samples expected on a side, either condition is x − width·√(x·(1 − share)) ≥ 1, share that of the side.
+    // With x samples expected on a side, either condition is x − width·√(x·(1 − share)) ≥ 1, share
+    // that of the side.
     let side = |share: f64| {
         let half = width * (1.0 - share).sqrt() / 2.0;
         (half + (half * half + 1.0).sqrt()).powi(2) / share
@@ -80,15 +87,16 @@ fn needed_with(p: f64, width: f64) -> u64 {
     (side(p).max(side(1.0 - p)) - 1e-9).ceil() as u64
 }
 
-/// How intervals are found of samples that stand in these pieces of the run.
+/// Which method finds the intervals of samples in these batches.
 pub(crate) fn method(batches: &[Histogram<u64>]) -> Method {
     if BATCHES_MIN <= groups(batches).len() { Method::Batches } else { Method::OrderStatistics }
 }
 
-/// Whether samples depend on each other: the pieces of the run differ at one of the usual quantiles by more than those of
-/// independent samples do once in 100 runs. `None` when there are too few pieces or samples to tell.
+/// Whether samples depend on each other: the pieces of the run differ at one of the usual quantiles
+/// by more than those of independent samples do once in 100 runs. `None` when there are too few
+/// pieces or samples to tell.
 pub(crate) fn dependent(batches: &[Histogram<u64>]) -> Option<bool> {
-    let pooled = pool(batches);
+    let pooled = pooled(batches);
     let spreads = PERCENTILES[..WITH_INTERVAL]
         .iter()
         .map(|quantile| quantile.q)
@@ -102,8 +110,8 @@ pub(crate) fn dependent(batches: &[Histogram<u64>]) -> Option<bool> {
     spreads.map(exceeds).reduce(|one, other| one || other)
 }
 
-/// All samples of the pieces, each as the highest value of its bucket.
-pub(super) fn pool(batches: &[Histogram<u64>]) -> Distribution {
+/// All samples of the batches pooled, each as the highest value of its bucket.
+pub(super) fn pooled(batches: &[Histogram<u64>]) -> Distribution {
     let mut pooled = Distribution::new();
     for batch in batches {
         for bucket in batch.iter_recorded() {
@@ -115,9 +123,10 @@ pub(super) fn pool(batches: &[Histogram<u64>]) -> Distribution {
     pooled
 }
 
-/// The interval of quantile `p` of `pooled`, whose samples the `batches` hold in the order of the run, each within an equal
-/// piece of it. Batches without a sample are allowed; without enough batches samples are taken as independent, and the interval
-/// says so. It is never narrower than independent samples would make it.
+/// The interval of quantile `p` of `pooled`, whose samples the `batches` hold in the order of the
+/// run, each within an equal piece of it. Batches without a sample are allowed; without enough
+/// batches samples are taken as independent, and the interval says so. It is never narrower than
+/// independent samples would make it.
 ///
 /// # Errors
 /// How many samples there are and how many it would take.
@@ -151,7 +160,7 @@ pub(crate) fn interval(
     Ok(Interval { low_ns, high_ns, method })
 }
 
-/// How far the batches' ranks of a quantile vary.
+/// How much the batches' ranks of a quantile vary.
 struct Spread {
     /// Their variance over that of independent samples: about 1 where they are.
     index: f64,
@@ -169,8 +178,9 @@ fn spread(pooled: &Distribution, batches: &[Histogram<u64>], p: f64) -> Option<S
     let sides: Vec<Sides> = groups(batches).map(|group| Sides::of(group, bucket_ns)).collect();
     let below: f64 = sides.iter().map(|sides| sides.below).sum();
     let within: f64 = sides.iter().map(|sides| sides.within).sum();
-    // The bucket may hold most of all samples, where a service answers in constant time: the same share of each batch's part
-    // of it counts as below, so that the shares of all batches add up to p.
+    // The bucket may hold most of all samples, where a service answers in constant time: the same
+    // share of each batch's part of it counts as below, so that the shares of all batches add up to
+    // p.
     let share = ((p * count as f64 - below) / within.max(1.0)).clamp(0.0, 1.0);
     let excess = |sides: &Sides| sides.below + share * sides.within - p * sides.count;
     let squares: f64 = sides.iter().map(|sides| excess(sides).powi(2)).sum();
@@ -184,7 +194,7 @@ fn groups(batches: &[Histogram<u64>]) -> std::slice::Chunks<'_, Histogram<u64>> 
     batches.chunks(batches.len().div_ceil(BATCHES_MAX).max(1))
 }
 
-/// Where the samples of a batch lie to the pooled quantile's bucket.
+/// How many samples of a batch lie below the pooled quantile's bucket and within it.
 struct Sides {
     below: f64,
     within: f64,
@@ -192,8 +202,9 @@ struct Sides {
 }
 
 impl Sides {
-    /// `bucket_ns` is a value of the pooled bucket. The batches' own buckets may be wider: what counts as within is all of the one
-    /// that holds the value, and what counts as below ends where that one begins.
+    /// `bucket_ns` is a value of the pooled bucket. The batches' own buckets may be wider: what
+    /// counts as within is all of the one that holds the value, and what counts as below ends where
+    /// that one begins.
     fn of(group: &[Histogram<u64>], bucket_ns: u64) -> Sides {
         let sum = |count: &dyn Fn(&Histogram<u64>) -> u64| group.iter().map(count).sum::<u64>();
         let below = |batch: &Histogram<u64>| {
@@ -208,8 +219,9 @@ impl Sides {
     }
 }
 
-/// Lowest and highest value of the bucket that holds the sample of a rank from 1 to the count, within the exact minimum and
-/// maximum. Beyond the range it is only known to lie between the end of the range and the maximum.
+/// Lowest and highest value of the bucket that holds the sample of a rank from 1 to the count,
+/// within the exact minimum and maximum. Beyond the range it is only known to lie between the end
+/// of the range and the maximum.
 fn bucket_at(distribution: &Distribution, rank: u64) -> (u64, u64) {
     let histogram = distribution.histogram();
     let (min_ns, max_ns) =

@@ -1,12 +1,13 @@
-//! Events counted per millisecond, the latest minute of them: a ring of fixed size.
+//! Event counts per millisecond over the last minute, in a ring of fixed size.
 //!
-//! Milliseconds are numbered from the start of the window, the same on every shard, so merged counts are those of all events.
+//! Milliseconds are numbered from the start of the window, the same on every shard, so merged
+//! counts are those of all events.
 
 /// How many of the latest milliseconds are kept: 60 s.
 pub(super) const KEPT_MS: u64 = 60_000;
 
-/// Counts per millisecond. Slot `ms % KEPT_MS` belongs to the one kept millisecond of that remainder; slots never reached
-/// are zero.
+/// Counts per millisecond. Slot `ms % KEPT_MS` belongs to the one kept millisecond with that
+/// remainder; slots not reached yet are zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Milliseconds {
     slots: Box<[u32]>,
@@ -26,7 +27,7 @@ impl Milliseconds {
         Milliseconds { slots: vec![0; slot(KEPT_MS - 1) + 1].into_boxed_slice(), next_ms: 0 }
     }
 
-    /// Counts one event. What is older than the kept milliseconds is let go.
+    /// Counts one event. Events older than the kept milliseconds are dropped.
     #[inline]
     pub(super) fn add(&mut self, ms: u64) {
         if self.next_ms <= ms {
@@ -52,8 +53,9 @@ impl Milliseconds {
         }
     }
 
-    /// Counts of the whole windows of `length_ms` that are kept and end by `until_ms`, in order. Windows are aligned to the
-    /// start; one that is cut off at either end would count less than it had, so it is left out.
+    /// Counts of the whole windows of `length_ms` that are kept and end by `until_ms`, in order.
+    /// Windows are aligned to the start; one that is cut off at either end would be undercounted,
+    /// so it is left out.
     pub(super) fn windows(&self, length_ms: u64, until_ms: u64) -> impl Iterator<Item = u64> + '_ {
         let first = self.oldest_ms().div_ceil(length_ms);
         let end = until_ms / length_ms;
@@ -68,7 +70,7 @@ impl Milliseconds {
         if ms < self.next_ms { u64::from(self.slots[slot(ms)]) } else { 0 }
     }
 
-    /// Moves the end to `next_ms` and clears the milliseconds skipped, at most every slot once.
+    /// Moves the end to `next_ms` and clears the milliseconds skipped, each slot at most once.
     fn reach(&mut self, next_ms: u64) {
         for ms in self.next_ms.max(next_ms.saturating_sub(KEPT_MS))..next_ms {
             self.slots[slot(ms)] = 0;

@@ -1,8 +1,9 @@
-//! Distributions, how sure their percentiles are, and the proof that arrivals were those planned.
+//! Statistics: latency histograms, confidence intervals of percentiles, stationarity, and the proof
+//! that arrivals were as planned.
 //!
-//! The schedule is proven with p-values, since it must be exactly what the plan says. Sends are
-//! bounded by effect sizes, since batching and late wake-ups shift them by known amounts. All of it
-//! is pure: numbers in, numbers out; no clock, no I/O.
+//! The schedule is tested with p-values, since it must be exactly what the plan says. Sends are
+//! bounded by effect size, since batching and late wake-ups shift them by known amounts. All of it
+//! is pure: no clock, no I/O.
 
 pub mod arrival_proof;
 pub(crate) mod arrivals;

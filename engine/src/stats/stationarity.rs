@@ -1,9 +1,9 @@
-//! Whether a run was the same at its end as at its beginning: its last quarter against its first.
+//! Stationarity: whether latency drifted between the first and the last quarter of a run.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::interval::{Interval, Method, interval, pool};
+use super::interval::{Interval, Method, interval, pooled};
 use super::statistics::{KOLMOGOROV_1_PERCENT, ks_between};
 use crate::plan::thresholds::Thresholds;
 
@@ -12,7 +12,8 @@ use crate::plan::thresholds::Thresholds;
 pub struct Stationarity {
     /// Kolmogorov–Smirnov distance of the two quarters' distributions.
     pub distance: f64,
-    /// The largest distance that counts as none: [`Thresholds::drift`] and what chance gives independent samples once in 100 runs.
+    /// The largest distance that counts as none: [`Thresholds::drift`] and what chance gives
+    /// independent samples once in 100 runs.
     pub distance_max: f64,
     /// p99 of the first quarter, ns.
     pub p99_first_ns: u64,
@@ -20,17 +21,18 @@ pub struct Stationarity {
     pub p99_last_ns: u64,
     /// p99 of the last quarter over that of the first.
     pub p99_ratio: f64,
-    /// Whether the run was stationary: the distance within its bound, and the p99 not beyond [`Thresholds::drift_p99`] or the
-    /// difference within the uncertainty of the two.
+    /// Whether the run was stationary: the distance within its bound, and the p99 not beyond
+    /// [`Thresholds::drift_p99`] or the difference within the uncertainty of the two.
     pub stationary: bool,
 }
 
-/// Compares the quarters of a window given as histograms of equal pieces of it, in order. `None` below four pieces or without
-/// samples in both quarters.
+/// Compares the quarters of a window given as histograms of equal pieces of it, in order. `None`
+/// below four pieces or without samples in both quarters.
 ///
-/// A p99 has changed when it is off by the factor **and** the intervals of the two, by batches, don't meet: one stall more in one
-/// quarter moves a p99 twentyfold and means nothing. So a window of fewer pieces than four times
-/// [`super::interval::BATCHES_MIN`] is judged by its distance alone.
+/// A p99 has changed when it is off by the factor **and** the intervals of the two, by batches,
+/// don't meet: one stall more in one quarter moves a p99 twentyfold and means nothing. So a window
+/// of fewer pieces than four times [`super::interval::BATCHES_MIN`] is judged by its distance
+/// alone.
 pub(crate) fn stationarity(
     batches: &[Histogram<u64>],
     bounds: &Thresholds,
@@ -40,7 +42,7 @@ pub(crate) fn stationarity(
         return None;
     }
     let (first, last) = (&batches[..quarter], &batches[batches.len() - quarter..]);
-    let (first_pool, last_pool) = (pool(first), pool(last));
+    let (first_pool, last_pool) = (pooled(first), pooled(last));
     let distance = ks_between(first_pool.histogram(), last_pool.histogram())?;
     let (m, n) = (first_pool.count() as f64, last_pool.count() as f64);
     // Smirnov's two-sample point at 1 %.
@@ -74,7 +76,8 @@ mod tests {
     use super::*;
     use crate::stats::distribution::{Distribution, interval_histogram};
 
-    /// Twenty-four seconds of 300 samples as a series keeps them; `value_ns` gives the k-th sample of a second.
+    /// Twenty-four seconds of 300 samples as a series keeps them; `value_ns` gives the k-th sample
+    /// of a second.
     fn seconds(value_ns: impl Fn(u64, u64) -> u64) -> Vec<Histogram<u64>> {
         (0..24)
             .map(|second| {
@@ -115,7 +118,8 @@ mod tests {
 
     #[test]
     fn a_p99_that_most_samples_share_is_seen_to_grow() {
-        // Each quarter answers in two times only, so that the bucket of its p99 holds one sample of ten.
+        // Each quarter answers in two times only, so that the bucket of its p99 holds one sample of
+        // ten.
         let slow_ns = |second: u64| if second < 12 { 5_017_000 } else { 50_170_000 };
         let found = found(|second, k| if k < 30 { slow_ns(second) } else { 1_003_000 });
         assert!(!found.stationary && found.distance <= found.distance_max, "{found:?}");

@@ -1,13 +1,16 @@
-//! The statistics of the proofs: distances between distributions, goodness of fit, dependence and dispersion.
+//! Test statistics: Kolmogorov–Smirnov distance, autocorrelation, index of dispersion, and points
+//! of the usual distributions.
 //!
-//! Pure functions: numbers in, numbers out. Each names its formula and its author.
+//! Pure functions, each with its formula and source.
 
 use hdrhistogram::Histogram;
 use statrs::distribution::{ChiSquared, ContinuousCDF as _, Normal, StudentsT};
 
-/// Critical value of `√n·D` at 1 %, two-sided, for large n (Smirnov 1948): [`kolmogorov_p`] gives 0.01 there.
+/// Critical value of `√n·D` at 1 %, two-sided, for large n (Smirnov 1948): [`kolmogorov_p`] gives
+/// 0.01 there.
 pub(super) const KOLMOGOROV_1_PERCENT: f64 = 1.628;
-/// Two-sided 1 % point of the normal distribution: `|r|·√n` of independent values stays below it 99 times of 100.
+/// Two-sided 1 % point of the normal distribution: `|r|·√n` of independent values stays below it 99
+/// times of 100.
 pub(super) const NORMAL_1_PERCENT: f64 = 2.576;
 
 pub(super) fn exponential_cdf(x: f64, rate: f64) -> f64 {
@@ -16,9 +19,9 @@ pub(super) fn exponential_cdf(x: f64, rate: f64) -> f64 {
 
 /// Probability that `n` values of the supposed distribution lie at least `distance` away from it.
 ///
-/// Kolmogorov's limit at `λ = (√n + 0.12 + 0.11/√n)·D`, Stephens' correction for finite n (Stephens 1970), good from
-/// n = 5: `2·Σ (−1)^(j−1)·e^(−2j²λ²)`, and for small λ, where that series converges slowly, the same function in its
-/// other form, `1 − √(2π)/λ · Σ e^(−(2j−1)²π²/(8λ²))`.
+/// Kolmogorov's limit at `λ = (√n + 0.12 + 0.11/√n)·D`, Stephens' correction for finite n (Stephens
+/// 1970), good from n = 5: `2·Σ (−1)^(j−1)·e^(−2j²λ²)`, and for small λ, where that series
+/// converges slowly, the same function in its other form, `1 − √(2π)/λ · Σ e^(−(2j−1)²π²/(8λ²))`.
 pub(super) fn kolmogorov_p(distance: f64, n: u64) -> f64 {
     let root = (n as f64).sqrt();
     let lambda = (root + 0.12 + 0.11 / root) * distance;
@@ -38,7 +41,8 @@ pub(super) fn kolmogorov_p(distance: f64, n: u64) -> f64 {
     p.clamp(0.0, 1.0)
 }
 
-/// Sums over pairs of neighbours in one or more streams of whole numbers, for their lag-1 autocorrelation.
+/// Sums over pairs of neighbours in one or more streams of whole numbers, for their lag-1
+/// autocorrelation.
 ///
 /// The sums are integers, so that merging is exact in any order and a year of gaps loses no digit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +56,7 @@ pub(super) struct PairSums {
 }
 
 impl PairSums {
-    /// Takes a value and its successor in.
+    /// Adds a value and its successor.
     #[inline]
     pub(super) fn add(&mut self, first: u64, second: u64) {
         let (first, second) = (u128::from(first), u128::from(second));
@@ -64,7 +68,7 @@ impl PairSums {
         self.products += first * second;
     }
 
-    /// Takes another stream's pairs in.
+    /// Adds another stream's pairs.
     pub(super) fn merge(&mut self, other: &PairSums) {
         self.pairs += other.pairs;
         self.first += other.first;
@@ -74,12 +78,13 @@ impl PairSums {
         self.products += other.products;
     }
 
-    /// How many pairs were taken in.
+    /// How many pairs were added.
     pub(super) fn pairs(&self) -> u64 {
         self.pairs
     }
 
-    /// Pearson's correlation of a value with its successor. `None` without pairs, or when all values are the same.
+    /// Pearson's correlation of a value with its successor. `None` without pairs, or when all
+    /// values are the same.
     pub(super) fn correlation(&self) -> Option<f64> {
         let first = self.centred(self.first_squares, self.first, self.first)?;
         let second = self.centred(self.second_squares, self.second, self.second)?;
@@ -87,7 +92,8 @@ impl PairSums {
         (0.0 < first && 0.0 < second).then(|| both / (first.sqrt() * second.sqrt()))
     }
 
-    /// `Σxy − Σx·Σy/n`, rounded to one; subtracted as integers, because the two are close to each other.
+    /// `Σxy − Σx·Σy/n`, rounded to one; subtracted as integers, because the two are close to each
+    /// other.
     fn centred(&self, products: u128, one: u128, other: u128) -> Option<f64> {
         let expected = (one * other).checked_div(u128::from(self.pairs))?;
         Some(if expected <= products {
@@ -107,11 +113,11 @@ pub struct Dispersion {
     pub index: f64,
 }
 
-/// The index of dispersion of counts, `s²/x̄` (Fisher 1925; Cox and Lewis 1966, for point processes). `None` below two windows
-/// or when nothing was counted.
+/// The index of dispersion of counts, `s²/x̄` (Fisher 1925; Cox and Lewis 1966, for point
+/// processes). `None` below two windows or when nothing was counted.
 ///
-/// Under a Poisson process `(m−1)·index` is nearly χ² with m−1 degrees of freedom, so the index has a standard deviation of
-/// [`dispersion_deviation`].
+/// Under a Poisson process `(m−1)·index` is nearly χ² with m−1 degrees of freedom, so the index has
+/// a standard deviation of [`dispersion_deviation`].
 pub fn index_of_dispersion(counts: impl IntoIterator<Item = u64>) -> Option<Dispersion> {
     let (mut windows, mut sum, mut squares) = (0_u64, 0_u128, 0_u128);
     for count in counts {
@@ -126,7 +132,8 @@ pub fn index_of_dispersion(counts: impl IntoIterator<Item = u64>) -> Option<Disp
     Some(Dispersion { windows, index: spread as f64 / ((windows - 1) as f64 * sum as f64) })
 }
 
-/// Standard deviation of the index of dispersion of a Poisson process over `windows` windows: `√(2/(m−1))`.
+/// Standard deviation of the index of dispersion of a Poisson process over `windows` windows:
+/// `√(2/(m−1))`.
 pub fn dispersion_deviation(windows: u64) -> f64 {
     (2.0 / (windows as f64 - 1.0)).sqrt()
 }
@@ -159,8 +166,9 @@ fn buckets(histogram: &Histogram<u64>) -> impl Iterator<Item = (u64, u64, u64)> 
     })
 }
 
-/// Largest difference of two histograms' distribution functions, at the edges of their buckets (Smirnov's two-sample
-/// distance, short by what hides within one bucket). `None` when either is empty.
+/// Largest difference of two histograms' distribution functions, at the edges of their buckets
+/// (Smirnov's two-sample distance, short by what hides within one bucket). `None` when either is
+/// empty.
 pub(super) fn ks_between(one: &Histogram<u64>, other: &Histogram<u64>) -> Option<f64> {
     if one.is_empty() || other.is_empty() {
         return None;
@@ -186,11 +194,12 @@ pub(super) fn ks_between(one: &Histogram<u64>, other: &Histogram<u64>) -> Option
     }
 }
 
-/// [`ks_exponential`] of a histogram of whole numbers, at the edges of its buckets. `None` when it is empty.
+/// [`ks_exponential`] of a histogram of whole numbers, at the edges of its buckets. `None` when it
+/// is empty.
 ///
-/// A gap of h whole units stands for one between h − ½ and h + ½. What hides within a bucket makes the distance too small by
-/// at most 0.0004 (the largest share that a bucket 0.1 % wide has of an exponential distribution), so its p-value errs
-/// towards the schedule.
+/// A gap of h whole units stands for one between h − ½ and h + ½. What hides within a bucket makes
+/// the distance too small by at most 0.0004 (the largest share that a bucket 0.1 % wide has of an
+/// exponential distribution), so its p-value errs towards the schedule.
 pub(super) fn ks_histogram_exponential(histogram: &Histogram<u64>, rate: f64) -> Option<f64> {
     let n = histogram.len() as f64;
     let (mut seen, mut distance) = (0, None);

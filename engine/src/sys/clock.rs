@@ -1,6 +1,6 @@
-//! The one clock: CLOCK_MONOTONIC in nanoseconds.
+//! The one clock: CLOCK_MONOTONIC, in nanoseconds.
 //!
-//! Only a shard's turn and the pool read it; everything below gets time as an argument.
+//! Only a shard's turn, the run and the watch read it; everything below takes time as an argument.
 
 use std::num::NonZeroU64;
 
@@ -9,15 +9,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys::units::SECOND_NS;
 
-/// Nanoseconds of CLOCK_MONOTONIC: the same clock for every process of the machine, so that a target's ledger and a
-/// report can be laid side by side.
+/// Nanoseconds of CLOCK_MONOTONIC: the same clock for every process on the machine, so a target's
+/// ledger and a report can be compared.
 #[inline]
 pub fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.cast_unsigned() * SECOND_NS + time.tv_nsec.cast_unsigned()
 }
 
-/// Lets this thread's timers fire to the nanosecond instead of up to 50 µs late, the kernel's default slack.
+/// Lets this thread's timers fire to the nanosecond instead of up to 50 µs late, the kernel's
+/// default slack.
 pub(crate) fn set_timer_slack() {
     set_current_timer_slack(Some(NonZeroU64::MIN))
         .expect("a thread may always set its own timer slack");

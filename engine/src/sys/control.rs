@@ -1,16 +1,16 @@
-//! The few words that a run and its shards share while they run: when it begins, when it stops.
+//! Start and stop signals: the few words that a run and its shards share while they run.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-/// What a run and its shards share while they run: read-mostly words.
+/// What a run and its shards share while they run; rarely written.
 #[derive(Debug, Default)]
 pub struct Signals {
-    /// Start of the run on CLOCK_MONOTONIC, ns; 0 while shards are still in their set-up, `u64::MAX`
-    /// when the run is called off.
+    /// Start of the run on CLOCK_MONOTONIC, ns; 0 while shards are still setting up, `u64::MAX` if
+    /// the run is cancelled.
     pub(crate) epoch_ns: AtomicU64,
     /// When an interrupted run stops issuing, on CLOCK_MONOTONIC, ns; 0 while it goes on.
     pub(crate) stop_ns: AtomicU64,
-    /// Shards that have finished their set-up.
+    /// Shards that have finished setting up.
     pub(crate) ready: AtomicUsize,
     /// Shards that have ended.
     pub(crate) ended: AtomicUsize,

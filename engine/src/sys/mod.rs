@@ -1,4 +1,5 @@
-//! Units, the clock, cores, and the words that threads of a run share.
+//! The floor of the engine: units, the monotonic clock, CPU placement, and what a run's threads
+//! share.
 
 pub mod clock;
 pub(crate) mod control;

@@ -1,4 +1,4 @@
-//! Which cores a shard may be placed on: the affinity mask of this process, within the cores that are online.
+//! CPU placement: which cores this process may use, by its affinity mask and the cores online.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use crate::sys::units::CoreList;
 
 /// The cores that this process may use, in rising order; never empty.
 ///
-/// The mask already holds what a container's cpuset allows. glommio places an executor on any core of the machine that
-/// it is told, so the mask has to be asked for.
+/// The mask already reflects a container's cpuset. glommio pins an executor to any core it is told
+/// to, so the mask has to be checked here.
 pub fn allowed_cores() -> Vec<usize> {
     let mask = core_affinity::get_core_ids().unwrap_or_default();
     let online = online_cores();
@@ -30,8 +30,8 @@ pub(crate) fn online_cores() -> Vec<usize> {
         })
 }
 
-/// Takes the shards' cores out of this thread's mask, so that it never interrupts one. Where no other core is allowed
-/// they have to be shared.
+/// Moves this thread off the shards' cores, so that it never preempts a shard. If no other core is
+/// allowed, they have to be shared.
 pub(crate) fn leave_cores(busy_cores: &[usize]) {
     let mut cores = CpuSet::new();
     for core in allowed_cores() {
@@ -40,7 +40,8 @@ pub(crate) fn leave_cores(busy_cores: &[usize]) {
         }
     }
     if 0 < cores.count() {
-        // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
+        // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks
+        // like.
         let _ = sched_setaffinity(None, &cores);
     }
 }

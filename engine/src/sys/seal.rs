@@ -1,7 +1,8 @@
-//! Marks the stretch of a shard's life in which it must not allocate.
+//! The allocation seal: marks when a shard's thread must not allocate.
 //!
-//! The shard seals its thread when all memory is built and opens the seal where it yields to the executor. An allocator
-//! that asks [`is_sealed`], as the tests' one does, can count what breaks the rule.
+//! A shard seals its thread once all memory is allocated, and unseals it while it yields to the
+//! executor. An allocator that checks [`is_sealed`], as the one in the tests does, can count
+//! violations.
 
 use std::cell::Cell;
 

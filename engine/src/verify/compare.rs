@@ -1,4 +1,4 @@
-//! Two documents of one kind against each other, value by value.
+//! Compares two documents of one kind, value by value.
 
 use std::collections::BTreeMap;
 

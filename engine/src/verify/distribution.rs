@@ -1,4 +1,4 @@
-//! A distribution of a report against its histogram.
+//! Checks a report's distributions against their histograms.
 
 use hdrhistogram::Histogram;
 
@@ -8,11 +8,12 @@ use super::units::to_ns;
 use crate::report::{DistributionPart, Part, decode_histogram};
 use crate::stats::distribution::{Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS, VALUE_MIN_NS};
 
-/// More than the longest run has requests at the highest rate, and few enough that adding up one for each core that a plan may
-/// name doesn't overflow.
+/// More than the requests of the longest run at the highest rate, and few enough that a sum over
+/// all cores that a plan may name doesn't overflow.
 pub(super) const NUMBER_MAX: u64 = 1 << 47;
 
-/// The histogram of a document's text, which has to have the bounds that every run's has, and so many significant digits.
+/// Decodes a document's histogram, which must have the bounds of every run's and this many
+/// significant digits.
 pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, String> {
     let histogram = decode_histogram(text).map_err(|error| error.to_string())?;
     let bounds = (histogram.low(), histogram.high(), histogram.sigfig());
@@ -26,7 +27,7 @@ pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, String> {
     Ok(histogram)
 }
 
-/// The distribution of a document, as far as it holds it.
+/// The distribution that a document describes.
 pub(super) fn of_document(document: &DistributionPart) -> Result<Distribution, String> {
     let histogram = decode(&document.histogram, SIGNIFICANT_DIGITS)?;
     let max_ns = document.max.map_or(0, to_ns);

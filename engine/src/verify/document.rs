@@ -1,4 +1,5 @@
-//! A report against itself: percentiles against histograms, sums against their parts, the schedule against the plan.
+//! Checks a report against itself: percentiles against histograms, sums against parts, the schedule
+//! against the plan.
 
 use hdrhistogram::Histogram;
 
@@ -23,8 +24,9 @@ use crate::stats::stationarity::stationarity;
 use crate::sys::leaves::{leaf_text, leaves};
 use crate::sys::units::{Rate, SECOND_NS};
 
-/// Checks all that a report says about itself. The whole run's checks are listed one by one; those of its parts and
-/// intervals as one finding each, beside what is wrong in them.
+/// Checks everything in a report that follows from the rest of it. The whole run's checks are
+/// listed one by one; those of its parts and intervals as one finding each, beside what is wrong in
+/// them.
 pub fn report_alone(report: &Report) -> Vec<Finding> {
     let (mut findings, pieces) = sound(report);
     let Some(pieces) = pieces else { return findings };
@@ -78,7 +80,8 @@ fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec
                 document.count,
             ));
         }
-        // Only the corrected latencies are kept over time, and back-filled ones are no pieces of the run.
+        // Only the corrected latencies are kept over time, and back-filled ones are no pieces of
+        // the run.
         findings.extend(distribution(name, document, |whole| match (name, batches) {
             ("corrected", Some(batches)) if plan.backfill.is_off() => {
                 DistributionPart::new(whole, batches)
@@ -172,7 +175,8 @@ fn rates(report: &Report, part: &Part) -> Vec<Finding> {
     findings
 }
 
-/// A single agent's part is the whole. Of several, the series doesn't tell one's intervals, and the sum is the whole.
+/// A single agent's part is the whole. Of several, the series doesn't tell one's intervals, and the
+/// sum is the whole.
 fn agents(report: &Report) -> Vec<Finding> {
     if let [only] = &report.per_agent[..] {
         return summed_up("the agent is the whole", compare("", &report.whole, &only.part));
@@ -232,7 +236,8 @@ fn schedule(report: &Report, pieces: &Pieces) -> Vec<Finding> {
     findings
 }
 
-/// The proof of the arrivals: all that follows from the plan, and what the figures of the sends make of it.
+/// The proof of the arrivals: all that follows from the plan, and what the figures of the sends
+/// make of it.
 fn arrivals(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
     let found = report.arrivals.as_ref();
     let expected = match (planned, found) {
@@ -309,9 +314,10 @@ fn interval(
 
 /// What became of the raw samples, against the plan and the counts.
 fn samples(report: &Report) -> Vec<Finding> {
-    let told = |are_there: bool| if are_there { "told of" } else { "none" };
+    let reported = |some: bool| if some { "reported" } else { "none" };
     let asked = report.config.plan.raw.is_some();
-    let mut findings = vec![Finding::equal("samples", told(asked), told(report.samples.is_some()))];
+    let mut findings =
+        vec![Finding::equal("samples", reported(asked), reported(report.samples.is_some()))];
     if let Some(samples) = &report.samples {
         let intended = report.whole.counts.intended;
         findings.extend([

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// One check: what was compared, and with what result.
+/// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What was checked.
@@ -34,7 +34,7 @@ impl Finding {
         Finding::new(what, expected, found, ok)
     }
 
-    /// Numbers that differ by no more than the rounding of a sum in another order.
+    /// Numbers that agree up to the rounding of a sum in another order.
     pub(super) fn close(what: impl Into<String>, expected: f64, found: f64) -> Finding {
         Finding::new(what, expected, found, is_close(expected, found))
     }
@@ -50,7 +50,7 @@ impl Finding {
     }
 }
 
-/// Many checks as one, and those that failed.
+/// Many checks as one finding, followed by those that failed.
 pub(super) fn summed_up(what: &str, findings: Vec<Finding>) -> Vec<Finding> {
     let count = findings.len();
     let failed: Vec<Finding> = findings

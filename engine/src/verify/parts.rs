@@ -1,4 +1,4 @@
-//! The agents' parts added up, against the merged part.
+//! Checks that the agents' parts add up to the merged part.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,8 @@ fn plus(one: &Value, other: &Value) -> Option<Value> {
     }
 }
 
-/// The parts' distributions as one. Its intervals are those of `merged`: they come from a series that the parts don't show.
+/// The parts' distributions as one. Its intervals are those of `merged`: they come from a series
+/// that the parts don't show.
 fn sum<'a>(
     parts: impl Iterator<Item = &'a DistributionPart>,
     merged: &DistributionPart,

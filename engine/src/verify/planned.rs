@@ -1,4 +1,5 @@
-//! What the plan means, computed again: its arrivals, their digests, and the proof of what was intended.
+//! Recomputes the plan's arrivals: their digests, their counts per interval, and the proof of the
+//! schedule.
 
 use super::sound::Pieces;
 use crate::load::schedule::{Digest, Schedule};
@@ -20,8 +21,8 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// The arrivals of a sound report's plan before `until_ns`, counted in its intervals; `None` without a schedule. Of more
-    /// than the report has it is enough to know that there are more.
+    /// The arrivals of a sound report's plan before `until_ns`, counted in its intervals; `None`
+    /// without a schedule. Of more than the report has it is enough to know that there are more.
     pub(super) fn new(report: &Report, until_ns: u64, pieces: &Pieces) -> Option<Planned> {
         let plan = &report.config.plan;
         let offer = offer(report, until_ns)?;
@@ -56,8 +57,8 @@ impl Planned {
         Some(Planned { whole, window, per_interval, proof })
     }
 
-    /// The proof of a run that sent these arrivals as `found` says: the figures of how the sends were distributed are taken from
-    /// it, all else, and what follows from them, is computed.
+    /// The proof of a run that sent these arrivals as `found` says: the figures of how the sends
+    /// were distributed are taken from it, all else, and what follows from them, is computed.
     pub(super) fn proof_with_sends_of(&self, found: &ArrivalProof) -> ArrivalProof {
         let mut proof = self.proof.clone();
         for (dispersion, found) in proof.dispersion.iter_mut().zip(&found.dispersion) {

@@ -1,9 +1,11 @@
-//! A report against the raw samples of its run: every number is computed again from the requests themselves.
+//! Checks a report against its raw samples: every number is recomputed from the requests
+//! themselves.
 //!
-//! The records go through a recorder as they went through the shards', and what it tells is compared with the report value
-//! by value. The files are read as streams: once for that, with 16 bytes a request in memory to put the arrivals of each
-//! shard back in order, then once for each distribution, whose values are sorted in memory, 8 bytes a request, for
-//! quantiles that owe nothing to a histogram.
+//! The records go through a recorder as they did in the shards, and its figures are compared with
+//! the report value by value. The files are read as streams: once for that, with 16 bytes a request
+//! in memory to put the arrivals of each shard back in order, then once for each distribution,
+//! whose values are sorted in memory, 8 bytes a request, for quantiles that don't depend on a
+//! histogram.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,11 +28,12 @@ use crate::stats::arrivals::ArrivalStats;
 use crate::stats::distribution::{Distribution, VALUE_MAX_NS, backfill, rank};
 use crate::stats::percentiles::Quantile;
 
-/// How far a percentile of the report may be from the exact one: 1 %, or one bucket of its histogram.
+/// How far a percentile of the report may be from the exact one: 1 %, or one bucket of its
+/// histogram.
 const QUANTILE_TOLERANCE: f64 = 0.01;
 
-/// Checks a report against the samples of its run, one file for each agent. A file that is damaged, incomplete or short of
-/// samples ends the checks, for nothing can be said from a part.
+/// Checks a report against the samples of its run, one file for each agent. A file that is damaged,
+/// incomplete or missing samples ends the checks: a part proves nothing.
 pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
     let (findings, pieces) = sound(report);
     let Some(pieces) = pieces else { return summed_up("a report to compare with", findings) };
@@ -71,11 +74,11 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
             findings.push(Finding::new("samples: sends", "in the order intended", problem, false));
         }
     }
-    findings.extend(against(replay.told(&pieces), report));
+    findings.extend(against(replay.figures(&pieces), report));
     for (name, document, measure) in measured(&report.whole) {
         match sorted(files, &report.config.plan, measure) {
             Ok(values) => findings.extend(quantiles(name, document, &values)),
-            Err(error) => findings.push(Finding::new(name, "a file that stays", error, false)),
+            Err(error) => findings.push(Finding::new(name, "a readable file", error, false)),
         }
     }
     findings
@@ -150,7 +153,7 @@ impl<'a> Replay<'a> {
         Ok((header, end))
     }
 
-    /// Does with a sample what its shard did with the request.
+    /// Records a sample as its shard recorded the request.
     fn add(&mut self, sample: &Sample) -> Result<(), String> {
         let Sample { intended_ns, noticed_ns, ended_ns, .. } = *sample;
         if !(self.plan.warmup.0..self.plan.end_ns() + DURATION_MAX.0).contains(&intended_ns) {
@@ -196,7 +199,8 @@ impl<'a> Replay<'a> {
         let found = self.report.littles_law.expected;
         let what = "samples: littles_law.expected";
         match (self.report.interrupted, self.plan.warmup.0) {
-            // The shards stop within a yield of each other, and the longest view is that of the whole.
+            // The shards stop within a yield of each other, and the longest view is that of the
+            // whole.
             (true, _) => None,
             (false, 0) => Some(Finding::close(what, least, found)),
             (false, _) => {
@@ -206,8 +210,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The proof of the arrivals. An error where a shard's requests were not sent in the order intended, as every shard sends
-    /// them.
+    /// The proof of the arrivals. An error where a shard's requests were not sent in the order
+    /// intended, as every shard sends them.
     fn arrivals(&mut self) -> Result<Option<ArrivalProof>, String> {
         let Some(offer) = offer(self.report, self.until_ns) else { return Ok(None) };
         let window_ns = self.plan.warmup.0..self.plan.end_ns();
@@ -230,10 +234,10 @@ impl<'a> Replay<'a> {
         Ok(Some(whole.summary(&offer, &self.plan.thresholds)))
     }
 
-    /// What the recorder tells.
-    fn told(mut self, pieces: &Pieces) -> WindowFigures {
-        // What was in flight is not in the samples. It is taken from the report, the last first, which brings the intervals to
-        // the report's length.
+    /// The recorder's figures.
+    fn figures(mut self, pieces: &Pieces) -> WindowFigures {
+        // What was in flight is not in the samples. It is taken from the report, the last first,
+        // which brings the intervals to the report's length.
         for (at, interval) in self.report.series.intervals.iter().enumerate().rev() {
             self.recorder.series.in_flight(at as u64 * pieces.interval_ns, interval.in_flight);
         }
@@ -241,9 +245,10 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The report against what the samples tell. What they don't tell is filled in from the report.
-fn against(told: WindowFigures, report: &Report) -> Vec<Finding> {
-    let WindowFigures { part, stationarity, series } = told;
+/// Compares the report with the figures of the samples. What samples don't tell is filled in from
+/// the report.
+fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
+    let WindowFigures { part, stationarity, series } = figures;
     let whole = &report.whole;
     let counts = Counts {
         waited: whole.counts.waited,
@@ -301,7 +306,8 @@ fn is_success(sample: &Sample, plan: &Plan) -> bool {
     sample.kind == SampleKind::Answered && plan.expect_status.holds(sample.status)
 }
 
-/// The corrected latency, or with back-filling the naive one and those of the requests that it held up.
+/// The corrected latency, or with back-filling the naive one and those of the requests that it held
+/// up.
 fn corrected(sample: &Sample, plan: &Plan, each: &mut dyn FnMut(u64)) {
     match (plan.backfill.is_off(), plan.period, sample.naive_ns()) {
         (false, Some(period), Some(naive_ns)) => backfill(naive_ns, period.0, each),

@@ -1,7 +1,7 @@
-//! Whether a document can be a run's at all: numbers of a size that a run can have, a plan that can be run, a series that can be
-//! read.
+//! Sanity checks before any other: numbers of a plausible size, a plan that can be run, a series
+//! that can be decoded.
 //!
-//! All other checks compute with what stands here, so they come after these and only where these pass.
+//! All other checks compute with what is checked here, so they run only if these pass.
 
 use hdrhistogram::Histogram;
 use serde_json::Value;
@@ -25,7 +25,8 @@ pub(super) struct Pieces {
     pub(super) batches: Vec<Histogram<u64>>,
 }
 
-/// What has to be so before any number of the report is computed with, and the report's series where all of it is so.
+/// What must hold before any number of the report is used, and the decoded series if all of it
+/// holds.
 pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<Pieces>) {
     let mut findings = vec![Finding::equal("schema", SCHEMA, report.schema)];
     findings.extend(summed_up("numbers that a run can have", numbers(report)));
@@ -79,7 +80,8 @@ fn cores(report: &Report) -> Finding {
 fn pieces(report: &Report) -> Result<Pieces, String> {
     let series = &report.series;
     let interval_ns = seconds_to_ns(series.interval_s);
-    // A user without a pace may be a little late for the window's end, for which the last interval may just have no room.
+    // A user without a pace may be a little late for the window's end, for which the last interval
+    // may just have no room.
     let first_ns = interval_ns_of(report.config.plan.duration.0);
     if ![first_ns, 2 * first_ns].contains(&interval_ns)
         || !is_close(interval_ns as f64 / SECOND_NS as f64, series.interval_s)

@@ -257,7 +257,7 @@ impl Sources {
                 let (last, module) = from.split_last()?;
                 let named = last == item;
                 let globbed = last == "*" && self.0.get(module)?.defined.contains(item);
-                (named || globbed).then(|| [module, &[item.clone()]].concat())
+                (named || globbed).then(|| [module, std::slice::from_ref(item)].concat())
             });
             match next {
                 Some(next) => place = next,

@@ -68,7 +68,7 @@ fn an_older_file_that_cannot_be_replaced_is_found_before_the_run() {
         assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing is left");
     };
     set_mode(&older, 0o444);
-    refusal("the older file can't be written");
+    refusal("the existing file can't be written");
     if !geteuid().is_root() {
         return; // Files of other users are root's to make.
     }
@@ -94,10 +94,10 @@ fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let inside = folder.path().join("missing/run.samples");
     for (path, problem) in [
-        (folder.path(), "is no regular file"),
+        (folder.path(), "isn't a regular file"),
         (inside.as_path(), "can't be created"),
-        (Path::new("/dev/null"), "is no regular file"),
-        (Path::new("/"), "is no name of a file"),
+        (Path::new("/dev/null"), "isn't a regular file"),
+        (Path::new("/"), "isn't the name of a file"),
     ] {
         let error = check_writable(path).expect_err("refused");
         assert_eq!(error.flag, "--raw");

@@ -69,8 +69,8 @@ fn read_errors_name_the_offset_and_the_problem() {
         refusal(&bytes)
     };
     let cases = [
-        (changed(0, b'X'), "at byte 0: this is no file of raw samples"),
-        (changed(8, 2), "at byte 0: version 2 is not 1"),
+        (changed(0, b'X'), "at byte 0: not a file of raw samples"),
+        (changed(8, 2), "at byte 0: unknown version 2"),
         (changed(30, 1), "at byte 0: the checksum of the header"),
         (changed(64, b'X'), "at byte 64: neither a block nor the end block"),
         (changed(68, 1), "at byte 64: the checksum of the block"),
@@ -96,5 +96,5 @@ fn a_file_without_its_end_is_incomplete() {
         assert_eq!(run.wrong_with(&good[..length]).len(), 1, "{length} bytes");
     }
     let longer = [&good[..], b"x"].concat();
-    assert!(refusal(&longer).contains("something follows the end block"));
+    assert!(refusal(&longer).contains("there are bytes after the end block"));
 }

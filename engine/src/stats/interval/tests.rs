@@ -1,4 +1,5 @@
-//! The intervals: sample sizes, ranks, and how often they cover the truth, with independent and with dependent samples.
+//! The intervals: sample sizes, ranks, and how often they cover the truth, with independent and
+//! with dependent samples.
 
 use super::*;
 use crate::stats::distribution::interval_histogram;
@@ -46,7 +47,7 @@ fn ranks_beyond_the_range_are_bounded_by_its_end_and_the_maximum() {
     assert_eq!((found.low_ns, found.high_ns), (VALUE_MAX_NS, VALUE_MAX_NS * 3));
 }
 
-/// One simulated run: the samples of its seconds as a series keeps them, and the pool.
+/// One simulated run: the samples of its seconds as a series keeps them, and all of them pooled.
 struct Simulated {
     pooled: Distribution,
     seconds: Vec<Histogram<u64>>,
@@ -79,8 +80,8 @@ const STALL_NS: f64 = 100e6;
 const BETWEEN_STALLS_NS: f64 = 1.9e9;
 const BASE_NS: f64 = 1e6;
 
-/// Equal arrivals at a service that answers after 1 ms, but holds whoever comes during a stall until its end; stalls of 100 ms,
-/// exponential pauses of 1.9 s on average between them.
+/// Equal arrivals at a service that answers after 1 ms, but holds whoever comes during a stall
+/// until its end; stalls of 100 ms, exponential pauses of 1.9 s on average between them.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -111,8 +112,8 @@ fn stalling_run(seed: u64) -> Simulated {
 #[test]
 fn batches_cover_the_truth_where_samples_depend_on_each_other() {
     let runs = 200;
-    // Of all arrivals 1/20 fall into a stall and wait for what is left of it, uniform over its length: the slowest 1/100 wait
-    // for more than 4/5 of it.
+    // Of all arrivals 1/20 fall into a stall and wait for what is left of it, uniform over its
+    // length: the slowest 1/100 wait for more than 4/5 of it.
     let truth_ns = BASE_NS + 0.8 * STALL_NS;
     let mut covered = [0, 0];
     for seed in 0..runs {
@@ -220,7 +221,8 @@ fn neighbouring_batches_are_joined_when_there_are_many() {
     assert_eq!(run.by_batches(0.9), interval(&run.pooled, &joined, 0.9));
 }
 
-/// `per_second` samples in each of `seconds`, of which `value_ns` gives the value by their number within the second.
+/// `per_second` samples in each of `seconds`, of which `value_ns` gives the value by their number
+/// within the second.
 fn steady(seconds: usize, per_second: u64, value_ns: impl Fn(u64) -> u64) -> Simulated {
     let mut run = Simulated::new(seconds);
     for second in 0..seconds {

@@ -40,8 +40,8 @@ fn distances_computed_by_hand() {
     assert_eq!(ks_uniform(&[], 0.0, 1.0), None);
 }
 
-/// Kolmogorov's limit, as tabulated by Smirnov (1948): L(0.5), L(1), L(1.36), L(1.63). With n = 10¹⁴ the correction is
-/// below 10⁻⁷.
+/// Kolmogorov's limit, as tabulated by Smirnov (1948): L(0.5), L(1), L(1.36), L(1.63). With n =
+/// 10¹⁴ the correction is below 10⁻⁷.
 #[test]
 fn the_limit_is_smirnovs_table() {
     for (lambda, below) in
@@ -86,8 +86,8 @@ fn anderson_darling_computed_by_hand() {
     assert_eq!(anderson_darling_exponential(&[]), None);
 }
 
-/// Points of the modified A² at 15, 10, 5, 2.5 and 1 % (D'Agostino and Stephens 1986, table 4.14), against how often
-/// exponential samples exceed them.
+/// Points of the modified A² at 15, 10, 5, 2.5 and 1 % (D'Agostino and Stephens 1986, table 4.14),
+/// against how often exponential samples exceed them.
 #[test]
 fn anderson_darling_exceeds_its_published_points_as_often_as_published() {
     let trials = 6_000;
