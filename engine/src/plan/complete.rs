@@ -1,7 +1,8 @@
 //! A plan made complete: what was left open is filled in, and every contradiction is refused before
 //! anything runs. What flags drop of a plan file is decided here too.
 
-use super::plan::{Model, Overload, Plan, PlanError, Switch};
+use super::error::PlanError;
+use super::plan::{Model, Overload, Plan, Switch};
 use crate::sys::units::{CoreList, Nanos, Rate, SECOND_NS};
 
 /// How long an arrival may wait with [`Overload::Drop`] by default: time to open a connection.

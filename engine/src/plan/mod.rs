@@ -2,6 +2,7 @@
 
 mod complete;
 pub mod endpoint;
+mod error;
 mod plan;
 pub mod redact;
 pub mod status;
@@ -11,4 +12,5 @@ pub use complete::{
     CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, DURATION_MAX, FLUSH_CLOSED_DEFAULT,
     FLUSH_MAX, FLUSH_OPEN_DEFAULT, Overrides, QUEUE_MAX_DEFAULT,
 };
+pub use error::PlanError;
 pub use plan::*;

@@ -3,12 +3,10 @@
 //! A plan is plain data. [`Plan::complete`] fills in what was left open and refuses what can't be
 //! run; after it, every `Option` that has a default is `Some`.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::plan::status::StatusSet;
 use crate::plan::thresholds::Thresholds;
@@ -196,36 +194,6 @@ impl Default for Plan {
             raw: None,
             thresholds: Thresholds::default(),
         }
-    }
-}
-
-/// A value of the plan that can't be run, with the cure.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{flag} {value}: {problem}; {cure}")]
-pub struct PlanError {
-    /// The flag, with its dashes: `--rate`.
-    pub flag: &'static str,
-    /// The value as given or chosen; for what may hold a secret, what can be shown of it.
-    pub value: String,
-    /// What is wrong with it.
-    pub problem: String,
-    /// What to do about it.
-    pub cure: String,
-}
-
-impl PlanError {
-    /// An error about `flag`'s `value`; an empty one shows as quotes.
-    pub fn new(
-        flag: &'static str,
-        value: impl fmt::Display,
-        problem: impl Into<String>,
-        cure: impl Into<String>,
-    ) -> PlanError {
-        let value = match value.to_string() {
-            empty if empty.is_empty() => "''".to_owned(),
-            value => value,
-        };
-        PlanError { flag, value, problem: problem.into(), cure: cure.into() }
     }
 }
 
