@@ -134,9 +134,9 @@ pub enum Problem {
         /// The shard.
         shard: usize,
         /// The counts in the end block.
-        counted: [u64; 7],
+        counted: Box<[u64; 7]>,
         /// The counts of its records.
-        found: [u64; 7],
+        found: Box<[u64; 7]>,
     },
     /// Bytes after the end block.
     #[error("there are bytes after the end block")]

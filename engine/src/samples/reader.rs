@@ -165,6 +165,7 @@ impl<R: Read> SampleReader<R> {
             }
             let (counted, found) = (end.counts.outcomes(), seen.counts.outcomes());
             if end.lost == 0 && counted != found {
+                let (counted, found) = (Box::new(counted), Box::new(found));
                 return self.error(Problem::OtherCounts { shard, counted, found });
             }
         }
