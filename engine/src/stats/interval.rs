@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::statistics::{chi_squared_point, student_t_point};
 use crate::stats::distribution::{Distribution, VALUE_MAX_NS, rank};
-use crate::stats::percentiles::{PERCENTILES, WITH_INTERVAL};
+use crate::stats::quantiles::{PERCENTILES, WITH_INTERVAL};
 
 /// Two-sided 5 % point of the normal distribution, as the sample sizes are usually given with.
 const NORMAL_5_PERCENT: f64 = 1.96;

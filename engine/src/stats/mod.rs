@@ -15,6 +15,7 @@ mod milliseconds;
 pub mod percentiles;
 #[cfg(test)]
 mod proof_of_arrivals;
+mod quantiles;
 pub mod stationarity;
 mod statistics;
 
