@@ -149,6 +149,7 @@ mod tests {
         let sources: [SocketAddr; 2] =
             ["127.0.0.1:0", "192.0.2.1:0"].map(|source| source.parse().expect("an address"));
         let end_ns = 200_000_000;
+        // The listener never answers: each user sends one request, which outlives the window.
         let plan = ShardPlan {
             shard: 0,
             shards: 1,
@@ -162,7 +163,7 @@ mod tests {
             spare: 0,
             recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
             end_ns,
-            timeout_ns: 100_000_000,
+            timeout_ns: 400_000_000,
             deadline_ns: u64::MAX,
             queue_max_ns: u64::MAX,
             requests_per_connection: u64::MAX,
