@@ -91,6 +91,16 @@ impl OpenLoad {
         Some(due_ns)
     }
 
+    /// Takes all arrivals left before `end_ns` at once, by their number alone: from when on those
+    /// are due that are due at `window_ns` or later, and how many they are at this rate.
+    pub fn take_rest(&mut self, window_ns: u64, end_ns: u64) -> Option<(u64, u64)> {
+        let first_ns = self.next_due_ns.take().filter(|due_ns| *due_ns < end_ns)?;
+        let from_ns = first_ns.max(window_ns);
+        let count = self.schedule.expected_between(from_ns, end_ns);
+        self.digest.add_estimated(count.max(1));
+        Some((from_ns, count))
+    }
+
     /// Queues an arrival for a connection.
     pub(crate) fn wait(&mut self, arrival: DueRequest) {
         self.waiting.push_back(arrival);

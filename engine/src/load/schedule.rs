@@ -14,7 +14,7 @@ use rand_distr::Poisson;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::plan::Arrivals;
-use crate::sys::units::Rate;
+use crate::sys::units::{Rate, SECOND_NS};
 
 /// Length of a block of Poisson arrivals, ns.
 const BLOCK_NS: u64 = 1_000_000;
@@ -24,6 +24,7 @@ const BLOCK_NS: u64 = 1_000_000;
 pub struct Schedule {
     source: Process,
     until_ns: u64,
+    rate: Rate,
     shard: u64,
     shards: u64,
 }
@@ -62,7 +63,18 @@ impl Schedule {
                 }
             }
         };
-        Schedule { source, until_ns, shard: shard as u64, shards: shards as u64 }
+        Schedule { source, until_ns, rate, shard: shard as u64, shards: shards as u64 }
+    }
+
+    /// How many arrivals this shard owns between the two moments on average: its share of the rate.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and a rate is above zero"
+    )]
+    pub fn expected_between(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let seconds = to_ns.saturating_sub(from_ns) as f64 / SECOND_NS as f64;
+        (self.rate.per_second() * seconds / self.shards as f64).round() as u64
     }
 }
 
@@ -162,6 +174,8 @@ pub fn mix(value: u64) -> u64 {
 pub struct Digest {
     sum: u128,
     arrivals: u64,
+    /// Arrivals beyond these that are known by their number alone.
+    estimated: u64,
 }
 
 impl Digest {
@@ -178,6 +192,17 @@ impl Digest {
     pub fn merge(&mut self, other: Digest) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.arrivals += other.arrivals;
+        self.estimated += other.estimated;
+    }
+
+    /// Adds arrivals that are known by their number alone: the digest is no longer that of the set.
+    pub fn add_estimated(&mut self, arrivals: u64) {
+        self.estimated += arrivals;
+    }
+
+    /// How many arrivals the digest leaves out, because only their number is known.
+    pub fn estimated(&self) -> u64 {
+        self.estimated
     }
 
     /// How many arrivals the set has.
@@ -192,7 +217,7 @@ impl Digest {
 
     /// The digest with this value and this many arrivals.
     pub fn from_value(value: u128, arrivals: u64) -> Digest {
-        Digest { sum: value ^ u128::from(arrivals), arrivals }
+        Digest { sum: value ^ u128::from(arrivals), arrivals, estimated: 0 }
     }
 
     /// The digest as text: 32 hexadecimal digits.

@@ -9,7 +9,7 @@ use crate::plan::status::StatusSet;
 use crate::plan::{Model, Plan};
 use crate::record::counts::Counts;
 use crate::record::littles_law::InFlightIntegral;
-use crate::record::outcome::Outcome;
+use crate::record::outcome::{Outcome, UnsentReason};
 use crate::record::series::Series;
 use crate::record::stamps::Stamps;
 use crate::stats::arrivals::ArrivalStats;
@@ -170,6 +170,30 @@ impl Recorder {
         }
     }
 
+    /// `count` requests of the window, due evenly between the two moments, are left unsent at
+    /// `ended_ns`.
+    pub fn unsent_between(&mut self, from_ns: u64, to_ns: u64, count: u64, ended_ns: u64) {
+        /// Pieces of which each counts as due at its middle.
+        const PIECES: u64 = 1_000;
+        let length_ns = to_ns.saturating_sub(from_ns);
+        if length_ns == 0 {
+            return;
+        }
+        let mut counted = 0;
+        for piece in 0..PIECES {
+            let up_to = share(count, piece + 1, PIECES);
+            let due_ns = from_ns + share(length_ns, 2 * piece + 1, 2 * PIECES);
+            let age_ns = ended_ns.saturating_sub(due_ns);
+            self.times.corrected.record_n(age_ns, up_to - counted);
+            self.series.unsent(due_ns - self.config.window_ns, age_ns, up_to - counted);
+            counted = up_to;
+        }
+        self.counts.intended += count;
+        self.counts.unsent += count;
+        self.counts.unsent_reasons.add_n(UnsentReason::End, count);
+        self.counts.waited += count;
+    }
+
     /// A connection begun at `since_ns` is open at `at_ns`; with `in_window` the load needed it
     /// while it was measured.
     pub fn connected(&mut self, since_ns: u64, at_ns: u64, in_window: bool) {
@@ -190,4 +214,10 @@ impl Recorder {
         }
         self.counts += other.counts.clone();
     }
+}
+
+/// `whole · part / parts`, rounded down.
+fn share(whole: u64, part: u64, parts: u64) -> u64 {
+    u64::try_from(u128::from(whole) * u128::from(part) / u128::from(parts))
+        .expect("a part is at most the whole")
 }

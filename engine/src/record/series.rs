@@ -130,6 +130,15 @@ impl Series {
         }
     }
 
+    /// `count` requests that were due at `at_ns` were never sent, `latency_ns` old at the end.
+    pub fn unsent(&mut self, at_ns: u64, latency_ns: u64, count: u64) {
+        let slot = self.slot(at_ns);
+        slot.counts.intended += count;
+        slot.counts.unsent += count;
+        // The run's own distributions count what lies beyond the range.
+        let _ = slot.latency.record_n(latency_ns.min(VALUE_MAX_NS), count);
+    }
+
     /// A request was handed to the kernel at `at_ns`, within the window.
     #[inline]
     pub fn send(&mut self, at_ns: u64) {

@@ -69,15 +69,16 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         digest.merge(shard.digest);
     }
     let WindowFigures { part, stationarity, series } = window_figures(&recorder, &plan, until_ns);
-    let scheduled = plan.model() == Model::Open;
+    let listed = plan.model() == Model::Open && digest.estimated() == 0;
     let mut report = Report {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
         schema: SCHEMA,
         interrupted,
         config: Config {
             target_address: address.to_string(),
-            schedule_digest: scheduled.then(|| digest.hex()),
-            schedule_arrivals: scheduled.then(|| digest.arrivals()),
+            schedule_digest: listed.then(|| digest.hex()),
+            schedule_arrivals: listed.then(|| digest.arrivals()),
+            schedule_estimated: Some(digest.estimated()).filter(|estimated| 0 < *estimated),
             schedule_until: until_ns as f64 / SECOND_NS as f64,
             corrected_by: corrected_by(&plan).to_owned(),
             plan,
@@ -197,9 +198,10 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
 }
 
 /// What the report says of its arrivals, for their proof to be held against; `None` without a
-/// schedule.
+/// schedule, or where its end is known by its number of arrivals alone.
 pub(crate) fn offer(report: &Report, until_ns: u64) -> Option<Offer> {
     let (plan, counts) = (&report.config.plan, &report.whole.counts);
+    report.config.schedule_digest.as_ref()?;
     Some(Offer {
         rate: plan.rate.filter(|_| plan.model() == Model::Open)?,
         arrivals: plan.arrivals,

@@ -72,10 +72,14 @@ pub struct Config {
     /// The address that the target's name stood for.
     pub target_address: String,
     /// Digest of every intended time of the schedule up to `schedule_until`, hexadecimal; `None`
-    /// for a closed model, which has no schedule.
+    /// for a closed model, which has no schedule, and where its end was only estimated.
     pub schedule_digest: Option<String>,
     /// Arrivals of the schedule, warm-up included.
     pub schedule_arrivals: Option<u64>,
+    /// Arrivals that were counted by the rate instead of one by one, at a rate that no machine could
+    /// follow: then there is no digest of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_estimated: Option<u64>,
     /// Where the schedule ended, seconds since the epoch of the run: the plan's end, or the moment
     /// of an interruption.
     pub schedule_until: f64,

@@ -94,6 +94,11 @@ impl Sampler {
         self.block.push(Sample::new(self.lane.shard, stamps, ended_ns, outcome).encode());
     }
 
+    /// This many samples can't be given: their requests are known by their number alone.
+    pub fn lose(&mut self, count: u64) {
+        self.lost += count;
+    }
+
     /// Hands the full block over for an empty one; whether there was one.
     #[cold]
     fn exchange(&mut self) -> bool {

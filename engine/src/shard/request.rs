@@ -21,6 +21,8 @@ const SPIN_NS: u64 = 50_000;
 const ADMITTED_MAX: usize = 4_096;
 /// Beyond this an arrival counts as noticed late, ns: well above what a turn takes.
 const NOTICED_LATE_NS: u64 = 1_000_000;
+/// Requests that are counted one by one after the end, each with its own intended time.
+const COUNTED_MAX: u32 = 4_000_000;
 /// Completions that one poll posts at least, if as many are due.
 const POSTED_MIN: usize = 16;
 /// Pause before a closed model's connection tries again after a failed connect, ns: a refused
@@ -635,7 +637,7 @@ impl Shard {
     /// Counts what was due and never sent, after the end; `capped` says that all connections were
     /// busy then.
     pub(super) fn count_unsent(&mut self, now_ns: u64, capped: bool) {
-        loop {
+        for _ in 0..COUNTED_MAX {
             let (intended_ns, counted) = match &mut self.load {
                 Load::Open(load) => match load.pop_waiting() {
                     Some(due) => (Some(due.intended_ns), true),
@@ -655,6 +657,19 @@ impl Shard {
                 self.count_waited(intended_ns, capped);
             }
             self.unsent(intended_ns, now_ns, UnsentReason::End);
+        }
+        self.count_rest(now_ns);
+    }
+
+    /// Counts what is left of a schedule far beyond any machine by its rate: one by one it would
+    /// take minutes.
+    fn count_rest(&mut self, now_ns: u64) {
+        let Load::Open(load) = &mut self.load else { return };
+        let Some((from_ns, count)) = load.take_rest(self.window_ns, self.end_ns) else { return };
+        self.progress.intended += count;
+        self.recorder.unsent_between(from_ns, self.end_ns, count, now_ns);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.lose(count);
         }
     }
 

@@ -222,3 +222,26 @@ fn spare_connections_are_left_over_by_the_set_up() {
     assert_eq!((counts.pool_grew, counts.connects_in_window), (0, 0), "{counts:?}");
     assert!(20 < counts.connects, "{counts:?}");
 }
+
+#[test]
+fn a_rate_far_beyond_any_machine_ends_soon_after_an_interruption() {
+    let address = serve(always_ok);
+    let endless = Plan { conns: Some(10), duration: Nanos::from_secs(600), ..plan(address) };
+    let prepared = engine::run::prepare(open(endless, "100M")).expect("a plan");
+    let run = engine::run::Run::start(prepared).expect("it starts");
+    while run.progress().elapsed_ns < 1_000_000_000 || run.progress().answered == 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    run.stop();
+    let report = run.wait().report;
+    let counts = &report.whole.counts;
+    // What one second was to bring, give or take the moment of the interruption.
+    assert!(90_000_000 < counts.intended, "{counts:?}");
+    assert_eq!(counts.intended, counts.sent + counts.unsent);
+    // Too many to go through: the digest would be that of a part.
+    assert_eq!(report.config.schedule_digest, None);
+    assert!(report.config.schedule_estimated.is_some_and(|estimated| estimated < counts.unsent));
+    let findings = engine::verify::report_alone(&report);
+    let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
