@@ -49,6 +49,9 @@ pub(crate) struct RingSizes {
 }
 
 impl RingSizes {
+    /// Few connections with large bodies need many buffers each: 4 MiB hold what the kernel brings
+    /// in one turn of theirs.
+    const BUFFERS_MIN: usize = 1_024;
     /// The kernel's largest completion queue.
     const COMPLETIONS_MAX: u32 = 65_536;
 
@@ -59,7 +62,7 @@ impl RingSizes {
         RingSizes {
             submissions: SUBMISSIONS_MAX,
             completions: completions.min(Self::COMPLETIONS_MAX).next_power_of_two(),
-            buffers: sockets_max.min(BUFFERS_MAX).next_power_of_two().max(256),
+            buffers: sockets_max.min(BUFFERS_MAX).next_power_of_two().max(Self::BUFFERS_MIN),
         }
     }
 }

@@ -245,3 +245,16 @@ fn a_rate_far_beyond_any_machine_ends_soon_after_an_interruption() {
     let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn few_connections_with_large_bodies_have_buffers_enough() {
+    let body = Arc::new(vec![b'x'; 1 << 20]);
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    let address = serve(move |_, stream| {
+        stream.write_all(head.as_bytes()).is_ok() && stream.write_all(&body).is_ok()
+    });
+    let report = run(Plan { conns: Some(2), ..plan(address) }).report;
+    assert!(10 < report.whole.counts.answered, "{:?}", report.whole.counts);
+    let exhausted = report.generator.shards[0].buffers_exhausted;
+    assert!(exhausted <= report.whole.counts.answered / 100, "{exhausted} times");
+}
