@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgGroup, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 use serde::de::value::Error as NameError;
 use serde::de::{DeserializeOwned, IntoDeserializer as _};
@@ -168,6 +169,16 @@ pub(crate) struct Place {
     /// Cores to serve from, such as 0 or 0-3 [default: the first allowed, which a run leaves free]
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<CoreList>,
+}
+
+impl Place {
+    /// The cores named, or the first allowed one, which a run leaves free by default.
+    pub(crate) fn cores(&self) -> Vec<usize> {
+        match &self.cores {
+            Some(cores) => cores.as_slice().to_vec(),
+            None => placement::allowed_cores()[..1].to_vec(),
+        }
+    }
 }
 
 /// Arguments of `target`.

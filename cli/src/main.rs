@@ -26,8 +26,6 @@ use std::process::ExitCode;
 
 use args::Command;
 use clap::error::ErrorKind;
-use engine::sys::placement;
-use engine::sys::units::CoreList;
 use failure::{EXIT_USAGE, Failure};
 
 fn main() -> ExitCode {
@@ -68,12 +66,4 @@ fn is_help_or_version(kind: ErrorKind) -> bool {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     )
-}
-
-/// The given cores of a server, or the first allowed one, which a run leaves free by default.
-fn first_core_unless(given: Option<CoreList>) -> Vec<usize> {
-    match given {
-        Some(cores) => cores.as_slice().to_vec(),
-        None => placement::allowed_cores()[..1].to_vec(),
-    }
 }

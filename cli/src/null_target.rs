@@ -12,11 +12,8 @@ use crate::signals::StopRequest;
 /// Serves until SIGINT or SIGTERM.
 pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
-    let config = NullConfig {
-        listen: args.place.listen,
-        cores: super::first_core_unless(args.place.cores),
-        conns_max: args.conns,
-    };
+    let config =
+        NullConfig { listen: args.place.listen, cores: args.place.cores(), conns_max: args.conns };
     let target = null_target::start(config).map_err(|error| match error {
         NullError::NoCores
         | NullError::Core { .. }

@@ -57,7 +57,7 @@ fn config(args: TargetArgs) -> TargetConfig {
         serial: args.serial || args.pause_every_requests.is_some(),
         seed: args.seed,
         body_size: args.body_size,
-        cores: super::first_core_unless(args.place.cores),
+        cores: args.place.cores(),
         ledger: args.ledger,
     }
 }

@@ -100,7 +100,7 @@ fn values_that_contradict_or_cannot_be() {
     refused(&["target", "--stall-every", "1s"], 2, &["--stall-for"]);
     let pause =
         ["target", "--pause-every-requests", "500", "--pause-for", "200ms", "--cores", "0,1"];
-    refused(&pause, 2, &["--pause-every-requests", "--cores 0,1 ", "one core"]);
+    refused(&pause, 2, &["--pause-every-requests", "--cores 0,1", "one core"]);
     refused(&["target", "--listen", "nowhere"], 2, &["--listen nowhere"]);
     refused(&["null-target", "--cores", "4000"], 2, &["--cores 4000", "choose from"]);
     refused(&["man", "nothing"], 2, &["COMMAND nothing: unknown", "`truetail --help`"]);
