@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::{BINARY, Target, document, signal};
+use tempfile::TempDir;
 
 /// Which process is stopped.
 enum Stopped {
@@ -20,13 +21,14 @@ enum Stopped {
 }
 
 /// A run of 3 s without a warm-up, with one of the two stopped for a while once 100 requests have
-/// been received; returns the report and the ledger.
+/// been received; returns the report, the ledger and the folder of
+/// the run's files.
 fn run_with_a_stop(
     target_flags: &[&str],
     flags: &[&str],
     stopped: Stopped,
     stop: Duration,
-) -> (Value, Value) {
+) -> (Value, Value, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let ledger = folder.path().join("ledger.json");
     let ledger_flag = ["--ledger", ledger.to_str().expect("text")];
@@ -50,7 +52,7 @@ fn run_with_a_stop(
     let output = run.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
     target.interrupt();
-    (document(&folder.path().join("report.json")), document(&ledger))
+    (document(&folder.path().join("report.json")), document(&ledger), folder)
 }
 
 fn codes(report: &Value) -> Vec<&str> {
@@ -67,7 +69,7 @@ fn us(report: &Value, distribution: &str, figure: &str) -> f64 {
 #[test]
 fn a_stopped_generator_is_late_and_blames_nobody_else() {
     let stop = Duration::from_millis(400);
-    let (report, ledger) =
+    let (report, ledger, _) =
         run_with_a_stop(&["--base-latency", "1ms"], &["--rate", "1k"], Stopped::Generator, stop);
     assert!(codes(&report).contains(&"generator_late"), "{}", report["verdict"]);
     assert_ne!(report["verdict"]["level"], "valid");
@@ -86,7 +88,7 @@ fn a_stopped_generator_is_late_and_blames_nobody_else() {
 
 #[test]
 fn a_stopped_closed_loop_is_late_too() {
-    let (report, ledger) = run_with_a_stop(
+    let (report, ledger, _) = run_with_a_stop(
         &["--base-latency", "1ms"],
         &["--conns", "4"],
         Stopped::Generator,
@@ -100,7 +102,7 @@ fn a_stopped_closed_loop_is_late_too() {
 #[test]
 fn an_answer_that_came_while_the_generator_stood_still_is_no_timeout() {
     // The stop is longer than the timeout: the answers lie in the kernel meanwhile.
-    let (report, ledger) = run_with_a_stop(
+    let (report, ledger, _) = run_with_a_stop(
         &["--serial", "--base-latency", "1ms"],
         &["--conns", "1", "--timeout", "400ms"],
         Stopped::Generator,
@@ -112,7 +114,7 @@ fn an_answer_that_came_while_the_generator_stood_still_is_no_timeout() {
 
 #[test]
 fn a_stopped_target_is_a_wait_and_no_lateness() {
-    let (report, ledger) = run_with_a_stop(
+    let (report, ledger, _) = run_with_a_stop(
         &["--base-latency", "1ms"],
         &["--rate", "1k", "--conns", "20"],
         Stopped::Target,
@@ -158,7 +160,7 @@ fn a_signal_in_the_drain_interrupts_the_run_as_well() {
 #[test]
 fn answers_that_came_during_a_stop_are_no_timeouts() {
     // More than one poll posts: 64 answers are there, one per user, each in time.
-    let (report, ledger) = run_with_a_stop(
+    let (report, ledger, _) = run_with_a_stop(
         &["--base-latency", "20ms"],
         &["--conns", "64", "--timeout", "1s"],
         Stopped::Generator,
@@ -167,4 +169,31 @@ fn answers_that_came_during_a_stop_are_no_timeouts() {
     let counts = &report["counts"];
     assert_eq!((&counts["timed_out"], &counts["failed"]), (&0.into(), &0.into()), "{counts}");
     assert_eq!(counts["answered"], ledger["answered"], "{counts}");
+}
+
+#[test]
+fn after_a_stop_longer_than_the_deadline_each_paced_request_counts_once() {
+    // The target takes longer than the period: each user always has a request waiting.
+    let (report, _, folder) = run_with_a_stop(
+        &["--base-latency", "6ms"],
+        &["--conns", "2", "--period", "4ms", "--deadline", "50ms", "--raw", "raw.bin"],
+        Stopped::Generator,
+        Duration::from_millis(300),
+    );
+    let samples =
+        Command::new(BINARY).args(["samples", "--csv"]).arg(folder.path().join("raw.bin")).output();
+    let samples = samples.expect("the binary runs");
+    let complaint = String::from_utf8_lossy(&samples.stderr);
+    assert!(samples.status.success(), "{complaint}");
+    let samples = String::from_utf8(samples.stdout).expect("text");
+    let mut lines = samples.lines();
+    let header = lines.next().expect("a header");
+    let at = header.split(',').position(|name| name == "intended_ns").expect("a column");
+    let mut times: Vec<u64> = lines
+        .map(|line| line.split(',').nth(at).expect("a field").parse().expect("a number"))
+        .collect();
+    times.sort_unstable();
+    // The users ask in turn, one each 2 ms for 3 s: every moment once.
+    let expected: Vec<u64> = (0..1_500).map(|k| 2_000_000 * k).collect();
+    assert!(times == expected, "{} requests, {}", times.len(), report["counts"]);
 }

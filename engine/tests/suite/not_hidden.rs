@@ -253,7 +253,7 @@ fn few_connections_with_large_bodies_have_buffers_enough() {
     let address = serve(move |_, stream| {
         stream.write_all(head.as_bytes()).is_ok() && stream.write_all(&body).is_ok()
     });
-    let report = run(Plan { conns: Some(2), ..plan(address) }).report;
+    let report = run(Plan { conns: Some(16), ..plan(address) }).report;
     assert!(10 < report.whole.counts.answered, "{:?}", report.whole.counts);
     let exhausted = report.generator.shards[0].buffers_exhausted;
     assert!(exhausted <= report.whole.counts.answered / 100, "{exhausted} times");
