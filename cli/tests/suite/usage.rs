@@ -132,11 +132,11 @@ fn files_that_cannot_be_written_or_read() {
         let words = format!("truetail: {flag} {missing}: can't be written (No such file");
         refused(&["run", &url, flag, &missing], 2, &[&words, "existing folder"]);
     }
-    refused(&["run", &url, "--raw", "/dev/null"], 2, &["--raw /dev/null", "no regular file"]);
+    refused(&["run", &url, "--raw", "/dev/null"], 2, &["--raw /dev/null", "regular file"]);
     // Opening it would wait for a reader.
     let pipe = path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
-    refused(&["run", &url, "--raw", &pipe], 2, &["--raw", &pipe, "no regular file"]);
+    refused(&["run", &url, "--raw", &pipe], 2, &["--raw", &pipe, "regular file"]);
     refused(&["run", &url, "--out", &path("")], 2, &["--out", "is a folder"]);
     refused(&["verify", &missing], 2, &["REPORT", &missing, "can't be read"]);
     for (file, why) in [(&missing, "No such file"), (&path(""), "directory")] {
