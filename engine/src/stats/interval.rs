@@ -93,21 +93,24 @@ pub(crate) fn method(batches: &[Histogram<u64>]) -> Method {
 }
 
 /// Whether samples depend on each other: the pieces of the run differ at one of the usual quantiles
-/// by more than those of independent samples do once in 100 runs. `None` when there are too few
-/// pieces or samples to tell.
+/// by more than those of independent samples do once in 100 runs. Each of k quantiles with enough
+/// samples is tested at one in 100·k (Bonferroni). `None` when there are too few pieces or samples
+/// to tell.
 pub(crate) fn dependent(batches: &[Histogram<u64>]) -> Option<bool> {
     let pooled = pooled(batches);
-    let spreads = PERCENTILES[..WITH_INTERVAL]
+    let spreads: Vec<Spread> = PERCENTILES[..WITH_INTERVAL]
         .iter()
         .map(|quantile| quantile.q)
         .filter(|p| needed(*p) <= pooled.count())
-        .filter_map(|p| spread(&pooled, batches, p));
+        .filter_map(|p| spread(&pooled, batches, p))
+        .collect();
+    let below = 1.0 - 0.01 / spreads.len().max(1) as f64;
     // Σ(X_b − p·n_b)² over its variance is nearly χ².
     let exceeds = |spread: Spread| {
         let degrees = spread.degrees as u64;
-        chi_squared_point(degrees, 0.99) < degrees as f64 * spread.index
+        chi_squared_point(degrees, below) < degrees as f64 * spread.index
     };
-    spreads.map(exceeds).reduce(|one, other| one || other)
+    spreads.into_iter().map(exceeds).reduce(|one, other| one || other)
 }
 
 /// All samples of the batches pooled, each as the highest value of its bucket.
