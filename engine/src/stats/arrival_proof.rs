@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::ArrivalStats;
 use super::statistics::{
-    NORMAL_1_PERCENT, chi_squared_point, dispersion_deviation, index_of_dispersion, kolmogorov_p,
-    ks_between, ks_histogram_exponential, normal_point,
+    NORMAL_1_PERCENT, chi_squared_point, dispersion_deviation, gaps_correlation,
+    index_of_dispersion, kolmogorov_p, ks_between, ks_histogram_gaps, normal_point,
 };
 use crate::plan;
 use crate::plan::thresholds::Thresholds;
@@ -100,8 +100,8 @@ pub struct ArrivalProof {
     pub sent: u64,
     /// Index of dispersion of counts: 1 for Poisson, 0 for constant arrivals.
     pub dispersion: Vec<DispersionProof>,
-    /// Kolmogorov–Smirnov distance of the intended gaps of each shard from the exponential
-    /// distribution planned.
+    /// Kolmogorov–Smirnov distance of the intended gaps of each shard from those of the Poisson
+    /// process planned, seen through a window of this length.
     pub schedule_distance: Figure,
     /// Probability of a distance at least as large; judged for Poisson arrivals.
     pub schedule_p: Figure,
@@ -135,8 +135,10 @@ impl ArrivalStats {
         let gaps = intended.gaps.histogram();
         let pairs = intended.neighbours.pairs() as f64;
         let chance = (0.0 < pairs).then(|| NORMAL_1_PERCENT / pairs.sqrt());
-        let schedule_distance = ks_histogram_exponential(gaps, shard_rate_per_ns);
+        let window_ns = self.length_ns(offer.until_ns);
+        let schedule_distance = ks_histogram_gaps(gaps, shard_rate_per_ns, window_ns as f64);
         let schedule_p = schedule_distance.map(|distance| kolmogorov_p(distance, gaps.len()));
+        let schedule_lag_mean = gaps_correlation(shard_rate_per_ns * window_ns as f64);
         let schedule_lag = normal_point(bounds.schedule_p / 2.0) / pairs.max(1.0).sqrt();
         let batch = shard_rate_per_ns * bounds.lateness_floor_us * 1e3;
         let gaps_distance_max = (bounds.sends_effect + batch / 2.0).min(bounds.sends_distance);
@@ -176,8 +178,8 @@ impl ArrivalStats {
             lag1_intended: figure(
                 intended.neighbours.correlation(),
                 poisson,
-                -schedule_lag,
-                schedule_lag,
+                schedule_lag_mean - schedule_lag,
+                schedule_lag_mean + schedule_lag,
             ),
             lag1_sent: figure(sent.neighbours.correlation(), poisson, -sent_lag, sent_lag),
             lag1_chance: chance,

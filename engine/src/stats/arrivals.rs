@@ -97,10 +97,15 @@ impl ArrivalStats {
         &self.sent
     }
 
+    /// Nanoseconds from the start of the window to `until_ns`, or to its end if that comes first.
+    pub(super) fn length_ns(&self, until_ns: u64) -> u64 {
+        until_ns.min(self.window_ns.end).saturating_sub(self.window_ns.start)
+    }
+
     /// Whole milliseconds from the start of the window to `until_ns`, or to its end if that comes
     /// first.
     pub(super) fn length_ms(&self, until_ns: u64) -> u64 {
-        until_ns.min(self.window_ns.end).saturating_sub(self.window_ns.start) / MILLISECOND_NS
+        self.length_ns(until_ns) / MILLISECOND_NS
     }
 }
 

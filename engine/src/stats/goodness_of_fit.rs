@@ -1,8 +1,6 @@
 //! Goodness of fit of raw samples: how far they lie from a distribution. Only tests need it; a run
 //! has histograms.
 
-use super::statistics::exponential_cdf;
-
 /// Critical value at 1 % of [`anderson_darling_exponential`] (Stephens 1974; D'Agostino and
 /// Stephens 1986, table 4.14).
 pub(super) const ANDERSON_DARLING_1_PERCENT: f64 = 1.957;
@@ -20,7 +18,7 @@ pub(super) fn ks_distance(sorted: &[f64], cdf: impl Fn(f64) -> f64) -> Option<f6
 
 /// [`ks_distance`] from the exponential distribution `F(x) = 1 − e^(−rate·x)` of a known rate.
 pub(super) fn ks_exponential(sorted: &[f64], rate: f64) -> Option<f64> {
-    ks_distance(sorted, |x| exponential_cdf(x, rate))
+    ks_distance(sorted, |x| -(-rate * x.max(0.0)).exp_m1())
 }
 
 /// [`ks_distance`] from the uniform distribution on [low, high].

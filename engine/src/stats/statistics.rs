@@ -5,6 +5,7 @@
 
 use hdrhistogram::Histogram;
 use statrs::distribution::{ChiSquared, ContinuousCDF as _, Normal, StudentsT};
+use statrs::function::gamma::gamma_li;
 
 /// Critical value of `√n·D` at 1 %, two-sided, for large n (Smirnov 1948): [`kolmogorov_p`] gives
 /// 0.01 there.
@@ -12,10 +13,6 @@ pub(super) const KOLMOGOROV_1_PERCENT: f64 = 1.628;
 /// Two-sided 1 % point of the normal distribution: `|r|·√n` of independent values stays below it 99
 /// times of 100.
 pub(super) const NORMAL_1_PERCENT: f64 = 2.576;
-
-pub(super) fn exponential_cdf(x: f64, rate: f64) -> f64 {
-    -(-rate * x.max(0.0)).exp_m1()
-}
 
 /// Probability that `n` values of the supposed distribution lie at least `distance` away from it.
 ///
@@ -194,22 +191,49 @@ pub(super) fn ks_between(one: &Histogram<u64>, other: &Histogram<u64>) -> Option
     }
 }
 
-/// [`ks_exponential`] of a histogram of whole numbers, at the edges of its buckets. `None` when it
-/// is empty.
+/// Kolmogorov's distance of a histogram of gaps between the events of Poisson processes, which were
+/// watched for `within` and have `rate` events in a unit of time, at the edges of its buckets. `None`
+/// when it is empty.
+///
+/// A gap is seen only if both of its events are within the watch, which cuts long ones off: the
+/// density of the gaps seen is `∝ (T − x)·e^(−λx)`, and that of all gaps only where T is infinite.
 ///
 /// A gap of h whole units stands for one between h − ½ and h + ½. What hides within a bucket makes
 /// the distance too small by at most 0.0004 (the largest share that a bucket 0.1 % wide has of an
 /// exponential distribution), so its p-value errs towards the schedule.
-pub(super) fn ks_histogram_exponential(histogram: &Histogram<u64>, rate: f64) -> Option<f64> {
+pub(super) fn ks_histogram_gaps(histogram: &Histogram<u64>, rate: f64, within: f64) -> Option<f64> {
     let n = histogram.len() as f64;
+    let cdf = |x: f64| gaps_cdf(x, rate, within);
     let (mut seen, mut distance) = (0, None);
     for (low, high, count) in buckets(histogram) {
-        let before = exponential_cdf(low as f64 - 0.5, rate) - seen as f64 / n;
+        let before = cdf(low as f64 - 0.5) - seen as f64 / n;
         seen += count;
-        let after = seen as f64 / n - exponential_cdf(high as f64 + 0.5, rate);
+        let after = seen as f64 / n - cdf(high as f64 + 0.5);
         distance = Some(distance.unwrap_or(0.0_f64).max(before.abs()).max(after.abs()));
     }
     distance
+}
+
+/// `∫₀ˣ (T − u)·e^(−λu) du` over the same up to T.
+fn gaps_cdf(x: f64, rate: f64, within: f64) -> f64 {
+    let events = rate * within;
+    let y = rate * x.clamp(0.0, within);
+    let below = (1.0 - 1.0 / events) * -(-y).exp_m1() + y / events * (-y).exp();
+    below / (1.0 - 1.0 / events + (-events).exp() / events)
+}
+
+/// The correlation of neighbouring gaps between the events of Poisson processes that are watched for
+/// as long as `events` of them take on average. Of a pair with the sum s the watch sees `∝ T − s`: a
+/// long gap leaves less room for its neighbour. 0 without a watch.
+pub(super) fn gaps_correlation(events: f64) -> f64 {
+    if events <= 0.0 || !events.is_finite() {
+        return 0.0;
+    }
+    // The sum of two gaps has the density s·(t − s)·e⁻ˢ; each of the two is uniform within it.
+    let moment = |k: f64| events * gamma_li(k + 2.0, events) - gamma_li(k + 3.0, events);
+    let (mean, squares) = (moment(1.0) / moment(0.0), moment(2.0) / moment(0.0));
+    let square = mean * mean / 4.0;
+    (squares / 6.0 - square) / (squares / 3.0 - square)
 }
 
 #[cfg(test)]

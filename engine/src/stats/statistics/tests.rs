@@ -155,15 +155,51 @@ fn histograms_at_a_known_distance() {
     assert_eq!(ks_between(&one, &histogram(&[])), None);
 }
 
+/// Poisson schedules of 10 s, each dealt to 63 shards at 60 a second: a shard has few gaps, and the
+/// window cuts the long ones off.
+#[test]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "gaps of about 10⁹ ns")]
+fn a_window_that_cuts_gaps_off_makes_no_schedule_improbable() {
+    let (window, rate) = (10e9_f64, 60.0 / 63.0 / 1e9);
+    let (mut wrong, mut pairs) = (0, PairSums::default());
+    for seed in 0..1_000 {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut next = || -> f64 { Exp1.sample(&mut random) };
+        let mut gaps = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("bounds");
+        for _ in 0..63 {
+            let (mut at, mut last) = (next() / rate, None);
+            loop {
+                let gap = next() / rate;
+                at += gap;
+                if window <= at {
+                    break;
+                }
+                gaps.record(gap as u64).expect("within the bounds");
+                if let Some(last) = last.replace(gap as u64) {
+                    pairs.add(last, gap as u64);
+                }
+            }
+        }
+        let distance = ks_histogram_gaps(&gaps, rate, window).expect("gaps");
+        wrong += u32::from(kolmogorov_p(distance, gaps.len()) < 1e-4);
+    }
+    assert!(wrong <= 1, "{wrong} of 1,000 honest schedules");
+    near(pairs.correlation(), gaps_correlation(rate * window), 0.005);
+}
+
 #[test]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "gaps of about 10⁵ ns")]
 fn a_histogram_loses_little_of_the_distance() {
     let rate = 1e-5;
     let gaps: Vec<u64> = exponential(3, 50_000).iter().map(|x| (x / rate) as u64).collect();
     let exact = ks_exponential(&sorted(gaps.iter().map(|gap| *gap as f64 + 0.5).collect()), rate);
-    near(ks_histogram_exponential(&histogram(&gaps), rate), exact.expect("gaps"), 4e-4);
-    near(ks_histogram_exponential(&histogram(&[100_000; 50]), rate), 1.0 - (-1.0_f64).exp(), 4e-4);
-    assert_eq!(ks_histogram_exponential(&histogram(&[]), rate), None);
+    near(ks_histogram_gaps(&histogram(&gaps), rate, f64::INFINITY), exact.expect("gaps"), 4e-4);
+    near(
+        ks_histogram_gaps(&histogram(&[100_000; 50]), rate, f64::INFINITY),
+        1.0 - (-1.0_f64).exp(),
+        4e-4,
+    );
+    assert_eq!(ks_histogram_gaps(&histogram(&[]), rate, f64::INFINITY), None);
 }
 
 proptest! {
