@@ -41,10 +41,10 @@ pub struct Thresholds {
     /// Probability, in each test of the intended arrivals, below which they don't follow the plan.
     pub schedule_p: f64,
     /// How far the sends' index of dispersion, their gaps' Kolmogorov–Smirnov distance from the
-    /// intended ones and their lag-1 autocorrelation may be off beyond chance, and beyond what
-    /// [`Thresholds::lateness_floor_us`] explains.
+    /// intended ones and their lag-1 autocorrelation may be off those of the intended times of the
+    /// same requests, beyond what [`Thresholds::lateness_floor_us`] explains.
     pub sends_effect: f64,
-    /// Standard deviations of chance that the sends' index of dispersion may be off on top.
+    /// Standard deviations that such lateness may move the sends' index of dispersion by.
     pub sends_deviations: f64,
     /// The distance of the gaps that no lateness explains.
     pub sends_distance: f64,

@@ -1,7 +1,7 @@
 //! What a shard records of its arrivals for the proof: gaps, their autocorrelation, and counts per
 //! millisecond.
 //!
-//! Memory is allocated up front, about 1 MB; recording allocates nothing. The judgement is in
+//! Memory is allocated up front, about 1.5 MB; recording allocates nothing. The judgement is in
 //! [`super::arrival_proof`].
 
 use std::ops::Range;
@@ -18,6 +18,8 @@ const MILLISECOND_NS: u64 = 1_000_000;
 pub struct ArrivalStats {
     window_ns: Range<u64>,
     intended: Moments,
+    /// Of the requests that were sent, when they were due: what the sends are held against.
+    due: Moments,
     sent: Moments,
 }
 
@@ -38,7 +40,12 @@ impl ArrivalStats {
     /// Nothing recorded yet of a window, ns since the epoch of the run. All memory is allocated
     /// here.
     pub(crate) fn new(window_ns: Range<u64>) -> ArrivalStats {
-        ArrivalStats { window_ns, intended: Moments::default(), sent: Moments::default() }
+        ArrivalStats {
+            window_ns,
+            intended: Moments::default(),
+            due: Moments::default(),
+            sent: Moments::default(),
+        }
     }
 
     /// Records a request of the window that was sent. One sent after the window's end has a gap but
@@ -50,8 +57,10 @@ impl ArrivalStats {
     #[inline]
     pub(crate) fn record(&mut self, intended_ns: u64, sent_ns: u64) {
         self.record_intended(intended_ns);
+        self.due.gap(intended_ns);
         self.sent.gap(sent_ns);
         if sent_ns < self.window_ns.end {
+            self.due.per_ms.add(self.ms(intended_ns));
             self.sent.per_ms.add(self.ms(sent_ns));
         }
     }
@@ -84,12 +93,18 @@ impl ArrivalStats {
     pub(crate) fn merge(&mut self, other: &ArrivalStats) {
         assert_eq!(self.window_ns, other.window_ns, "shards share one window");
         self.intended.merge(&other.intended);
+        self.due.merge(&other.due);
         self.sent.merge(&other.sent);
     }
 
     /// The requests as intended.
     pub(super) fn intended(&self) -> &Moments {
         &self.intended
+    }
+
+    /// The requests that were sent, as intended.
+    pub(super) fn due(&self) -> &Moments {
+        &self.due
     }
 
     /// The requests as sent.

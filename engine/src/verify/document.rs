@@ -239,9 +239,10 @@ fn schedule(report: &Report, pieces: &Pieces) -> Vec<Finding> {
 /// The proof of the arrivals: all that follows from the plan, and what the figures of the sends
 /// make of it.
 fn arrivals(report: &Report, planned: Option<&Planned>) -> Vec<Finding> {
+    let bounds = &report.config.plan.thresholds;
     let found = report.arrivals.as_ref();
     let expected = match (planned, found) {
-        (Some(planned), Some(found)) => Some(planned.proof_with_sends_of(found)),
+        (Some(planned), Some(found)) => Some(planned.proof_with_sends_of(found, bounds)),
         (planned, _) => planned.map(|planned| planned.proof.clone()),
     };
     let line = expected.as_ref().map(ArrivalProof::line);

@@ -3,6 +3,7 @@
 
 use super::sound::Pieces;
 use crate::load::schedule::{Digest, Schedule};
+use crate::plan::thresholds::Thresholds;
 use crate::report::Report;
 use crate::report::merge::offer;
 use crate::stats::arrival_proof::{ArrivalProof, Offer};
@@ -58,15 +59,20 @@ impl Planned {
     }
 
     /// The proof of a run that sent these arrivals as `found` says: the figures of how the sends
-    /// were distributed are taken from it, all else, and what follows from them, is computed.
-    pub(super) fn proof_with_sends_of(&self, found: &ArrivalProof) -> ArrivalProof {
+    /// were distributed, and of when those requests were due, are taken from it; all else, and what
+    /// follows from them, is computed.
+    pub(super) fn proof_with_sends_of(
+        &self,
+        found: &ArrivalProof,
+        bounds: &Thresholds,
+    ) -> ArrivalProof {
         let mut proof = self.proof.clone();
         for (dispersion, found) in proof.dispersion.iter_mut().zip(&found.dispersion) {
-            dispersion.sent.value = found.sent.value;
+            (dispersion.due, dispersion.sent.value) = (found.due, found.sent.value);
         }
         proof.gaps_distance.value = found.gaps_distance.value;
-        proof.lag1_sent.value = found.lag1_sent.value;
-        proof.judge();
+        (proof.lag1_due, proof.lag1_sent.value) = (found.lag1_due, found.lag1_sent.value);
+        proof.judge(bounds);
         proof
     }
 }
