@@ -1,6 +1,8 @@
 //! The rules of the verdict: each checks one thing in the report, and adds a reason if it crosses
 //! its threshold.
 
+use std::fmt::Write as _;
+
 use super::report::{DistributionPart, Report};
 use super::verdict::{Code, Level, Reason, Verdict};
 use crate::plan::Model;
@@ -35,12 +37,30 @@ const RULES: [Rule; 14] = [
 pub fn judge(report: &Report) -> Verdict {
     let mut reasons = Vec::new();
     for rule in RULES {
-        rule(report, &mut reasons);
+        let mut found = Vec::new();
+        rule(report, &mut found);
+        add_worst(found, &mut reasons);
     }
     // A stable sort keeps the list's order within a level.
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.level));
     let level = reasons.first().map_or(Level::Valid, |reason| reason.level);
     Verdict { level, reasons }
+}
+
+/// Adds the reasons that one rule found. Of those with one code it is the worst, the first among
+/// equals; its evidence mentions the others.
+fn add_worst(mut found: Vec<Reason>, reasons: &mut Vec<Reason>) {
+    // A stable sort keeps the rule's order within a level.
+    found.sort_by_key(|reason| std::cmp::Reverse(reason.level));
+    let begin = reasons.len();
+    for reason in found {
+        match reasons[begin..].iter_mut().find(|worst| worst.code == reason.code) {
+            Some(worst) => {
+                let _ = write!(worst.evidence, "; also: {}", reason.evidence);
+            }
+            None => reasons.push(reason),
+        }
+    }
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -116,9 +136,8 @@ fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
 }
 
 fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
-    let found =
-        late_for_most(report).or_else(|| stopped(report)).or_else(|| late_in_the_tail(report));
-    reasons.extend(found);
+    let rules = [late_for_most, stopped, late_in_the_tail];
+    reasons.extend(rules.into_iter().filter_map(|rule| rule(report)));
 }
 
 const OWN_CORES: &str =

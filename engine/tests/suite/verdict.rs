@@ -244,6 +244,34 @@ fn a_wait_that_the_quota_explains_is_not_blamed_on_others() {
 }
 
 #[test]
+fn a_mild_lateness_hides_no_long_stall() {
+    let mut report = clean();
+    state(&mut report.whole.pacer_lateness, 0.99, Some(20.1));
+    stopped(&mut report, 0.11);
+    let verdict = judge(&report);
+    let [reason] = &verdict.reasons[..] else { panic!("one reason: {verdict:?}") };
+    assert_eq!((reason.code, reason.level), (Code::GeneratorLate, Level::Invalid));
+    let told = &reason.evidence;
+    assert!(told.starts_with("the shard on core 0 stalled for 0.055 s"), "{told}");
+    assert!(told.contains("; also: pacer lateness p99 is 20.1 µs"), "{told}");
+}
+
+#[test]
+fn a_few_slow_connects_excuse_no_missing_sends() {
+    // 1,000 connects of 10 ms on average in half a second: 20 are under way at any moment.
+    let mut report = clean();
+    report.whole.counts.connects_in_window = 1_000;
+    let connect = &mut report.whole.connect_time;
+    (connect.count, connect.mean, connect.max) = (1_000, Some(10_000.0), Some(1e6));
+    state(connect, 0.99, Some(1e6));
+    let edge = report.at_the_edge();
+    assert!((edge - (20.0 + 4.0 * 20_f64.sqrt())).abs() < 1e-9, "{edge}");
+    report.whole.counts.sent_in_window -= 100;
+    let codes: Vec<Code> = judge(&report).reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!(codes, [Code::RateMissed]);
+}
+
+#[test]
 fn the_plan_may_move_a_bound() {
     let mut report = clean();
     report.whole.counts.unexpected_status = report.whole.counts.intended / 2;
