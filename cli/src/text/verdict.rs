@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use engine::report::verdict::{Level, Reason, Verdict};
+use engine::report::verdict::{Level, Reason, Topic, Verdict};
 
 use super::wrap::indented;
 
@@ -17,20 +17,67 @@ pub(crate) fn verdict(verdict: &Verdict) -> String {
     text
 }
 
-/// The verdict in one line: `valid`, `suspect: generator_late`, `INVALID: core_saturated`.
+/// The verdict in one line: `valid`, `INVALID: core_saturated`, `valid for throughput; latencies
+/// suspect: closed_loop`. What no reason speaks against comes first, then each level with what it is
+/// about; throughput and latency together are the run.
 pub(crate) fn headline(verdict: &Verdict) -> String {
-    let mut text = match verdict.level {
+    let Some(worst) = verdict.reasons.first() else { return word(verdict.level).to_owned() };
+    let is_touched =
+        |topic: &Topic| verdict.reasons.iter().any(|reason| reason.touches.contains(topic));
+    let sound: Vec<&str> = [Topic::Throughput, Topic::Latency]
+        .into_iter()
+        .filter(|topic| !is_touched(topic))
+        .map(noun)
+        .collect();
+    if sound.is_empty() {
+        return format!("{}: {}", word(worst.level), names(verdict, |_| true));
+    }
+    let mut text = format!("valid for {}", sound.join(" and "));
+    let mut told = Vec::new();
+    for level in [Level::Invalid, Level::Suspect] {
+        let at_level = |reason: &Reason| reason.level == level;
+        let touched = |topic: &Topic| {
+            verdict.reasons.iter().any(|reason| at_level(reason) && reason.touches.contains(topic))
+        };
+        let topics: Vec<Topic> = Topic::ALL
+            .into_iter()
+            .filter(|topic| touched(topic) && !told.contains(topic))
+            .collect();
+        let names = names(verdict, at_level);
+        if topics.is_empty() && !names.is_empty() {
+            let _ = write!(text, ", {names}");
+        } else if !names.is_empty() {
+            let nouns: Vec<&str> = topics.iter().copied().map(noun).collect();
+            let _ = write!(text, "; {} {}: {names}", nouns.join(" and "), word(level));
+        }
+        told.extend(topics);
+    }
+    text
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
         Level::Valid => "valid",
         Level::Suspect => "suspect",
         Level::Invalid => "INVALID",
     }
-    .to_owned();
-    let mut names: Vec<String> = verdict.reasons.iter().map(name).collect();
-    names.dedup();
-    if !names.is_empty() {
-        let _ = write!(text, ": {}", names.join(", "));
+}
+
+fn noun(topic: Topic) -> &'static str {
+    match topic {
+        Topic::Latency => "latencies",
+        Topic::Throughput => "throughput",
+        Topic::Arrivals => "arrivals",
+        Topic::Samples => "samples",
     }
-    text
+}
+
+/// The codes of these reasons, each once.
+fn names(verdict: &Verdict, of: impl Fn(&Reason) -> bool) -> String {
+    let mut names: Vec<String> =
+        verdict.reasons.iter().filter(|reason| of(reason)).map(name).collect();
+    names.dedup();
+    names.join(", ")
 }
 
 /// A reason's code as in the report.
@@ -56,6 +103,7 @@ mod tests {
         Reason {
             code,
             level,
+            touches: vec![Topic::Throughput, Topic::Latency],
             evidence: evidence.to_owned(),
             figure: 2.0,
             threshold: 1.0,
@@ -96,5 +144,39 @@ mod tests {
         let mild = Verdict { level: Level::Suspect, reasons: judged.reasons[2..].to_vec() };
         assert_eq!(headline(&mild), "suspect: generator_late");
         assert!(!verdict(&mild).contains("only"));
+    }
+
+    #[test]
+    fn what_no_reason_touches_stays_valid() {
+        use Topic::{Arrivals, Latency, Samples, Throughput};
+        let found = |reasons: &[(Code, Level, &[Topic])]| {
+            let reasons: Vec<Reason> = reasons
+                .iter()
+                .map(|(code, level, touches)| Reason {
+                    touches: touches.to_vec(),
+                    ..reason(*code, *level, "")
+                })
+                .collect();
+            headline(&Verdict { level: reasons[0].level, reasons })
+        };
+        let closed: (Code, Level, &[Topic]) = (Code::ClosedLoop, Level::Suspect, &[Latency]);
+        let lost: (Code, Level, &[Topic]) = (Code::RawSamplesLost, Level::Suspect, &[Samples]);
+        assert_eq!(found(&[closed]), "valid for throughput; latencies suspect: closed_loop");
+        assert_eq!(
+            found(&[lost]),
+            "valid for throughput and latencies; samples suspect: raw_samples_lost"
+        );
+        let late = (Code::GeneratorLate, Level::Invalid, &[Latency, Arrivals][..]);
+        assert_eq!(
+            found(&[late, closed, lost]),
+            "valid for throughput; latencies and arrivals INVALID: generator_late; samples \
+             suspect: closed_loop, raw_samples_lost"
+        );
+        assert_eq!(
+            found(&[late, closed]),
+            "valid for throughput; latencies and arrivals INVALID: generator_late, closed_loop"
+        );
+        let saturated = (Code::CoreSaturated, Level::Invalid, &[Throughput, Latency][..]);
+        assert_eq!(found(&[saturated, closed]), "INVALID: core_saturated, closed_loop");
     }
 }

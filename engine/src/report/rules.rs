@@ -4,23 +4,25 @@
 use std::fmt::Write as _;
 
 use super::report::{DistributionPart, Report};
-use super::verdict::{Code, Level, Reason, Verdict};
+use super::verdict::{Code, Level, Reason, Topic, Verdict};
 use crate::plan::Model;
 use crate::record::counts::CountsBy;
 use crate::record::outcome::Cause;
 use crate::record::shard_stats::ShardStats;
 use crate::samples::FileErrorKind;
+use crate::stats::distribution::omitted;
 use crate::stats::interval::needed;
 
 /// A rule: checks a report and adds its reasons.
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     rate_missed,
     generator_late,
     core_saturated,
     cap_reached,
+    closed_loop,
     schedule_not_as_planned,
     littles_law,
     not_stationary,
@@ -57,6 +59,11 @@ fn add_worst(mut found: Vec<Reason>, reasons: &mut Vec<Reason>) {
         match reasons[begin..].iter_mut().find(|worst| worst.code == reason.code) {
             Some(worst) => {
                 let _ = write!(worst.evidence, "; also: {}", reason.evidence);
+                for topic in reason.touches {
+                    if !worst.touches.contains(&topic) {
+                        worst.touches.push(topic);
+                    }
+                }
             }
             None => reasons.push(reason),
         }
@@ -96,6 +103,7 @@ fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
         reasons.push(Reason {
             code: Code::RateMissed,
             level: Level::Invalid,
+            touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
             evidence: format!(
                 "{late} of {} intended requests ({}) {what}; the limit is {}",
                 counts.intended,
@@ -120,6 +128,7 @@ fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
             reasons.push(Reason {
                 code: Code::RateMissed,
                 level: Level::Invalid,
+                touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
                 evidence: format!(
                     "{:.1}/s were intended, {target}/s were planned: off by {}; the limit is {}",
                     report.whole.rate.intended,
@@ -163,6 +172,7 @@ fn late_for_most(report: &Report) -> Option<Reason> {
     Some(Reason {
         code: Code::GeneratorLate,
         level: if own { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Latency, Topic::Arrivals],
         evidence: format!(
             "pacer lateness {name} is {figure:.1} µs; the limit is {threshold:.1} µs"
         ),
@@ -191,6 +201,7 @@ fn stopped(report: &Report) -> Option<Reason> {
     Some(Reason {
         code: Code::GeneratorLate,
         level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "the shard on core {} stalled for {:.3} s ({}), {:.1} ms at a stretch; the limit is {}",
             shard.core,
@@ -216,6 +227,7 @@ fn late_in_the_tail(report: &Report) -> Option<Reason> {
     (threshold < figure).then(|| Reason {
         code: Code::GeneratorLate,
         level: Level::Suspect,
+        touches: vec![Topic::Latency],
         evidence: format!("pacer lateness p99.9 is {figure:.1} µs; the limit is {threshold:.1} µs"),
         figure,
         threshold,
@@ -250,6 +262,7 @@ fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         code: Code::CoreSaturated,
         level: Level::Invalid,
+        touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "the shard on core {} was busy {} of the time{more}; the limit is {}",
             busiest.core,
@@ -273,6 +286,7 @@ fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
         reasons.push(Reason {
             code: Code::CapReached,
             level: Level::Suspect,
+            touches: vec![Topic::Latency, Topic::Arrivals],
             evidence: format!(
                 "{} arrivals ({}) waited while all {conns} connections were busy; the limit is {}",
                 counts.capped,
@@ -289,6 +303,35 @@ fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
     }
 }
 
+fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
+    let plan = &report.config.plan;
+    let counts = &report.whole.counts;
+    if plan.model() == Model::Open || plan.period.is_some() || counts.sent == 0 {
+        return;
+    }
+    let naive = &report.whole.naive;
+    let left_out = naive.decode_histogram().map_or(0, |histogram| omitted(&histogram));
+    reasons.push(Reason {
+        code: Code::ClosedLoop,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "each of {} connections waited for its response before it sent the next request; \
+             users who come at the median pace whatever the response takes would have sent about \
+             {left_out} requests more ({} of those sent)",
+            plan.conns(),
+            percent(share(left_out, counts.sent))
+        ),
+        figure: left_out as f64,
+        threshold: 0.0,
+        meaning: "these latencies leave out the requests that would have met a slow target \
+                  (coordinated omission); throughput is what so many connections get"
+            .to_owned(),
+        cure: "measure latency with --rate; add --period if your users do wait for a response"
+            .to_owned(),
+    });
+}
+
 fn schedule_not_as_planned(report: &Report, reasons: &mut Vec<Reason>) {
     let Some(proof) = &report.arrivals else { return };
     if proof.as_planned || proof.too_few() {
@@ -297,6 +340,7 @@ fn schedule_not_as_planned(report: &Report, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         code: Code::ScheduleNotAsPlanned,
         level: Level::Suspect,
+        touches: vec![Topic::Latency, Topic::Arrivals],
         evidence: report.arrivals_line.clone().unwrap_or_default(),
         figure: proof.failed.len() as f64,
         threshold: 0.0,
@@ -315,6 +359,7 @@ fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
         reasons.push(Reason {
             code: Code::LittlesLaw,
             level: Level::Invalid,
+            touches: vec![Topic::Throughput, Topic::Latency],
             evidence: format!(
                 "the mean in flight was {:.3}, throughput times latency is {:.3}: off by {}; the \
                  limit is {}",
@@ -338,6 +383,7 @@ fn not_stationary(report: &Report, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         code: Code::NotStationary,
         level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "latency in the last quarter differs from the first: KS distance {:.3} (limit {:.3}), \
              p99 ratio {:.2}",
@@ -357,6 +403,7 @@ fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
         reasons.push(Reason {
             code: Code::TooFewSamples,
             level: Level::Suspect,
+            touches: vec![Topic::Latency],
             evidence: format!("p{} has {count} samples and needs {least}", p * 100.0),
             figure: count as f64,
             threshold: least as f64,
@@ -387,6 +434,7 @@ fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         code: Code::LocalResource,
         level: Level::Invalid,
+        touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "{failed} connections failed for lack of a local port, file descriptor or memory, and \
              the completion queue overflowed {overflows} times; {taken}"
@@ -422,6 +470,7 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         code: Code::CpuStolen,
         level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence: format!(
             "the hypervisor took {} of the cores' time, and a shard waited for its core {} of the \
              time{beside}; the limit is {}",
@@ -459,6 +508,7 @@ fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
         reasons.push(Reason {
             code: Code::CpuThrottled,
             level: Level::Invalid,
+            touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
             evidence: format!(
                 "the control group was throttled for {throttled_s:.3} s in {:.3} s ({}); the limit \
                  is {}",
@@ -490,6 +540,7 @@ fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         code: Code::RawSamplesLost,
         level: Level::Suspect,
+        touches: vec![Topic::Samples],
         evidence: format!("{} raw samples were lost: {why}", samples.lost),
         figure: samples.lost as f64,
         threshold: 0.0,
@@ -504,6 +555,7 @@ fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
         reasons.push(Reason {
             code: Code::Interrupted,
             level: Level::Suspect,
+            touches: vec![Topic::Throughput, Topic::Latency],
             evidence: if report.config.window_s() < planned_s {
                 format!("the window lasted {:.3} s of {planned_s} s", report.config.window_s())
             } else {
@@ -536,6 +588,7 @@ fn errors(report: &Report, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         code: Code::Errors,
         level,
+        touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "{bad} of {} requests ({}) failed or had an unexpected status; the limit is {}",
             counts.intended,

@@ -33,12 +33,26 @@ pub enum Level {
 pub enum Code {
     /// The load sent was not the load planned.
     RateMissed,
+    /// No request was sent at all.
+    NothingSent,
     /// The generator itself was late.
     GeneratorLate,
     /// A shard's core had no time to spare.
     CoreSaturated,
     /// Arrivals waited because every allowed connection was busy.
     CapReached,
+    /// Users waited for one response for a good part of the window.
+    Starved,
+    /// A closed loop leaves out the requests of users who don't wait for each other.
+    ClosedLoop,
+    /// The setup ended before the pool of connections had settled.
+    NotSettled,
+    /// The pool of connections grew under measurement.
+    PoolGrew,
+    /// Bytes came that no request asked for.
+    Unsolicited,
+    /// Receives found no free buffer.
+    BuffersExhausted,
     /// Requests were not sent in the pattern of the schedule.
     ScheduleNotAsPlanned,
     /// Requests were lost or counted twice.
@@ -49,8 +63,10 @@ pub enum Code {
     TooFewSamples,
     /// This machine ran out of ports, files or memory.
     LocalResource,
-    /// Something else used the shards' cores.
+    /// The hypervisor gave the shards' cores to others.
     CpuStolen,
+    /// Other processes used the shards' cores.
+    CpuContended,
     /// A CPU quota throttled the generator.
     CpuThrottled,
     /// Raw samples are missing.
@@ -61,6 +77,26 @@ pub enum Code {
     Errors,
 }
 
+/// What a reason speaks against; the rest of the report can be trusted as far as it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Topic {
+    /// Percentiles and all other latencies.
+    Latency,
+    /// Answers per second.
+    Throughput,
+    /// How many requests were offered, and in which pattern.
+    Arrivals,
+    /// The file of raw samples.
+    Samples,
+}
+
+impl Topic {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: [Topic; 4] =
+        [Topic::Throughput, Topic::Latency, Topic::Arrivals, Topic::Samples];
+}
+
 /// One reason why a run isn't simply valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reason {
@@ -68,6 +104,8 @@ pub struct Reason {
     pub code: Code,
     /// How bad it is.
     pub level: Level,
+    /// What it speaks against.
+    pub touches: Vec<Topic>,
     /// The figure and its threshold, in words.
     pub evidence: String,
     /// The figure.

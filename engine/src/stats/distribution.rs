@@ -178,6 +178,16 @@ impl AddAssign for Distribution {
     }
 }
 
+/// How many requests a closed loop left out, whose response times these are: during a response that
+/// takes k median times, a user who comes at the median pace would have sent k − 1 more.
+pub(crate) fn omitted(responses: &Histogram<u64>) -> u64 {
+    let typical_ns = responses.value_at_quantile(0.5).max(1);
+    responses.iter_recorded().fold(0, |sum: u64, bucket| {
+        let more = (bucket.value_iterated_to() / typical_ns).saturating_sub(1);
+        sum.saturating_add(more.saturating_mul(bucket.count_since_last_iteration()))
+    })
+}
+
 /// The value, then those of the requests that it delayed: `value − k·interval` while that is at
 /// least the interval.
 pub(crate) fn backfill(value_ns: u64, interval_ns: u64, mut record: impl FnMut(u64)) {

@@ -5,7 +5,7 @@ use engine::plan::Plan;
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::Stamps;
 use engine::report::judge;
-use engine::report::verdict::{Code, Level};
+use engine::report::verdict::{Code, Level, Topic};
 use engine::report::{DistributionPart, Report, Samples};
 use engine::stats::stationarity::Stationarity;
 use engine::sys::units::{CoreList, Nanos};
@@ -121,6 +121,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
             !reason.evidence.is_empty() && !reason.meaning.is_empty() && !reason.cure.is_empty(),
             "{reason:?}"
         );
+        assert!(!reason.touches.is_empty(), "{reason:?}");
         let crossed = match code {
             Code::TooFewSamples => reason.figure < reason.threshold,
             _ => reason.threshold < reason.figure,
@@ -288,6 +289,43 @@ fn the_worst_reason_comes_first_and_sets_the_level() {
     let verdict = judge(&report);
     let codes: Vec<Code> = verdict.reasons.iter().map(|reason| reason.code).collect();
     assert_eq!((verdict.level, codes), (Level::Invalid, vec![Code::CoreSaturated, Code::Errors]));
+}
+
+/// The report of a made-up closed loop: all responses took 1 ms but one of a second.
+fn closed(period: Option<Nanos>) -> Report {
+    let plan = Plan {
+        target: "http://127.0.0.1:1/".to_owned(),
+        duration: Nanos::from_secs(2),
+        warmup: Nanos(0),
+        conns: Some(1),
+        cores: Some(CoreList::new(vec![0])),
+        period,
+        ..Plan::default()
+    };
+    let plan = plan.complete(&[0]).expect("a plan that runs");
+    let (mut recorder, digest) = made_up::nothing(&plan);
+    let mut sent_ns = 0;
+    for k in 0..1_000 {
+        let ended_ns = sent_ns + if k == 500 { 1_000_000_000 } else { 1_000_000 };
+        let stamps = Stamps { intended_ns: sent_ns, noticed_ns: sent_ns, sent_ns };
+        recorder.intended(sent_ns);
+        recorder.sent(&stamps, true);
+        recorder.ended(&stamps, ended_ns, true, Outcome::Answered(200));
+        sent_ns = ended_ns;
+    }
+    made_up::report(&plan, vec![(recorder, digest)], None)
+}
+
+#[test]
+fn a_closed_loop_is_suspect_for_the_latencies_that_it_leaves_out() {
+    let verdict = judge(&closed(None));
+    let [reason] = &verdict.reasons[..] else { panic!("one reason: {verdict:?}") };
+    assert_eq!((reason.code, reason.level), (Code::ClosedLoop, Level::Suspect));
+    assert_eq!(reason.touches, [Topic::Latency], "throughput is what it is");
+    // A user every millisecond would have come 999 times more during the second.
+    assert!((990.0..1_001.0).contains(&reason.figure), "{reason:?}");
+    let paced = judge(&closed(Some(Nanos(1_000_000))));
+    assert_eq!(paced.reasons, [], "users with a pace do wait");
 }
 
 #[test]
