@@ -17,7 +17,8 @@ use crate::stats::interval::needed;
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
+    nothing_sent,
     rate_missed,
     generator_late,
     core_saturated,
@@ -142,6 +143,39 @@ fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
             });
         }
     }
+}
+
+fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
+    let counts = &report.whole.counts;
+    if counts.unconnected < counts.sent {
+        return;
+    }
+    let (evidence, cure) = match (counts.intended, report.config.plan.model()) {
+        (0, Model::Open) => (
+            "no request was due in the window".to_owned(),
+            "use a longer --duration or a higher --rate",
+        ),
+        (0, Model::Closed) => (
+            "no request began in the window: every connection was still waiting for a response or \
+             for the connection itself"
+                .to_owned(),
+            "see whether the target answers, or use a longer --duration",
+        ),
+        (intended, _) => (
+            format!("of {intended} intended requests none was sent"),
+            "see the errors by cause and the other reasons for what kept them",
+        ),
+    };
+    reasons.push(Reason {
+        code: Code::NothingSent,
+        level: Level::Invalid,
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+        evidence,
+        figure: 0.0,
+        threshold: 1.0,
+        meaning: "the run says nothing about the target".to_owned(),
+        cure: cure.to_owned(),
+    });
 }
 
 fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
@@ -407,7 +441,12 @@ fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
             evidence: format!("p{} has {count} samples and needs {least}", p * 100.0),
             figure: count as f64,
             threshold: least as f64,
-            meaning: "percentiles marked n/a are unknown".to_owned(),
+            meaning: if count < needed(0.5) {
+                "no percentile is known: only the counts say something"
+            } else {
+                "percentiles marked n/a are unknown"
+            }
+            .to_owned(),
             cure: "use a longer --duration or a higher --rate".to_owned(),
         });
     }

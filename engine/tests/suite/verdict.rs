@@ -63,7 +63,13 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 22] = [
+    let beyond: [(Code, Level, Change); 24] = [
+        (Code::NothingSent, Level::Invalid, nothing_sent),
+        (Code::NothingSent, Level::Invalid, |report| {
+            // All of them failed for want of a connection.
+            nothing_sent(report);
+            (report.whole.counts.sent, report.whole.counts.unconnected) = (1, 1);
+        }),
         (Code::RateMissed, Level::Invalid, |report| report.whole.counts.sent_in_window -= 3),
         (Code::RateMissed, Level::Invalid, |report| report.whole.rate.intended *= 1.2),
         (Code::GeneratorLate, Level::Suspect, |report| {
@@ -123,7 +129,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         );
         assert!(!reason.touches.is_empty(), "{reason:?}");
         let crossed = match code {
-            Code::TooFewSamples => reason.figure < reason.threshold,
+            Code::TooFewSamples | Code::NothingSent => reason.figure < reason.threshold,
             _ => reason.threshold < reason.figure,
         };
         assert!(crossed, "{reason:?}");
@@ -161,6 +167,12 @@ fn a_figure_at_its_bound_is_no_reason() {
         let verdict = judge(&report);
         assert_eq!(verdict.level, Level::Valid, "change {number}: {verdict:?}");
     }
+}
+
+fn nothing_sent(report: &mut Report) {
+    let counts = &mut report.whole.counts;
+    (counts.sent, counts.sent_in_window, counts.intended) = (0, 0, 0);
+    report.whole.rate.intended = 2_000.0;
 }
 
 fn stopped(report: &mut Report, share: f64) {
@@ -326,6 +338,17 @@ fn a_closed_loop_is_suspect_for_the_latencies_that_it_leaves_out() {
     assert!((990.0..1_001.0).contains(&reason.figure), "{reason:?}");
     let paced = judge(&closed(Some(Nanos(1_000_000))));
     assert_eq!(paced.reasons, [], "users with a pace do wait");
+}
+
+#[test]
+fn a_smoke_test_of_ten_requests_is_suspect_and_not_invalid() {
+    let mut report = clean();
+    let counts = &mut report.whole.counts;
+    (counts.intended, counts.sent, counts.sent_in_window, counts.answered) = (10, 10, 10, 10);
+    report.whole.corrected.count = 10;
+    let reasons = judge(&report).reasons;
+    let [reason] = &reasons[..] else { panic!("one reason: {reasons:?}") };
+    assert_eq!((reason.code, reason.level), (Code::TooFewSamples, Level::Suspect));
 }
 
 #[test]
