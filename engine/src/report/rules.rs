@@ -179,7 +179,7 @@ fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
 }
 
 fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
-    let rules = [late_for_most, stopped, late_in_the_tail];
+    let rules = [late_for_most, stopped, unobserved, late_in_the_tail];
     reasons.extend(rules.into_iter().filter_map(|rule| rule(report)));
 }
 
@@ -248,6 +248,43 @@ fn stopped(report: &Report) -> Option<Reason> {
         threshold: bounds.stopped,
         meaning: "during a stall responses were seen late and nothing was sent: latency and \
                   throughput include the generator's own stalls"
+            .to_owned(),
+        cure: OWN_CORES.to_owned(),
+    })
+}
+
+/// A shard reads its clocks at the first look after each edge of the window, and looks at least this
+/// often unless something stalls it, seconds; both edges together.
+const LOOKS_S: f64 = 0.1;
+
+/// A shard whose own figures cover another stretch than the window: it stalled across an edge.
+fn unobserved(report: &Report) -> Option<Reason> {
+    let bounds = &report.config.plan.thresholds;
+    let window_s = report.config.window_s();
+    let off_s = |shard: &ShardStats| (shard.observed_s - window_s).abs();
+    let shard = report
+        .generator
+        .shards
+        .iter()
+        .max_by(|one, other| off_s(one).total_cmp(&off_s(other)))
+        .filter(|shard| LOOKS_S <= off_s(shard))?;
+    let figure = if window_s == 0.0 { 0.0 } else { off_s(shard) / window_s };
+    (bounds.stopped < figure).then(|| Reason {
+        code: Code::GeneratorLate,
+        level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "the shard on core {} observed {:.3} s of the window's {window_s:.3} s: off by {}; the \
+             limit is {}",
+            shard.core,
+            shard.observed_s,
+            percent(figure),
+            percent(bounds.stopped)
+        ),
+        figure,
+        threshold: bounds.stopped,
+        meaning: "the shard stalled where the window began or ended, and its own figures don't \
+                  cover the window"
             .to_owned(),
         cure: OWN_CORES.to_owned(),
     })

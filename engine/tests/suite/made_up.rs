@@ -8,7 +8,7 @@ use engine::plan::Plan;
 use engine::plan::redact::Redacted;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::{Recorder, RecorderConfig};
-use engine::record::shard_stats::ShardMeter;
+use engine::record::shard_stats::{ShardMeter, ShardStats};
 use engine::record::stamps::Stamps;
 use engine::report::merge::{self, RunContext};
 use engine::report::{Report, Samples};
@@ -79,7 +79,9 @@ pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) ->
     let address = "127.0.0.1:1".parse().expect("an address");
     let shards: Vec<ShardReport> = std::iter::zip(&cores, recorded)
         .map(|(core, (recorder, digest))| {
-            let stats = ShardMeter::new(*core, plan.warmup.0..plan.end_ns()).report(0, 0);
+            let meter = ShardMeter::new(*core, plan.warmup.0..plan.end_ns());
+            let observed_s = plan.duration.as_secs_f64();
+            let stats = ShardStats { observed_s, ..meter.report(0, 0) };
             ShardReport { recorder, digest, stats, sampled: None }
         })
         .collect();

@@ -63,7 +63,11 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 24] = [
+    let beyond: [(Code, Level, Change); 28] = [
+        (Code::GeneratorLate, Level::Suspect, |report| observed(report, 1.0, 10.0)),
+        (Code::GeneratorLate, Level::Suspect, |report| observed(report, -1.0, 10.0)),
+        (Code::GeneratorLate, Level::Invalid, |report| observed(report, -1.01, 10.0)),
+        (Code::GeneratorLate, Level::Invalid, |report| observed(report, -0.5, 0.5)),
         (Code::NothingSent, Level::Invalid, nothing_sent),
         (Code::NothingSent, Level::Invalid, |report| {
             // All of them failed for want of a connection.
@@ -139,7 +143,9 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 #[test]
 fn a_figure_at_its_bound_is_no_reason() {
     let clean = clean();
-    let within: [Change; 13] = [
+    let within: [Change; 15] = [
+        |report| observed(report, -0.09, 0.5),
+        |report| observed(report, 0.15, 20.0),
         |report| report.whole.counts.sent_in_window -= 1,
         |report| {
             // No connection could be had for them: errors, which have a bound of their own.
@@ -173,6 +179,12 @@ fn nothing_sent(report: &mut Report) {
     let counts = &mut report.whole.counts;
     (counts.sent, counts.sent_in_window, counts.intended) = (0, 0, 0);
     report.whole.rate.intended = 2_000.0;
+}
+
+/// A shard that observed so much more or less than the window, both in seconds.
+fn observed(report: &mut Report, more_s: f64, window_s: f64) {
+    report.config.schedule_until = window_s;
+    report.generator.shards[0].observed_s = window_s + more_s;
 }
 
 fn stopped(report: &mut Report, share: f64) {
