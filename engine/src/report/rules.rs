@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::report::{DistributionPart, Report};
 use super::verdict::{Code, Level, Reason, Topic, Verdict};
-use crate::plan::Model;
+use crate::plan::{Model, Switch};
 use crate::record::counts::CountsBy;
 use crate::record::outcome::Cause;
 use crate::record::shard_stats::ShardStats;
@@ -17,13 +17,18 @@ use crate::stats::interval::needed;
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 21] = [
     nothing_sent,
     rate_missed,
     generator_late,
     core_saturated,
     cap_reached,
+    starved,
     closed_loop,
+    not_settled,
+    pool_grew,
+    unsolicited,
+    buffers_exhausted,
     schedule_not_as_planned,
     littles_law,
     not_stationary,
@@ -372,6 +377,165 @@ fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
             cure: "raise --conns, unless the cap is what you want to measure".to_owned(),
         });
     }
+}
+
+/// A response that takes this share of the window is slow for it: then even users who are served
+/// wait for a good part of the window.
+const SLOW_SHARE: f64 = 0.1;
+
+fn starved(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let counts = &report.whole.counts;
+    let figure = share(counts.users_blocked, counts.users);
+    if counts.users_blocked == 0 || figure < bounds.starved {
+        return;
+    }
+    let typical_us = report.whole.naive.quantile_us(0.5).or(report.whole.naive.mean);
+    let is_slow = typical_us.is_some_and(|us| SLOW_SHARE * report.config.window_s() < us / 1e6);
+    let is_invalid = bounds.starved_invalid <= figure && !is_slow;
+    let (meaning, cure) = if is_slow {
+        (
+            "the window holds few responses of so slow a target, and those that weren't finished \
+             in it weigh less than they should",
+            "use a longer --duration",
+        )
+    } else {
+        (
+            "these users got no answer, or hardly one, and stand in the percentiles once or not at \
+             all: the numbers are those of the others",
+            "see why the target serves some connections and not others: its limit of connections, \
+             its workers, its accept queue",
+        )
+    };
+    reasons.push(Reason {
+        code: Code::Starved,
+        level: if is_invalid { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "{} of {} users ({}) were blocked for a good part of the window; the limit is {}",
+            counts.users_blocked,
+            counts.users,
+            percent(figure),
+            percent(bounds.starved)
+        ),
+        figure,
+        threshold: bounds.starved,
+        meaning: meaning.to_owned(),
+        cure: cure.to_owned(),
+    });
+}
+
+fn not_settled(report: &Report, reasons: &mut Vec<Reason>) {
+    let plan = &report.config.plan;
+    let counts = &report.whole.counts;
+    // Without keep-alive there is no pool that could settle.
+    if counts.setup.settled != Some(false) || plan.keepalive == Switch::Off {
+        return;
+    }
+    let bound = plan.thresholds.not_settled_invalid;
+    let figure = share(counts.pool_grew, counts.users);
+    reasons.push(Reason {
+        code: Code::NotSettled,
+        level: if bound < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "the setup ended at its limit while the pool of connections was still growing, and {} \
+             of {} connections ({}) were added in the window; the limit is {}",
+            counts.pool_grew,
+            counts.users,
+            percent(figure),
+            percent(bound)
+        ),
+        figure,
+        threshold: bound,
+        meaning: "the window began before the load had found its number of connections, so \
+                  latencies may include opening them"
+            .to_owned(),
+        cure: "open connections in advance with --prewarm, or use a longer --warmup".to_owned(),
+    });
+}
+
+fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
+    let plan = &report.config.plan;
+    let bounds = &plan.thresholds;
+    let counts = &report.whole.counts;
+    let figure = share(counts.pool_grew, counts.intended);
+    let allowed =
+        (bounds.pool_grew * counts.intended as f64).max(report.generator.shards.len() as f64);
+    if counts.pool_grew as f64 <= allowed {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::PoolGrew,
+        level: if bounds.pool_grew_invalid < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "{} connections were added to the pool in the window, for {} of the requests; the \
+             limit is {}",
+            counts.pool_grew,
+            percent(figure),
+            percent(share_of(allowed, counts.intended))
+        ),
+        figure,
+        threshold: share_of(allowed, counts.intended),
+        meaning: "the requests that these were opened for waited for them: corrected latency \
+                  includes connect times that a warm pool wouldn't have"
+            .to_owned(),
+        cure: "open connections in advance with --prewarm, or use a longer --warmup".to_owned(),
+    });
+}
+
+fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
+    let counts = &report.whole.counts;
+    let early = counts.errors.of(Cause::EarlyResponse);
+    let all = counts.unsolicited.saturating_add(counts.trailing).saturating_add(early);
+    if all == 0 {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::Unsolicited,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "bytes that no request asked for came {} times, {} responses were followed by further \
+             bytes, and {early} were there before their request was sent",
+            counts.unsolicited, counts.trailing
+        ),
+        figure: all as f64,
+        threshold: 0.0,
+        meaning: "responses can't be told apart for certain: some may have been counted for a \
+                  request that they don't answer"
+            .to_owned(),
+        cure: "see what the target, or a proxy before it, sends without being asked".to_owned(),
+    });
+}
+
+fn buffers_exhausted(report: &Report, reasons: &mut Vec<Reason>) {
+    let bound = report.config.plan.thresholds.buffers;
+    let counts = &report.whole.counts;
+    let shards = report.generator.shards.iter();
+    let times = shards.fold(0, |sum: u64, shard| sum.saturating_add(shard.buffers_exhausted));
+    let phases = [counts.answered, counts.warmup.answered, counts.setup.answered];
+    let answers = phases.into_iter().fold(0, u64::saturating_add);
+    let figure = times as f64 / answers.max(1) as f64;
+    if figure <= bound {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::BuffersExhausted,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "{times} receives found no free buffer, {figure:.3} for each response; the limit is \
+             {bound:.3}"
+        ),
+        figure,
+        threshold: bound,
+        meaning: "responses waited in the kernel for the generator to take them: latency and \
+                  throughput include that"
+            .to_owned(),
+        cure: "add --cores, since each shard has buffers of its own, or lower the load".to_owned(),
+    });
 }
 
 fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {

@@ -27,5 +27,5 @@ pub use replay::with_samples;
 /// What samples can't tell, so the generator's word is all there is: only sums, and agreement with
 /// the rest, are checked.
 pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
-    machine; connections, connect times and the errors of idle connections; which arrivals waited; \
-    the load before the window; and how many requests were in flight";
+    machine; connections, users, connect times and the errors of idle connections; which arrivals \
+    waited; the load before the window; and how many requests were in flight";

@@ -1,7 +1,7 @@
 //! The verdict as a function of the report: each reason appears when its figure crosses its bound,
 //! and only then.
 
-use engine::plan::Plan;
+use engine::plan::{Plan, Switch};
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::Stamps;
 use engine::report::judge;
@@ -63,7 +63,27 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 28] = [
+    let beyond: [(Code, Level, Change); 38] = [
+        (Code::Starved, Level::Suspect, |report| blocked(report, 1, 64)),
+        (Code::Starved, Level::Suspect, |report| blocked(report, 6, 64)),
+        (Code::Starved, Level::Invalid, |report| blocked(report, 56, 64)),
+        (Code::Starved, Level::Suspect, |report| {
+            // Each response takes half of the window, and whoever waits is blocked.
+            blocked(report, 64, 64);
+            state(&mut report.whole.naive, 0.5, Some(250_000.0));
+        }),
+        (Code::PoolGrew, Level::Suspect, |report| report.whole.counts.pool_grew = 2),
+        (Code::PoolGrew, Level::Invalid, |report| {
+            report.whole.counts.pool_grew = report.whole.counts.intended / 9;
+        }),
+        (Code::Unsolicited, Level::Suspect, |report| report.whole.counts.unsolicited = 1),
+        (Code::Unsolicited, Level::Suspect, |report| report.whole.counts.trailing = 1),
+        (Code::Unsolicited, Level::Suspect, |report| {
+            report.whole.counts.errors.add(Cause::EarlyResponse);
+        }),
+        (Code::BuffersExhausted, Level::Suspect, |report| {
+            report.generator.shards[0].buffers_exhausted = 2;
+        }),
         (Code::GeneratorLate, Level::Suspect, |report| observed(report, 1.0, 10.0)),
         (Code::GeneratorLate, Level::Suspect, |report| observed(report, -1.0, 10.0)),
         (Code::GeneratorLate, Level::Invalid, |report| observed(report, -1.01, 10.0)),
@@ -143,7 +163,17 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 #[test]
 fn a_figure_at_its_bound_is_no_reason() {
     let clean = clean();
-    let within: [Change; 15] = [
+    let within: [Change; 21] = [
+        |report| blocked(report, 0, 64),
+        |report| blocked(report, 1, 101),
+        |report| report.whole.counts.pool_grew = 1,
+        |report| report.generator.shards[0].buffers_exhausted = 1,
+        |report| report.whole.counts.setup.settled = Some(true),
+        |report| {
+            // Without keep-alive there is no pool.
+            report.whole.counts.setup.settled = Some(false);
+            report.config.plan.keepalive = Switch::Off;
+        },
         |report| observed(report, -0.09, 0.5),
         |report| observed(report, 0.15, 20.0),
         |report| report.whole.counts.sent_in_window -= 1,
@@ -185,6 +215,10 @@ fn nothing_sent(report: &mut Report) {
 fn observed(report: &mut Report, more_s: f64, window_s: f64) {
     report.config.schedule_until = window_s;
     report.generator.shards[0].observed_s = window_s + more_s;
+}
+
+fn blocked(report: &mut Report, blocked: u64, users: u64) {
+    (report.whole.counts.users_blocked, report.whole.counts.users) = (blocked, users);
 }
 
 fn stopped(report: &mut Report, share: f64) {
@@ -361,6 +395,19 @@ fn a_smoke_test_of_ten_requests_is_suspect_and_not_invalid() {
     let reasons = judge(&report).reasons;
     let [reason] = &reasons[..] else { panic!("one reason: {reasons:?}") };
     assert_eq!((reason.code, reason.level), (Code::TooFewSamples, Level::Suspect));
+}
+
+#[test]
+fn a_setup_that_ended_at_its_limit_is_said_and_counts_by_what_the_pool_did_next() {
+    let found = |grew: u64| {
+        let mut report = clean();
+        let counts = &mut report.whole.counts;
+        (counts.setup.settled, counts.users, counts.pool_grew) = (Some(false), 100, grew);
+        let reasons = judge(&report).reasons;
+        let settled = reasons.into_iter().find(|reason| reason.code == Code::NotSettled);
+        settled.expect("the setup is named").level
+    };
+    assert_eq!((found(0), found(10), found(11)), (Level::Suspect, Level::Suspect, Level::Invalid));
 }
 
 #[test]

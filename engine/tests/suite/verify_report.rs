@@ -72,14 +72,12 @@ fn changed(document: &Value, path: &str, value: &Value) -> Option<Report> {
 }
 
 /// Values that nothing in a report or in its samples contradicts.
-const UNCHECKED: [&str; 15] = [
+const UNCHECKED: [&str; 13] = [
     "/config/raw",
     "/config/target_address",
     "/counts/connects",
     "/counts/incomplete_uploads",
     "/counts/setup/sent",
-    "/counts/trailing",
-    "/counts/unsolicited",
     "/counts/users",
     "/counts/warmup/sent",
     "/counts/waited",
