@@ -111,6 +111,7 @@ impl ExperimentRun {
                     Code::GeneratorLate
                         | Code::CoreSaturated
                         | Code::CpuStolen
+                        | Code::CpuContended
                         | Code::CpuThrottled
                 )
             })

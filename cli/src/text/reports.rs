@@ -87,7 +87,13 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         whole: part.clone(),
         generator: Generator {
             shards: vec![shard],
-            machine: Machine { observed_s: 30.0, steal: Some(0.0), throttled_s: Some(0.0), ports },
+            machine: Machine {
+                observed_s: 30.0,
+                steal: Some(0.0),
+                throttled_s: Some(0.0),
+                contenders: Vec::new(),
+                ports,
+            },
         },
         arrivals: None,
         arrivals_line: open.then(|| "arrivals were Poisson(5000/s) as planned: figures".to_owned()),

@@ -9,6 +9,7 @@ mod kernel;
 pub(crate) mod limits;
 mod network;
 pub mod ports;
+mod processes;
 mod processor;
 pub mod watch;
 
@@ -16,4 +17,5 @@ pub use cgroup::ControlGroup;
 pub use examine::{examine, require};
 pub use limits::Limit;
 pub use network::Network;
+pub use processes::Contender;
 pub use processor::{Core, Virtualisation};

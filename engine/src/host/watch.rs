@@ -16,9 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::cgroup::{Quotas, Throttled};
 use crate::host::ports::{PortCount, Ports};
+use crate::host::processes::{Contender, Processes};
 use crate::sys::clock;
 use crate::sys::control::Signals;
-use crate::sys::placement::leave_cores;
+use crate::sys::placement::{allowed_cores, leave_cores};
 use crate::sys::units::SECOND_NS;
 
 /// What the machine did during the run.
@@ -33,6 +34,9 @@ pub struct Machine {
     /// CPU quota, in that time, seconds, summed over cores; of several groups the one throttled
     /// longest. `None` where the kernel doesn't say.
     pub throttled_s: Option<f64>,
+    /// Other processes that used the shards' cores in that time, busiest first, at most three. Empty
+    /// where `/proc` doesn't tell, and where there is no other core to ask it from.
+    pub contenders: Vec<Contender>,
     /// Ephemeral ports used by connections to the target. `None` where the kernel doesn't say, and
     /// for a run that never reached its window.
     pub ports: Option<Ports>,
@@ -58,6 +62,7 @@ struct CoreTimes {
     steal: u64,
     total: u64,
     throttled: Throttled,
+    processes: Processes,
 }
 
 /// A thread that watches the machine until all shards have ended.
@@ -100,8 +105,11 @@ impl Watch {
 
 fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     leave_cores(&watched.cores);
+    // Reading of every process takes milliseconds, which a shard must not pay.
+    let has_own_core = allowed_cores().iter().any(|core| !watched.cores.contains(core));
     let quotas = Quotas::of_this_process();
     let (mut edges, mut rounds) = (Edges::default(), Rounds::default());
+    let mut contenders = None;
     let mut ports = PortCount::new(watched.target, &watched.sources);
     loop {
         // Asked before the clock: when all shards have ended, the window is over by then.
@@ -117,7 +125,13 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
             };
             let end_ns = (epoch_ns + watched.end_ns).min(stop_ns);
             let window = epoch_ns + watched.window_ns..end_ns;
-            edges.look(now_ns, &window, || CoreTimes::read(&watched.cores, &quotas));
+            edges.look(now_ns, &window, || {
+                let processes = if has_own_core { Processes::read() } else { Processes::default() };
+                CoreTimes { processes, ..CoreTimes::read(&watched.cores, &quotas) }
+            });
+            if contenders.is_none() {
+                contenders = edges.contenders(&watched.cores);
+            }
             if rounds.is_due(now_ns, &window) {
                 let begun_ns = clock::now_ns();
                 ports.iter_mut().for_each(PortCount::look);
@@ -132,7 +146,11 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
         }
         thread::sleep(Duration::from_nanos(wake_ns.saturating_sub(clock::now_ns())));
     }
-    Machine { ports: ports.and_then(PortCount::ports), ..edges.machine() }
+    Machine {
+        ports: ports.and_then(PortCount::ports),
+        contenders: contenders.unwrap_or_default(),
+        ..edges.machine()
+    }
 }
 
 /// The accounting at the window's start and end, each with the time at which it was read.
@@ -151,6 +169,12 @@ impl Edges {
         } else if self.begin.is_some() && self.end.is_none() && window.end <= now_ns {
             self.end = Some((now_ns, read()));
         }
+    }
+
+    /// The processes that used these cores between the two; `None` before the second.
+    fn contenders(&self, cores: &[usize]) -> Option<Vec<Contender>> {
+        let (Some((_, begin)), Some((_, end))) = (&self.begin, &self.end) else { return None };
+        Some(end.processes.busiest_since(&begin.processes, cores))
     }
 
     /// The difference of the two; unknown if one is missing.
@@ -193,7 +217,7 @@ impl Rounds {
 impl CoreTimes {
     fn read(cores: &[usize], quotas: &Quotas) -> CoreTimes {
         let (steal, total) = steal_of(&fs::read_to_string("/proc/stat").unwrap_or_default(), cores);
-        CoreTimes { steal, total, throttled: quotas.throttled() }
+        CoreTimes { steal, total, throttled: quotas.throttled(), processes: Processes::default() }
     }
 }
 

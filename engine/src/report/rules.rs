@@ -17,7 +17,7 @@ use crate::stats::interval::needed;
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     nothing_sent,
     rate_missed,
     generator_late,
@@ -35,6 +35,7 @@ const RULES: [Rule; 21] = [
     too_few_samples,
     local_resource,
     cpu_stolen,
+    cpu_contended,
     cpu_throttled,
     raw_samples_lost,
     interrupted,
@@ -690,15 +691,36 @@ fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
 
 fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
+    let Some(figure) = report.generator.machine.steal.filter(|steal| bounds.stolen < *steal) else {
+        return;
+    };
+    reasons.push(Reason {
+        code: Code::CpuStolen,
+        level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+        evidence: format!(
+            "the hypervisor took {} of the cores' time; the limit is {}",
+            percent(figure),
+            percent(bounds.stolen)
+        ),
+        figure,
+        threshold: bounds.stolen,
+        meaning: NO_CORE.to_owned(),
+        cure: "use a dedicated machine, or one whose processors aren't shared".to_owned(),
+    });
+}
+
+const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
+
+fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
     let delays = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
     let waited = delays.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
     // A throttled shard waits for its core too, and the kernel counts both waits as one. The part
     // of the quota has a reason of its own with another cure, so it is subtracted; with several
     // cores throttled that is too much, because the kernel reports their sum.
     let throttled = throttled(report);
-    let waited = (waited - throttled.unwrap_or(0.0)).max(0.0);
-    let steal = report.generator.machine.steal;
-    let figure = steal.unwrap_or(0.0).max(waited);
+    let figure = (waited - throttled.unwrap_or(0.0)).max(0.0);
     if figure <= bounds.stolen {
         return;
     }
@@ -707,25 +729,31 @@ fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
         Some(throttled) if 0.0 < throttled => " beyond what its quota explains",
         Some(_) => "",
     };
+    let contenders = report.generator.machine.contenders.iter().map(|other| {
+        format!(
+            "{} (process {}, {:.2} s of processor time, seen on core {})",
+            other.name, other.pid, other.cpu_s, other.core
+        )
+    });
+    let contenders = contenders.collect::<Vec<String>>().join(", ");
+    let who = match contenders.as_str() {
+        "" => "which processes used it is not known".to_owned(),
+        names => format!("the shards' cores were also used by {names}"),
+    };
     reasons.push(Reason {
-        code: Code::CpuStolen,
+        code: Code::CpuContended,
         level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence: format!(
-            "the hypervisor took {} of the cores' time, and a shard waited for its core {} of the \
-             time{beside}; the limit is {}",
-            steal.map_or("an unknown share".to_owned(), percent),
-            percent(waited),
+            "a shard waited for its core {} of the time{beside}; the limit is {}; {who}",
+            percent(figure),
             percent(bounds.stolen)
         ),
         figure,
         threshold: bounds.stolen,
-        meaning: "the generator could not run while others did: it sent and received late"
+        meaning: NO_CORE.to_owned(),
+        cure: "keep other processes, including a local target, off the shards' cores (--cores)"
             .to_owned(),
-        cure:
-            "use a dedicated machine, and keep other processes, including a local target, off the \
-               shards' cores"
-                .to_owned(),
     });
 }
 

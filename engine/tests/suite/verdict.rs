@@ -1,6 +1,7 @@
 //! The verdict as a function of the report: each reason appears when its figure crosses its bound,
 //! and only then.
 
+use engine::host::Contender;
 use engine::plan::{Plan, Switch};
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::Stamps;
@@ -125,7 +126,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::LocalResource, Level::Invalid, |report| report.generator.shards[0].cq_overflows = 1),
         (Code::CpuStolen, Level::Suspect, |report| report.generator.machine.steal = Some(0.011)),
         (Code::CpuStolen, Level::Invalid, |report| report.generator.machine.steal = Some(0.11)),
-        (Code::CpuStolen, Level::Suspect, |report| waited_for_its_core(report, 0.011)),
+        (Code::CpuContended, Level::Suspect, |report| waited_for_its_core(report, 0.011)),
         (Code::CpuThrottled, Level::Invalid, |report| {
             report.generator.machine.throttled_s = Some(0.1)
         }),
@@ -293,12 +294,12 @@ fn a_wait_that_the_quota_explains_is_not_blamed_on_others() {
     let codes = |throttled_s: Option<f64>| -> Vec<Code> {
         judged(throttled_s).iter().map(|reason| reason.code).collect()
     };
-    assert_eq!(codes(Some(0.0)), [Code::CpuStolen]);
+    assert_eq!(codes(Some(0.0)), [Code::CpuContended]);
     assert_eq!(codes(Some(0.35)), [Code::CpuThrottled]);
     assert_eq!(codes(Some(1.4)), [Code::CpuThrottled], "the sum of four cores");
-    assert_eq!(codes(Some(0.2)), [Code::CpuStolen, Code::CpuThrottled], "the rest is others'");
+    assert_eq!(codes(Some(0.2)), [Code::CpuContended, Code::CpuThrottled], "the rest is others'");
     let unknown = judged(None);
-    assert_eq!(unknown[0].code, Code::CpuStolen);
+    assert_eq!(unknown[0].code, Code::CpuContended);
     assert!(unknown[0].evidence.contains("by a quota, which is not known"), "{unknown:?}");
 }
 
@@ -328,6 +329,21 @@ fn a_few_slow_connects_excuse_no_missing_sends() {
     report.whole.counts.sent_in_window -= 100;
     let codes: Vec<Code> = judge(&report).reasons.iter().map(|reason| reason.code).collect();
     assert_eq!(codes, [Code::RateMissed]);
+}
+
+#[test]
+fn other_processes_are_not_the_hypervisor() {
+    let mut report = clean();
+    waited_for_its_core(&mut report, 0.43);
+    report.generator.machine.contenders =
+        vec![Contender { name: "cc1plus".to_owned(), pid: 123, cpu_s: 0.2, core: 0 }];
+    let [reason] = &judge(&report).reasons[..] else { panic!("one reason") };
+    assert_eq!((reason.code, reason.level), (Code::CpuContended, Level::Invalid));
+    assert!(reason.evidence.contains("by cc1plus (process 123, 0.20 s"), "{reason:?}");
+    assert!(!reason.evidence.contains("hypervisor"), "{reason:?}");
+    report.generator.machine.steal = Some(0.011);
+    let codes: Vec<Code> = judge(&report).reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!(codes, [Code::CpuContended, Code::CpuStolen], "each with its own evidence");
 }
 
 #[test]
