@@ -51,17 +51,25 @@ impl Lines {
     fn requests(&mut self, report: &Report) {
         let counts = &report.whole.counts;
         let reasons = in_brackets(&counts.unsent_reasons);
-        self.add(
-            "intended",
-            &format!("{} sent + {} unsent{reasons}", count(counts.sent), count(counts.unsent)),
-        );
+        // The report counts requests that never had a connection as sent, and failed.
+        let without = match counts.unconnected {
+            0 => String::new(),
+            unconnected => format!(" + {} without a connection", count(unconnected)),
+        };
+        let sent = count(counts.sent.saturating_sub(counts.unconnected));
+        let unsent = count(counts.unsent);
+        self.add("intended", &format!("{sent} sent{without} + {unsent} unsent{reasons}"));
+        let early = match counts.incomplete_uploads {
+            0 => String::new(),
+            early => format!(" ({} before the request was wholly sent)", count(early)),
+        };
         self.add(
             "sent",
             &format!(
-                "{} answered + {} timed out + {} failed + {} abandoned",
+                "{} answered{early} + {} timed out + {} failed + {} abandoned",
                 count(counts.answered),
                 count(counts.timed_out),
-                count(counts.failed),
+                count(counts.failed.saturating_sub(counts.unconnected)),
                 count(counts.abandoned)
             ),
         );
@@ -252,6 +260,23 @@ mod tests {
     }
 
     #[test]
+    fn requests_without_a_connection_are_not_called_sent() {
+        let mut part = part(250, 260, 1, 2);
+        let counts = &mut part.counts;
+        (counts.sent_in_window, counts.answered) = (1_870, 1_800);
+        (counts.unconnected, counts.failed, counts.timed_out) = (8_130, 8_150, 50);
+        counts.incomplete_uploads = 7;
+        let text = details(&report(true, part), &[]);
+        for line in [
+            "intended         1,870 sent + 8,130 without a connection + 0 unsent\n",
+            "sent             1,800 answered (7 before the request was wholly sent) + 50 timed out + 20 failed + 0 abandoned\n",
+        ] {
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words(&text).contains(&words(line)), "{line} is missing in: {text}");
+        }
+    }
+
+    #[test]
     fn ports_are_those_of_all_sources_and_what_is_left_that_of_one() {
         let ports =
             Ports { range: 100, sources: 2, in_use_max: 40, time_wait_max: 30, headroom: 70 };
@@ -272,6 +297,7 @@ mod tests {
         report.verdict.reasons = vec![Reason {
             code: Code::ScheduleNotAsPlanned,
             level: engine::report::verdict::Level::Suspect,
+            touches: Vec::new(),
             evidence: report.arrivals_line.clone().expect("an open run"),
             figure: 1.0,
             threshold: 0.0,
