@@ -1,5 +1,6 @@
 //! The text of the demonstration: both tables side by side, and a paragraph on what they show.
 
+use engine::report::verdict::Code;
 use engine::report::{Part, Report};
 
 use super::figures::{cell, count, percentile, ratio, time};
@@ -92,6 +93,36 @@ pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> Str
     wrap(&format!("{target} {lie} {truth}"))
 }
 
+/// Why the run by arrival rate isn't valid, which it is on a quiet machine; `None` if it is.
+pub(crate) fn doubts(open: &Report) -> Option<String> {
+    use Code::{
+        CoreSaturated, CpuContended, CpuStolen, CpuThrottled, GeneratorLate, RateMissed,
+        ScheduleNotAsPlanned,
+    };
+    let worst = open.verdict.reasons.first()?;
+    let is_disturbed = open.verdict.reasons.iter().any(|reason| {
+        matches!(
+            reason.code,
+            CoreSaturated
+                | CpuContended
+                | CpuStolen
+                | CpuThrottled
+                | GeneratorLate
+                | RateMissed
+                | ScheduleNotAsPlanned
+        )
+    });
+    let (what, cure) = if is_disturbed {
+        (
+            "This machine isn't quiet: on a quiet one the run by arrival rate is valid.",
+            "Stop what else runs on it and try again",
+        )
+    } else {
+        ("The run by arrival rate isn't valid either.", "Try again with a longer --duration")
+    };
+    Some(wrap(&format!("{what} Here {}. {cure}.", worst.evidence)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::reports::{part, report, times};
@@ -146,6 +177,26 @@ mod tests {
                 "closed loop has p99 1.02 ms, the run by arrival rate p99 n/a (n = 60, need 563)"
             ),
             "{explained}"
+        );
+    }
+
+    #[test]
+    fn a_machine_that_is_not_quiet_is_named() {
+        let mut open = report(true, part(1_020, 181_000, 0, 0));
+        assert_eq!(doubts(&open), None);
+        open.whole.pacer_lateness = times(40_000, 10_000);
+        open.whole.rate.intended = 5_000.0;
+        open.verdict = engine::report::judge(&open);
+        let text = doubts(&open).expect("not valid").replace('\n', " ");
+        assert!(text.starts_with("This machine isn't quiet"), "{text}");
+        let mut short = report(true, part(1_020, 181_000, 0, 0));
+        short.whole.corrected = times(181_000, 60);
+        short.whole.rate.intended = 5_000.0;
+        short.verdict = engine::report::judge(&short);
+        let text = doubts(&short).expect("not valid").replace('\n', " ");
+        assert!(
+            text.contains("p99 has 60 samples and needs 563. Try again with a longer"),
+            "{text}"
         );
     }
 
