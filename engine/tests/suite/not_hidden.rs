@@ -193,13 +193,13 @@ fn after_a_stall_longer_than_the_deadline_each_paced_request_counts_once() {
 fn a_set_up_that_does_not_settle_says_so_and_what_grows_later_is_counted() {
     // Each answer takes longer than the one before: the pool never has enough.
     let address = serve(|number, stream| {
-        std::thread::sleep(Duration::from_millis(2 * number.min(400)));
+        std::thread::sleep(Duration::from_millis(2 * number.min(900)));
         always_ok(number, stream)
     });
     let growing = Plan {
         warmup: Nanos(50_000_000),
-        settle: Nanos(100_000_000),
-        conns: Some(300),
+        settle: Nanos(400_000_000),
+        conns: Some(600),
         ..plan(address)
     };
     let counts = run(open(growing, "200")).report.whole.counts;
