@@ -49,13 +49,13 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
 
     let allowed = placement::allowed_cores();
     let (target_core, run_core) = (allowed[0], allowed[allowed.len() - 1]);
-    let target = target::start(TargetConfig {
+    let config = TargetConfig {
         base_latency: BASE_LATENCY,
         stall: Some(Stall { every: STALL_EVERY, hold: STALL_FOR }),
         cores: vec![target_core],
         ..TargetConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
-    })
-    .map_err(target_server::not_started)?;
+    };
+    let target = target_server::start(config, &stop)?;
     let plan = Plan {
         target: format!("http://{}/", target.local_addr()),
         duration: args.duration,

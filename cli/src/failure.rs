@@ -1,8 +1,10 @@
 //! Why the program fails: one line on stderr, and the exit code.
 
+use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use engine::host;
 use engine::run::{PrepareError, RunError};
 
 /// Exit code of a run that could not start, or whose report could not be written.
@@ -53,6 +55,15 @@ impl From<PrepareError> for Failure {
             PrepareError::Host(_) | PrepareError::Target(_) => Failure::CouldNotRun(line),
         }
     }
+}
+
+/// A server that the machine refused: in the words of `doctor` where it finds the cause, else in
+/// those of the error.
+pub(crate) fn refused(cores: usize, error: &dyn fmt::Display) -> Failure {
+    Failure::CouldNotRun(match host::require(1, cores) {
+        Err(missing) => missing.to_string(),
+        Ok(()) => error.to_string(),
+    })
 }
 
 impl From<RunError> for Failure {

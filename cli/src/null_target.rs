@@ -5,22 +5,24 @@ use std::process::ExitCode;
 use calibration::null_target::{self, NullConfig, NullError};
 
 use crate::args::NullTargetArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refused};
 use crate::output::say;
 use crate::signals::StopRequest;
 
-/// Serves until SIGINT or SIGTERM.
+/// Serves until a signal comes.
 pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     let config =
         NullConfig { listen: args.place.listen, cores: args.place.cores(), conns_max: args.conns };
+    let cores = config.cores.len();
     let target = null_target::start(config).map_err(|error| match error {
         NullError::NoCores
         | NullError::Core { .. }
         | NullError::Conns { .. }
         | NullError::OpenFiles { .. }
         | NullError::RaiseOpenFiles { .. } => Failure::Usage(error.to_string()),
-        _ => Failure::CouldNotRun(error.to_string()),
+        NullError::Ring { .. } => refused(cores, &error),
+        NullError::Listen { .. } => Failure::CouldNotRun(error.to_string()),
     })?;
     say(&format!("listening on http://{}/\n", target.local_addr()))?;
     stop.wait();

@@ -1,14 +1,17 @@
 //! Where results go: standard output, and files that appear whole or not at all.
 //!
-//! A file is opened before the run, so that no run ends with nowhere to put its report. It is
-//! written under a temporary name beside the final one and renamed at the end: an existing report
-//! stays as it is until the new one is complete, and two runs that write the same report never mix.
+//! A file is opened before the run, so that no run ends with nowhere to put its report. What isn't
+//! a regular file by its own name, such as a pipe or `/dev/stdout`, is written through.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use engine::sys::whole_file::{Place, WholeFile, WholeFileError};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use crate::failure::Failure;
 use crate::signals::StopRequest;
@@ -44,10 +47,10 @@ pub(crate) struct OutputFile {
 /// Where the bytes go.
 #[derive(Debug)]
 enum Destination {
-    /// A device or a pipe, written directly: a rename over `/dev/null` would replace the device.
-    Device(File),
-    /// A temporary file, and the name it gets at the end.
-    Renamed(NamedTempFile, PathBuf),
+    /// A device, a pipe or an open descriptor, written directly: a rename would replace it.
+    Through(File),
+    /// A regular file.
+    Whole(WholeFile),
 }
 
 impl OutputFile {
@@ -63,35 +66,34 @@ impl OutputFile {
         let refuse = |problem: String, cure: &str| {
             Failure::Usage(format!("{flag} {}: {problem}; {cure}", path.display()))
         };
-        let unwritable = |error: io::Error| {
-            refuse(
-                format!("can't be written ({error})"),
-                "name a file in an existing folder where you may write",
-            )
+        let unwritable = "name a file in an existing folder where you may write";
+        let destination = if is_written_through(path) {
+            let file = open_through(path).map_err(|error| {
+                let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+                match Errno::from_io_error(&error) {
+                    Some(Errno::NXIO) if is_pipe => {
+                        refuse("nobody reads this pipe".to_owned(), "start its reader first")
+                    }
+                    _ => refuse(format!("can't be written ({error})"), unwritable),
+                }
+            })?;
+            Destination::Through(file)
+        } else {
+            let created = stop.covering(|| {
+                let file = WholeFile::create(path)?;
+                let temporary = file.temporary().to_owned();
+                Ok((file, Some(temporary)))
+            });
+            Destination::Whole(created.map_err(|error: WholeFileError| {
+                let cure = match error {
+                    WholeFileError::Folder => "name a file in it",
+                    WholeFileError::NoName => "name a file",
+                    _ => unwritable,
+                };
+                refuse(error.to_string(), cure)
+            })?)
         };
-        let opened = |destination| OutputFile { flag, shown: path.to_owned(), destination };
-        match fs::metadata(path) {
-            Ok(found) if found.is_dir() => {
-                return Err(refuse("is a folder".to_owned(), "name a file in it"));
-            }
-            Ok(found) if !found.is_file() => {
-                let device = OpenOptions::new().write(true).open(path).map_err(unwritable)?;
-                return Ok(opened(Destination::Device(device)));
-            }
-            Ok(_) => {
-                // Opening it for appending shows whether it is writable, and changes nothing.
-                OpenOptions::new().append(true).open(path).map_err(unwritable)?;
-            }
-            Err(_) if path.file_name().is_none() => {
-                return Err(refuse("not a file name".to_owned(), "name a file"));
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(error)),
-            Err(_) => {}
-        }
-        // A link stays a link: the file behind it is the one to replace.
-        let real = real_path(path);
-        let file = stop.covering(|| create_temporary(&real)).map_err(unwritable)?;
-        Ok(opened(Destination::Renamed(file, real)))
+        Ok(OutputFile { flag, shown: path.to_owned(), destination })
     }
 
     /// Fills the file with `write`, makes it durable and gives it its name; returns the path as it
@@ -105,14 +107,13 @@ impl OutputFile {
     ) -> Result<PathBuf, Failure> {
         let fill = |file: &File| {
             let mut writer = BufWriter::new(file);
-            write(&mut writer)?;
-            writer.flush()
+            let filled = write(&mut writer).and_then(|()| writer.flush());
+            filled.map_err(|error| error.to_string())
         };
         let written = match self.destination {
-            Destination::Device(device) => fill(&device),
-            Destination::Renamed(temporary, path) => fill(temporary.as_file())
-                .and_then(|()| temporary.as_file().sync_all())
-                .and_then(|()| Ok(temporary.persist(path).map(drop)?)),
+            Destination::Through(file) => fill(&file),
+            Destination::Whole(file) => fill(file.file())
+                .and_then(|()| file.publish().map(drop).map_err(|error| error.to_string())),
         };
         match written {
             Ok(()) => Ok(self.shown),
@@ -126,52 +127,39 @@ impl OutputFile {
     }
 }
 
-/// `FILE.RANDOM.tmp` beside the file, so that the rename stays within one file system. Always a
-/// new file, never one that somebody else left under that name.
-fn create_temporary(real: &Path) -> io::Result<NamedTempFile> {
-    let mut prefix = real.file_name().unwrap_or_default().to_owned();
-    prefix.push(".");
-    tempfile::Builder::new()
-        .prefix(&prefix)
-        .suffix(".tmp")
-        // Created here, because the crate's own temporary files are private to their user.
-        .make_in(folder(real), |path| File::create_new(path))
+/// Whether what is behind this path isn't a regular file by its own name.
+fn is_written_through(path: &Path) -> bool {
+    matches!(Place::of(path), Place::Descriptor(_))
+        || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Where raw samples are written until they are complete: `FILE.tmp`, beside the file itself.
-pub(crate) fn raw_temporary(raw: &Path) -> PathBuf {
-    let mut name = real_path(raw).into_os_string();
-    name.push(".tmp");
-    PathBuf::from(name)
-}
-
-/// The path of the file itself, through links, even those to a file that doesn't exist yet. Two
-/// names of one file give the same path; a path that doesn't exist comes back unchanged.
-fn real_path(path: &Path) -> PathBuf {
-    /// The number of links that Linux follows.
-    const LINKS_MAX: usize = 40;
-    if let Ok(real) = fs::canonicalize(path) {
-        return real;
-    }
-    let mut real = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        match fs::read_link(&real) {
-            Ok(to) => real = folder(&real).join(to),
-            Err(_) => break,
+/// Opens a device, a pipe or a descriptor. A pipe without a reader is refused, where a plain open
+/// would wait for one.
+fn open_through(path: &Path) -> io::Result<File> {
+    if let Place::Descriptor(link) = Place::of(path)
+        && link.parent().is_some_and(is_own_descriptors)
+    {
+        // Its copy shares the position, so that what is printed there comes after the report.
+        let copy = match link.file_name().and_then(|name| name.to_str()) {
+            Some("1") => Some(io::stdout().as_fd().try_clone_to_owned()),
+            Some("2") => Some(io::stderr().as_fd().try_clone_to_owned()),
+            _ => None,
+        };
+        if let Some(copy) = copy {
+            return copy.map(File::from);
         }
     }
-    match (fs::canonicalize(folder(&real)), real.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
-        _ => real,
-    }
+    // Another descriptor of a regular file: opened again, it would begin at its start.
+    let append = fs::metadata(path).is_ok_and(|found| found.is_file());
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag of open");
+    let file = OpenOptions::new().write(true).append(append).custom_flags(flags).open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
-/// The folder that a file is in.
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
+/// Whether this is the folder of this process's own descriptors.
+fn is_own_descriptors(folder: &Path) -> bool {
+    fs::canonicalize("/proc/self/fd").is_ok_and(|own| own == folder)
 }
 
 /// Refuses files of one run that would overwrite each other: two results under one name, or a
@@ -183,11 +171,11 @@ fn folder(path: &Path) -> &Path {
 pub(crate) fn require_distinct(files: &[(&str, PathBuf)]) -> Result<(), Failure> {
     let mut seen: Vec<(&str, PathBuf)> = Vec::new();
     for (name, path) in files {
-        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            // A device or a pipe takes one text after another; a folder gets its own message.
+        // A device or a pipe takes one text after another; a folder gets its own message.
+        let Place::Named(real) = Place::of(path) else { continue };
+        if fs::metadata(&real).is_ok_and(|found| !found.is_file()) {
             continue;
         }
-        let real = real_path(path);
         if let Some((other, _)) = seen.iter().find(|(_, other)| *other == real) {
             return Err(Failure::Usage(format!(
                 "{name} {}: {other} names the same file; give each its own",
@@ -201,68 +189,37 @@ pub(crate) fn require_distinct(files: &[(&str, PathBuf)]) -> Result<(), Failure>
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Seek as _};
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
 
     fn open(path: &Path) -> Result<OutputFile, Failure> {
         OutputFile::open("--out", path, &StopRequest::default())
     }
 
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).expect("a folder");
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
-            .collect();
-        names.sort();
-        names
-    }
-
     #[test]
-    fn an_old_file_stays_until_the_new_one_is_whole() {
+    fn a_file_that_could_not_be_filled_leaves_no_trace() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("report.json");
         fs::write(&path, "old").expect("written");
-
-        drop(open(&path).expect("opens"));
-        assert_eq!(fs::read_to_string(&path).expect("there"), "old");
-        assert_eq!(names(folder.path()), ["report.json"]);
-
         let failing = open(&path).expect("opens");
         let failure = failing.finish(|_| Err(io::Error::other("disk full"))).expect_err("fails");
         assert!(failure.to_string().contains("disk full"), "{failure}");
         assert_eq!(fs::read_to_string(&path).expect("there"), "old");
-
         let whole = open(&path).expect("opens");
         whole.finish(|writer| writer.write_all(b"new")).expect("written");
         assert_eq!(fs::read_to_string(&path).expect("there"), "new");
-        assert_eq!(names(folder.path()), ["report.json"]);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 
     #[test]
-    fn a_link_keeps_pointing_and_a_device_stays_a_device() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
-        fs::write(&real, "old").expect("written");
-        std::os::unix::fs::symlink(&real, &link).expect("linked");
-        let file = open(&link).expect("opens");
-        file.finish(|writer| writer.write_all(b"new")).expect("written");
-        assert_eq!(fs::read_to_string(&real).expect("there"), "new");
-        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
-
-        // So does a link to a file that doesn't exist yet.
-        let (later, waiting) = (folder.path().join("later"), folder.path().join("waiting"));
-        std::os::unix::fs::symlink("later", &waiting).expect("linked");
-        let file = open(&waiting).expect("opens");
-        file.finish(|writer| writer.write_all(b"new")).expect("written");
-        assert_eq!(fs::read_to_string(&later).expect("there"), "new");
-        assert!(fs::symlink_metadata(&waiting).expect("there").is_symlink());
-
+    fn a_device_stays_a_device_and_a_pipe_is_written_through() {
         let null = open(Path::new("/dev/null")).expect("opens");
         null.finish(|writer| writer.write_all(b"gone")).expect("written");
         assert!(!fs::metadata("/dev/null").expect("there").is_file());
 
-        // Like /dev/stdout: a link to a pipe, which has no path.
-        use std::io::Read as _;
-        use std::os::fd::AsRawFd as _;
+        // A link to a pipe, which has no path.
         let (mut reader, pipe) = io::pipe().expect("a pipe");
         let shown = PathBuf::from(format!("/proc/self/fd/{}", pipe.as_raw_fd()));
         let file = open(&shown).expect("opens");
@@ -274,30 +231,28 @@ mod tests {
     }
 
     #[test]
-    fn two_writers_of_one_file_do_not_mix() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("report.json");
-        let first = open(&path).expect("opens");
-        let second = open(&path).expect("opens");
-        let third = open(&path).expect("opens");
-        second.finish(|writer| writer.write_all(b"the second, whole")).expect("written");
-        first.finish(|writer| writer.write_all(b"the first")).expect("written");
-        drop(third);
-        assert_eq!(fs::read_to_string(&path).expect("there"), "the first");
-        assert_eq!(names(folder.path()), ["report.json"]);
+    fn a_descriptor_of_a_regular_file_is_appended_to_and_the_file_stays() {
+        let mut log = tempfile::tempfile().expect("a file without a name");
+        log.write_all(b"before ").expect("written");
+        let shown = PathBuf::from(format!("/proc/self/fd/{}", log.as_raw_fd()));
+        let file = open(&shown).expect("opens");
+        file.finish(|writer| writer.write_all(b"through")).expect("written");
+        log.rewind().expect("it is a file");
+        let mut text = String::new();
+        log.read_to_string(&mut text).expect("text");
+        assert_eq!(text, "before through");
     }
 
     #[test]
-    fn a_report_is_as_readable_as_any_new_file() {
-        use std::os::unix::fs::PermissionsExt as _;
+    fn a_pipe_without_a_reader_is_refused_at_once() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mode = |name: &str| {
-            fs::metadata(folder.path().join(name)).expect("there").permissions().mode()
-        };
-        let file = open(&folder.path().join("report.json")).expect("opens");
-        file.finish(|writer| writer.write_all(b"new")).expect("written");
-        fs::write(folder.path().join("other"), "new").expect("written");
-        assert_eq!(mode("report.json"), mode("other"));
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("made");
+        let failure = open(&path).expect_err("refused");
+        assert!(matches!(failure, Failure::Usage(_)), "{failure}");
+        let line =
+            format!("--out {}: nobody reads this pipe; start its reader first", path.display());
+        assert_eq!(failure.to_string(), line);
     }
 
     #[test]
@@ -322,7 +277,7 @@ mod tests {
     fn what_cannot_be_written_is_refused_with_flag_value_and_cure() {
         let folder = tempfile::tempdir().expect("a folder");
         for (path, word) in [
-            (folder.path().to_owned(), "is a folder"),
+            (folder.path().to_owned(), "is a folder; name a file in it"),
             (folder.path().join("none/report.json"), "can't be written"),
             (PathBuf::new(), "not a file name"),
         ] {

@@ -1,6 +1,5 @@
 //! The command `run`: checks everything, drives the load, writes the results.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use engine::plan::Plan;
 use engine::report::verdict::Level;
-use engine::run::{self, Finished, Prepared, Run};
+use engine::run::{self, Finished, Prepared, Run, RunError};
+use engine::samples::SampleFile;
 use engine::sys::clock;
 
 use crate::args::{ResultArgs, RunArgs};
@@ -24,7 +24,7 @@ use crate::{csv, hlog, json, output, planning, signals};
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (plan, wanted) = planning::plan(args)?;
     let stop = StopRequest::listen()?;
-    check_files(args.plan.as_ref(), &plan, &wanted, &stop)?;
+    check_files(args.plan.as_ref(), &plan, &wanted)?;
     let open = |flag, path: &Option<PathBuf>| {
         path.as_ref().map(|path| OutputFile::open(flag, path, &stop)).transpose()
     };
@@ -80,8 +80,7 @@ impl Results {
     }
 }
 
-/// Checks that no file of the run would overwrite another, and that the raw samples can be
-/// written at all.
+/// Checks that no file of the run would overwrite another.
 ///
 /// # Errors
 /// The flags and the path, as a usage error.
@@ -89,36 +88,18 @@ fn check_files(
     plan_file: Option<&PathBuf>,
     plan: &Plan,
     wanted: &ResultArgs,
-    stop: &StopRequest,
 ) -> Result<(), Failure> {
     let body = plan.body.as_deref().and_then(|body| body.strip_prefix('@')).map(PathBuf::from);
-    let temporary = plan.raw.as_deref().map(output::raw_temporary);
     let files = [
         ("--plan", plan_file),
         ("--body", body.as_ref()),
         ("--raw", plan.raw.as_ref()),
-        ("--raw (until it is complete)", temporary.as_ref()),
         ("--out", wanted.out.as_ref()),
         ("--hdr", wanted.hdr.as_ref()),
         ("--csv", wanted.csv.as_ref()),
     ];
     let named = files.into_iter().filter_map(|(name, file)| Some((name, file?.clone())));
-    output::require_distinct(&named.collect::<Vec<_>>())?;
-    if let (Some(raw), Some(temporary)) = (&plan.raw, &temporary) {
-        if temporary.exists() {
-            return Err(Failure::Usage(format!(
-                "--raw {}: {} exists: another run is writing it or was killed; remove it or name \
-                 another file",
-                raw.display(),
-                temporary.display()
-            )));
-        }
-        // Opening a pipe would wait for its reader; the engine refuses pipes.
-        if fs::metadata(raw).map_or(true, |found| found.is_file() || found.is_dir()) {
-            drop(OutputFile::open("--raw", raw, stop)?);
-        }
-    }
-    Ok(())
+    output::require_distinct(&named.collect::<Vec<_>>())
 }
 
 /// Prepares a plan and runs it to its end or to the first signal, with a progress line. Returns
@@ -133,14 +114,20 @@ pub(crate) fn drive(
     progress: bool,
 ) -> Result<(Finished, SystemTime), Failure> {
     let prepared = prepare(plan, stop)?;
-    if let Some(raw) = &prepared.plan().raw {
-        stop.covers(output::raw_temporary(raw));
-    }
     let line = ProgressLine::new(prepared.plan(), progress);
     if stop.asked() {
         return Err(Failure::Interrupted);
     }
-    let run = Run::start(prepared)?;
+    let shards = prepared.plan().cores().len();
+    let samples = prepared.plan().raw.as_ref().map(|raw| {
+        stop.covering(|| {
+            let file = SampleFile::create(raw, shards)?;
+            let temporary = file.temporary().to_owned();
+            Ok((file, Some(temporary)))
+        })
+    });
+    let samples = samples.transpose().map_err(RunError::File)?;
+    let run = Run::start_with(prepared, samples)?;
     while !run.is_finished() {
         if stop.asked() {
             run.stop();
@@ -158,10 +145,11 @@ pub(crate) fn drive(
 /// takes seconds, on a thread that ends with the program.
 fn prepare(plan: Plan, stop: &StopRequest) -> Result<Prepared, Failure> {
     let (done, is_done) = mpsc::channel();
-    thread::spawn(move || {
+    let preparing = move || {
         // Nobody listens any more if a signal came first.
         let _ = done.send(run::prepare(plan));
-    });
+    };
+    thread::Builder::new().spawn(preparing).map_err(RunError::Thread)?;
     loop {
         if stop.asked() {
             return Err(Failure::Interrupted);

@@ -1,8 +1,9 @@
-//! SIGINT and SIGTERM: the first asks the program to finish, the second ends it at once.
+//! Signals that end a program: the first asks it to finish, the second ends it at once.
 //!
 //! A thread waits for them instead of a handler, because ending at once still has work to do:
 //! it removes unfinished files.
 
+use std::ffi::c_int;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -11,12 +12,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
-use tempfile::NamedTempFile;
 
 use crate::failure::{EXIT_INTERRUPTED, Failure};
+
+/// What users and their terminals send. A program under `nohup` ignores SIGHUP, and so it stays.
+const USERS: [c_int; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+/// What the kernel sends when a limit is reached, again and again: such a signal never ends the
+/// program at once.
+const LIMITS: [c_int; 2] = [SIGXFSZ, SIGXCPU];
+
+/// Whether this process was started with a signal ignored, by the kernel's account of it.
+fn is_ignored(signal: c_int) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
 
 /// Whether the user asked the program to stop.
 #[derive(Clone, Debug, Default)]
@@ -27,30 +41,35 @@ pub(crate) struct StopRequest {
 }
 
 impl StopRequest {
-    /// Starts listening for both signals.
+    /// Starts listening for the signals.
     ///
     /// # Errors
     /// The kernel refused a handler or a thread.
     pub(crate) fn listen() -> Result<StopRequest, Failure> {
         let refuse = |error: io::Error| {
-            Failure::CouldNotRun(format!("can't handle SIGINT and SIGTERM ({error})"))
+            Failure::CouldNotRun(format!(
+                "threads: refused ({error}); raise the limit of processes: ulimit -u, or pids.max \
+                 of the control group"
+            ))
         };
         let request = StopRequest::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refuse)?;
+        let heeded = USERS.into_iter().chain(LIMITS);
+        let heeded = heeded.filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP));
+        let mut signals = Signals::new(heeded).map_err(refuse)?;
         let listener = request.clone();
         thread::Builder::new()
             .name("truetail-signals".to_owned())
             .spawn(move || {
-                for _ in signals.forever() {
-                    listener.received();
+                for signal in signals.forever() {
+                    listener.received(signal);
                 }
             })
             .map_err(refuse)?;
         Ok(request)
     }
 
-    fn received(&self) {
-        if !self.asked.swap(true, Ordering::Relaxed) {
+    fn received(&self, signal: c_int) {
+        if !self.asked.swap(true, Ordering::Relaxed) || LIMITS.contains(&signal) {
             return;
         }
         let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,25 +81,20 @@ impl StopRequest {
         low_level::exit(i32::from(EXIT_INTERRUPTED));
     }
 
-    /// Registers a temporary file that is yet to be created, to be removed when the program ends
-    /// at once.
-    pub(crate) fn covers(&self, temporary: PathBuf) {
-        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner).push(temporary);
-    }
-
-    /// Creates a temporary file and registers it in one step: a signal that ends the program
-    /// comes either before the file exists or when it is known.
+    /// Creates something, which may come with the temporary name of its file, and registers that
+    /// name in one step: a signal that ends the program comes either before the file exists or when
+    /// it is known.
     ///
     /// # Errors
     /// Those of `create`.
-    pub(crate) fn covering(
+    pub(crate) fn covering<T, E>(
         &self,
-        create: impl FnOnce() -> io::Result<NamedTempFile>,
-    ) -> io::Result<NamedTempFile> {
+        create: impl FnOnce() -> Result<(T, Option<PathBuf>), E>,
+    ) -> Result<T, E> {
         let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = create()?;
-        unfinished.push(file.path().to_owned());
-        Ok(file)
+        let (created, temporary) = create()?;
+        unfinished.extend(temporary);
+        Ok(created)
     }
 
     /// Whether a signal has come.

@@ -1,22 +1,20 @@
 //! The command `target`: a server of known latency, until a signal ends it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use engine::sys::units::Nanos;
-use target::{Ledger, Pause, Stall, TargetConfig, TargetError};
+use target::{Ledger, Pause, Stall, Target, TargetConfig, TargetError};
 
 use crate::args::TargetArgs;
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, complain, refused};
 use crate::output::say;
 use crate::signals::StopRequest;
 
-/// Serves until SIGINT or SIGTERM, then writes the ledger if a file is named.
+/// Serves until a signal comes, then writes the ledger if a file is named.
 pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
-    if let Some(temporary) = args.ledger.as_deref().and_then(target::ledger_temporary) {
-        stop.covers(temporary);
-    }
-    let target = target::start(config(args)).map_err(not_started)?;
+    let target = start(config(args), &stop)?;
     say(&format!("listening on http://{}/, ledger at /__ledger\n", target.local_addr()))?;
     stop.wait();
     let ledger = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
@@ -62,8 +60,21 @@ fn config(args: TargetArgs) -> TargetConfig {
     }
 }
 
-/// Why a target could not start: an impossible value, or what the machine lacks.
-pub(crate) fn not_started(error: TargetError) -> Failure {
+/// Starts a target. A signal that ends the program at once removes its unfinished ledger.
+///
+/// # Errors
+/// An impossible value, or what the machine lacks.
+pub(crate) fn start(config: TargetConfig, stop: &StopRequest) -> Result<Target, Failure> {
+    let cores = config.cores.len();
+    let started = stop.covering(|| {
+        let target = target::start(config)?;
+        let unfinished = target.unfinished().map(Path::to_owned);
+        Ok((target, unfinished))
+    });
+    started.map_err(|error| not_started(error, cores))
+}
+
+fn not_started(error: TargetError, cores: usize) -> Failure {
     let line = error.to_string();
     match error {
         TargetError::TailFraction(_)
@@ -75,6 +86,10 @@ pub(crate) fn not_started(error: TargetError) -> Failure {
         | TargetError::CoreTwice(_)
         | TargetError::CoreNotAllowed { .. }
         | TargetError::LedgerFile { .. } => Failure::Usage(line),
+        TargetError::Topology(_)
+        | TargetError::Rings(_)
+        | TargetError::Thread(_)
+        | TargetError::ExecutorStart { .. } => refused(cores, &line),
         _ => Failure::CouldNotRun(line),
     }
 }

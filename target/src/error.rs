@@ -108,10 +108,21 @@ pub enum TargetError {
         /// The kernel's error.
         source: std::io::Error,
     },
+    /// The kernel's list of cores, by which executors are placed, can't be read.
+    #[error("core topology: {0}; mount /sys: mount -t sysfs sysfs /sys")]
+    Topology(GlommioError<()>),
+    /// The kernel refused the rings of the executors.
+    #[error("io_uring: refused ({0}); `truetail doctor` shows the cause")]
+    Rings(std::io::Error),
+    /// The kernel refused a thread.
+    #[error(
+        "threads: refused ({0}); raise the limit of processes (ulimit -u, or the container's pids \
+         limit)"
+    )]
+    Thread(std::io::Error),
     /// An executor could not start.
     #[error(
-        "--cores {core}: the executor could not start: {source}; allow io_uring (see \
-         /proc/sys/kernel/io_uring_disabled, and seccomp if this runs in a container)"
+        "--cores {core}: the executor could not start: {source}; `truetail doctor` shows the cause"
     )]
     ExecutorStart {
         /// Its core.

@@ -1,95 +1,126 @@
-//! The ledger file: checked before the run, then written completely or not at all.
+//! The ledger file: opened before the target serves, then written completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use tempfile::NamedTempFile;
 
 use crate::Ledger;
 
 /// What `--ledger` points to.
 pub(crate) enum LedgerFile {
-    /// A device or a pipe, written in place: a file renamed over `/dev/null` would replace the
-    /// device. It stays open, because the reader of a pipe takes the first close as the end.
-    Device(File),
-    /// A regular file, written under a temporary name and then renamed.
-    Regular {
-        /// Its name until it is complete.
-        temporary: PathBuf,
+    /// A device, a pipe or an open descriptor, written in place: a file renamed over `/dev/null`
+    /// would replace the device. It stays open, because the reader of a pipe takes the first close
+    /// as the end.
+    InPlace(File),
+    /// A regular file, written under a temporary name of its own and then renamed.
+    Whole {
+        /// The file until it is complete.
+        temporary: NamedTempFile,
         /// Its final name.
         path: PathBuf,
     },
 }
 
 impl LedgerFile {
-    /// Checks that a ledger can be written to `path` and leaves no trace. A named pipe waits for
-    /// its reader.
+    /// Opens what a ledger is to be written to; dropped, it leaves no trace.
     ///
     /// # Errors
-    /// If `path` is a folder or has no file name, or can't be written.
+    /// If `path` is a folder or has no file name, can't be written, or is a pipe that nobody reads.
     pub(crate) fn open(path: &Path) -> io::Result<LedgerFile> {
-        let real = real(path);
-        match fs::metadata(&real) {
+        let in_place = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if in_place || is_descriptor(path) {
+            return open_in_place(path).map(LedgerFile::InPlace);
+        }
+        // The file behind a link is the one to replace, so that the link stays.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match fs::metadata(&path) {
             Ok(found) if found.is_dir() => {
                 return Err(io::Error::from(io::ErrorKind::IsADirectory));
             }
-            Ok(found) if !found.is_file() => {
-                return OpenOptions::new().write(true).open(&real).map(LedgerFile::Device);
-            }
             // Opening for append shows whether the file is writable and changes nothing.
-            Ok(_) => drop(OpenOptions::new().append(true).open(&real)?),
-            Err(_) if real.file_name().is_none() => {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "no file name"));
-            }
+            Ok(_) => drop(OpenOptions::new().append(true).open(&path)?),
             Err(_) => {}
         }
-        let temporary = beside(&real);
-        File::create(&temporary)?;
-        fs::remove_file(&temporary)?;
-        Ok(LedgerFile::Regular { temporary, path: real })
+        let Some(name) = path.file_name() else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no file name"));
+        };
+        let mut prefix = name.to_owned();
+        prefix.push(".");
+        let temporary = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(".tmp")
+            // Created here, because the crate's own temporary files are private to their user.
+            .make_in(folder_of(&path), |path| File::create_new(path))?;
+        Ok(LedgerFile::Whole { temporary, path })
+    }
+
+    /// The file's temporary name, if it has one.
+    pub(crate) fn temporary(&self) -> Option<&Path> {
+        match self {
+            LedgerFile::InPlace(_) => None,
+            LedgerFile::Whole { temporary, .. } => Some(temporary.path()),
+        }
     }
 
     /// Writes the document; a regular file is synced under its temporary name, then renamed.
     ///
     /// # Errors
-    /// If the file can't be created, written or renamed.
+    /// If the file can't be written or renamed. Half a ledger is of no use, so none is left.
     pub(crate) fn write(self, ledger: &Ledger) -> io::Result<()> {
         let document = ledger.to_json() + "\n";
         match self {
-            LedgerFile::Device(mut device) => device.write_all(document.as_bytes()),
-            LedgerFile::Regular { temporary, path } => {
-                let written = write_synced(&temporary, document.as_bytes())
-                    .and_then(|()| fs::rename(&temporary, &path));
-                written.inspect_err(|_| {
-                    // Half a ledger is of no use; the caller reports the failed write.
-                    let _ = fs::remove_file(&temporary);
-                })
+            LedgerFile::InPlace(mut file) => file.write_all(document.as_bytes()),
+            LedgerFile::Whole { mut temporary, path } => {
+                temporary.write_all(document.as_bytes())?;
+                temporary.as_file().sync_all()?;
+                Ok(temporary.persist(path).map(drop)?)
             }
         }
     }
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+/// Opens a device, a pipe or a descriptor. A pipe without a reader is refused, where a plain open
+/// would wait for one. What is behind a descriptor may be a regular file, which has more in it.
+fn open_in_place(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag of open");
+    let append = fs::metadata(path)?.is_file();
+    let opened = OpenOptions::new().write(true).append(append).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| {
+        let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+        let unread = is_pipe && error.raw_os_error() == Some(libc::ENXIO);
+        if unread { io::Error::other("nobody reads this pipe") } else { error }
+    })?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
-/// The temporary name of a ledger for `path`, to be removed if the program is ended while it is
-/// being written; `None` for a device or a pipe, which is written in place.
-pub fn ledger_temporary(path: &Path) -> Option<PathBuf> {
-    let real = real(path);
-    let in_place = fs::metadata(&real).is_ok_and(|found| !found.is_file());
-    (!in_place).then(|| beside(&real))
+/// Whether a path leads to an open descriptor, such as `/dev/stdout`: the kernel shows it as a link
+/// to its file, but it is the descriptor that is meant.
+fn is_descriptor(path: &Path) -> bool {
+    let mut link = path.to_owned();
+    // As many links as Linux follows.
+    for _ in 0..40 {
+        let (Ok(folder), Ok(to)) = (fs::canonicalize(folder_of(&link)), fs::read_link(&link))
+        else {
+            return false;
+        };
+        if folder.starts_with("/proc") {
+            return true;
+        }
+        link = folder.join(to);
+    }
+    false
 }
 
-/// The file behind a link: that is the one to replace, so that the link stays.
-fn real(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// A temporary name in the file's own folder, so that the rename stays within one file system.
-fn beside(path: &Path) -> PathBuf {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".tmp");
-    PathBuf::from(beside)
+/// The folder that a file is in: its temporary name is there as well, so that the rename stays
+/// within one file system.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }

@@ -47,5 +47,4 @@ mod watchdog;
 pub use config::{Pause, Stall, TargetConfig};
 pub use error::TargetError;
 pub use ledger::{ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span};
-pub use ledger_file::ledger_temporary;
 pub use start::{Target, start};

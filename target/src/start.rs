@@ -1,12 +1,13 @@
 //! Starts a target from its configuration, and stops it to get the ledger.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, PoisonError};
+use std::thread;
 use std::time::Duration;
 
-use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
+use glommio::{CpuSet, ExecutorJoinHandle, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use crate::control::Control;
 use crate::counts::Counts;
@@ -17,6 +18,8 @@ use crate::{Ledger, TargetConfig, TargetError, executor, hold_queue, system, wat
 
 /// Locked memory that glommio needs for each executor, bytes.
 const MEMLOCK_PER_EXECUTOR: u64 = 512 << 10;
+/// Rings of an executor: glommio's three, and one with which it asks what the kernel supports.
+const RINGS_PER_EXECUTOR: usize = 4;
 /// Entries of an executor's rings: enough to poll thousands of connections without an extra
 /// `enter`.
 const RING_DEPTH: usize = 1_024;
@@ -44,6 +47,9 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     check_memlock(config.cores.len())?;
     // A connection that can't be accepted for lack of a descriptor looks like a slow service.
     system::raise_open_files();
+    // What glommio would panic for is asked before it is started.
+    CpuSet::online().map_err(TargetError::Topology)?;
+    system::try_rings(RINGS_PER_EXECUTOR * config.cores.len()).map_err(TargetError::Rings)?;
     let open = |path: &PathBuf| {
         LedgerFile::open(path)
             .map_err(|source| TargetError::LedgerFile { path: path.clone(), source })
@@ -55,16 +61,22 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     let control = Arc::new(Control::new(config, address, system::now_ns()));
     let (ledger_jobs, jobs) = mpsc::channel();
     let asked = Arc::clone(&control);
-    std::thread::spawn(move || take_ledgers(&asked, &jobs));
+    start_thread("target-ledger", move || take_ledgers(&asked, &jobs))?;
     system::make_interruptible();
     let watched = Arc::downgrade(&control);
-    std::thread::spawn(move || watchdog::watch(&watched));
+    start_thread("target-watchdog", move || watchdog::watch(&watched))?;
 
     let mut target = Target { control, executors: Vec::new(), ledger_file };
     for (index, listener) in listeners.into_iter().enumerate() {
         target.start_executor(index, listener, ledger_jobs.clone())?;
     }
     Ok(target)
+}
+
+/// Starts a thread that ends with the target.
+fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), TargetError> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
+    started.map(drop).map_err(TargetError::Thread)
 }
 
 /// Takes the ledgers requested over HTTP, on a thread of its own, until all executors have ended.
@@ -92,6 +104,8 @@ impl Target {
             .ring_depth(RING_DEPTH)
             .preempt_timer(PREEMPT_TIMER)
             .spin_before_park(POLL_BEFORE_PARK)
+            // Nothing here blocks, and without a thread for that none can fail to start.
+            .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()))
             .spawn(move || executor::run(listener, control, index, ledger_jobs, ready))
             .map_err(failed)?;
         if is_ready.recv().is_err() {
@@ -101,6 +115,12 @@ impl Target {
         }
         self.executors.push(handle);
         Ok(())
+    }
+
+    /// The temporary name of the ledger file, to be removed if the program ends without stopping
+    /// the target; `None` without one.
+    pub fn unfinished(&self) -> Option<&Path> {
+        self.ledger_file.as_ref().and_then(LedgerFile::temporary)
     }
 
     /// The address listened on, with the real port.

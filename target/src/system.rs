@@ -2,7 +2,8 @@
 
 #![expect(unsafe_code, reason = "the kernel is reached through libc")]
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use glommio::net::TcpStream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -57,6 +58,29 @@ pub(crate) fn interrupt(thread: i32) {
 /// The soft limit on locked memory, bytes; `None` if unlimited.
 pub(crate) fn memlock_limit_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
+}
+
+/// Builds so many rings at once and gives them back: the kernel's answer to a process that will need
+/// as many.
+///
+/// # Errors
+/// The kernel's refusal of one of them.
+pub(crate) fn try_rings(count: usize) -> io::Result<()> {
+    /// The size of the kernel's `struct io_uring_params`, in words of 32 bits.
+    const PARAMS_WORDS: usize = 30;
+    let ring = |_| {
+        let mut params = [0_u32; PARAMS_WORDS];
+        // SAFETY: the kernel reads and writes the parameters, which live in this frame, and nothing
+        // else of ours.
+        let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, params.as_mut_ptr()) };
+        let fd = RawFd::try_from(fd).expect("a descriptor, or -1");
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was made a line above, and nobody else has it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    (0..count).map(ring).collect::<io::Result<Vec<OwnedFd>>>().map(drop)
 }
 
 /// Raises this process's soft limit on open files to the hard limit.

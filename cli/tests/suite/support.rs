@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -42,8 +42,13 @@ impl Target {
     }
 
     /// Interrupts it as a user does and returns its last output.
-    pub fn interrupt(mut self) -> String {
-        signal(&self.child, "INT");
+    pub fn interrupt(self) -> String {
+        self.end_by("INT")
+    }
+
+    /// Ends it by the signal of this name and returns its last output.
+    pub fn end_by(mut self, name: &str) -> String {
+        signal(&self.child, name);
         let mut said = String::new();
         self.stdout.read_to_string(&mut said).expect("text");
         assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "{said}");
@@ -82,6 +87,41 @@ pub fn wait_until(run: &mut Child, condition: impl Fn() -> bool) {
     run.kill().expect("it is ours");
     let status = run.wait().expect("it ends");
     panic!("the run never came so far: {status}");
+}
+
+/// How a process ends, which is killed if that takes too long. What it writes to its pipes has to
+/// fit into them.
+pub fn bounded(mut child: Child) -> Output {
+    for _ in 0..6_000 {
+        if child.try_wait().expect("it is ours").is_some() {
+            return child.wait_with_output().expect("it has ended");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().expect("it is ours");
+    let output = child.wait_with_output().expect("it ends");
+    panic!("it never ended: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Sends a signal until it ends the process, which is killed if that takes too long.
+pub fn until_ended(child: &mut Child, name: &str) {
+    let ended = (0..3_000).any(|_| {
+        signal(child, name);
+        thread::sleep(Duration::from_millis(20));
+        child.try_wait().expect("it is ours").is_some()
+    });
+    if !ended {
+        child.kill().expect("it is ours");
+        panic!("{name} never ended it");
+    }
+}
+
+/// The first line that a process prints.
+pub fn first_line(child: &mut Child) -> String {
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    line
 }
 
 impl Drop for Target {

@@ -4,10 +4,13 @@
 //! Both use the same checks, so both say the same.
 
 use std::fs;
+use std::sync::Mutex;
+use std::thread;
 
 use super::check::{Check, Severity};
+use super::executor;
 use super::kernel::{clock_source, kernel_release, kernel_version};
-use super::limits::{check_files, check_memlock, examine_memlock};
+use super::limits::{self, check_files, check_memlock, cure_for_no_memory, examine_memlock};
 use super::ports::port_range;
 use super::processor;
 use crate::ring::{Ring, RingConfig};
@@ -20,19 +23,29 @@ const KERNEL_MIN: (u32, u32) = (6, 1);
 /// Ephemeral ports below which connections to one address may run out.
 const PORTS_FEW: u64 = 4_096;
 
+/// Threads of a run beside its shards: those that heed signals, prepare it, watch the machine and
+/// write raw samples.
+const THREADS_BESIDE: usize = 4;
+/// Those of them that run already when a run is prepared.
+const THREADS_RUNNING: usize = 2;
+
 /// Checks everything that affects a run.
 pub fn examine() -> Vec<Check> {
-    vec![
+    let mut checks = vec![
         check_kernel(),
         // Comes before the ring is built, since it raises the limit.
         examine_memlock(),
-        check_ring(),
         check_files(1, 1),
-        check_ports(),
-        check_cores(),
-        check_governor(),
-        check_clock_source(),
-    ]
+        check_ring(),
+        check_topology(),
+        check_threads(1, 0),
+    ];
+    // Without one of these the executor's library would panic.
+    if checks.iter().all(|check| check.severity != Severity::Missing) {
+        checks.push(check_executor());
+    }
+    checks.extend([check_ports(), check_cores(), check_governor(), check_clock_source()]);
+    checks
 }
 
 /// Finds the first thing missing for a run of `conns` connections on `shards` shards.
@@ -40,10 +53,16 @@ pub fn examine() -> Vec<Check> {
 /// # Errors
 /// What is missing.
 pub fn require(conns: usize, shards: usize) -> Result<(), Check> {
-    let missing = |check: &Check| check.severity == Severity::Missing;
-    let checks =
-        [check_kernel(), check_memlock(conns, shards), check_ring(), check_files(conns, shards)];
-    checks.into_iter().find(missing).map_or(Ok(()), Err)
+    let there = |check: Check| match check.severity {
+        Severity::Missing => Err(check),
+        Severity::Good | Severity::Warning => Ok(()),
+    };
+    there(check_kernel())?;
+    there(check_memlock(conns, shards))?;
+    there(check_files(conns, shards))?;
+    there(check_ring())?;
+    there(check_topology())?;
+    there(check_threads(shards, THREADS_RUNNING))
 }
 
 fn check_kernel() -> Check {
@@ -118,6 +137,66 @@ fn ring_refusal(error: &std::io::Error, disabled: &str, status: &str) -> (String
         _ => ("the kernel gave no further reason", "look into the kernel's log: dmesg"),
     };
     (cause.to_owned(), cure.to_owned())
+}
+
+/// glommio places executors by the kernel's list of cores.
+fn check_topology() -> Check {
+    let name = "core topology";
+    match glommio::CpuSet::online() {
+        Ok(cores) => Check::good(name, format!("{} cores listed", cores.len())),
+        Err(error) => Check::bad(
+            name,
+            Severity::Missing,
+            format!("unknown ({})", std::io::Error::from(error)),
+            "/sys lists the cores on which shards can be placed, and it can't be read",
+            "mount it: mount -t sysfs sysfs /sys",
+        ),
+    }
+}
+
+/// Starts as many threads at once as a run needs beside those that are running.
+fn check_threads(shards: usize, running: usize) -> Check {
+    let name = "threads";
+    let needed = shards + THREADS_BESIDE;
+    let gate = Mutex::new(());
+    let closed = gate.lock();
+    let refused = thread::scope(|scope| {
+        let start = |_| thread::Builder::new().spawn_scoped(scope, || drop(gate.lock())).err();
+        let refused = (running..needed).find_map(start);
+        drop(closed);
+        refused
+    });
+    match refused {
+        None => Check::good(name, "as many as a run needs"),
+        Some(error) => Check::bad(
+            name,
+            Severity::Missing,
+            format!("refused ({error})"),
+            format!("a run on {} needs {needed}", limits::cores(shards)),
+            "raise the limit of processes: ulimit -u, or pids.max of the control group",
+        ),
+    }
+}
+
+/// Starts an executor as a shard does.
+fn check_executor() -> Check {
+    let name = "executor";
+    let core = placement::allowed_cores()[0];
+    let started = executor::start(core, || async {})
+        .and_then(|handle| handle.join().map_err(std::io::Error::from));
+    match started {
+        Ok(()) => Check::good(name, format!("starts on core {core}")),
+        Err(error) => Check::bad(
+            name,
+            Severity::Missing,
+            format!("refused ({error})"),
+            format!("the runtime of a shard can't start on core {core}"),
+            match error.raw_os_error() {
+                Some(libc::ENOMEM) => cure_for_no_memory(1, 1),
+                _ => "look into the kernel's log: dmesg".to_owned(),
+            },
+        ),
+    }
 }
 
 fn check_ports() -> Check {

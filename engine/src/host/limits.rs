@@ -169,7 +169,8 @@ impl LockedMemory {
     }
 }
 
-fn cores(count: usize) -> String {
+/// A number of cores, with its noun.
+pub(super) fn cores(count: usize) -> String {
     format!("{count} core{}", if count == 1 { "" } else { "s" })
 }
 

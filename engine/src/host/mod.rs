@@ -5,6 +5,7 @@ mod cgroup;
 pub mod check;
 pub mod environment;
 mod examine;
+pub(crate) mod executor;
 mod kernel;
 pub(crate) mod limits;
 mod network;

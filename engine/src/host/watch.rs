@@ -5,6 +5,7 @@
 //! and the end of the window; ports, which come and go, in between as well.
 
 use std::fs;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -89,12 +90,18 @@ pub(crate) struct Watched {
 impl Watch {
     /// Starts watching; ends by itself with the last of `shards` shards, or when the run is
     /// cancelled.
-    pub(crate) fn begin(watched: Watched, signals: Arc<Signals>, shards: usize) -> Watch {
+    ///
+    /// # Errors
+    /// The kernel's refusal of the thread.
+    pub(crate) fn begin(
+        watched: Watched,
+        signals: Arc<Signals>,
+        shards: usize,
+    ) -> io::Result<Watch> {
         let thread = thread::Builder::new()
             .name("truetail-watch".to_owned())
-            .spawn(move || watch(&watched, &signals, shards))
-            .expect("a process with shards may have one more thread");
-        Watch { thread }
+            .spawn(move || watch(&watched, &signals, shards))?;
+        Ok(Watch { thread })
     }
 
     /// What was seen.

@@ -8,25 +8,24 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::Duration;
 
-use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
+use glommio::ExecutorJoinHandle;
 
 use super::prepare::Prepared;
 use crate::host::watch::{Watch, Watched};
-use crate::host::{self, limits};
+use crate::host::{self, executor, limits};
 use crate::plan::redact::Redacted;
 use crate::plan::{Plan, PlanError};
 use crate::report::merge::{self, Measured, RunContext};
 use crate::report::{Report, Samples};
-use crate::samples::{self, Header, SampleFile, SampleWriter, SamplesSummary, ShardEnd};
+use crate::samples::{self, Header, Lane, SampleFile, SampleWriter, SamplesSummary, ShardEnd};
 use crate::shard::progress::{ShardProgress, SharedProgress};
 use crate::shard::{Shard, ShardPlan, ShardReport};
 use crate::sys::clock;
 use crate::sys::control::Signals;
 
 /// Why a run that was prepared could not start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum RunError {
     /// No shard could be started on a core.
     Core {
@@ -39,6 +38,8 @@ pub enum RunError {
     },
     /// The file for the raw samples can't be written.
     File(PlanError),
+    /// A thread beside the shards could not be started.
+    Thread(io::Error),
 }
 
 impl fmt::Display for RunError {
@@ -48,6 +49,11 @@ impl fmt::Display for RunError {
                 write!(f, "--cores {core}: no shard could be started there ({problem}); {cure}")
             }
             RunError::File(error) => error.fmt(f),
+            RunError::Thread(error) => write!(
+                f,
+                "threads: refused ({error}); raise the limit of processes: ulimit -u, or pids.max \
+                 of the control group"
+            ),
         }
     }
 }
@@ -101,10 +107,13 @@ pub struct Finished {
     pub epoch_ns: u64,
 }
 
+/// A shard's thread, and what it reports unless the run was cancelled.
+type ShardHandle = ExecutorJoinHandle<Option<ShardReport>>;
+
 /// A run under way.
 pub struct Run {
     prepared: Prepared,
-    handles: Vec<ExecutorJoinHandle<Option<ShardReport>>>,
+    handles: Vec<ShardHandle>,
     progress: Vec<Arc<SharedProgress>>,
     signals: Arc<Signals>,
     ring_features: Vec<String>,
@@ -137,54 +146,33 @@ impl NotStarted {
 }
 
 impl Run {
-    /// Starts a shard on each core. They set up, meet, and begin by themselves.
+    /// [`Run::start_with`] the file that the plan names for its raw samples, if it names one.
     ///
     /// # Errors
-    /// The core on which no shard could be started, or the file that can't be written; then nothing runs.
+    /// Those of [`Run::start_with`], or the file can't be written.
     pub fn start(prepared: Prepared) -> Result<Run, RunError> {
+        let shards = prepared.plan.cores().len();
+        let file = prepared.plan.raw.as_ref().map(|file| SampleFile::create(file, shards));
+        let file = file.transpose().map_err(RunError::File)?;
+        Run::start_with(prepared, file)
+    }
+
+    /// Starts a shard on each core. They set up, meet, and begin by themselves. Raw samples go to
+    /// `file`.
+    ///
+    /// # Errors
+    /// The core on which no shard could be started, or the refusal of another thread; then nothing
+    /// runs, and there is no file.
+    pub fn start_with(prepared: Prepared, file: Option<SampleFile>) -> Result<Run, RunError> {
         let plan = &prepared.plan;
         let cores = plan.cores().to_vec();
         let shards = cores.len();
-        let file = plan.raw.as_ref().map(|file| SampleFile::create(file, shards)).transpose();
-        let file = file.map_err(RunError::File)?;
         let signals = Arc::new(Signals::default());
         let progress: Vec<Arc<SharedProgress>> =
             cores.iter().map(|_| Arc::new(SharedProgress::default())).collect();
-        let (ready, all_ready) = mpsc::channel();
         let began_ns = clock::now_ns();
-        let mut handles = Vec::new();
-        let mut failure = None;
-        for (shard, core) in cores.iter().enumerate() {
-            let shard_plan = prepared.shard_plan(shard, file.as_ref().map(|file| file.lane(shard)));
-            match start_shard(
-                *core,
-                shard_plan,
-                progress[shard].clone(),
-                signals.clone(),
-                ready.clone(),
-            ) {
-                Ok(handle) => handles.push(handle),
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            }
-        }
-        drop(ready);
-        let ring_features = match failure.map_or_else(|| await_all(&all_ready, shards), Err) {
-            Ok(Some(features)) => features,
-            other => {
-                signals.epoch_ns.store(u64::MAX, Ordering::Release);
-                let mut first = other.err();
-                for (handle, core) in handles.into_iter().zip(&cores) {
-                    if let Err(error) = handle.join() {
-                        first.get_or_insert(NotStarted { core: *core, error: error.into() });
-                    }
-                }
-                let first = first.expect("a shard that isn't ready says why");
-                return Err(first.of(plan));
-            }
-        };
+        let lanes: Vec<Option<Lane>> =
+            (0..shards).map(|shard| file.as_ref().map(|file| file.lane(shard))).collect();
         let watched = Watched {
             cores: cores.clone(),
             window_ns: plan.warmup.0,
@@ -192,8 +180,19 @@ impl Run {
             target: prepared.address,
             sources: plan.source_addresses.clone(),
         };
-        let watch = Watch::begin(watched, signals.clone(), shards);
+        // The threads beside the shards come first: once all shards are ready, the run begins.
+        let watch = Watch::begin(watched, signals.clone(), shards).map_err(RunError::Thread)?;
         let samples = file.map(|file| file.begin(sample_header(&prepared.redacted), &cores));
+        let started = samples.transpose().map_err(RunError::Thread).and_then(|samples| {
+            match start_shards(&prepared, lanes, &progress, &signals) {
+                Ok((handles, features)) => Ok((samples, handles, features)),
+                Err(error) => {
+                    samples.map(SampleWriter::cancel);
+                    Err(error.of(plan))
+                }
+            }
+        });
+        let (samples, handles, ring_features) = started.inspect_err(|_| signals.cancel())?;
         Ok(Run { prepared, handles, progress, signals, ring_features, watch, samples, began_ns })
     }
 
@@ -307,6 +306,48 @@ fn samples_part(summary: SamplesSummary) -> Samples {
     }
 }
 
+/// Starts a shard on each core and waits until all are ready; returns them with the features of
+/// their rings.
+///
+/// # Errors
+/// The first core on which that failed; then no shard is left.
+fn start_shards(
+    prepared: &Prepared,
+    lanes: Vec<Option<Lane>>,
+    progress: &[Arc<SharedProgress>],
+    signals: &Arc<Signals>,
+) -> Result<(Vec<ShardHandle>, Vec<String>), NotStarted> {
+    let cores = prepared.plan.cores();
+    let (ready, all_ready) = mpsc::channel();
+    let mut handles = Vec::new();
+    let mut failure = None;
+    for (shard, lane) in lanes.into_iter().enumerate() {
+        let plan = prepared.shard_plan(shard, lane);
+        let shared = progress[shard].clone();
+        match start_shard(cores[shard], plan, shared, signals.clone(), ready.clone()) {
+            Ok(handle) => handles.push(handle),
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    drop(ready);
+    match failure.map_or_else(|| await_all(&all_ready, cores.len()), Err) {
+        Ok(Some(features)) => Ok((handles, features)),
+        other => {
+            signals.cancel();
+            let mut first = other.err();
+            for (handle, core) in handles.into_iter().zip(cores) {
+                if let Err(error) = handle.join() {
+                    first.get_or_insert(NotStarted { core: *core, error: error.into() });
+                }
+            }
+            Err(first.expect("a shard that isn't ready says why"))
+        }
+    }
+}
+
 /// The features of the shards' rings when so many shards are ready; `None` when one of them never came to its ring, which the end
 /// of its executor explains.
 fn await_all(
@@ -326,26 +367,21 @@ fn start_shard(
     shared: Arc<SharedProgress>,
     signals: Arc<Signals>,
     ready: Sender<Ready>,
-) -> Result<ExecutorJoinHandle<Option<ShardReport>>, NotStarted> {
-    LocalExecutorBuilder::new(Placement::Fixed(core))
-        .name("truetail-shard")
-        .io_memory(limits::EXECUTOR_IO_MEMORY)
-        // The request loop never parks its executor; what little runs beside it needs no early wake-up.
-        .preempt_timer(Duration::from_millis(100))
-        .spawn(move || async move {
-            match Shard::new(plan, shared, signals) {
-                Ok(shard) => {
-                    let features = shard.ring_features();
-                    // The pool stops listening only when it has called the run off.
-                    let _ = ready.send(Ok(features));
-                    drop(ready);
-                    shard.run().await
-                }
-                Err(error) => {
-                    let _ = ready.send(Err(NotStarted { core, error }));
-                    None
-                }
+) -> Result<ShardHandle, NotStarted> {
+    executor::start(core, move || async move {
+        match Shard::new(plan, shared, signals) {
+            Ok(shard) => {
+                let features = shard.ring_features();
+                // Nobody listens any more if the run was cancelled.
+                let _ = ready.send(Ok(features));
+                drop(ready);
+                shard.run().await
             }
-        })
-        .map_err(|error| NotStarted { core, error: error.into() })
+            Err(error) => {
+                let _ = ready.send(Err(NotStarted { core, error }));
+                None
+            }
+        }
+    })
+    .map_err(|error| NotStarted { core, error })
 }

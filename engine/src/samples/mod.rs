@@ -2,9 +2,9 @@
 //! numbers.
 //!
 //! A shard fills preallocated blocks and hands full ones to a writer thread. A slow or full disk
-//! costs samples, which are counted, but never a shard's time. The file is written as `FILE.tmp`,
-//! synced, and renamed to `FILE` when it is whole; if writing fails, `FILE.tmp` is removed, which
-//! leaves what room there is to the report, and there is no `FILE`.
+//! costs samples, which are counted, but never a shard's time. The file is written under a
+//! temporary name, synced, and renamed when it is whole; an older file stays until then. If writing
+//! fails, the temporary file is removed, which leaves what room there is to the report.
 //!
 //! # The file
 //!

@@ -1,6 +1,6 @@
 //! Start and stop signals: the few words that a run and its shards share while they run.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What a run and its shards share while they run; rarely written.
 #[derive(Debug, Default)]
@@ -14,4 +14,11 @@ pub struct Signals {
     pub(crate) ready: AtomicUsize,
     /// Shards that have ended.
     pub(crate) ended: AtomicUsize,
+}
+
+impl Signals {
+    /// Cancels a run that has not begun: whoever waits for its epoch ends.
+    pub(crate) fn cancel(&self) {
+        self.epoch_ns.store(u64::MAX, Ordering::Release);
+    }
 }

@@ -7,3 +7,4 @@ pub(crate) mod leaves;
 pub mod placement;
 pub mod seal;
 pub mod units;
+pub mod whole_file;

@@ -12,22 +12,23 @@ use crate::sys::units::CoreList;
 /// to, so the mask has to be checked here.
 pub fn allowed_cores() -> Vec<usize> {
     let mask = core_affinity::get_core_ids().unwrap_or_default();
-    let online = online_cores();
-    let cores = mask.into_iter().map(|core| core.id).filter(|core| online.contains(core)).collect();
+    let mut cores: Vec<usize> = mask.into_iter().map(|core| core.id).collect();
+    if let Some(online) = listed_online() {
+        cores.retain(|core| online.contains(core));
+    }
     let cores = CoreList::new(cores);
     assert!(!cores.is_empty(), "this thread is running on a core, so the mask has one");
     cores.as_slice().to_vec()
 }
 
-/// The cores that are online, as the kernel's topology lists them.
+/// The cores that are online, as the kernel's topology lists them; without it, those allowed.
 pub(crate) fn online_cores() -> Vec<usize> {
-    fs::read_to_string("/sys/devices/system/cpu/online")
-        .ok()
-        .and_then(|text| text.trim().parse::<CoreList>().ok())
-        .map(|cores| cores.as_slice().to_vec())
-        .unwrap_or_else(|| {
-            (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
-        })
+    listed_online().unwrap_or_else(allowed_cores)
+}
+
+fn listed_online() -> Option<Vec<usize>> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    text.trim().parse::<CoreList>().ok().map(|cores| cores.as_slice().to_vec())
 }
 
 /// Moves this thread off the shards' cores, so that it never preempts a shard. If no other core is

@@ -93,7 +93,8 @@ impl SampledRun {
             ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));
             recorded.push((recorder, digest));
         }
-        let summary = file.begin(header(&plan), &[1]).finish(ends, plan.end_ns(), 77);
+        let writer = file.begin(header(&plan), &[1]).expect("a thread");
+        let summary = writer.finish(ends, plan.end_ns(), 77);
         let samples = Samples {
             file: summary.file.as_ref().map(|file| file.display().to_string()),
             written: summary.written,

@@ -1,0 +1,132 @@
+//! Limits that are reached in each phase of a run: each result is whole or absent, an older file
+//! stays where there is no new one, and nothing is left behind.
+
+use std::fs;
+use std::process::Command;
+
+use crate::phases::{Held, Phase};
+use crate::support::{BINARY, Target, bounded, document};
+
+/// Sets a limit of a run that is under way.
+fn set_limit(held: &Held, limit: &str) {
+    let pid = held.child.id().to_string();
+    let set = Command::new("prlimit").args(["--pid", &pid, limit]).status();
+    assert!(set.expect("prlimit runs").success(), "{limit}");
+}
+
+/// A limit, what is sent after it so that the run ends, and how it ends then.
+struct Row {
+    limit: &'static str,
+    /// The exit code in a phase with load, and while the report is written.
+    codes: [i32; 2],
+    /// The files that are there, likewise.
+    files: [&'static [&'static str]; 2],
+    /// Words of the one line on stderr, or none.
+    line: [&'static str; 2],
+}
+
+const ALL: &[&str] = &["report.json", "run.hlog", "run.csv", "raw.bin"];
+
+const ROWS: [Row; 3] = [
+    // Not a byte more: neither samples nor a report, nor what else is longer than nothing.
+    Row {
+        limit: "--fsize=0",
+        codes: [1, 1],
+        files: [&[], &["report.json", "raw.bin"]],
+        line: ["could not be written (File too large", "could not be written (File too large"],
+    },
+    // The series of ten requests is shorter, the report is longer.
+    Row {
+        limit: "--fsize=4096",
+        codes: [1, 0],
+        files: [&["run.csv"], ALL],
+        line: ["--out report.json: could not be written (File too large", ""],
+    },
+    // No descriptor more: connections fail, results are open already.
+    Row { limit: "--nofile=1", codes: [130, 0], files: [ALL, ALL], line: ["", ""] },
+];
+
+#[test]
+fn a_limit_reached_in_any_phase_costs_what_it_forbids_and_nothing_else() {
+    for phase in Phase::ALL {
+        let target = phase.target();
+        for row in &ROWS {
+            let held = Held::start(phase, &target, &[]);
+            set_limit(&held, row.limit);
+            crate::support::signal(&held.child, "TERM");
+            let ended = held.end();
+            let at = usize::from(phase == Phase::Writing);
+            let said = format!("{} in {phase:?}: {}", row.limit, ended.said());
+            assert_eq!(ended.output.status.code(), Some(row.codes[at]), "{said}");
+            assert_eq!(ended.files(), row.files[at], "{said}");
+            let stderr = String::from_utf8_lossy(&ended.output.stderr).into_owned();
+            assert!(stderr.contains(row.line[at]), "{said}");
+            assert!(stderr.lines().all(|line| line.starts_with("truetail: --")), "{said}");
+            assert_eq!(row.line[at].is_empty(), stderr.is_empty(), "{said}");
+            if row.files[at].contains(&"report.json") {
+                let report = ended.report().unwrap_or_else(|| panic!("no report; {said}"));
+                assert_eq!(report["interrupted"], phase != Phase::Writing, "{said}");
+            }
+        }
+        drop(target);
+    }
+}
+
+#[test]
+fn samples_beyond_the_limit_of_a_file_end_the_run_with_its_report() {
+    let target = Target::start(&["--base-latency", "0s"]);
+    let mut limited = Command::new("prlimit");
+    // A shard hands over a block of samples when it is full, long after the report would fit.
+    limited.args(["--fsize=262144", BINARY]);
+    let held = Held::start_as(&mut limited, Phase::Window, &target, &["--rate", "5k"]);
+    let ended = held.end();
+    assert_eq!(ended.output.status.code(), Some(130), "{}", ended.said());
+    assert_eq!(ended.files(), ["report.json", "run.hlog", "run.csv"]);
+    let report = ended.report().expect("a report");
+    assert_eq!(report["interrupted"], true);
+    let reasons = report["verdict"]["reasons"].to_string();
+    assert!(
+        reasons.contains("raw_samples_lost") && reasons.contains("File too large"),
+        "{reasons}"
+    );
+    target.interrupt();
+}
+
+#[test]
+fn a_limit_of_processor_time_interrupts_the_run() {
+    let target = Target::start(&["--base-latency", "0s"]);
+    let mut limited = Command::new("prlimit");
+    limited.args(["--cpu=1:60", BINARY]);
+    let held = Held::start_as(&mut limited, Phase::Window, &target, &["--wait", "spin"]);
+    let ended = held.end();
+    assert_eq!(ended.output.status.code(), Some(130), "{}", ended.said());
+    assert_eq!(ended.files(), ALL);
+    assert_eq!(ended.report().expect("a report")["interrupted"], true);
+    ended.assert_verified();
+    target.interrupt();
+}
+
+#[test]
+fn a_full_disk_costs_the_samples_and_not_the_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "0s"]);
+    // The disk is the child's own. It lists what the run left there.
+    let script = "mount -t tmpfs -o size=64k none disk && echo old >disk/raw.bin && \"$0\" \"$@\"; \
+        echo $? >code; ls disk >left; cat disk/raw.bin >>left";
+    fs::create_dir(folder.path().join("disk")).expect("a folder");
+    let child = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script, BINARY])
+        .args(["run", &target.url, "--rate", "5k", "--duration", "1s", "--warmup", "0s"])
+        .args(["--raw", "disk/raw.bin", "--out", "report.json", "--quiet", "--allow-invalid"])
+        .current_dir(folder.path())
+        .spawn()
+        .expect("unshare runs");
+    bounded(child);
+    let text = |name: &str| fs::read_to_string(folder.path().join(name)).expect("written");
+    assert_eq!((text("code").as_str(), text("left").as_str()), ("0\n", "raw.bin\nold\n"));
+    let report = document(&folder.path().join("report.json"));
+    let reasons = report["verdict"]["reasons"].to_string();
+    assert!(reasons.contains("raw_samples_lost") && reasons.contains("No space left"), "{reasons}");
+    assert_eq!(report["interrupted"], false);
+    target.interrupt();
+}

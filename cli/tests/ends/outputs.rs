@@ -1,0 +1,1 @@
+//! Where results go that isn't a file of their own.

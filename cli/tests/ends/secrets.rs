@@ -1,0 +1,1 @@
+//! What may be a secret is never repeated on stderr.

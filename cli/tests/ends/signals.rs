@@ -1,0 +1,98 @@
+//! Signals in each phase of a run: the first ends it with what it has, the second at once.
+
+use std::process::{Command, Stdio};
+
+use crate::phases::{Held, Phase};
+use crate::support::{BINARY, Target, document, signal};
+
+/// What a user or a terminal sends; a repeated one ends the program at once.
+const USERS: [&str; 4] = ["INT", "TERM", "HUP", "QUIT"];
+/// What the kernel sends at a limit, as often as it likes.
+const LIMITS: [&str; 2] = ["XFSZ", "XCPU"];
+
+const ALL_FILES: [&str; 4] = ["report.json", "run.hlog", "run.csv", "raw.bin"];
+
+#[test]
+fn a_signal_ends_every_phase_with_what_there_is() {
+    for phase in Phase::ALL {
+        let target = phase.target();
+        for name in [&USERS[..], &LIMITS].concat() {
+            let held = Held::start(phase, &target, &[]);
+            signal(&held.child, name);
+            let ended = held.end();
+            let said = format!("{name} in {phase:?}: {}", ended.said());
+            let report = ended.report().unwrap_or_else(|| panic!("no report; {said}"));
+            // A run that is over isn't interrupted any more.
+            let interrupted = phase != Phase::Writing;
+            let code = if interrupted { 130 } else { 0 };
+            assert_eq!(ended.output.status.code(), Some(code), "{said}");
+            assert_eq!(report["interrupted"], interrupted, "{said}");
+            assert_eq!(ended.files(), ALL_FILES, "{said}");
+            if interrupted {
+                ended.assert_verified();
+            }
+        }
+        drop(target);
+    }
+}
+
+#[test]
+fn a_second_signal_of_the_user_ends_it_at_once_and_one_of_a_limit_never() {
+    let target = Phase::Writing.target();
+    for name in USERS {
+        let mut held = Held::start(Phase::Writing, &target, &[]);
+        // Signals that are pending at once count as one, so they are sent until the second is
+        // heard.
+        crate::support::until_ended(&mut held.child, name);
+        let ended = held.end();
+        assert_eq!(ended.output.status.code(), Some(130), "{name}: {}", ended.said());
+        assert_eq!(ended.said(), "", "nothing more was said");
+        assert!(ended.report().is_none(), "it can't have been finished");
+        assert_eq!(ended.files(), ["report.json", "raw.bin"], "half of the pipe, whole samples");
+    }
+    for name in LIMITS {
+        let held = Held::start(Phase::Writing, &target, &[]);
+        (0..20).for_each(|_| signal(&held.child, name));
+        let ended = held.end();
+        assert_eq!(ended.output.status.code(), Some(0), "{name}: {}", ended.said());
+        assert_eq!(ended.report().expect("a report")["interrupted"], false);
+    }
+}
+
+#[test]
+fn under_nohup_a_hangup_is_nothing() {
+    let target = Phase::Window.target();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", BINARY]);
+    let held = Held::start_as(&mut shell, Phase::Window, &target, &[]);
+    signal(&held.child, "HUP");
+    let (before, mut held) = (target.received(), held);
+    target.wait_for_requests(&mut held.child, before + 20);
+    signal(&held.child, "TERM");
+    let ended = held.end();
+    assert_eq!(ended.output.status.code(), Some(130), "{}", ended.said());
+    target.interrupt();
+}
+
+#[test]
+fn every_signal_of_the_user_ends_a_server_in_good_order() {
+    for name in USERS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ledger = folder.path().join("ledger.json");
+        let target = Target::start(&["--ledger", ledger.to_str().expect("text")]);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+        target.end_by(name);
+        assert!(document(&ledger)["received"].is_u64());
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "{name}");
+
+        let mut server = Command::new(BINARY)
+            .args(["null-target", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        crate::support::first_line(&mut server);
+        signal(&server, name);
+        let output = crate::support::bounded(server);
+        assert_eq!(output.status.code(), Some(0), "{name}");
+    }
+}
