@@ -72,8 +72,6 @@ impl Held {
 
     /// [`Held::start`] by a command that runs what its arguments are.
     pub fn start_as(command: &mut Command, phase: Phase, target: &Target, flags: &[&str]) -> Held {
-        /// Requests a second, evenly.
-        const RATE: u64 = 50;
         let folder = tempfile::tempdir().expect("a folder");
         // A full pipe with a reader that doesn't read holds the run while it writes its report.
         let pipe = (phase == Phase::Writing).then(|| full_pipe(&folder.path().join(FILES[0].1)));
@@ -83,7 +81,7 @@ impl Held {
         let before = target.received();
         let mut child = command
             .args(["run", &target.url, "--arrivals", "constant", "--allow-invalid", "--quiet"])
-            .arg(format!("--rate={RATE}"))
+            .args(if flags.contains(&"--rate") { &[][..] } else { &["--rate", "50"] })
             .args(phase.flags())
             .args(FILES.iter().flat_map(|(flag, name)| [flag, name]))
             .args(flags)
@@ -122,7 +120,9 @@ impl Held {
 const OLD: &str = "of an earlier run";
 
 fn is_new(path: &Path) -> bool {
-    fs::read(path).is_ok_and(|bytes| bytes != OLD.as_bytes())
+    // To read the pipe would be to wait for a writer.
+    let is_pipe = fs::metadata(path).is_ok_and(|found| !found.is_file());
+    is_pipe || fs::read(path).is_ok_and(|bytes| bytes != OLD.as_bytes())
 }
 
 /// A named pipe that takes no more bytes.

@@ -82,9 +82,13 @@ pub fn wait_until(run: &mut Child, condition: impl Fn() -> bool) {
         if condition() {
             return;
         }
+        if run.try_wait().expect("it is ours").is_some() {
+            break;
+        }
         thread::sleep(Duration::from_millis(10));
     }
-    run.kill().expect("it is ours");
+    // It may have ended by itself.
+    let _ = run.kill();
     let status = run.wait().expect("it ends");
     panic!("the run never came so far: {status}");
 }

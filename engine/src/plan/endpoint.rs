@@ -3,9 +3,9 @@
 //! No error shows what may be a secret: of a URL neither credentials nor query, of a header nothing
 //! but its position.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::Path;
 use std::time::Duration;
 
 use http::Uri;
@@ -150,21 +150,45 @@ fn probe(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
     socket.connect_timeout(&address.into(), PROBE_TIMEOUT)
 }
 
-/// The bytes of the plan's body: the text itself, or the content of the file.
+/// The largest body, bytes. One send of the kernel carries just under 2 GiB, but each shard holds
+/// the request twice, so that it is memory that sets the bound.
+pub const BODY_MAX: u64 = 256 << 20;
+
+/// The bytes of the plan's body: the text itself, or the content of the file. No more than
+/// [`BODY_MAX`] are ever read.
 ///
 /// # Errors
-/// The file can't be read.
+/// The file can't be read, or the body is too large.
 pub fn read_body(plan: &Plan) -> Result<Vec<u8>, PlanError> {
-    match plan.body.as_deref() {
-        None => Ok(Vec::new()),
-        Some(text) => match text.strip_prefix('@') {
-            None => Ok(text.as_bytes().to_vec()),
-            Some(file) => std::fs::read(Path::new(file)).map_err(|error| {
-                let problem = format!("can't read the file ({error})");
-                PlanError::new("--body", text, problem, "give a readable file after @")
-            }),
-        },
-    }
+    let Some(text) = plan.body.as_deref() else { return Ok(Vec::new()) };
+    let Some(file) = text.strip_prefix('@') else {
+        return match text.len() as u64 {
+            size if BODY_MAX < size => Err(too_large("of the plan", &size.to_string())),
+            _ => Ok(text.as_bytes().to_vec()),
+        };
+    };
+    let read = || {
+        let file = File::open(file)?;
+        let found = file.metadata()?;
+        let mut bytes = Vec::new();
+        if found.is_file() && BODY_MAX < found.len() {
+            return Ok(Err(found.len().to_string()));
+        }
+        // A pipe doesn't tell its size, and a file may grow.
+        file.take(BODY_MAX + 1).read_to_end(&mut bytes)?;
+        let fits = bytes.len() as u64 <= BODY_MAX;
+        Ok(if fits { Ok(bytes) } else { Err(format!("more than {BODY_MAX}")) })
+    };
+    let read = read().map_err(|error: io::Error| {
+        let problem = format!("can't read the file ({error})");
+        PlanError::new("--body", text, problem, "give a readable file after @")
+    })?;
+    read.map_err(|size| too_large(text, &size))
+}
+
+fn too_large(shown: &str, size: &str) -> PlanError {
+    let problem = format!("the body has {size} bytes, and {BODY_MAX} (256 MiB) is the most");
+    PlanError::new("--body", shown, problem, "give a smaller one")
 }
 
 /// Renders the plan's request with the bytes of its body.
@@ -336,6 +360,25 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains(problem) && !text.contains("pa55"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_body_is_read_up_to_its_bound_and_no_further() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let body = Some(format!("@{}", file.path().display()));
+        let plan = Plan { body, ..Plan::default() };
+        for (size, fits) in [(0, true), (BODY_MAX, true), (BODY_MAX + 1, false), (1 << 42, false)] {
+            file.as_file().set_len(size).expect("a hole takes no room");
+            let read = read_body(&plan);
+            assert_eq!(read.as_ref().map(|bytes| bytes.len() as u64).ok(), fits.then_some(size));
+            let told = read.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(told.contains(&format!("the body has {size} bytes")), !fits, "{told}");
+        }
+        // It has no end.
+        let plan = Plan { body: Some("@/dev/zero".to_owned()), ..Plan::default() };
+        let error = read_body(&plan).expect_err("refused");
+        assert_eq!((error.flag, error.value.as_str()), ("--body", "@/dev/zero"));
+        assert!(error.to_string().contains("more than 268435456 bytes"), "{error}");
     }
 
     #[test]
