@@ -373,6 +373,11 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("invalid address `{text}`: give IP:PORT, e.g. 127.0.0.1:8080"))
 }
 
+/// Whether a word is made as the names of commands and flags are.
+pub(crate) fn is_bare(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
 /// A usage error in one line: the flag, the value and the cure. `help` is the command for more.
 pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
     let text = |kind| match error.get(kind) {
@@ -391,9 +396,24 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
             let problem = std::error::Error::source(error)
                 .map_or_else(|| "invalid value".to_owned(), ToString::to_string);
             // What parses names the value itself, and here it stands beside the flag.
-            let problem = problem.replacen(&format!(" `{value}`"), "", 1);
-            let shown = if value.is_empty() { "''" } else { &value };
-            format!("{flag} {shown}: {problem}; see `{help}`")
+            match problem.split_once(&format!(" `{value}`")) {
+                Some((before, after)) => {
+                    let shown = if value.is_empty() { "''" } else { &value };
+                    format!("{flag} {shown}: {before}{after}; see `{help}`")
+                }
+                // What doesn't name it takes it for a secret.
+                None => format!("{flag}: {problem}; see `{help}`"),
+            }
+        }
+        // A word out of place may be a part of a header or a URL.
+        (ErrorKind::UnknownArgument, Some(word), _) if !word.starts_with('-') => {
+            let cure = "put a value with spaces in quotes";
+            format!("unexpected word after the flags; {cure}; see `{help}`")
+        }
+        (ErrorKind::InvalidSubcommand, ..)
+            if text(ContextKind::InvalidSubcommand).is_some_and(|word| !is_bare(&word)) =>
+        {
+            format!("unknown command; see `{help}`")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) if value.is_empty() => {
             format!("{flag}: missing value; give one after it; see `{help}`")
@@ -514,6 +534,22 @@ mod tests {
         }
         // A flag that takes several values ends where the next flag begins.
         assert!(line_for(&["verify", "r", "--raw", "a", "--nonsense"]).contains("--nonsense"));
+    }
+
+    #[test]
+    fn a_word_out_of_place_is_not_repeated() {
+        for args in [
+            &["run", "http://h/", "http://h/?token=pa55"][..],
+            &["run", "http://h/", "--header", "X-Key:", "pa55"],
+            &["run", "http://h/", "--threshold", "Authorization: pa55"],
+            &["run", "http://h/", "--threshold", "authorization=pa55"],
+            &["run", "http://h/", "--headr=Authorization: pa55"],
+            &["run", "http://h/", "--headr", "Authorization: pa55"],
+            &["http://h/?token=pa55"],
+        ] {
+            let line = line_for(args);
+            assert!(!line.contains("pa55") && line.contains("; see `truetail "), "{line}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer, Error};
 
-use crate::args::{PlanFlags, ResultArgs, RunArgs};
+use crate::args::{self, PlanFlags, ResultArgs, RunArgs};
 use crate::failure::Failure;
 
 /// The plan, and where its results go.
@@ -56,6 +56,10 @@ fn read(path: &Path) -> Result<PlanFlags, Failure> {
         let at = start(&error);
         let problem = error.message();
         let problem = match problem.strip_prefix("unknown field ").and_then(|x| x.split_once(',')) {
+            // A header in the place of a key may hold a secret.
+            Some((key, _)) if !args::is_bare(key.trim_matches('`')) => {
+                "unknown key: keys are the names of flags".to_owned()
+            }
             Some((key, _)) => format!("unknown key {key}: keys are the names of flags"),
             None => {
                 let flag = places.iter().rev().find(|(place, _)| *place <= at);
@@ -83,7 +87,7 @@ mod tests {
     use engine::sys::units::{CoreList, Nanos, Rate};
 
     use super::*;
-    use crate::args::{self, Command};
+    use crate::args::Command;
 
     fn read_both(args: &[&str], file: Option<&str>) -> Result<(Plan, ResultArgs), Failure> {
         let folder = tempfile::tempdir().expect("a folder");

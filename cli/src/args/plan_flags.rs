@@ -166,7 +166,8 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "TEXT|@FILE",
         help_heading = REQUEST,
-        help = "The body: literal text, or @ and the name of a file [default: none]",
+        help = "The body: literal text, or @ and the name of a file; at most 256 MiB \
+            [default: none]",
     )]
     #[serde(deserialize_with = "file_values::text")]
     pub(crate) body: Option<String>,

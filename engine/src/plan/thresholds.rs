@@ -172,14 +172,27 @@ pub struct Bound {
     value: f64,
 }
 
+/// What can be shown of a text that isn't a bound. A header given by mistake may hold a secret; a
+/// name or a number doesn't.
+fn shown(text: &str) -> String {
+    let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let is_number = |text: &str| text.is_empty() || text.parse::<f64>().is_ok();
+    match text.split_once('=') {
+        _ if is_word(text) || is_number(text) => text.to_owned(),
+        Some((name, value)) if is_word(name) && is_number(value) => text.to_owned(),
+        Some((name, _)) if is_word(name) => format!("{name}=…"),
+        _ => "…".to_owned(),
+    }
+}
+
 /// A text that isn't a bound.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidBound {
     /// Name or value is missing, or the value isn't a number.
-    #[error("invalid threshold `{0}`: give NAME=VALUE, e.g. busy=0.9")]
+    #[error("invalid threshold `{}`: give NAME=VALUE, e.g. busy=0.9", shown(.0))]
     Malformed(String),
     /// No bound has this name.
-    #[error("unknown threshold `{0}`: choose from {names}", names = names())]
+    #[error("unknown threshold `{}`: choose from {names}", shown(.0), names = names())]
     Unknown(String),
 }
 
@@ -226,7 +239,10 @@ mod tests {
         for (text, message) in [
             ("busy", "invalid threshold `busy`: give NAME=VALUE, e.g. busy=0.9"),
             ("busy=", "invalid threshold `busy=`: give"),
-            ("busy=much", "invalid threshold `busy=much`: give"),
+            ("busy=much", "invalid threshold `busy=…`: give"),
+            ("Authorization=pa55", "unknown threshold `…`: choose"),
+            ("Authorization: pa55", "invalid threshold `…`: give"),
+            ("authorization=5", "unknown threshold `authorization=5`: choose"),
             ("busy=nan", "invalid threshold `busy=nan`: give"),
             ("speed=1", "unknown threshold `speed=1`: choose from unsent, offered, "),
             ("", "invalid threshold ``: give"),
