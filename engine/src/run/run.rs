@@ -187,7 +187,7 @@ impl Run {
             match start_shards(&prepared, lanes, &progress, &signals) {
                 Ok((handles, features)) => Ok((samples, handles, features)),
                 Err(error) => {
-                    samples.map(SampleWriter::cancel);
+                    samples.into_iter().for_each(SampleWriter::cancel);
                     Err(error.of(plan))
                 }
             }

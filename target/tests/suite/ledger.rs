@@ -1,14 +1,13 @@
 //! The ledger: its sums match, it holds the configuration, and HTTP, the API and the file agree.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt as _, symlink};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, GET, config, start};
-use target::{LEDGER_SCHEMA, Ledger, Target, TargetConfig, ledger_temporary};
+use target::{LEDGER_SCHEMA, Ledger, Target, TargetConfig};
 
 fn assert_closes(ledger: &Ledger) {
     let outcomes = ledger.answered + ledger.closed_by_peer_unanswered + ledger.in_flight;
@@ -93,7 +92,6 @@ fn a_link_keeps_pointing_and_the_file_behind_it_is_replaced() {
     let (real, link) = (folder.path().join("real"), folder.path().join("link"));
     fs::write(&real, "old").expect("written");
     symlink(&real, &link).expect("linked");
-    assert_eq!(ledger_temporary(&link), ledger_temporary(&real));
     let ledger = stopped_with(&link);
     assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
     assert_eq!(written(&fs::read_to_string(&real).expect("there")), ledger);
@@ -106,7 +104,6 @@ fn a_device_stays_a_device() {
     let folder = tempfile::tempdir().expect("a folder");
     let link = folder.path().join("null");
     symlink("/dev/null", &link).expect("linked");
-    assert_eq!(ledger_temporary(&link), None);
     stopped_with(&link);
     assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
     assert!(fs::metadata(&link).expect("there").file_type().is_char_device());
@@ -118,12 +115,16 @@ fn the_reader_of_a_pipe_gets_the_ledger_and_then_the_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
-    let reader = thread::spawn({
-        let pipe = pipe.clone();
-        move || fs::read_to_string(pipe).expect("text")
-    });
+    let mut config = config();
+    config.ledger = Some(pipe.clone());
+    let refused = target::start(config).map(drop).expect_err("nobody reads").to_string();
+    assert!(refused.contains("nobody reads this pipe"), "{refused}");
+    // Opened without waiting for its writer; it holds a ledger, and its writer has gone when read.
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).expect("a flag");
+    let reader = fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(&pipe);
     let ledger = stopped_with(&pipe);
-    assert_eq!(written(&reader.join().expect("it ends")), ledger);
+    let text = std::io::read_to_string(reader.expect("it opens")).expect("text");
+    assert_eq!(written(&text), ledger);
     assert!(fs::metadata(&pipe).expect("there").file_type().is_fifo());
     assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
 }
