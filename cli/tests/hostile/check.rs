@@ -1,0 +1,510 @@
+//! What a row of the table expects, one run of the binary against its server, and the comparison.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::sys::placement::allowed_cores;
+use serde_json::Value;
+
+use crate::PENDING;
+use crate::server::{Fault, Log, Server};
+
+/// What drives the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// Arrivals by a schedule.
+    Open,
+    /// Users without a pace.
+    Closed,
+    /// Users with a pace.
+    Paced,
+    /// Users without a pace and with a new connection for each request.
+    NoKeepalive,
+}
+
+/// All models, in the order of a row's columns.
+const MODELS: [Model; 4] = [Model::Open, Model::Closed, Model::Paced, Model::NoKeepalive];
+
+/// One row of the table: a server's fault, how it is loaded, and the outcome in each model.
+pub struct Row {
+    /// What the server does wrong.
+    pub fault: Fault,
+    /// The load.
+    pub load: LoadShape,
+    /// The outcome in the open, closed, paced and no-keepalive models.
+    pub expected: [Expected; 4],
+}
+
+/// How a row's server is loaded.
+#[derive(Clone, Copy)]
+pub struct LoadShape {
+    /// Whether the request has a body that no buffer of the kernel holds, and comes less often.
+    pub large: bool,
+    /// Length of the warm-up, ms.
+    pub warmup_ms: u64,
+    /// Shortest window, ms.
+    pub window_ms: u64,
+    /// The timeout, ms.
+    pub timeout_ms: u64,
+}
+
+/// How many of the requests that were sent ended in some way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// None of them.
+    None,
+    /// At least one.
+    Some,
+    /// All.
+    All,
+    /// Any number: the timing decides.
+    Any,
+}
+
+/// A number of the report that equals one of the server's log, connections and requests of the
+/// warm-up included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Equality {
+    /// Requests sent = requests that the server read to their end.
+    SentWereRead,
+    /// Answered = whole responses to requests, status by status.
+    AnsweredWereWritten,
+    /// Failed = responses that the server broke, or resets in place of one.
+    FailedWereBroken,
+    /// Timed out or abandoned = requests read that got nothing.
+    TimedOutWereIgnored,
+    /// Timed out or abandoned = responses begun and never ended.
+    TimedOutWereUnended,
+    /// Connections opened = connections accepted, but for the first, which only tests the port.
+    ConnectsWereAccepted,
+    /// Failed, without those that had no connection = requests read that got nothing.
+    FailedWereIgnored,
+}
+
+/// Something that the report has to tell and that may not be built yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Users who were blocked are counted and judged: `starved`.
+    StarvedUsers,
+    /// Bytes that no request was waiting for are counted and judged: `unsolicited`.
+    UnaskedBytes,
+    /// Responses followed by further bytes are counted and judged: `unsolicited`.
+    TrailingBytes,
+    /// A response that was there before its request is no answer, but an outcome of its own or
+    /// unasked bytes: each of the four users who are connected before the run meets one.
+    EarlyResponses,
+    /// Answers to requests that weren't wholly sent are counted.
+    IncompleteUploads,
+    /// A run without a request in its window is invalid: `nothing_sent`.
+    NothingSent,
+}
+
+/// The outcome of a run.
+#[derive(Clone, Copy)]
+pub struct Expected {
+    answered: Amount,
+    timed_out: Amount,
+    failed: Amount,
+    causes: &'static [&'static str],
+    equal: &'static [Equality],
+    codes: &'static [&'static str],
+    clean: bool,
+    told: &'static [Told],
+    fastest: Duration,
+}
+
+impl Expected {
+    const NOTHING: Expected = Expected {
+        answered: Amount::None,
+        timed_out: Amount::None,
+        failed: Amount::None,
+        causes: &[],
+        equal: &[],
+        codes: &[],
+        clean: false,
+        told: &[],
+        fastest: Duration::ZERO,
+    };
+
+    /// Every request is answered.
+    pub const fn answered() -> Expected {
+        Expected { answered: Amount::All, ..Expected::NOTHING }
+    }
+
+    /// Every request times out, or is still in flight at the end.
+    pub const fn timed_out() -> Expected {
+        Expected { timed_out: Amount::All, codes: &["errors"], ..Expected::NOTHING }
+    }
+
+    /// Every request fails by one of these causes.
+    pub const fn failed(causes: &'static [&'static str]) -> Expected {
+        Expected { failed: Amount::All, causes, codes: &["errors"], ..Expected::NOTHING }
+    }
+
+    /// So many are answered, so many time out, and so many fail by one of these causes.
+    pub const fn mixed(
+        answered: Amount,
+        timed_out: Amount,
+        failed: Amount,
+        causes: &'static [&'static str],
+    ) -> Expected {
+        Expected { answered, timed_out, failed, causes, ..Expected::NOTHING }
+    }
+
+    /// These numbers equal the server's.
+    pub const fn equal(self, equal: &'static [Equality]) -> Expected {
+        Expected { equal, ..self }
+    }
+
+    /// The verdict has these reasons, among others.
+    pub const fn codes(self, codes: &'static [&'static str]) -> Expected {
+        Expected { codes, ..self }
+    }
+
+    /// The verdict has no reason that accuses the target.
+    pub const fn clean(self) -> Expected {
+        Expected { clean: true, ..self }
+    }
+
+    /// The report tells this.
+    pub const fn told(self, told: &'static [Told]) -> Expected {
+        Expected { told, ..self }
+    }
+
+    /// No latency can be shorter than this.
+    pub const fn fastest(self, fastest: Duration) -> Expected {
+        Expected { fastest, ..self }
+    }
+}
+
+/// Reasons that accuse the target.
+const ACCUSATIONS: [&str; 6] =
+    ["errors", "starved", "unsolicited", "nothing_sent", "not_settled", "pool_grew"];
+/// Reasons that would be wrong whatever the target does: they accuse truetail or its machine of
+/// something that no server here can bring about.
+const WRONG: [&str; 3] = ["littles_law", "local_resource", "buffers_exhausted"];
+/// A run takes no longer than this: its plan is done within 2 s at the small size.
+const RUN_MAX: Duration = Duration::from_secs(60);
+
+/// How many times the small size a run's window is, by the environment; 1 by default.
+fn scale() -> u64 {
+    std::env::var("TRUETAIL_HOSTILE_SCALE")
+        .map_or(1, |scale| scale.parse().expect("TRUETAIL_HOSTILE_SCALE is a whole number"))
+}
+
+/// Runs a row in each model, all at once, and panics with whatever differs.
+pub fn check(row: &Row) {
+    let differences = thread::scope(|scope| {
+        let runs: Vec<_> = MODELS
+            .into_iter()
+            .zip(row.expected)
+            .map(|(model, expected)| scope.spawn(move || compare(row, model, &expected)))
+            .collect();
+        runs.into_iter().flat_map(|run| run.join().expect("a run")).collect::<Vec<_>>()
+    });
+    assert!(differences.is_empty(), "{} of 4 runs differ", differences.len());
+}
+
+/// The length of a body that can't be wholly sent before a server reads it: above the kernel's
+/// largest send buffer.
+fn large_body() -> usize {
+    let sizes = fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").expect("Linux has it");
+    let largest = sizes.split_whitespace().last().expect("three sizes");
+    largest.parse::<usize>().expect("bytes") + (1 << 20)
+}
+
+/// What a run left behind.
+struct Ran {
+    report: Value,
+    log: Log,
+    code: Option<i32>,
+    stderr: String,
+}
+
+fn run(row: &Row, model: Model) -> Ran {
+    static CORE: AtomicUsize = AtomicUsize::new(0);
+    let cores = allowed_cores();
+    let core = cores[CORE.fetch_add(1, Ordering::Relaxed) % cores.len()];
+    let folder = tempfile::tempdir().expect("a folder");
+    let LoadShape { large, warmup_ms, window_ms, timeout_ms } = row.load;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_truetail"));
+    let server = Server::start(row.fault);
+    command
+        .arg("run")
+        .arg(format!("http://127.0.0.1:{}/", server.port))
+        .args(["--quiet", "--out", "report.json", "--wait", "sleep"])
+        .args(["--warmup", &format!("{warmup_ms}ms")])
+        .args(["--duration", &format!("{}ms", window_ms * scale())])
+        .args(["--timeout", &format!("{timeout_ms}ms")])
+        .args(["--cores", &core.to_string()])
+        .args(match model {
+            Model::Open if large => &["--rate", "30", "--conns", "64"][..],
+            Model::Open => &["--rate", "200", "--conns", "256"],
+            Model::Closed => &["--conns", "4"],
+            Model::Paced => &["--conns", "4", "--period", "25ms"],
+            Model::NoKeepalive => &["--conns", "4", "--keepalive", "off"],
+        })
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(folder.path().join("stderr")).expect("a file"));
+    if large {
+        fs::write(folder.path().join("body"), vec![b'x'; large_body()]).expect("writable");
+        command.args(["--method", "POST", "--body", "@body"]);
+    }
+    let mut child = command.spawn().expect("the binary runs");
+    let began = Instant::now();
+    let code = loop {
+        if let Some(status) = child.try_wait().expect("it is ours") {
+            break status.code();
+        }
+        if RUN_MAX < began.elapsed() {
+            child.kill().expect("it is ours");
+            child.wait().expect("it ends");
+            break None;
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let log = server.stop();
+    let read = |name: &str| fs::read_to_string(Path::new(folder.path()).join(name));
+    let report = read("report.json").ok().and_then(|text| serde_json::from_str(&text).ok());
+    Ran {
+        report: report.unwrap_or(Value::Null),
+        log,
+        code,
+        stderr: read("stderr").expect("a file"),
+    }
+}
+
+/// One run and what is wrong with it.
+fn compare(row: &Row, model: Model, expected: &Expected) -> Vec<String> {
+    let ran = run(row, model);
+    let wrong = judge(&ran, expected);
+    let told = format!(
+        "{:?}, {model:?}: {}\n  counts {}\n  verdict {}; naive latency {} to {} us\n  log {:?}\n  \
+         exit code {:?} {}",
+        row.fault,
+        if wrong.is_empty() { "as expected".to_owned() } else { wrong.join("; ") },
+        ran.report["counts"],
+        Codes::of(&ran.report),
+        ran.report["naive"]["min"],
+        ran.report["naive"]["max"],
+        ran.log,
+        ran.code,
+        ran.stderr
+    );
+    println!("{told}");
+    if wrong.is_empty() { wrong } else { vec![told] }
+}
+
+/// The verdict in a few words.
+struct Codes<'report> {
+    level: &'report str,
+    codes: Vec<&'report str>,
+}
+
+impl Codes<'_> {
+    fn of(report: &Value) -> Codes<'_> {
+        let reasons = report["verdict"]["reasons"].as_array().map_or(&[][..], Vec::as_slice);
+        Codes {
+            level: report["verdict"]["level"].as_str().unwrap_or("none"),
+            codes: reasons.iter().filter_map(|reason| reason["code"].as_str()).collect(),
+        }
+    }
+}
+
+impl std::fmt::Display for Codes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.level, self.codes.join(", "))
+    }
+}
+
+fn judge(ran: &Ran, expected: &Expected) -> Vec<String> {
+    if ran.code.is_none() || ran.report.is_null() {
+        return vec!["there is no report".to_owned()];
+    }
+    let mut wrong = Vec::new();
+    let mut claim = |holds: bool, words: String| {
+        if !holds {
+            wrong.push(words);
+        }
+    };
+    let counts = Counts::of(&ran.report);
+    let verdict = Codes::of(&ran.report);
+
+    claim(
+        !ran.stderr.contains("panicked") && !ran.stderr.contains("RUST_BACKTRACE"),
+        "it panicked".to_owned(),
+    );
+    claim(ran.stderr.is_empty(), "stderr isn't empty".to_owned());
+    let code = if verdict.level == "invalid" { 3 } else { 0 };
+    claim(ran.code == Some(code), format!("the exit code is {:?}, not {code}", ran.code));
+
+    for (left, right, sum) in counts.sums() {
+        claim(left == right, format!("{sum}: {left} and {right}"));
+    }
+    let given_up = counts.timed_out + counts.abandoned;
+    for (name, count, amount) in [
+        ("answered", counts.answered, expected.answered),
+        ("timed out", given_up, expected.timed_out),
+        ("failed", counts.failed, expected.failed),
+    ] {
+        let holds = match amount {
+            Amount::None => count == 0,
+            Amount::Some => 0 < count,
+            Amount::All => count == counts.sent && 0 < count,
+            Amount::Any => true,
+        };
+        claim(holds, format!("{name}: {count} of {} sent, not {amount:?}", counts.sent));
+    }
+    for cause in counts.causes.keys().filter(|cause| *cause != "timed_out") {
+        claim(expected.causes.contains(&cause.as_str()), format!("failed by {cause}"));
+    }
+    for equality in expected.equal {
+        for (left, right) in equality.sides(&counts, &ran.log) {
+            claim(left == right, format!("{equality:?}: {left} and {right}"));
+        }
+    }
+
+    for code in expected.codes {
+        claim(verdict.codes.contains(code), format!("not {code}"));
+    }
+    for code in WRONG {
+        claim(!verdict.codes.contains(&code), code.to_owned());
+    }
+    if expected.clean {
+        for code in ACCUSATIONS {
+            claim(!verdict.codes.contains(&code), code.to_owned());
+        }
+    }
+    for told in expected.told {
+        if !PENDING.contains(told) {
+            claim(told.holds(&counts, &verdict, &ran.log), format!("{told:?} not told"));
+        }
+    }
+    let fastest = ran.report["naive"]["min"].as_f64().unwrap_or(f64::INFINITY);
+    let least = expected.fastest.as_secs_f64() * 1e6;
+    claim(least <= fastest, format!("the fastest took {fastest} us, not {least}"));
+    wrong
+}
+
+/// The counts of a report.
+struct Counts {
+    intended: u64,
+    sent: u64,
+    unsent: u64,
+    unconnected: u64,
+    answered: u64,
+    timed_out: u64,
+    failed: u64,
+    abandoned: u64,
+    connects: u64,
+    /// Requests sent and answered before the window.
+    sent_before: u64,
+    answered_before: u64,
+    status: BTreeMap<String, u64>,
+    causes: BTreeMap<String, u64>,
+    /// Counters that may be missing: what is pending isn't counted.
+    unsolicited: u64,
+    trailing: u64,
+    incomplete_uploads: u64,
+    users_blocked: u64,
+}
+
+impl Counts {
+    fn of(report: &Value) -> Counts {
+        let counts = &report["counts"];
+        let of = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("no count in {counts}"));
+        let map = |value: &Value| {
+            let entries = value.as_object().expect("an object").iter();
+            entries.map(|(name, count)| (name.clone(), of(count))).collect()
+        };
+        let maybe = |name: &str| counts[name].as_u64().unwrap_or(0);
+        let before = |name: &str| of(&counts["setup"][name]) + of(&counts["warmup"][name]);
+        Counts {
+            intended: of(&counts["intended"]),
+            sent: of(&counts["sent"]),
+            unsent: of(&counts["unsent"]),
+            unconnected: of(&counts["unconnected"]),
+            answered: of(&counts["answered"]),
+            timed_out: of(&counts["timed_out"]),
+            failed: of(&counts["failed"]),
+            abandoned: of(&counts["abandoned"]),
+            connects: of(&counts["connects"]),
+            sent_before: before("sent"),
+            answered_before: before("answered"),
+            status: map(&counts["status"]),
+            causes: map(&counts["errors"]),
+            unsolicited: maybe("unsolicited"),
+            trailing: maybe("trailing"),
+            incomplete_uploads: maybe("incomplete_uploads"),
+            users_blocked: maybe("users_blocked"),
+        }
+    }
+
+    /// Sums that close in every report.
+    fn sums(&self) -> [(u64, u64, &'static str); 4] {
+        let ended = self.answered + self.timed_out + self.failed + self.abandoned;
+        [
+            (self.intended, self.sent + self.unsent, "intended = sent + unsent"),
+            (self.sent, ended, "sent = answered + timed_out + failed + abandoned"),
+            (self.answered, self.status.values().sum(), "answered = the sum over statuses"),
+            (
+                self.timed_out + self.failed,
+                self.causes.values().sum(),
+                "timed_out + failed = the sum over causes",
+            ),
+        ]
+    }
+}
+
+impl Equality {
+    /// The report's number and the log's.
+    fn sides(self, counts: &Counts, log: &Log) -> Vec<(u64, u64)> {
+        let given_up = counts.timed_out + counts.abandoned;
+        match self {
+            Equality::SentWereRead => {
+                vec![(counts.sent - counts.unconnected + counts.sent_before, log.requests)]
+            }
+            Equality::AnsweredWereWritten if counts.sent_before == 0 => {
+                let by_status = |status: &u16| {
+                    counts.status.get(&status.to_string()).copied().unwrap_or_default()
+                };
+                let each = log.answers.iter().map(|(status, count)| (by_status(status), *count));
+                each.chain([(counts.answered, log.answered())]).collect()
+            }
+            Equality::AnsweredWereWritten => {
+                vec![(counts.answered + counts.answered_before, log.answered())]
+            }
+            Equality::FailedWereBroken => vec![(counts.failed - counts.unconnected, log.broken)],
+            Equality::TimedOutWereIgnored => vec![(given_up, log.ignored)],
+            Equality::TimedOutWereUnended => vec![(given_up, log.broken)],
+            Equality::ConnectsWereAccepted => vec![(counts.connects + 1, log.accepted)],
+            Equality::FailedWereIgnored => vec![(counts.failed - counts.unconnected, log.ignored)],
+        }
+    }
+}
+
+impl Told {
+    fn holds(self, counts: &Counts, verdict: &Codes<'_>, log: &Log) -> bool {
+        let has = |code: &str| verdict.codes.contains(&code);
+        match self {
+            Told::StarvedUsers => 0 < counts.users_blocked && has("starved"),
+            Told::UnaskedBytes => 0 < counts.unsolicited && has("unsolicited"),
+            // A response and what follows it may come in two pieces.
+            Told::TrailingBytes => {
+                counts.trailing + counts.unsolicited == counts.answered && has("unsolicited")
+            }
+            Told::EarlyResponses => {
+                let early = counts.causes.get("early_response").copied().unwrap_or_default();
+                4 <= early + counts.unsolicited && has("unsolicited")
+            }
+            Told::IncompleteUploads => counts.incomplete_uploads == log.early,
+            Told::NothingSent => has("nothing_sent") && verdict.level == "invalid",
+        }
+    }
+}

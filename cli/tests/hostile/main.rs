@@ -1,0 +1,194 @@
+//! A hostile evening: servers that misbehave, the outcome that each brings about in every model,
+//! and counts that equal the server's own log.
+//!
+//! What a response means follows RFC 9112. Each row is a test of its own, with one run in each of
+//! the four models. `TRUETAIL_HOSTILE_SCALE=10` makes the windows ten times as long. No bound is an
+//! upper one on a time, so a busy machine disturbs no row.
+
+mod check;
+mod server;
+
+use check::Amount::{Any, None as Never, Some as Seen};
+use check::Equality::{
+    AnsweredWereWritten, ConnectsWereAccepted, FailedWereBroken, FailedWereIgnored, SentWereRead,
+    TimedOutWereIgnored, TimedOutWereUnended,
+};
+use check::{Equality, Expected, LoadShape, Row, Told, check};
+use server::{DRIPPED, Fault, SLOW};
+
+/// What the report doesn't tell yet: rows that expect it are checked for all else.
+const PENDING: &[Told] = &[];
+
+/// A small request, and a timeout that no answer comes near.
+const LOAD: LoadShape = LoadShape { large: false, warmup_ms: 0, window_ms: 300, timeout_ms: 5_000 };
+/// A timeout that ends what hangs, well above what an answer takes.
+const IMPATIENT: LoadShape = LoadShape { timeout_ms: 400, ..LOAD };
+/// A request that no buffer holds.
+const LARGE: LoadShape = LoadShape { large: true, ..LOAD };
+
+/// A timeout that is over only after the window: what hangs began before it.
+const PATIENT: LoadShape = LoadShape { warmup_ms: 100, timeout_ms: 1_500, ..LOAD };
+
+const ALL: &[Equality] = &[SentWereRead, AnsweredWereWritten, ConnectsWereAccepted];
+
+/// A server to which nobody objects.
+const FINE: Expected = Expected::answered().equal(ALL).clean();
+
+/// Requests that nobody answers; their number is the server's.
+const HUNG: Expected = Expected::timed_out().equal(&[ConnectsWereAccepted]);
+/// Responses that begin and never end.
+const UNENDED: Expected =
+    Expected::timed_out().equal(&[SentWereRead, TimedOutWereUnended, ConnectsWereAccepted]);
+/// Answers that stand, and bytes after them.
+const TRAILED: Expected = Expected::answered().equal(ALL).told(&[Told::TrailingBytes]);
+/// Answers to requests that were still on their way.
+const EARLY: Expected = Expected::answered()
+    .equal(&[AnsweredWereWritten, ConnectsWereAccepted])
+    .told(&[Told::IncompleteUploads]);
+/// Answers, and requests that met a close.
+const CLOSED_ON: Expected = Expected::mixed(Seen, Never, Any, CLOSES).equal(&[AnsweredWereWritten]);
+/// Which response belongs to which request is unknown to all but the server.
+const CONFUSED: Expected = Expected::mixed(Any, Any, Any, &["early_response", "unsolicited_bytes"]);
+/// Users who hang beside users who are served.
+const HALF_HUNG: Expected = Expected::mixed(Seen, Any, Never, &[])
+    .equal(&[SentWereRead, AnsweredWereWritten, TimedOutWereIgnored])
+    .told(&[Told::StarvedUsers]);
+
+/// What a close may look like to a request that meets it.
+const CLOSES: &[&str] = &["reset", "closed_before_response", "write_failed"];
+
+/// The same outcome in every model.
+const fn each(expected: Expected) -> [Expected; 4] {
+    [expected; 4]
+}
+
+/// A response that breaks this rule, in every model.
+const fn breaks(rule: &'static [&'static str]) -> [Expected; 4] {
+    each(Expected::failed(rule).equal(&[SentWereRead, FailedWereBroken, ConnectsWereAccepted]))
+}
+
+/// Declares each row as a test: its name, the fault, the load, and the outcome in the open, closed,
+/// paced and no-keepalive models.
+macro_rules! rows {
+    ($($name:ident: $fault:expr, $load:expr, $expected:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                check(&Row { fault: $fault, load: $load, expected: $expected });
+            }
+        )*
+    };
+}
+
+rows! {
+    // Nothing wrong, or nothing that a client may object to.
+    an_honest_server: Fault::None, LOAD, each(FINE);
+    accepts_slowly: Fault::AcceptSlowly, LOAD, each(FINE);
+    drips_its_response: Fault::DripWholeResponse, LOAD, each(FINE.fastest(DRIPPED));
+    ends_its_body_with_the_connection: Fault::CloseDelimited, LOAD, each(FINE);
+    closes_as_it_says: Fault::ConnectionClose, LOAD, each(FINE);
+    sends_a_length_with_304: Fault::LengthWith304, LOAD,
+        each(Expected::answered().equal(ALL).codes(&["errors"]));
+    sends_503_to_every_third: Fault::EveryThird503, LOAD,
+        each(Expected::answered().equal(ALL).codes(&["errors"]));
+
+    // Connections that hang, or that there are none of.
+    hangs_from_the_third_connection_on: Fault::HangFrom(3), IMPATIENT, each(HALF_HUNG);
+    hangs_longer_than_the_window: Fault::HangFrom(3), PATIENT, [
+        Expected::mixed(Seen, Any, Never, &[]),
+        Expected::mixed(Seen, Never, Never, &[]).told(&[Told::StarvedUsers]),
+        Expected::mixed(Seen, Any, Never, &[]).told(&[Told::StarvedUsers]),
+        Expected::mixed(Never, Never, Never, &[]).told(&[Told::StarvedUsers, Told::NothingSent]),
+    ];
+    accepts_and_never_reads: Fault::NeverRead, IMPATIENT, each(HUNG);
+    never_reads_a_large_request: Fault::NeverRead, LoadShape { large: true, ..IMPATIENT },
+        each(HUNG);
+    stops_accepting: Fault::StopAccepting(10), IMPATIENT,
+        each(Expected::mixed(Seen, Seen, Any, &["connect_timed_out"])
+            .equal(&[AnsweredWereWritten])
+            .codes(&["errors"]));
+    restarts: Fault::Restart(20), LoadShape { window_ms: 800, ..LOAD },
+        each(Expected::mixed(
+            Seen, Never, Seen,
+            &["connect_refused", "reset", "closed_before_response", "write_failed"],
+        ).equal(&[AnsweredWereWritten]));
+    drips_a_head_without_an_end: Fault::DripHead, IMPATIENT, each(UNENDED);
+    sends_chunks_without_an_end: Fault::EndlessChunks, IMPATIENT, each(UNENDED);
+
+    // Closes that nobody announced.
+    sends_fin_on_accept: Fault::FinOnAccept, LOAD,
+        each(Expected::failed(&["closed_before_response"]).equal(&[FailedWereIgnored]));
+    closes_idle_connections: Fault::CloseIdle, LOAD,
+        each(Expected::mixed(Seen, Never, Any, &["closed_before_response"])
+            .equal(&[SentWereRead, AnsweredWereWritten, FailedWereIgnored]));
+    closes_without_saying_so: Fault::KeepAliveLie, LOAD, [CLOSED_ON, CLOSED_ON, CLOSED_ON, FINE];
+    half_closes_after_its_response: Fault::HalfClose, LOAD, [
+        CLOSED_ON.equal(&[SentWereRead, AnsweredWereWritten, FailedWereIgnored]),
+        CLOSED_ON.equal(&[SentWereRead, AnsweredWereWritten, FailedWereIgnored]),
+        CLOSED_ON.equal(&[SentWereRead, AnsweredWereWritten, FailedWereIgnored]),
+        FINE,
+    ];
+    closes_on_the_next_request: Fault::CloseOnNextRequest, LOAD, [
+        CLOSED_ON.equal(&[AnsweredWereWritten, FailedWereBroken]),
+        CLOSED_ON.equal(&[AnsweredWereWritten, FailedWereBroken]),
+        CLOSED_ON.equal(&[AnsweredWereWritten, FailedWereBroken]),
+        FINE,
+    ];
+    resets_after_a_request: Fault::ResetAfterRequest, LOAD, breaks(&["reset"]);
+    resets_in_a_body: Fault::ResetInBody, LOAD, breaks(&["reset"]);
+    resets_where_only_a_close_ends_the_body: Fault::ResetInCloseDelimited, LOAD,
+        breaks(&["reset"]);
+    cuts_its_body_short: Fault::ShortBody, LOAD, breaks(&["cut_short"]);
+
+    // Answers at the wrong time. A repeated answer that comes while the next request is in flight
+    // can't be told from that one's answer; what remains is seen when a connection is idle.
+    answers_on_accept: Fault::AnswerOnAccept, IMPATIENT, [
+        CONFUSED,
+        CONFUSED.told(&[Told::EarlyResponses]),
+        CONFUSED.told(&[Told::EarlyResponses]),
+        CONFUSED.told(&[Told::EarlyResponses]),
+    ];
+    answers_on_accept_and_again: Fault::AnswerOnAcceptAndAgain, LOAD, [
+        CONFUSED.told(&[Told::UnaskedBytes]),
+        CONFUSED.told(&[Told::EarlyResponses]),
+        CONFUSED.told(&[Told::EarlyResponses]),
+        CONFUSED.told(&[Told::EarlyResponses]),
+    ];
+    answers_before_it_read_and_again: Fault::AnswerBeforeReadAndAgain, LOAD, [
+        CONFUSED.told(&[Told::UnaskedBytes]),
+        CONFUSED,
+        CONFUSED.told(&[Told::UnaskedBytes]),
+        CONFUSED,
+    ];
+    repeats_its_answers: Fault::RepeatAnswers, LOAD, [
+        CONFUSED.told(&[Told::UnaskedBytes]),
+        CONFUSED,
+        CONFUSED.told(&[Told::UnaskedBytes]),
+        FINE.fastest(SLOW),
+    ];
+    answers_a_large_request_early_and_keeps: Fault::AnswerEarlyAndKeep, LARGE, each(EARLY);
+    answers_a_large_request_early_and_closes: Fault::AnswerEarlyAndClose, LARGE, each(EARLY);
+    answers_a_large_request_early_and_resets: Fault::AnswerEarlyAndReset, LARGE,
+        each(Expected::mixed(Any, Never, Any, &["reset", "write_failed"])
+            .equal(&[ConnectsWereAccepted]));
+
+    // More than an answer.
+    sends_two_responses_in_one: Fault::TwoInOne, LOAD, each(TRAILED);
+    sends_garbage_after_its_response: Fault::TrailingGarbage, LOAD, each(TRAILED);
+    sends_a_body_after_204: Fault::BodyAfter204, LOAD, each(TRAILED);
+
+    // Responses that break a rule.
+    sends_a_head_without_an_end: Fault::EndlessHead, LOAD, breaks(&["protocol:head_too_large"]);
+    sends_interim_responses_without_an_end: Fault::EndlessInterim, LOAD,
+        breaks(&["protocol:too_many_interim"]);
+    sends_a_head_of_70_kib: Fault::HugeHead, LOAD, breaks(&["protocol:head_too_large"]);
+    sends_200_fields: Fault::ManyFields, LOAD, breaks(&["protocol:too_many_fields"]);
+    sends_a_chunk_size_beyond_64_bits: Fault::ChunkSizeOverflow, LOAD,
+        breaks(&["protocol:chunk_size_overflow"]);
+    sends_two_lengths: Fault::LengthsDiffer, LOAD, breaks(&["protocol:content_lengths_differ"]);
+    sends_a_length_and_chunks: Fault::TwoFramings, LOAD, breaks(&["protocol:two_framings"]);
+    sends_an_unknown_coding: Fault::UnknownCoding, LOAD, breaks(&["protocol:transfer_coding"]);
+    sends_a_bare_cr: Fault::BareCr, LOAD, breaks(&["protocol:header_value"]);
+    sends_a_body_without_a_head: Fault::NoHead, LOAD, breaks(&["protocol:not_http"]);
+    switches_protocols_unasked: Fault::Upgrade, LOAD, breaks(&["protocol:upgrade"]);
+}
