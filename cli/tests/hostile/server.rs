@@ -108,7 +108,9 @@ pub enum Fault {
     /// Sends FIN after each response without having said so, and reads on.
     HalfClose,
     /// Answers a request, and resets when the next one comes.
-    CloseOnNextRequest,
+    ResetOnNextRequest,
+    /// Answers a request, and sends FIN when the next one comes, which it reads.
+    FinOnNextRequest,
     /// Resets once it has read a request.
     ResetAfterRequest,
     /// Resets in the middle of a body of a known length.
@@ -533,10 +535,15 @@ impl Connection<'_> {
                 }
             }
             Fault::DripWholeResponse => while self.read_request() && self.drip() {},
-            Fault::CloseOnNextRequest => {
+            Fault::ResetOnNextRequest => {
                 if self.read_request() && self.answer(OK, Kind::Answer(200)) && self.has_more() {
                     self.server.note(|log| log.broken += 1);
                     self.reset();
+                }
+            }
+            Fault::FinOnNextRequest => {
+                if self.read_request() && self.answer(OK, Kind::Answer(200)) && self.has_more() {
+                    self.fin_and_read();
                 }
             }
             fault => match fault.endless() {
