@@ -1,5 +1,5 @@
 # One line a verb, the same for people and for CI.
-.PHONY: build demo test check bench calibrate real-servers
+.PHONY: build demo test check bench calibrate real-servers hostile
 
 # The recipes run target/release/…, which is a link into this folder: a caller's own choice must not lead elsewhere.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -27,6 +27,10 @@ check:
 # Tests against nginx and Python's http.server, which must be installed.
 real-servers:
 	cargo test --locked -p cli --features real-servers --test real_servers
+
+# Servers that misbehave, with windows of 3 s and more. `make test` runs them with a tenth of that.
+hostile:
+	TRUETAIL_HOSTILE_SCALE=10 cargo test --locked -p cli --test hostile
 
 bench: build
 	target/release/truetail-bench
