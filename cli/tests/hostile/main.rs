@@ -13,7 +13,7 @@ use check::Equality::{
     AnsweredWereWritten, ConnectsWereAccepted, FailedWereBroken, FailedWereIgnored, SentWereRead,
     TimedOutWereIgnored, TimedOutWereUnended,
 };
-use check::{Equality, Expected, LoadShape, Row, Told, check};
+use check::{Equality, Expected, LoadShape, Row, Timeout, Told, check};
 use server::{DRIPPED, Fault, SLOW};
 
 /// Reasons of the verdict that are yet to come: rows that expect them are checked for all else.
@@ -28,17 +28,17 @@ const LOAD: LoadShape = LoadShape {
     period_ms: 25,
     warmup_ms: 0,
     window_ms: 300,
-    timeout_ms: 5_000,
+    timeout: Timeout::Ms(5_000),
 };
 /// More users, who ask more often than they are answered.
 const BUSY: LoadShape = LoadShape { users: 16, period_ms: 5, ..LOAD };
 /// A timeout that ends what hangs, well above what an answer takes.
-const IMPATIENT: LoadShape = LoadShape { timeout_ms: 400, ..LOAD };
+const IMPATIENT: LoadShape = LoadShape { timeout: Timeout::Ms(400), ..LOAD };
 /// A request that no buffer holds.
 const LARGE: LoadShape = LoadShape { large: true, ..LOAD };
 
 /// A timeout that is over only after the window: what hangs began before it.
-const PATIENT: LoadShape = LoadShape { warmup_ms: 100, timeout_ms: 1_500, ..LOAD };
+const PATIENT: LoadShape = LoadShape { warmup_ms: 100, timeout: Timeout::BeyondWindow, ..LOAD };
 
 const ALL: &[Equality] = &[SentWereRead, AnsweredWereWritten, ConnectsWereAccepted];
 
@@ -100,7 +100,7 @@ rows! {
     // Nothing wrong, or nothing that a client may object to.
     an_honest_server: Fault::None, LOAD, each(FINE);
     accepts_slowly: Fault::AcceptSlowly, LOAD, each(FINE);
-    drips_its_response: Fault::DripWholeResponse, LOAD, each(FINE.fastest(DRIPPED));
+    drips_its_response: Fault::DripWholeResponse, LoadShape { period_ms: 200, ..LOAD }, each(FINE.fastest(DRIPPED));
     ends_its_body_with_the_connection: Fault::CloseDelimited, LOAD, each(FINE);
     closes_as_it_says: Fault::ConnectionClose, LOAD, each(FINE);
     closes_as_it_says_to_busy_users: Fault::ConnectionClose, BUSY, each(FINE);

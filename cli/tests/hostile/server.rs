@@ -181,7 +181,7 @@ impl Fault {
     fn reply(self, request: u64) -> Reply {
         let broken = Kind::Broken;
         let (bytes, kind, then) = match self {
-            Fault::EveryThird503 if request % 3 == 0 => (
+            Fault::EveryThird503 if request.is_multiple_of(3) => (
                 b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec(),
                 Kind::Answer(503),
                 Then::Keep,
