@@ -314,8 +314,8 @@ fn compare(row: &Row, model: Model, expected: &Expected) -> Option<String> {
         let ran = run(row, model);
         let wrong = judge(&ran, expected);
         let told = format!(
-            "{:?}, {model:?}: {}\n  counts {}\n  verdict {}; naive latency {} to {} us\n  log {:?}\n  \
-             exit code {:?} {}",
+            "{:?}, {model:?}: {}\n  counts {}\n  verdict {}; naive latency {} to {} us\n  log \
+             {:?}\n  exit code {:?} {}",
             row.fault,
             if wrong.claims.is_empty() {
                 "as expected".to_owned()

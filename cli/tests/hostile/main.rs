@@ -2,8 +2,7 @@
 //! and counts that equal the server's own log.
 //!
 //! What a response means follows RFC 9112. Each row is a test of its own, with one run in each of
-//! the four models. `TRUETAIL_HOSTILE_SCALE=10` makes the windows ten times as long. No bound is an
-//! upper one on a time, so a busy machine disturbs no row.
+//! the four models. `TRUETAIL_HOSTILE_SCALE=10` makes the windows ten times as long.
 
 mod check;
 mod server;
@@ -16,9 +15,9 @@ use check::Equality::{
 use check::{Equality, Expected, LoadShape, Row, Timeout, Told, check};
 use server::{DRIPPED, Fault, SLOW};
 
-/// Reasons of the verdict that are yet to come: rows that expect them are checked for all else.
+/// Reasons that the verdict doesn't know yet: rows that expect them are checked for all else.
 const PENDING_REASONS: &[&str] = &["starved", "unsolicited", "nothing_sent"];
-/// Counts that are yet to be right, likewise.
+/// Counts that aren't right yet, likewise.
 const PENDING_COUNTS: &[Told] = &[Told::EarlyResponses];
 
 /// A small request, and a timeout that no answer comes near.
@@ -36,16 +35,16 @@ const BUSY: LoadShape = LoadShape { users: 16, period_ms: 5, ..LOAD };
 const IMPATIENT: LoadShape = LoadShape { timeout: Timeout::Ms(400), ..LOAD };
 /// A request that no buffer holds.
 const LARGE: LoadShape = LoadShape { large: true, ..LOAD };
-
 /// A timeout that is over only after the window: what hangs began before it.
 const PATIENT: LoadShape = LoadShape { warmup_ms: 100, timeout: Timeout::BeyondWindow, ..LOAD };
 
+/// Requests, answers and connections: as many as the server saw.
 const ALL: &[Equality] = &[SentWereRead, AnsweredWereWritten, ConnectsWereAccepted];
 
-/// A server to which nobody objects.
+/// A server that does nothing wrong.
 const FINE: Expected = Expected::answered().equal(ALL).clean();
 
-/// Requests that nobody answers; their number is the server's.
+/// Requests that nobody answers.
 const HUNG: Expected =
     Expected::timed_out().equal(&[ConnectsWereAccepted]).told(&[Told::StarvedUsers]);
 /// Responses that begin and never end.
@@ -100,7 +99,8 @@ rows! {
     // Nothing wrong, or nothing that a client may object to.
     an_honest_server: Fault::None, LOAD, each(FINE);
     accepts_slowly: Fault::AcceptSlowly, LOAD, each(FINE);
-    drips_its_response: Fault::DripWholeResponse, LoadShape { period_ms: 200, ..LOAD }, each(FINE.fastest(DRIPPED));
+    drips_its_response: Fault::DripWholeResponse, LoadShape { period_ms: 200, ..LOAD },
+        each(FINE.fastest(DRIPPED));
     ends_its_body_with_the_connection: Fault::CloseDelimited, LOAD, each(FINE);
     closes_as_it_says: Fault::ConnectionClose, LOAD, each(FINE);
     closes_as_it_says_to_busy_users: Fault::ConnectionClose, BUSY, each(FINE);
