@@ -165,7 +165,9 @@ impl Shard {
                     // Behind one that waits it waits as well: a user's requests wait in a row.
                     if deadline_ns <= now_ns - intended_ns && !load.is_waiting(user) {
                         self.noticed_expired(intended_ns);
-                    } else if self.connections[slot].state == State::Idle {
+                    } else if self.connections[slot].state == State::Idle
+                        && !self.connections[slot].fresh
+                    {
                         self.connections.leave_idle(slot);
                         self.intended(intended_ns);
                         self.begin(slot, DueRequest { intended_ns, noticed_ns: now_ns });
