@@ -197,3 +197,26 @@ fn after_a_stop_longer_than_the_deadline_each_paced_request_counts_once() {
     let expected: Vec<u64> = (0..1_500).map(|k| 2_000_000 * k).collect();
     assert!(times == expected, "{} requests, {}", times.len(), report["counts"]);
 }
+
+#[test]
+fn nothing_is_sent_once_the_drain_is_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "100ms"]);
+    // Each of four users asks four times as often as it is answered: requests wait at the end.
+    let mut run = Command::new(BINARY)
+        .args(["run", &target.url, "--conns", "4", "--period", "25ms", "--duration", "1s"])
+        .args(["--warmup", "0s", "--timeout", "1s", "--out", "report.json", "--allow-invalid"])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    // Four in 100 ms: the 45th comes in the drain, which a stop of its whole length outlasts.
+    target.wait_for_requests(&mut run, 45);
+    signal(&run, "STOP");
+    std::thread::sleep(Duration::from_millis(1_200));
+    signal(&run, "CONT");
+    assert_eq!(run.wait().expect("it ends").code(), Some(0));
+    let report = document(&folder.path().join("report.json"));
+    assert_eq!(report["counts"]["abandoned"], 0, "{}", report["counts"]);
+    assert!(100_000.0 <= us(&report, "naive", "min"), "{}", report["naive"]);
+}

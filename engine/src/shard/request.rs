@@ -35,8 +35,10 @@ impl Shard {
     pub(super) fn turn(&mut self, yield_ns: u64) -> bool {
         self.meter.turn();
         self.reap();
-        self.begin_fresh();
-        self.admit();
+        if self.now_ns() < self.drain_end_ns {
+            self.begin_fresh();
+            self.admit();
+        }
         if self.deadlines.first().is_some_and(|(_, over_ns)| over_ns <= self.now_ns()) {
             self.catch_up();
         }
@@ -390,6 +392,10 @@ impl Shard {
     /// The next request for a connection that is free, if one is due.
     fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
         let now_ns = self.now_ns();
+        if self.drain_end_ns <= now_ns {
+            // It would be abandoned as soon as it was sent, with next to no latency.
+            return None;
+        }
         loop {
             let due = match &mut self.load {
                 Load::Open(load) => load.pop_waiting()?,
