@@ -88,6 +88,9 @@ impl Shard {
         while clock::now_ns() < self.epoch_ns {
             std::hint::spin_loop();
         }
+        // What came since the set-up came before the first request: it can't be its answer, and
+        // what was closed since then carries none.
+        self.catch_up();
         self.running = true;
         self.meter.begin_at(self.now_ns());
         if matches!(self.load, Load::Closed) {
