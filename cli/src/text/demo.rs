@@ -95,32 +95,31 @@ pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> Str
 
 /// Why the run by arrival rate isn't valid, which it is on a quiet machine; `None` if it is.
 pub(crate) fn doubts(open: &Report) -> Option<String> {
-    use Code::{
-        CoreSaturated, CpuContended, CpuStolen, CpuThrottled, GeneratorLate, RateMissed,
-        ScheduleNotAsPlanned,
-    };
-    let worst = open.verdict.reasons.first()?;
-    let is_disturbed = open.verdict.reasons.iter().any(|reason| {
-        matches!(
-            reason.code,
-            CoreSaturated
-                | CpuContended
-                | CpuStolen
-                | CpuThrottled
-                | GeneratorLate
-                | RateMissed
-                | ScheduleNotAsPlanned
-        )
-    });
-    let (what, cure) = if is_disturbed {
-        (
-            "This machine isn't quiet: on a quiet one the run by arrival rate is valid.",
+    // Who took the processor says more than what followed from it.
+    let disturbances = [
+        Code::CpuContended,
+        Code::CpuStolen,
+        Code::CpuThrottled,
+        Code::GeneratorLate,
+        Code::CoreSaturated,
+        Code::RateMissed,
+        Code::ScheduleNotAsPlanned,
+    ];
+    let reasons = &open.verdict.reasons;
+    let found = |code: &Code| reasons.iter().find(|reason| reason.code == *code);
+    let (what, reason, cure) = match disturbances.iter().find_map(found) {
+        Some(disturbance) => (
+            "This machine isn't quiet; on a quiet one the run by arrival rate is valid.",
+            disturbance,
             "Stop what else runs on it and try again",
-        )
-    } else {
-        ("The run by arrival rate isn't valid either.", "Try again with a longer --duration")
+        ),
+        None => (
+            "The run by arrival rate isn't valid either.",
+            reasons.first()?,
+            "Try again with a longer --duration",
+        ),
     };
-    Some(wrap(&format!("{what} Here {}. {cure}.", worst.evidence)))
+    Some(wrap(&format!("{what} Here {}. {cure}.", reason.evidence)))
 }
 
 #[cfg(test)]

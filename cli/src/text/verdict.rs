@@ -18,8 +18,8 @@ pub(crate) fn verdict(verdict: &Verdict) -> String {
 }
 
 /// The verdict in one line: `valid`, `INVALID: core_saturated`, `valid for throughput; latencies
-/// suspect: closed_loop`. What no reason speaks against comes first, then each level with what it is
-/// about; throughput and latency together are the run.
+/// suspect: closed_loop`. What no reason speaks against comes first, then each level with what it
+/// is about; throughput and latency together are the run.
 pub(crate) fn headline(verdict: &Verdict) -> String {
     let Some(worst) = verdict.reasons.first() else { return word(verdict.level).to_owned() };
     let is_touched =

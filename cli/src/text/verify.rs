@@ -62,7 +62,7 @@ mod tests {
         ok       histogram      012345678901234567890123456789012345678…
 
         3 checks, 1 DIFFERS
-        not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, connect times and the errors of idle connections; which arrivals waited; the load before the window; and how many requests were in flight
+        not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, users, connect times and the errors of idle connections; which arrivals waited; the load before the window; and how many requests were in flight
         ");
         assert!(findings(&all[..1]).contains("\n1 check, no difference\n"));
         assert!(findings(&[all[1].clone(), all[1].clone()]).contains("\n2 checks, 2 DIFFER\n"));

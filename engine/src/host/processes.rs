@@ -1,4 +1,4 @@
-//! Which other processes used some cores: the kernel's accounts in `/proc`, at both ends of a stretch.
+//! Which other processes used some cores: their processor time in `/proc` at two moments.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Length of the tick in which the kernel counts processor time, seconds: USER_HZ is 100 on every
+/// Ticks in which the kernel counts processor time, per second: USER_HZ is 100 on every
 /// architecture of ours.
-const TICK_S: f64 = 0.01;
+const TICKS_PER_S: f64 = 100.0;
 /// As many are named at most.
 const NAMED: usize = 3;
 /// As many of the busiest are looked at more closely, thread by thread.
@@ -52,7 +52,7 @@ impl Processes {
             .filter_map(|(pid, ticks)| {
                 let name = process(pid)?.name;
                 let core = core_of(pid, ticks, cores)?;
-                Some(Contender { name, pid, cpu_s: ticks as f64 * TICK_S, core })
+                Some(Contender { name, pid, cpu_s: ticks as f64 / TICKS_PER_S, core })
             })
             .take(NAMED)
             .collect()

@@ -35,8 +35,8 @@ pub struct Machine {
     /// CPU quota, in that time, seconds, summed over cores; of several groups the one throttled
     /// longest. `None` where the kernel doesn't say.
     pub throttled_s: Option<f64>,
-    /// Other processes that used the shards' cores in that time, busiest first, at most three. Empty
-    /// where `/proc` doesn't tell, and where there is no other core to ask it from.
+    /// Other processes that used the shards' cores in that time, busiest first, at most three.
+    /// Empty where `/proc` doesn't tell, and where there is no other core to ask it from.
     pub contenders: Vec<Contender>,
     /// Ephemeral ports used by connections to the target. `None` where the kernel doesn't say, and
     /// for a run that never reached its window.

@@ -259,8 +259,8 @@ fn stopped(report: &Report) -> Option<Reason> {
     })
 }
 
-/// A shard reads its clocks at the first look after each edge of the window, and looks at least this
-/// often unless something stalls it, seconds; both edges together.
+/// A shard reads its clocks at the first look after each edge of the window, and looks at least
+/// this often unless something stalls it, seconds; both edges together.
 const LOOKS_S: f64 = 0.1;
 
 /// A shard whose own figures cover another stretch than the window: it stalled across an edge.
@@ -452,7 +452,8 @@ fn not_settled(report: &Report, reasons: &mut Vec<Reason>) {
         meaning: "the window began before the load had found its number of connections, so \
                   latencies may include opening them"
             .to_owned(),
-        cure: "open connections in advance with --prewarm, or use a longer --warmup".to_owned(),
+        cure: "open connections in advance with --prewarm, or leave some idle with --spare"
+            .to_owned(),
     });
 }
 
@@ -482,7 +483,8 @@ fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
         meaning: "the requests that these were opened for waited for them: corrected latency \
                   includes connect times that a warm pool wouldn't have"
             .to_owned(),
-        cure: "open connections in advance with --prewarm, or use a longer --warmup".to_owned(),
+        cure: "open connections in advance with --prewarm, or leave some idle with --spare"
+            .to_owned(),
     });
 }
 
@@ -552,16 +554,16 @@ fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
-            "each of {} connections waited for its response before it sent the next request; \
-             users who come at the median pace whatever the response takes would have sent about \
-             {left_out} requests more ({} of those sent)",
+            "with --conns {}, each connection waited for a response before its next request; users \
+             who keep the median pace whatever a response takes would have sent about {left_out} \
+             more requests ({} of those sent)",
             plan.conns(),
             percent(share(left_out, counts.sent))
         ),
         figure: left_out as f64,
         threshold: 0.0,
         meaning: "these latencies leave out the requests that would have met a slow target \
-                  (coordinated omission); throughput is what so many connections get"
+                  (coordinated omission); the throughput is that of so many connections"
             .to_owned(),
         cure: "measure latency with --rate; add --period if your users do wait for a response"
             .to_owned(),

@@ -111,13 +111,13 @@ pub struct ArrivalProof {
     /// Largest difference of an intended gap from the constant gap planned, ns; judged for constant
     /// arrivals.
     pub schedule_gap_error_ns: Figure,
-    /// Kolmogorov–Smirnov distance of the sent gaps of each shard from the intended ones of the same
-    /// requests.
+    /// Kolmogorov–Smirnov distance of the sent gaps of each shard from the intended ones of the
+    /// same requests.
     pub gaps_distance: Figure,
     /// Lag-1 autocorrelation of the intended gaps.
     pub lag1_intended: Figure,
-    /// Lag-1 autocorrelation of the intended gaps of the requests that were sent: what `lag1_sent` is
-    /// held against.
+    /// Lag-1 autocorrelation of the intended gaps of the requests that were sent: what `lag1_sent`
+    /// is held against.
     pub lag1_due: Option<f64>,
     /// Lag-1 autocorrelation of the sent gaps.
     pub lag1_sent: Figure,
@@ -322,8 +322,8 @@ impl ArrivalProof {
         line
     }
 
-    /// Judges the figures, those of the sends by when these requests were due: fills in `as_planned`
-    /// and `failed`.
+    /// Judges the figures, those of the sends by when these requests were due: fills in
+    /// `as_planned` and `failed`.
     pub(crate) fn judge(&mut self, bounds: &Thresholds) {
         if self.arrivals == plan::Arrivals::Poisson {
             self.hold_sends_to_due(bounds);

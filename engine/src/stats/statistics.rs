@@ -192,8 +192,8 @@ pub(super) fn ks_between(one: &Histogram<u64>, other: &Histogram<u64>) -> Option
 }
 
 /// Kolmogorov's distance of a histogram of gaps between the events of Poisson processes, which were
-/// watched for `within` and have `rate` events in a unit of time, at the edges of its buckets. `None`
-/// when it is empty.
+/// watched for `within` and have `rate` events in a unit of time, at the edges of its buckets.
+/// `None` when it is empty.
 ///
 /// A gap is seen only if both of its events are within the watch, which cuts long ones off: the
 /// density of the gaps seen is `∝ (T − x)·e^(−λx)`, and that of all gaps only where T is infinite.
@@ -222,9 +222,9 @@ fn gaps_cdf(x: f64, rate: f64, within: f64) -> f64 {
     below / (1.0 - 1.0 / events + (-events).exp() / events)
 }
 
-/// The correlation of neighbouring gaps between the events of Poisson processes that are watched for
-/// as long as `events` of them take on average. Of a pair with the sum s the watch sees `∝ T − s`: a
-/// long gap leaves less room for its neighbour. 0 without a watch.
+/// The correlation of neighbouring gaps between the events of Poisson processes that are watched
+/// for as long as `events` of them take on average. Of a pair with the sum s the watch sees a share
+/// `∝ T − s`: a long gap leaves less room for its neighbour. 0 without a watch.
 pub(super) fn gaps_correlation(events: f64) -> f64 {
     if events <= 0.0 || !events.is_finite() {
         return 0.0;
