@@ -2,8 +2,9 @@
 
 mod buffers;
 mod ring;
+mod sizes;
 pub(crate) mod socket;
 pub(crate) mod token;
 
-pub(crate) use ring::RingSizes;
 pub use ring::{Completion, Ring, RingConfig, TOKEN_NONE};
+pub(crate) use sizes::RingSizes;

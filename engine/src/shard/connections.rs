@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 
 use http1::response::{Progress, Response, ResponseParser};
 
+use super::slots::SlotStack;
 use crate::record::outcome::Cause;
 use crate::record::stamps::Stamps;
 use crate::ring::token::{GENERATION_BITS, Op, Token};
@@ -218,7 +219,7 @@ impl Connections {
 
     /// Connections that are open or being opened.
     pub fn open_count(&self) -> usize {
-        self.connections.len() - self.closed.stack.len()
+        self.connections.len() - self.closed.len()
     }
 
     /// Sockets that are being connected.
@@ -254,7 +255,7 @@ impl Connections {
 
     /// Whether every slot has a socket.
     pub fn is_full(&self) -> bool {
-        self.closed.stack.is_empty()
+        self.closed.is_empty()
     }
 
     /// Takes any slot without a socket: its caller opens it or gives it back.
@@ -417,55 +418,9 @@ impl IndexMut<u32> for Connections {
     }
 }
 
-/// A stack of slot numbers from which any can be removed in constant time; the last one takes the removed one's place.
-struct SlotStack {
-    stack: Vec<u32>,
-    /// Where each slot stands in the stack.
-    places: Vec<u32>,
-}
-
-/// The place of a slot that isn't in the stack.
-const NOWHERE: u32 = u32::MAX;
-
-impl SlotStack {
-    fn new(slots: usize) -> SlotStack {
-        SlotStack { stack: Vec::with_capacity(slots), places: vec![NOWHERE; slots] }
-    }
-
-    #[inline]
-    fn push(&mut self, slot: u32) {
-        assert_eq!(self.places[slot as usize], NOWHERE, "a slot stands in the stack once");
-        self.places[slot as usize] =
-            u32::try_from(self.stack.len()).expect("no more than the slots");
-        self.stack.push(slot);
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<u32> {
-        let slot = self.stack.pop()?;
-        self.places[slot as usize] = NOWHERE;
-        Some(slot)
-    }
-
-    /// Takes the slot out; whether it was in.
-    #[inline]
-    fn remove(&mut self, slot: u32) -> bool {
-        let place = std::mem::replace(&mut self.places[slot as usize], NOWHERE);
-        if place == NOWHERE {
-            return false;
-        }
-        self.stack.swap_remove(place as usize);
-        if let Some(moved) = self.stack.get(place as usize) {
-            self.places[*moved as usize] = place;
-        }
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
@@ -487,31 +442,5 @@ mod tests {
         connection.sent(4);
         let two = Received::Response { status: 200, reusable: false, trailing: true };
         assert_eq!(connection.received(&[OK, OK].concat()), two);
-    }
-
-    proptest! {
-        #[test]
-        fn a_stack_agrees_with_a_list(steps in proptest::collection::vec((0_u32..6, 0_u8..3), 1..200)) {
-            let mut stack = SlotStack::new(6);
-            let mut model: Vec<u32> = Vec::new();
-            for (slot, step) in steps {
-                let at = model.iter().position(|known| *known == slot);
-                match step {
-                    0 if at.is_none() => {
-                        stack.push(slot);
-                        model.push(slot);
-                    }
-                    1 => prop_assert_eq!(stack.pop(), model.pop()),
-                    2 => {
-                        prop_assert_eq!(stack.remove(slot), at.is_some());
-                        if let Some(at) = at {
-                            model.swap_remove(at);
-                        }
-                    }
-                    _ => {}
-                }
-                prop_assert_eq!(&stack.stack, &model);
-            }
-        }
     }
 }

@@ -151,4 +151,21 @@ impl Shard {
         let sampled = self.sampler.map(Sampler::finish);
         ShardReport { recorder: self.recorder, digest, stats, sampled }
     }
+
+    /// Counts the users of the window, and those of them who were blocked for half of it or more.
+    fn count_users(&mut self) {
+        let window_ns = self.end_ns.saturating_sub(self.window_ns);
+        for slot in 0..self.connections.len() {
+            let connection = &self.connections[slot];
+            let is_user = match self.load {
+                Load::Open(_) => connection.seen || 0 < connection.blocked_ns,
+                Load::Closed | Load::Paced(_) => true,
+            };
+            if is_user && 0 < window_ns {
+                self.recorder.counts.users += 1;
+                self.recorder.counts.users_blocked +=
+                    u64::from(window_ns <= connection.blocked_ns.saturating_mul(2));
+            }
+        }
+    }
 }

@@ -13,6 +13,7 @@ pub(crate) mod progress;
 mod request;
 mod setup;
 mod shard;
+mod slots;
 mod wire;
 
 pub use plan::{Drive, ShardPlan, ShardReport};

@@ -606,23 +606,6 @@ impl Shard {
         self.connections[slot].blocked_ns += to_ns.saturating_sub(from_ns);
     }
 
-    /// Counts the users of the window, and those of them who were blocked for half of it or more.
-    pub(super) fn count_users(&mut self) {
-        let window_ns = self.end_ns.saturating_sub(self.window_ns);
-        for slot in 0..self.connections.len() {
-            let connection = &self.connections[slot];
-            let is_user = match self.load {
-                Load::Open(_) => connection.seen || 0 < connection.blocked_ns,
-                Load::Closed | Load::Paced(_) => true,
-            };
-            if is_user && 0 < window_ns {
-                self.recorder.counts.users += 1;
-                self.recorder.counts.users_blocked +=
-                    u64::from(window_ns <= connection.blocked_ns.saturating_mul(2));
-            }
-        }
-    }
-
     /// The drain is over and the slot's connection carried nothing yet: a user without a pace who
     /// came for it was never served.
     pub(super) fn never_served(&mut self, slot: u32, now_ns: u64) {
