@@ -117,8 +117,8 @@ fn distributions(batches: Batches) -> Vec<String> {
 fn recorder(batches: Batches) -> Vec<String> {
     let latencies = latencies();
     let hour_ns = 3_600 * SECOND_NS;
-    let outlook = RecorderConfig { end_ns: hour_ns, scheduled: true, ..RecorderConfig::default() };
-    let mut recorder = Recorder::new(outlook);
+    let config = RecorderConfig { end_ns: hour_ns, scheduled: true, ..RecorderConfig::default() };
+    let mut recorder = Recorder::new(config);
     // Requests are in order across all batches.
     let mut intended_ns = 0;
     let row = measure(batches, "Recorder::sent and ended, one request", |i| {

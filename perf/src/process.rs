@@ -161,7 +161,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A child already reaped is no child any more, and `try_reap` fails.
+        // A reaped child isn't ours any more, so `try_reap` fails.
         if let Ok(None) = self.try_reap() {
             let _ = self.0.kill();
             let _ = self.0.wait();

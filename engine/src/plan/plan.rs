@@ -76,16 +76,16 @@ pub struct Plan {
     /// Local addresses to connect from, in turn. Default: the kernel chooses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
-    /// Open model with a warm-up: before it, load is offered until no connection has been added for
+    /// Open model with a warm-up: set-up load is offered until no connection has been added for
     /// this long.
     pub settle: Nanos,
-    /// The same: how long it is offered at least.
+    /// The shortest time for which that load is offered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle_min: Option<Nanos>,
     /// Open model: connections to open before the first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prewarm: Option<usize>,
-    /// Open model: idle connections that the set-up leaves over, beyond those that its load needed.
+    /// Open model: idle connections to add after set-up, beyond those that its load needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spare: Option<usize>,
     /// The status codes that count as success.

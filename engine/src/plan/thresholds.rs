@@ -127,7 +127,7 @@ impl Thresholds {
     /// The bounds by name, in the order of their declaration.
     pub fn entries(&self) -> Vec<(String, f64)> {
         let entries = leaves(self).into_iter();
-        // What is no number in JSON isn't finite.
+        // A number that isn't finite is null in JSON.
         entries.map(|(name, value)| (name, value.as_f64().unwrap_or(f64::NAN))).collect()
     }
 

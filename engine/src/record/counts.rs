@@ -48,7 +48,7 @@ pub struct Counts {
     pub errors: CountsBy<Cause>,
     /// Connections that failed while they carried no request of the window, by cause.
     pub connection_errors: CountsBy<Cause>,
-    /// Connections opened, from setup to drain.
+    /// Connections opened, from set-up to drain.
     pub connects: u64,
     /// Of these, in the window: by how much the pool had to grow, or to be replaced, under
     /// measurement.
@@ -68,7 +68,7 @@ pub struct Counts {
     pub trailing: u64,
     /// Of the answered, those whose response came before the request was wholly sent.
     pub incomplete_uploads: u64,
-    /// Load of the setup, recorded nowhere else.
+    /// Set-up load, recorded nowhere else.
     pub setup: SetupCounts,
     /// Load of the warm-up, recorded nowhere else.
     pub warmup: UnrecordedCounts,
@@ -90,8 +90,8 @@ pub struct SetupCounts {
     pub sent: u64,
     /// Ended by a whole response.
     pub answered: u64,
-    /// Whether the pool of connections had settled when the setup ended, of all shards; `None` for
-    /// a setup that doesn't wait for that.
+    /// Whether the pool of connections had settled when set-up ended, on all shards; `None` for a
+    /// set-up that doesn't wait for that.
     pub settled: Option<bool>,
 }
 
@@ -449,7 +449,7 @@ mod tests {
         assert!(counts.every_request_ended());
         assert!(!Counts { answered: 3, ..counts.clone() }.every_request_ended());
         let overflow = Counts { answered: u64::MAX, ..counts };
-        assert!(!overflow.every_request_ended(), "an overflow is no match");
+        assert!(!overflow.every_request_ended(), "an overflow must not match");
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl ShardMeter {
         self.back_ns = now_ns;
     }
 
-    /// The shard looked at nothing between the two moments; the part in the window counts.
+    /// The shard stalled between the two moments; the part inside the window counts.
     #[inline]
     fn gap(&mut self, from_ns: u64, to_ns: u64) {
         let gap_ns = to_ns.saturating_sub(from_ns);

@@ -1,4 +1,4 @@
-//! Before a run: completes the plan and checks all that can be checked without load.
+//! Before a run: completes the plan and checks whatever can be checked without load.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -27,9 +27,9 @@ pub struct Prepared {
 /// Why a plan can't be run.
 #[derive(Clone, Debug)]
 pub enum PrepareError {
-    /// A value of the plan is wrong wherever it runs.
+    /// The plan is wrong on any machine.
     Plan(PlanError),
-    /// This machine lacks something.
+    /// This machine lacks something that the plan needs.
     Host(Check),
     /// The target can't be reached.
     Target(PlanError),
@@ -50,19 +50,19 @@ impl fmt::Display for PrepareError {
 
 impl std::error::Error for PrepareError {}
 
-/// Completes a plan and checks all that can be checked without load: the URL, the request, the cores, the machine, and
-/// with one connection that the target listens.
+/// Completes a plan and checks whatever can be checked without load: the URL, the request, the
+/// cores, the machine and, with one connection, that the target is listening.
 ///
 /// # Errors
 /// The first problem, with its cure.
 pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     let endpoint = Endpoint::parse(&plan.target).map_err(PrepareError::Plan)?;
     let mut plan = plan.complete(&placement::allowed_cores()).map_err(PrepareError::Plan)?;
-    // Read once: a pipe has its content only once, and a file may change.
+    // Read once: a pipe can't be read again, and a file may change.
     let body = endpoint::read_body(&plan).map_err(PrepareError::Plan)?;
     let request = endpoint::render_request(&plan, &endpoint, &body).map_err(PrepareError::Plan)?;
     if request.closes() {
-        // RFC 9112, 9.6: who sends `Connection: close` sends no further request on that connection.
+        // RFC 9112, 9.6: a client that sends `Connection: close` sends nothing after that request.
         plan.keepalive = Switch::Off;
         plan.requests_per_connection = None;
     }
@@ -83,18 +83,18 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     })
 }
 
-/// Each source address has to be one of this machine.
+/// Checks that each source address is one of this machine's.
 fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
     for source in sources {
         if let Err(error) = TcpListener::bind((*source, 0)) {
-            let problem = format!("is no address of this machine ({error})");
+            let problem = format!("not an address of this machine ({error})");
             return Err(wrong_source(*source, problem));
         }
     }
     Ok(())
 }
 
-/// Each source address has to be of the target's kind.
+/// Checks that each source address is IPv4 or IPv6 like the target's.
 fn check_kinds(sources: &[IpAddr], target: SocketAddr) -> Result<(), PlanError> {
     match sources.iter().find(|source| source.is_ipv6() != target.is_ipv6()) {
         None => Ok(()),
@@ -128,7 +128,7 @@ impl Prepared {
             (Model::Closed, None) => Drive::Closed,
             (Model::Closed, Some(period)) => Drive::Paced { period_ns: period.0 },
         };
-        // The first shards take what doesn't divide, so that no connection is lost.
+        // The first shards take the remainder, so that no connection is lost.
         let own = |total: usize| total / shards + usize::from(shard < total % shards);
         let settles =
             plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;

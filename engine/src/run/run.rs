@@ -1,7 +1,7 @@
-//! From a plan to its report: checks what can be checked, starts a shard on each core, merges what they did.
+//! A run under way: starts a shard on each core, waits for all of them, merges what they did.
 //!
-//! Nothing is started before every check has passed. Shards set up, then meet: the last one to be ready sets the epoch of
-//! the run. The pool prints nothing; it offers a summary to whoever wants to show progress.
+//! Shards set up independently; the last one to be ready sets the run's epoch. Nothing is printed
+//! here: [`Run::progress`] is for whoever wants to show it.
 
 use std::fmt;
 use std::io;
@@ -24,12 +24,12 @@ use crate::shard::{Shard, ShardPlan, ShardReport};
 use crate::sys::clock;
 use crate::sys::control::Signals;
 
-/// Why a run that was prepared could not start.
+/// Why a prepared run couldn't start.
 #[derive(Debug)]
 pub enum RunError {
-    /// No shard could be started on a core.
+    /// A shard couldn't be started.
     Core {
-        /// The core.
+        /// Its core.
         core: usize,
         /// Why not.
         problem: String,
@@ -65,11 +65,11 @@ impl std::error::Error for RunError {}
 pub enum Phase {
     /// Connections are being opened.
     Setup,
-    /// Load that is not recorded.
+    /// Load is offered but not recorded.
     Warmup,
     /// The recorded window.
     Steady,
-    /// Nothing new is due; what is in flight is awaited.
+    /// The load has ended; responses are still awaited.
     Drain,
     /// All shards have ended.
     Done,
@@ -80,30 +80,31 @@ pub enum Phase {
 pub struct Progress {
     /// Where it is.
     pub phase: Phase,
-    /// Since the epoch, ns; during the set-up since its beginning.
+    /// Time since the epoch, ns; during set-up, since the start of set-up.
     pub elapsed_ns: u64,
-    /// Requests that were due.
+    /// Requests that have fallen due.
     pub intended: u64,
-    /// Requests with a whole response.
+    /// Requests with a complete response.
     pub answered: u64,
     /// Requests that failed or timed out.
     pub errors: u64,
-    /// Requests whose response is awaited.
+    /// Requests awaiting their response.
     pub in_flight: u64,
-    /// Corrected median of the window so far, within 6.25 %.
+    /// Corrected p50 of the window so far, within 6.25 %.
     pub p50_ns: Option<u64>,
-    /// Corrected 99th percentile of the window so far, within 6.25 %.
+    /// Corrected p99 of the window so far, within 6.25 %.
     pub p99_ns: Option<u64>,
 }
 
-/// A run's report, with what its document only holds encoded.
+/// A run's report, and its distributions, which the report only holds encoded.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// The document.
+    /// The report.
     pub report: Report,
-    /// The merged distributions themselves.
+    /// The merged distributions.
     pub measured: Measured,
-    /// The moment that all stamps of the run count from, ns of CLOCK_MONOTONIC: a witness's stamps can be laid beside them.
+    /// Time zero of the run's stamps, ns of CLOCK_MONOTONIC, to compare them with a target's
+    /// ledger.
     pub epoch_ns: u64,
 }
 
@@ -122,20 +123,21 @@ pub struct Run {
     began_ns: u64,
 }
 
-/// An interruption takes effect this much later, so that every shard has read it by then: twice the shards' yield.
+/// An interruption takes effect this much later, ns, when every shard has seen it: twice the
+/// interval at which they yield.
 const STOP_AHEAD_NS: u64 = 100_000_000;
 
-/// A shard's word that it is ready, with its ring's features, or why it is not.
+/// A shard's message that it is ready, with its ring's features, or why it couldn't start.
 type Ready = Result<Vec<String>, NotStarted>;
 
-/// A core on which no shard could be started.
+/// A shard that couldn't be started.
 struct NotStarted {
     core: usize,
     error: io::Error,
 }
 
 impl NotStarted {
-    /// The error of a run of this plan.
+    /// The error that the user sees.
     fn of(self, plan: &Plan) -> RunError {
         let cure = match self.error.raw_os_error() {
             Some(libc::ENOMEM) => limits::cure_for_no_memory(plan.conns(), plan.cores().len()),
@@ -196,10 +198,10 @@ impl Run {
         Ok(Run { prepared, handles, progress, signals, ring_features, watch, samples, began_ns })
     }
 
-    /// Ends the run early: nothing more is issued, what is in flight is awaited for at most two seconds.
+    /// Ends the run early: no more load, and at most two seconds to await responses.
     pub fn stop(&self) {
         let stop_ns = clock::now_ns() + STOP_AHEAD_NS;
-        // A second call doesn't move the first one's moment.
+        // A second call changes nothing.
         let _ =
             self.signals.stop_ns.compare_exchange(0, stop_ns, Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -209,7 +211,7 @@ impl Run {
         self.signals.ended.load(Ordering::Relaxed) == self.handles.len()
     }
 
-    /// How far the run is.
+    /// How far the run has got.
     pub fn progress(&self) -> Progress {
         let mut total = ShardProgress::default();
         for shared in &self.progress {
@@ -240,7 +242,7 @@ impl Run {
         }
     }
 
-    /// Waits for all shards and merges what they did.
+    /// Waits for all shards and merges their reports.
     pub fn wait(self) -> Finished {
         let parts: Vec<ShardReport> = self
             .handles
@@ -285,7 +287,8 @@ impl Run {
     }
 }
 
-/// The header of the raw samples. Its digest is that of the plan in the report, beside which the samples are verified.
+/// The header of the raw samples. Its digest is that of the report's plan, so that `verify` can
+/// tell that the two belong together.
 fn sample_header(redacted: &Redacted) -> Header {
     let plan = redacted.plan();
     Header {
@@ -348,8 +351,8 @@ fn start_shards(
     }
 }
 
-/// The features of the shards' rings when so many shards are ready; `None` when one of them never came to its ring, which the end
-/// of its executor explains.
+/// The features of the shards' rings once all are ready; `None` if a shard ended before it had a
+/// ring, which joining its executor explains.
 fn await_all(
     all_ready: &Receiver<Ready>,
     shards: usize,

@@ -1,7 +1,7 @@
 //! The plan's digest, which tells whether samples and a report belong to the same plan.
 //!
 //! The plan is written out through serde, so that every field is in it without being named here,
-//! and hashed with FNV-1a of 64 bits. It tells plans apart; it is no protection against a forger.
+//! and hashed with FNV-1a of 64 bits. It tells plans apart; it doesn't stop a forger.
 
 use serde_json::Value;
 
@@ -94,8 +94,8 @@ mod tests {
         assert_eq!(plan_digest(&back), plan_digest(&plan));
     }
 
-    /// Every field has a value of its own, so that another default is no other digest, and a new
-    /// field is named here.
+    /// Every field has a value of its own, so that a changed default doesn't change the digest, and
+    /// a new field is named here.
     #[test]
     fn the_worked_example_is_right() {
         let plan = Plan {

@@ -46,12 +46,12 @@
 //! | --- | --- | --- |
 //! | 0 | u64 | intended |
 //! | 8 | u64 | noticed by the shard; pacer lateness = noticed − intended |
-//! | 16 | u64 | sent; connection wait = sent − noticed; 0 when unsent; = ended when it failed for want of a connection |
+//! | 16 | u64 | sent; connection wait = sent − noticed; 0 if unsent; ended if it had no connection |
 //! | 24 | u64 | ended: received, or when a request without a whole response was given up |
 //! | 32 | u16 | shard |
 //! | 34 | u16 | status of the response, 0 when not answered |
 //! | 36 | u16 | outcome: 1 answered, 2 timed out, 3 failed, 4 abandoned, 5 unsent |
-//! | 38 | u16 | cause of a failure or a timeout, or why it was never sent, see [`cause_name`]; else 0 |
+//! | 38 | u16 | cause of a failure or timeout, or why it was unsent, see [`cause_name`]; else 0 |
 //!
 //! The end block, 24 bytes, 96 for each shard in order, and a checksum:
 //!
@@ -63,7 +63,7 @@
 //! | 16 | u64 | the epoch of the run on CLOCK_MONOTONIC, ns |
 //! | 24 + 96·s | u64 | records of shard s in this file |
 //! | 32 + 96·s | u64 | samples of shard s that were lost |
-//! | 40 + 96·s | u128 | digest of the arrivals that shard s took from its schedule, 0 without a schedule |
+//! | 40 + 96·s | u128 | digest of the arrivals that shard s took from its schedule, 0 without one |
 //! | 56 + 96·s | u64 | how many arrivals those were, warm-up included |
 //! | 64 + 96·s | 7 × u64 | intended, sent, unsent, answered, timed out, failed, abandoned |
 //! | last | u32 | checksum of the end block before it |

@@ -1,7 +1,7 @@
-//! A shard's connections: the life of one, and the lists that they stand in.
+//! A shard's connections: the state of each, and the lists of idle, queued and closed ones.
 //!
-//! A connection does no I/O, reads no clock and never records: it says what became of its request,
-//! and the shard acts. All lists have fixed memory and constant-time steps.
+//! A connection does no I/O, reads no clock and records nothing: it reports what happened to its
+//! request, and the shard acts. All lists have fixed memory and constant-time operations.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -14,38 +14,38 @@ use crate::record::outcome::Cause;
 use crate::record::stamps::Stamps;
 use crate::ring::token::{GENERATION_BITS, Op, Token};
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// No socket.
     Closed,
-    /// A socket that is being connected.
+    /// Its socket is connecting.
     Connecting,
     /// Connected, without a request.
     Idle,
-    /// Has a request that the next system call will carry.
+    /// Its request goes out with the next system call.
     Queued,
-    /// Has a request whose response is awaited.
+    /// Its request awaits its response.
     InFlight,
 }
 
 /// What received bytes mean for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// The response isn't whole yet.
+    /// The response isn't complete yet.
     More,
-    /// The response is whole.
+    /// The response is complete.
     Response {
         /// The response's status code.
         status: u16,
         /// Whether another request may follow on this connection.
         reusable: bool,
-        /// Whether further bytes came with it, for which nobody had asked.
+        /// Whether unsolicited bytes followed it.
         trailing: bool,
     },
-    /// The request, or the connection where it had none, failed.
+    /// The request failed, or the connection if it had none.
     Failed(Cause),
-    /// An idle connection was closed by its peer, as it may be.
+    /// The peer closed an idle connection, as it may.
     Closed,
 }
 
@@ -53,23 +53,23 @@ pub enum Received {
 pub struct Connection {
     /// The socket; -1 when closed.
     pub fd: RawFd,
-    /// Counts the sockets that this slot has had: a completion of an earlier one is told by it.
+    /// Counts this slot's sockets, to recognise completions of an earlier one.
     pub generation: u32,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
-    /// The stamps of the request under way.
+    /// The stamps of its request.
     pub stamps: Stamps,
-    /// Whether the send of the request under way has yet to report back.
+    /// Whether its request's send has yet to report back.
     pub sending: bool,
-    /// When the socket began to connect, ns since the epoch.
+    /// When its socket began to connect, ns since the epoch.
     pub since_ns: u64,
-    /// Requests that the socket has carried.
+    /// Requests that its socket has carried.
     pub served: u64,
-    /// Whether the socket was connected just now: nothing may come on it before its first request.
+    /// Whether its socket is new: nothing may arrive on it before its first request.
     pub fresh: bool,
     /// Whether the slot had a socket in the window.
     pub seen: bool,
-    /// For how much of the window its user, of whatever socket, waited in vain, ns.
+    /// For how much of the window its user was blocked, on any socket, ns.
     pub blocked_ns: u64,
     parser: ResponseParser,
 }
@@ -92,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// A new socket is being connected since `since_ns`.
+    /// A new socket has been connecting since `since_ns`.
     pub fn open(&mut self, fd: RawFd, since_ns: u64) {
         assert_eq!(self.state, State::Closed, "a slot has one socket at a time");
         self.fd = fd;
@@ -110,7 +110,7 @@ impl Connection {
         self.fresh = true;
     }
 
-    /// A request takes the connection; `sending` says that its send will report back.
+    /// A request takes the connection; `sending`: its send will report back.
     pub fn begin(&mut self, intended_ns: u64, noticed_ns: u64, sending: bool) {
         assert_eq!(self.state, State::Idle, "one request at a time");
         self.state = State::Queued;
@@ -119,14 +119,14 @@ impl Connection {
         self.served += 1;
     }
 
-    /// The request goes out with the system call that follows.
+    /// The request goes out with the next system call.
     pub fn sent(&mut self, sent_ns: u64) {
         assert_eq!(self.state, State::Queued, "only a queued request can be sent");
         self.state = State::InFlight;
         self.stamps.sent_ns = sent_ns;
     }
 
-    /// The socket is gone; gives its descriptor.
+    /// The socket is gone; returns its descriptor.
     pub fn close(&mut self) -> RawFd {
         assert_ne!(self.state, State::Closed, "a socket is closed once");
         self.state = State::Closed;
@@ -135,17 +135,17 @@ impl Connection {
         std::mem::replace(&mut self.fd, -1)
     }
 
-    /// Whether a request is under way.
+    /// Whether it has a request.
     pub fn is_busy(&self) -> bool {
         matches!(self.state, State::Queued | State::InFlight)
     }
 
-    /// Bytes came.
+    /// Bytes arrived.
     #[inline]
     pub fn received(&mut self, bytes: &[u8]) -> Received {
         match self.state {
             State::InFlight => {}
-            // It was there before its request is sent: it can't be the answer.
+            // It arrived before the request was sent, so it can't be the answer.
             State::Queued => return Received::Failed(Cause::EarlyResponse),
             _ if self.fresh => return Received::Failed(Cause::EarlyResponse),
             _ => return Received::Failed(Cause::Unsolicited),
@@ -172,8 +172,7 @@ impl Connection {
 
     fn answered(&mut self, response: Response, trailing: bool, keep_alive: bool) -> Received {
         self.state = State::Idle;
-        // Before bytes that nobody asked for the response stands, but the connection can't be
-        // trusted with another request.
+        // Unsolicited bytes after a response don't invalidate it, but the connection is done.
         let reusable = !trailing && keep_alive;
         Received::Response { status: response.status, reusable, trailing }
     }
@@ -193,7 +192,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// `count` closed connections, of which at most `flush` are queued at once.
+    /// `count` closed connections; at most `flush` are queued at once.
     pub fn new(count: usize, flush: usize, head_request: bool) -> Connections {
         let mut closed = SlotStack::new(count);
         for slot in (0..u32::try_from(count).expect("connections are numbered in 32 bits")).rev() {
@@ -217,12 +216,12 @@ impl Connections {
         u32::try_from(self.connections.len()).expect("connections are numbered in 32 bits")
     }
 
-    /// Connections that are open or being opened.
+    /// Connections that are open or connecting.
     pub fn open_count(&self) -> usize {
         self.connections.len() - self.closed.len()
     }
 
-    /// Sockets that are being connected.
+    /// Connections that are connecting.
     pub fn connecting(&self) -> usize {
         self.connecting
     }
@@ -232,19 +231,19 @@ impl Connections {
         self.busy
     }
 
-    /// Requests on the wire: handed to the kernel, their responses awaited.
+    /// Requests in flight: handed to the kernel and not answered yet.
     #[inline]
     pub fn in_flight(&self) -> usize {
         self.busy - self.queued.len()
     }
 
-    /// The name of an operation on the slot's present socket.
+    /// The token of an operation on the slot's current socket.
     #[inline]
     pub fn token(&self, kind: Op, slot: u32) -> u64 {
         Token { kind, generation: self[slot].generation, slot }.encode()
     }
 
-    /// Whether the token's operation belongs to the slot's present socket.
+    /// Whether the token's operation belongs to the slot's current socket.
     #[inline]
     pub fn is_current(&self, token: Token) -> bool {
         let connection = &self[token.slot];
@@ -258,28 +257,28 @@ impl Connections {
         self.closed.is_empty()
     }
 
-    /// Takes any slot without a socket: its caller opens it or gives it back.
+    /// Takes any slot without a socket; the caller opens it or gives it back.
     pub fn take_any_closed(&mut self) -> Option<u32> {
         self.closed.pop()
     }
 
-    /// Takes this slot, which has no socket.
+    /// Takes this slot, which must have no socket.
     pub fn take_closed(&mut self, slot: u32) {
         assert!(self.closed.remove(slot), "the slot has no socket");
     }
 
-    /// Gives a slot back that could not be opened.
+    /// Gives back a slot that couldn't be opened.
     pub fn give_closed(&mut self, slot: u32) {
         self.closed.push(slot);
     }
 
-    /// A slot that was taken has a socket that is being connected since `since_ns`.
+    /// A taken slot's socket has been connecting since `since_ns`.
     pub fn open(&mut self, slot: u32, fd: RawFd, since_ns: u64) {
         self[slot].open(fd, since_ns);
         self.connecting += 1;
     }
 
-    /// The slot's socket is connected, and fresh until [`Connections::take_fresh`].
+    /// The slot's socket is connected; it is fresh until [`Connections::take_fresh`].
     pub fn connected(&mut self, slot: u32) {
         self[slot].connected();
         self.connecting -= 1;
@@ -287,12 +286,12 @@ impl Connections {
         self.fresh.push(Token { kind: Op::Receive, generation, slot });
     }
 
-    /// How many sockets were connected since the last were taken.
+    /// How many new connections haven't been taken yet.
     pub fn fresh(&self) -> usize {
         self.fresh.len()
     }
 
-    /// A socket that is fresh no longer: it stands in no list yet.
+    /// Takes a new connection, which isn't in any list yet.
     pub fn take_fresh(&mut self) -> Option<u32> {
         while let Some(token) = self.fresh.pop() {
             if self.is_current(token) {
@@ -303,7 +302,7 @@ impl Connections {
         None
     }
 
-    /// The slot's socket is gone; gives its descriptor.
+    /// The slot's socket is gone; returns its descriptor.
     pub fn close(&mut self, slot: u32) -> RawFd {
         match self[slot].state {
             State::Connecting => self.connecting -= 1,
@@ -315,17 +314,17 @@ impl Connections {
         self[slot].close()
     }
 
-    /// The slot is to be opened again at `at_ns`, which is not before the time of any other.
+    /// The slot is to be reopened at `at_ns`, no earlier than any other.
     pub fn retry_at(&mut self, slot: u32, at_ns: u64) {
         self.retry.push_back((slot, at_ns));
     }
 
-    /// What was to be opened again later is to be opened now: the clock has a new epoch.
+    /// Makes all pending retries due now, since the clock has a new epoch.
     pub fn retry_now(&mut self) {
         self.retry.iter_mut().for_each(|(_, at_ns)| *at_ns = 0);
     }
 
-    /// A slot whose time to be opened again has come.
+    /// Takes a slot whose retry is due.
     pub fn take_retry(&mut self, now_ns: u64) -> Option<u32> {
         if now_ns < self.next_retry_ns() {
             return None;
@@ -333,18 +332,18 @@ impl Connections {
         self.retry.pop_front().map(|(slot, _)| slot)
     }
 
-    /// When the next slot is to be opened again; `u64::MAX` when none is.
+    /// When the next retry is due; `u64::MAX` for never.
     pub fn next_retry_ns(&self) -> u64 {
         self.retry.front().map_or(u64::MAX, |(_, at_ns)| *at_ns)
     }
 
-    /// The slot's receive ended and is to be armed again.
+    /// The slot's receive ended and needs re-arming.
     pub fn ask_rearm(&mut self, slot: u32) {
         let generation = self[slot].generation;
         self.rearm.push(Token { kind: Op::Receive, generation, slot });
     }
 
-    /// A slot whose receive is to be armed again.
+    /// Takes a slot whose receive needs re-arming.
     pub fn take_rearm(&mut self) -> Option<u32> {
         while let Some(token) = self.rearm.pop() {
             if self.is_current(token) {
@@ -356,25 +355,27 @@ impl Connections {
 
     // Requests.
 
-    /// Takes the connection that became idle last: the fewest connections carry the load, and their memory is warm.
+    /// Takes the connection that became idle last, so that few connections carry the load and their
+    /// memory stays warm.
     #[inline]
     pub fn take_idle(&mut self) -> Option<u32> {
         self.idle.pop()
     }
 
-    /// The connection waits for a request.
+    /// The connection becomes idle.
     #[inline]
     pub fn enter_idle(&mut self, slot: u32) {
         self.idle.push(slot);
     }
 
-    /// The connection no longer waits for a request, if it did.
+    /// The connection is no longer idle, if it was.
     #[inline]
     pub fn leave_idle(&mut self, slot: u32) {
         self.idle.remove(slot);
     }
 
-    /// A request takes the connection and is queued; gives how many are. With `tell` its send reports back.
+    /// A request takes the connection and is queued; returns how many are. With `tell`, its send
+    /// reports back.
     #[inline]
     pub fn begin(&mut self, slot: u32, intended_ns: u64, noticed_ns: u64, tell: bool) -> usize {
         self[slot].begin(intended_ns, noticed_ns, tell);
@@ -388,7 +389,7 @@ impl Connections {
         self.queued.len()
     }
 
-    /// Takes the slot of the request that was queued first.
+    /// Takes the slot whose request was queued first.
     #[inline]
     pub fn take_queued(&mut self) -> Option<u32> {
         self.queued.pop_front()

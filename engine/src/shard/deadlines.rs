@@ -1,10 +1,9 @@
-//! Which slot's time is over first: queues in order of deadlines, which any slot can leave in
-//! constant time.
+//! Timeouts: queues of slots by deadline, which any slot can leave in constant time.
 //!
-//! Requests have the same timeout and begin one after another, so a new deadline is nearly always
-//! the latest of its queue: it goes to the end, or is carried a few places forward. Connects have a
-//! queue of their own, since theirs may be far later than those of requests that begin after them.
-//! No heap, and no timer for each request. Memory is fixed: doubly linked lists over slot numbers.
+//! All requests have the same timeout, so a new deadline is nearly always the latest: it goes to
+//! the end of its queue, or a few places before it. Connects have a queue of their own, since their
+//! deadlines may be far later than those of requests that start after them. There is no heap and no
+//! timer per request; memory is fixed, doubly linked lists over slot numbers.
 
 /// No neighbour.
 const NONE: u32 = u32::MAX;
@@ -33,7 +32,7 @@ struct Ends {
     last: u32,
 }
 
-/// Slots in order of their deadlines.
+/// Slots ordered by deadline.
 #[derive(Clone, Debug)]
 pub struct Deadlines {
     links: Vec<Link>,
@@ -42,7 +41,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// For slots `0..slots`, none of them waiting.
+    /// Empty queues for slots `0..slots`.
     pub fn new(slots: usize) -> Deadlines {
         let link = Link { over_ns: 0, before: NONE, after: NONE, queue: None };
         let empty = Ends { first: NONE, last: NONE };
@@ -56,7 +55,7 @@ impl Deadlines {
         }
     }
 
-    /// Slot `slot`'s time is over at `over_ns`.
+    /// Gives slot `slot` a deadline.
     pub fn push(&mut self, slot: u32, over_ns: u64, awaited: Awaited) {
         assert_eq!(self.links[slot as usize].queue, None, "a slot waits for one thing at a time");
         let mut before = self.ends(awaited).last;
@@ -76,7 +75,7 @@ impl Deadlines {
         }
     }
 
-    /// Slot `slot` waits no longer.
+    /// Removes slot `slot`'s deadline.
     pub fn remove(&mut self, slot: u32) {
         let Link { before, after, queue, .. } = self.links[slot as usize];
         let awaited = queue.expect("only a waiting slot can leave");
@@ -91,7 +90,7 @@ impl Deadlines {
         self.links[slot as usize].queue = None;
     }
 
-    /// The slot whose time is over first, and when.
+    /// The slot with the earliest deadline, and that deadline.
     #[inline]
     pub fn first(&self) -> Option<(u32, u64)> {
         let over_ns = |slot: u32| self.links.get(slot as usize).map(|link| (slot, link.over_ns));

@@ -1,4 +1,4 @@
-//! A shard's life: set up, meet the others, turn until the drain is over, report.
+//! A shard's life: set up, wait for the other shards, run turns until the drain is over, report.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,17 +11,20 @@ use super::shard::{Shard, YIELD_NS};
 use crate::load::schedule::Digest;
 use crate::load::{DueRequest, Load};
 use crate::record::littles_law::InFlightIntegral;
-use crate::record::outcome::Outcome;
+use crate::record::outcome::{Outcome, UnsentReason};
 use crate::samples::Sampler;
 use crate::sys::{clock, seal};
 
-/// From the last shard's readiness to the epoch, ns: time for every shard to see it.
+/// From the last shard being ready to the epoch, ns: time for every shard to see it.
 const EPOCH_AHEAD_NS: u64 = 20_000_000;
-/// An interrupted run drains this long at most, ns.
+/// The longest drain of an interrupted run, ns.
 const DRAIN_INTERRUPTED_NS: u64 = 2_000_000_000;
 
+/// The most requests counted one by one after the end, each at its own intended time.
+const COUNTED_MAX: u32 = 4_000_000;
+
 impl Shard {
-    /// Runs from the set-up to the end of the drain. `None` when the run was called off.
+    /// Runs from set-up to the end of the drain; `None` if the run was cancelled.
     pub async fn run(mut self) -> Option<ShardReport> {
         self.set_up().await;
         let epoch_ns = self.meet()?;
@@ -44,12 +47,12 @@ impl Shard {
         Some(self.finish())
     }
 
-    /// Waits until every shard is ready; the last one sets the epoch. `None` when the run is called
-    /// off.
+    /// Waits until every shard is ready; the last one sets the epoch. `None` if the run is
+    /// cancelled.
     fn meet(&self) -> Option<u64> {
         if self.signals.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.plan.shards {
             let epoch_ns = clock::now_ns() + EPOCH_AHEAD_NS;
-            // A run that was called off stays so.
+            // A cancelled run stays cancelled.
             let _ = self.signals.epoch_ns.compare_exchange(
                 0,
                 epoch_ns,
@@ -59,8 +62,8 @@ impl Shard {
         }
         loop {
             match self.signals.epoch_ns.load(Ordering::Acquire) {
-                // The executor has nothing else to do, and asleep in its own rings it was seen to
-                // miss its wake-up.
+                // The executor has nothing else to do, and it was seen to miss its wake-up when it
+                // slept in its own rings.
                 0 => std::thread::sleep(Duration::from_micros(200)),
                 u64::MAX => return None,
                 epoch_ns => return Some(epoch_ns),
@@ -68,9 +71,9 @@ impl Shard {
         }
     }
 
-    /// Waits for the epoch; what was connected begins.
+    /// Waits for the epoch, then starts the load.
     fn begin_at(&mut self, epoch_ns: u64) {
-        // Connects that are under way were stamped on the clock of the set-up.
+        // Pending connects carry stamps of the set-up's epoch.
         self.epoch_ns = epoch_ns;
         self.grown_ns = 0;
         self.progress = ShardProgress::default();
@@ -101,7 +104,7 @@ impl Shard {
         }
     }
 
-    /// Takes notice of an interruption: nothing more is issued, and the drain is short.
+    /// Obeys an interruption: no more load, and a short drain.
     fn heed_stop(&mut self) {
         let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);
         if stop_ns != 0 {
@@ -113,7 +116,7 @@ impl Shard {
         }
     }
 
-    /// Ends what is left and gives the report.
+    /// Ends what is left and returns the report.
     fn finish(mut self) -> ShardReport {
         self.catch_up();
         let now_ns = self.now_ns();
@@ -152,7 +155,56 @@ impl Shard {
         ShardReport { recorder: self.recorder, digest, stats, sampled }
     }
 
-    /// Counts the users of the window, and those of them who were blocked for half of it or more.
+    /// The drain ended before the slot's connection carried anything: its unpaced user was never
+    /// served.
+    fn never_served(&mut self, slot: u32, now_ns: u64) {
+        let since_ns = self.connections[slot].since_ns;
+        self.blocked(slot, since_ns, now_ns);
+        if matches!(self.load, Load::Closed) && since_ns < self.end_ns {
+            self.intended(since_ns);
+            self.unsent(since_ns, now_ns, UnsentReason::End);
+        }
+    }
+
+    /// Counts the requests left unsent at the end; `capped`: all connections were busy then.
+    fn count_unsent(&mut self, now_ns: u64, capped: bool) {
+        for _ in 0..COUNTED_MAX {
+            let (intended_ns, counted) = match &mut self.load {
+                Load::Open(load) => match load.pop_waiting() {
+                    Some(due) => (Some(due.intended_ns), true),
+                    None => (load.take_unsent(self.end_ns), false),
+                },
+                Load::Paced(load) => match load.pop_any_waiting() {
+                    Some(due) => (Some(due.intended_ns), true),
+                    None => {
+                        (load.take_due(self.end_ns, self.end_ns).map(|(_, due_ns)| due_ns), false)
+                    }
+                },
+                Load::Closed => (None, false),
+            };
+            let Some(intended_ns) = intended_ns else { return };
+            if !counted {
+                self.intended(intended_ns);
+                self.count_waited(intended_ns, capped);
+            }
+            self.unsent(intended_ns, now_ns, UnsentReason::End);
+        }
+        self.count_rest(now_ns);
+    }
+
+    /// Counts what is left of a schedule beyond any machine's capacity by its rate: one by one, that
+    /// would take minutes.
+    fn count_rest(&mut self, now_ns: u64) {
+        let Load::Open(load) = &mut self.load else { return };
+        let Some((from_ns, count)) = load.take_rest(self.window_ns, self.end_ns) else { return };
+        self.progress.intended += count;
+        self.recorder.unsent_between(from_ns, self.end_ns, count, now_ns);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.lose(count);
+        }
+    }
+
+    /// Counts the window's users, and those blocked for half of it or more.
     fn count_users(&mut self) {
         let window_ns = self.end_ns.saturating_sub(self.window_ns);
         for slot in 0..self.connections.len() {

@@ -1,9 +1,8 @@
-//! One pinned core's engine: a loop whose every pass is a turn.
+//! One pinned core's request loop; one pass of it is a turn.
 //!
-//! A shard owns all it touches; two types of plain data cross its border, a [`ShardPlan`] in and a
-//! [`ShardReport`] out. It is the only place below the run that reads the clock. One request is
-//! followed from `turn` in `request`, `wire` and `connections`; `life` and `setup` are what
-//! surrounds the turns.
+//! A shard shares nothing: a [`ShardPlan`] goes in and a [`ShardReport`] comes out, both plain
+//! data. Below it nobody reads the clock. Follow a request from `turn` through `request`, `wire`
+//! and `connections`; `setup` and `life` are what happens before and after the turns.
 
 mod connections;
 mod deadlines;

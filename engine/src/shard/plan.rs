@@ -1,4 +1,4 @@
-//! The two types that cross a shard's border, plain data both: what it is to do, what it did.
+//! The two types that cross a shard's border, both plain data: what to do, and what was done.
 
 use socket2::SockAddr;
 
@@ -10,7 +10,7 @@ use crate::record::shard_stats::ShardStats;
 use crate::samples::{Lane, Sampled};
 use crate::sys::units::Rate;
 
-/// What one shard is to do: plain data, made from the plan.
+/// What one shard has to do, derived from the plan.
 #[derive(Clone, Debug)]
 pub struct ShardPlan {
     /// Number of this shard among `shards`.
@@ -27,28 +27,29 @@ pub struct ShardPlan {
     pub conns_total: usize,
     /// Connections to open before anything is sent.
     pub prewarm: usize,
-    /// Before the warm-up, load is offered until no connection has been added for this long, ns; 0
-    /// for no such phase.
+    /// Set-up load is offered until no connection has been added for this long, ns; 0 for no such
+    /// load.
     pub settle_ns: u64,
-    /// The least time for which that load is offered, ns.
+    /// The shortest time for which that load is offered, ns.
     pub settle_min_ns: u64,
-    /// Idle connections that the set-up leaves over, beyond those that its load needed.
+    /// Idle connections to add after set-up, beyond those that its load needed.
     pub spare: usize,
     /// What is recorded and how.
     pub recorder_config: RecorderConfig,
     /// End of the recorded window, ns since the epoch.
     pub end_ns: u64,
-    /// From sent: when a request is over.
+    /// How long after it was sent a request times out, ns.
     pub timeout_ns: u64,
-    /// From intended: when the request expires; `u64::MAX` for never.
+    /// How long after its intended time a request expires, ns; `u64::MAX` for never.
     pub deadline_ns: u64,
-    /// From intended: when an arrival without a connection is dropped; `u64::MAX` for never.
+    /// How long after its intended time an arrival without a connection is dropped, ns; `u64::MAX`
+    /// for never.
     pub queue_max_ns: u64,
     /// Requests that one connection carries; `u64::MAX` for no limit.
     pub requests_per_connection: u64,
     /// How to wait.
     pub wait: Wait,
-    /// Requests that one system call may carry.
+    /// The most requests per system call.
     pub flush: usize,
     /// The request's bytes.
     pub request: Vec<u8>,
@@ -95,9 +96,9 @@ pub enum Drive {
         /// Seed of the schedule.
         seed: u64,
     },
-    /// Connections that ask again at once.
+    /// Each connection sends again as soon as its response has arrived.
     Closed,
-    /// Connections that ask once a period.
+    /// Each connection sends once per period.
     Paced {
         /// The period, ns.
         period_ns: u64,
@@ -109,10 +110,10 @@ pub enum Drive {
 pub struct ShardReport {
     /// Its numbers.
     pub recorder: Recorder,
-    /// Digest of the arrivals that it took from the schedule.
+    /// Digest of the arrivals taken from the schedule.
     pub digest: Digest,
-    /// How the shard itself fared.
+    /// The shard's own busy time, stalls and resources.
     pub stats: ShardStats,
-    /// What it handed over of raw samples.
+    /// How many raw samples it handed over.
     pub sampled: Option<Sampled>,
 }

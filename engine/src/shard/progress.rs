@@ -1,17 +1,17 @@
-//! What a running shard shows of itself: a small summary, copied now and then to a line of its own.
+//! A running shard's progress: a small summary that it publishes in a cache line of its own.
 //!
-//! Nobody reads a running shard's counters. The shard copies a few numbers twenty times a second with plain stores to
-//! memory that no other shard writes; readers see only that copy.
+//! Nobody reads a running shard's counters. Twenty times a second it copies a few numbers, with
+//! plain stores, to memory that no other shard writes; readers see only that copy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Buckets of a [`CoarseHistogram`]: 8 an octave from 1 µs to 64 s.
+/// Buckets of a [`CoarseHistogram`]: 8 per octave, from 1 µs to 64 s.
 const BUCKETS: usize = (OCTAVE_LAST - OCTAVE_FIRST + 1) * STEPS;
 const OCTAVE_FIRST: usize = 10;
 const OCTAVE_LAST: usize = 36;
 const STEPS: usize = 8;
 
-/// A coarse histogram of latencies, good for a progress line: its quantiles are within 6.25 %.
+/// A coarse latency histogram for the progress line: its quantiles are within 6.25 %.
 #[derive(Clone, Debug)]
 pub struct CoarseHistogram {
     counts: Box<[u64; BUCKETS]>,
@@ -30,7 +30,7 @@ impl CoarseHistogram {
         self.counts[bucket(value_ns)] += 1;
     }
 
-    /// The middle of the bucket that holds quantile `q`, ns; `None` when empty.
+    /// The middle of the bucket that holds quantile `q`, ns; `None` if empty.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         let count: u64 = self.counts.iter().sum();
         if count == 0 {
@@ -51,7 +51,7 @@ impl CoarseHistogram {
     }
 }
 
-/// The bucket of a value: its octave and an eighth of it; values outside the range go to the edges.
+/// The bucket of a value, by octave and eighth; values out of range go into the outermost buckets.
 #[inline]
 fn bucket(value_ns: u64) -> usize {
     let value_ns = value_ns.clamp(1 << OCTAVE_FIRST, (1 << (OCTAVE_LAST + 1)) - 1);
@@ -60,7 +60,8 @@ fn bucket(value_ns: u64) -> usize {
     (octave - OCTAVE_FIRST) * STEPS + step
 }
 
-/// One shard's line. The alignment keeps two shards' lines out of one cache line, prefetched pairs included.
+/// What one shard publishes. The alignment keeps two shards from sharing a cache line, or the pair
+/// of lines that is prefetched together.
 #[repr(align(128))]
 pub struct SharedProgress {
     intended: AtomicU64,
@@ -82,25 +83,25 @@ impl Default for SharedProgress {
     }
 }
 
-/// What a shard, or all of them, have done so far, warm-up included.
+/// What one shard, or all of them together, have done so far, warm-up included.
 #[derive(Clone, Debug, Default)]
 pub struct ShardProgress {
-    /// Requests that were due.
+    /// Requests that have fallen due.
     pub intended: u64,
-    /// Requests with a whole response.
+    /// Requests with a complete response.
     pub answered: u64,
     /// Requests that timed out or failed.
     pub errors: u64,
-    /// Requests whose response is awaited.
+    /// Requests awaiting their response.
     pub in_flight: u64,
-    /// Corrected latencies of the window so far.
+    /// Corrected latency of the window so far.
     pub latency: CoarseHistogram,
 }
 
 impl SharedProgress {
-    /// Shows a new summary: called by the shard only.
+    /// Publishes a new summary; only the shard calls it.
     pub fn show(&self, summary: &ShardProgress) {
-        // A reader may see numbers of two moments side by side; for a progress line that is good enough.
+        // A reader may see numbers of two moments side by side: good enough for a progress line.
         self.intended.store(summary.intended, Ordering::Relaxed);
         self.answered.store(summary.answered, Ordering::Relaxed);
         self.errors.store(summary.errors, Ordering::Relaxed);
@@ -110,7 +111,7 @@ impl SharedProgress {
         }
     }
 
-    /// Adds what the shard showed last to `total`.
+    /// Adds the last summary to `total`.
     pub fn add_to(&self, total: &mut ShardProgress) {
         total.intended += self.intended.load(Ordering::Relaxed);
         total.answered += self.answered.load(Ordering::Relaxed);
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_glance_is_within_its_error() {
+    fn a_quantile_is_within_its_error() {
         for value_ns in [1_100, 5_000, 1_000_000, 41_000_000, 10_000_000_000] {
             let mut latency = CoarseHistogram::default();
             latency.record(value_ns);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn values_outside_the_range_go_to_the_edges() {
+    fn values_out_of_range_go_into_the_outermost_buckets() {
         assert_eq!(bucket(0), 0);
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }

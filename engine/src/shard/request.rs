@@ -1,9 +1,10 @@
 //! One request through a shard, in the order of its life.
 //!
-//! [`Shard::turn`] is one pass of the loop: reap what the ring completed, admit what is due, expire
-//! what has lasted too long, enter the kernel once. Below it a request is due, takes a connection or
-//! waits for one, is answered or fails, and ends in exactly one outcome. A request's fate is decided
-//! here and nowhere else; `wire` hands it to the kernel, the recorder makes numbers of it.
+//! [`Shard::turn`] is one pass of the loop: reap completions, admit arrivals, expire deadlines,
+//! enter the kernel once. Below it, a request falls due, takes a connection or waits for one, is
+//! answered or fails, and ends in exactly one outcome. That outcome is decided here, and in `life`
+//! for what the end of the run leaves over. `wire` hands requests to the kernel; the recorder turns
+//! outcomes into numbers.
 
 use super::connections::{Received, State};
 use super::shard::Shard;
@@ -14,24 +15,21 @@ use crate::record::stamps::Stamps;
 use crate::ring::token::{Op, Token};
 use crate::ring::{Completion, TOKEN_NONE};
 
-/// With [`Wait::Hybrid`] the last stretch before an arrival is polled, ns: the kernel's wake-up is
-/// late by 5 to 30 µs.
+/// [`Wait::Hybrid`] polls for this long before an arrival, ns: kernel wake-ups are 5 to 30 µs late.
 const SPIN_NS: u64 = 50_000;
-/// Arrivals that one turn takes at most: what the ring completed meanwhile has to be looked at.
+/// The most arrivals that one turn admits: meanwhile, completions wait.
 const ADMITTED_MAX: usize = 4_096;
-/// Beyond this an arrival counts as noticed late, ns: well above what a turn takes.
+/// An arrival noticed later than this counts as late, ns: well above the length of a turn.
 const NOTICED_LATE_NS: u64 = 1_000_000;
-/// Requests that are counted one by one after the end, each with its own intended time.
-const COUNTED_MAX: u32 = 4_000_000;
-/// Completions that one poll posts at least, if as many are due.
+/// The fewest completions that one poll posts, if that many are ready.
 const POSTED_MIN: usize = 16;
-/// Pause before a closed model's connection tries again after a failed connect, ns: a refused
-/// connect returns at once and would spin.
+/// Pause before a closed model reconnects after a failed connect, ns: a refused connect returns at
+/// once, so without a pause it would spin.
 const RETRY_NS: u64 = 10_000_000;
 
 /// The turn.
 impl Shard {
-    /// One pass of the loop: whether there is another.
+    /// One pass of the loop; returns whether there is another.
     pub(super) fn turn(&mut self, yield_ns: u64) -> bool {
         self.meter.turn();
         self.reap();
@@ -53,11 +51,11 @@ impl Shard {
         true
     }
 
-    /// Fetches all that the kernel has: a shard that stalled would take its own silence for the
-    /// target's. One poll posts 20 to 40 of the completions that are due.
+    /// Fetches every completion that the kernel has: after a stall, responses that came in time
+    /// would otherwise count as timeouts. One poll posts only 20 to 40 of them.
     pub(super) fn catch_up(&mut self) {
-        // What is sent meanwhile may be answered meanwhile: the number of polls is bounded by what
-        // was open when the first one was made.
+        // Requests sent along the way may be answered along the way, so the number of polls is
+        // bounded.
         for _ in 0..=self.connections.open_count() / POSTED_MIN {
             self.stamp_queued();
             self.ring.poll();
@@ -77,23 +75,23 @@ impl Shard {
                 0 < load.waiting_len()
                     || load.next_due_ns().is_some_and(|due_ns| due_ns < self.end_ns)
             }
-            // A user whose connection is being opened came before the end.
+            // A user whose connection is being opened arrived before the end.
             Load::Closed => 0 < self.connections.connecting() + self.connections.fresh(),
             Load::Paced(load) => 0 < load.waiting_len() || load.next_due_ns() < self.end_ns,
         };
         (!waiting && self.connections.busy() == 0) || self.drain_end_ns <= now_ns
     }
 
-    /// The system call of the turn: hands over what is queued and waits for what comes next.
+    /// The turn's system call: submits what is queued and waits for the next event.
     fn enter(&mut self, yield_ns: u64) {
         if 0 < self.connections.fresh() {
-            // They have requests in the next turn.
+            // They get their requests in the next turn.
             return self.flush();
         }
         self.stamp_queued();
         let now_ns = self.now_ns();
         let due_ns = match &self.load {
-            // Where no more can wait, an arrival is taken when a request ends.
+            // With the queue full, the next arrival is taken when a request ends.
             Load::Open(load) if load.is_full() => None,
             Load::Open(load) => load.next_due_ns().filter(|due_ns| *due_ns < self.end_ns),
             Load::Paced(load) => Some(load.next_due_ns()).filter(|due_ns| *due_ns < self.end_ns),
@@ -118,7 +116,7 @@ impl Shard {
             return;
         }
         let wake_ns = wake_ns.min(due_ns);
-        // One call hands over what is queued and fetches what is due.
+        // One call both submits and posts completions.
         self.ring.poll_if_queued();
         let spin_began_ns = self.now_ns();
         let mut spun_ns = spin_began_ns;
@@ -133,9 +131,9 @@ impl Shard {
     }
 }
 
-/// Due: a request takes a free connection, or waits for one.
+/// Due: a request takes an idle connection, or waits for one.
 impl Shard {
-    /// Sends what is due, or lets it wait for a connection.
+    /// Sends the requests that are due, or queues them for a connection.
     fn admit(&mut self) {
         let mut now_ns = self.now_ns();
         self.expire_waiting(now_ns);
@@ -164,7 +162,7 @@ impl Shard {
                         return;
                     };
                     let slot = u32::try_from(user).expect("connections are numbered in 32 bits");
-                    // Behind one that waits it waits as well: a user's requests wait in a row.
+                    // A user's requests are sent in order: this one queues behind those waiting.
                     if deadline_ns <= now_ns - intended_ns && !load.is_waiting(user) {
                         self.noticed_expired(intended_ns);
                     } else if self.connections[slot].state == State::Idle
@@ -174,8 +172,8 @@ impl Shard {
                         self.intended(intended_ns);
                         self.begin(slot, DueRequest { intended_ns, noticed_ns: now_ns });
                     } else if self.plan.recorder_config.backfill_ns.is_none() {
-                        // Back-filling stands for these requests: sending them late as well would
-                        // count them twice.
+                        // Back-filling already counts these requests: sending them late would count
+                        // them twice.
                         load.wait(user, intended_ns, now_ns);
                         self.intended(intended_ns);
                         self.count_waited(intended_ns, false);
@@ -186,21 +184,20 @@ impl Shard {
         }
     }
 
-    /// A request had expired when it was noticed: it is not sent.
+    /// A request whose deadline had passed by the time it was noticed is never sent.
     fn noticed_expired(&mut self, intended_ns: u64) {
         self.intended(intended_ns);
         self.unsent(intended_ns, intended_ns + self.plan.deadline_ns, UnsentReason::Deadline);
     }
 
-    fn count_waited(&mut self, intended_ns: u64, at_the_cap: bool) {
+    pub(super) fn count_waited(&mut self, intended_ns: u64, at_the_cap: bool) {
         if self.window_ns <= intended_ns {
             self.recorder.counts.waited += 1;
             self.recorder.counts.capped += u64::from(at_the_cap);
         }
     }
 
-    /// Whether an arrival that waits does so because of the cap: no connection can be opened for it,
-    /// and none is being opened.
+    /// Whether an arrival waits because of the cap: no connection is being opened for it or can be.
     fn is_capped(&self) -> bool {
         let waiting = match &self.load {
             Load::Open(load) => load.waiting_len(),
@@ -209,7 +206,7 @@ impl Shard {
         self.connections.is_full() && self.connections.connecting() < waiting
     }
 
-    /// Until when a due request may wait for a connection, and why no longer.
+    /// When a request stops waiting for a connection, and the reason it then counts under.
     fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
         if self.plan.queue_max_ns < self.plan.deadline_ns {
             (intended_ns.saturating_add(self.plan.queue_max_ns), UnsentReason::Dropped)
@@ -218,7 +215,7 @@ impl Shard {
         }
     }
 
-    /// Ends the arrivals that have waited too long for a connection.
+    /// Gives up the arrivals that have waited too long for a connection.
     fn expire_waiting(&mut self, now_ns: u64) {
         while let Load::Open(load) = &mut self.load
             && let Some(intended_ns) = load.first_waiting_ns()
@@ -233,7 +230,7 @@ impl Shard {
         }
     }
 
-    /// When the next waiting arrival will have waited too long.
+    /// When the next waiting arrival expires; `u64::MAX` for never.
     fn next_expiry_ns(&self) -> u64 {
         match &self.load {
             Load::Open(load) => {
@@ -244,9 +241,9 @@ impl Shard {
     }
 }
 
-/// A connection for it: opened when requests wait for one, tried again when it failed.
+/// A connection for it: opened when requests wait for one, retried when that fails.
 impl Shard {
-    /// Opens connections while more arrivals wait than are being connected for, and the cap allows.
+    /// Opens a connection for each waiting arrival that has none on the way, up to the cap.
     fn open_for_waiting(&mut self, now_ns: u64) {
         while let Load::Open(load) = &self.load
             && self.connections.connecting() < load.waiting_len()
@@ -254,7 +251,7 @@ impl Shard {
         {}
     }
 
-    /// Opens a connection in a free slot; whether there was one.
+    /// Opens a connection in a free slot; returns whether there was one.
     pub(super) fn open_connection(&mut self, now_ns: u64) -> bool {
         let Some(slot) = self.connections.take_any_closed() else { return false };
         self.open_slot(slot, now_ns);
@@ -267,7 +264,7 @@ impl Shard {
         }
     }
 
-    /// The kernel is done with a connect.
+    /// A connect has completed.
     fn connect_done(&mut self, slot: u32, result: i32) {
         if self.connections[slot].state != State::Connecting {
             return;
@@ -291,8 +288,8 @@ impl Shard {
         self.arm(slot);
     }
 
-    /// Gives requests to the connections that were made just now. What comes on one before its first
-    /// request can't be an answer, so the kernel is asked once more.
+    /// Gives requests to new connections. Bytes that arrive before the first request can't answer
+    /// it, so the kernel is asked for them first.
     pub(super) fn begin_fresh(&mut self) {
         let fresh = self.connections.fresh();
         if fresh == 0 {
@@ -307,13 +304,13 @@ impl Shard {
         }
     }
 
-    /// Nothing came of the slot's connect: the request that it was for fails.
+    /// The slot's connect failed, and so does the request that it was opened for.
     fn connect_failed(&mut self, slot: u32, cause: Cause) {
         self.deadlines.remove(slot);
         self.give_up(slot, cause);
     }
 
-    /// The slot's connection never carried the request that it was for.
+    /// The slot's connection never carried the request that it was opened for.
     fn give_up(&mut self, slot: u32, cause: Cause) {
         let since_ns = self.connections[slot].since_ns;
         self.close(slot);
@@ -321,15 +318,15 @@ impl Shard {
         self.open_for_waiting(self.now_ns());
     }
 
-    /// The request for which slot `slot` was to have a connection since `since_ns` fails; a closed
-    /// model tries again after a pause.
+    /// The request that slot `slot` has been connecting for since `since_ns` fails; a closed model
+    /// retries after a pause.
     fn unconnected(&mut self, slot: u32, since_ns: u64, cause: Cause) {
-        // Requests are recorded in the order of their intended times: those queued came before.
+        // Requests are recorded in order of intended time, and the queued ones come first.
         self.flush_queued();
         let now_ns = self.now_ns();
         let due = match &mut self.load {
             Load::Open(load) => load.pop_waiting(),
-            // A user without a pace came when the connection was asked for.
+            // An unpaced user arrives when it asks for its connection.
             Load::Closed if self.running && since_ns < self.end_ns => {
                 self.intended(since_ns);
                 Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns })
@@ -359,14 +356,14 @@ impl Shard {
         self.blocked(slot, since_ns, again_ns);
     }
 
-    /// Opens again what waited after a failed connect.
+    /// Reconnects the slots whose pause is over.
     fn retry(&mut self, now_ns: u64) {
         while let Some(slot) = self.connections.take_retry(now_ns) {
             self.reopen(slot, now_ns);
         }
     }
 
-    /// Opens a closed model's connection again, unless nothing will be sent any more.
+    /// Reopens a closed model's connection if it still has requests to send.
     pub(super) fn reopen(&mut self, slot: u32, now_ns: u64) {
         let has_waiting = match &self.load {
             Load::Paced(load) => load.is_waiting(slot as usize),
@@ -378,7 +375,7 @@ impl Shard {
         }
     }
 
-    /// A connection is free for a request.
+    /// A connection is free: it takes the next request or becomes idle.
     fn ready(&mut self, slot: u32) {
         match self.next_for(slot) {
             Some(due) => {
@@ -389,7 +386,7 @@ impl Shard {
         }
     }
 
-    /// The next request for a connection that is free, if one is due.
+    /// The next request for a free connection, if one is due.
     fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
         let now_ns = self.now_ns();
         if self.drain_end_ns <= now_ns {
@@ -401,7 +398,7 @@ impl Shard {
                 Load::Open(load) => load.pop_waiting()?,
                 Load::Paced(load) => load.pop_waiting(slot as usize)?,
                 Load::Closed => {
-                    // A user who had to wait for a connection came when it was asked for.
+                    // A user who had to wait for a connection arrived when it asked for it.
                     let connection = &self.connections[slot];
                     let came_ns = if connection.served == 0 { connection.since_ns } else { now_ns };
                     return (self.running && came_ns < self.end_ns)
@@ -416,9 +413,9 @@ impl Shard {
         }
     }
 
-    /// An arrival that was noticed late came together with all others of that time. That connections
-    /// had to be opened for so many at once is no backlog of the target's: unless the cap is
-    /// reached, its wait is the generator's lateness too.
+    /// Arrivals noticed late come in a burst, and connections must be opened for all of them at
+    /// once. That isn't the target's backlog: below the cap, their wait counts as pacer lateness
+    /// too.
     fn blamed(&self, due: DueRequest, now_ns: u64) -> DueRequest {
         let late = NOTICED_LATE_NS < due.noticed_ns - due.intended_ns;
         match self.load {
@@ -430,16 +427,16 @@ impl Shard {
     }
 }
 
-/// On the wire: what the kernel says of it.
+/// On the wire: its completions.
 impl Shard {
-    /// Handles all completions that are posted.
+    /// Handles all posted completions.
     pub(super) fn reap(&mut self) {
         while let Some(completion) = self.ring.next_completion() {
             if completion.token == TOKEN_NONE {
                 continue;
             }
             let token = Token::decode(completion.token);
-            // A completion of an earlier socket of the slot only has its buffer to give back.
+            // A completion of the slot's previous socket only returns its buffer.
             let current = self.connections.is_current(token);
             match token.kind {
                 Op::Receive => self.received(token.slot, completion, current),
@@ -450,7 +447,7 @@ impl Shard {
         }
     }
 
-    /// The kernel is done with a send, or it failed.
+    /// A send has completed, or failed.
     fn send_done(&mut self, slot: u32, result: i32) {
         if result < 0 {
             self.fail(slot, Cause::of_send(-result));
@@ -498,7 +495,7 @@ impl Shard {
             }
             Received::Closed => return self.replace(slot),
         }
-        // The response may have been the connection's last, and the slot may have a new socket.
+        // After the connection's last response, the slot may already have a new socket.
         let connection = &self.connections[slot];
         let goes_on = connection.generation == generation && connection.state != State::Closed;
         if !completion.more && goes_on {
@@ -506,7 +503,7 @@ impl Shard {
         }
     }
 
-    /// Arms the receives that the kernel ended, now that their buffers are back.
+    /// Re-arms the receives that the kernel ended, now that their buffers have been returned.
     fn rearm(&mut self) {
         while let Some(slot) = self.connections.take_rearm() {
             self.arm(slot);
@@ -534,7 +531,8 @@ impl Shard {
         }
     }
 
-    /// The slot's connection failed, with its request if it had one; another takes its place.
+    /// The slot's connection failed, and with it its request, if any; another connection replaces
+    /// it.
     fn fail(&mut self, slot: u32, cause: Cause) {
         if self.connections[slot].fresh {
             return self.give_up(slot, cause);
@@ -551,7 +549,7 @@ impl Shard {
         self.replace(slot);
     }
 
-    /// Ends requests and connects whose time is over.
+    /// Times out requests and connects whose deadline has passed.
     pub(super) fn expire(&mut self, now_ns: u64) {
         while let Some((slot, over_ns)) = self.deadlines.first() {
             if now_ns < over_ns {
@@ -572,7 +570,7 @@ impl Shard {
         }
     }
 
-    /// The slot's connection can't be used any more.
+    /// The slot's connection can't be reused: closes it, and opens another if one is needed.
     fn replace(&mut self, slot: u32) {
         self.close(slot);
         let now_ns = self.now_ns();
@@ -582,16 +580,16 @@ impl Shard {
         }
     }
 
-    /// The slot's request was over at `ended_ns`, which is noticed at `now_ns`; its connection is
-    /// freed or closed after this.
+    /// The slot's request ended at `ended_ns`, noticed at `now_ns`; the caller frees or closes its
+    /// connection.
     pub(super) fn end(&mut self, slot: u32, now_ns: u64, ended_ns: u64, outcome: Outcome) {
         self.deadlines.remove(slot);
         let stamps = self.connections[slot].stamps;
-        // Little's law checks the bookkeeping: a stay ends when the live count drops, however late
-        // a timeout was noticed.
+        // For Little's law, a stay ends when the live count drops, however late a timeout was
+        // noticed.
         self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
         self.recorder.in_flight.stay(stamps.sent_ns, now_ns);
-        // An answer to a request from before the window stands in no latency of the window.
+        // A request from before the window has no latency in it, so its wait counts as blocked.
         let counts =
             matches!(outcome, Outcome::Answered(_)) && self.window_ns <= stamps.intended_ns;
         if !counts {
@@ -600,71 +598,21 @@ impl Shard {
         self.record(&stamps, ended_ns, outcome);
     }
 
-    /// The slot's user waited in vain between the two moments; the part in the window counts.
+    /// The slot's user was blocked between the two moments; the part inside the window counts.
     pub(super) fn blocked(&mut self, slot: u32, from_ns: u64, to_ns: u64) {
         let (from_ns, to_ns) = (from_ns.max(self.window_ns), to_ns.min(self.end_ns));
         self.connections[slot].blocked_ns += to_ns.saturating_sub(from_ns);
     }
 
-    /// The drain is over and the slot's connection carried nothing yet: a user without a pace who
-    /// came for it was never served.
-    pub(super) fn never_served(&mut self, slot: u32, now_ns: u64) {
-        let since_ns = self.connections[slot].since_ns;
-        self.blocked(slot, since_ns, now_ns);
-        if matches!(self.load, Load::Closed) && since_ns < self.end_ns {
-            self.intended(since_ns);
-            self.unsent(since_ns, now_ns, UnsentReason::End);
-        }
-    }
-
-    /// A request ends without having been sent.
-    fn unsent(&mut self, intended_ns: u64, over_ns: u64, reason: UnsentReason) {
-        // Requests are recorded in the order of their intended times: those queued came before.
+    /// A request ends unsent.
+    pub(super) fn unsent(&mut self, intended_ns: u64, over_ns: u64, reason: UnsentReason) {
+        // Requests are recorded in order of intended time, and the queued ones come first.
         self.flush_queued();
         let stamps = Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns };
         self.record(&stamps, over_ns.max(intended_ns), Outcome::Unsent(reason));
     }
 
-    /// Counts what was due and never sent, after the end; `capped` says that all connections were
-    /// busy then.
-    pub(super) fn count_unsent(&mut self, now_ns: u64, capped: bool) {
-        for _ in 0..COUNTED_MAX {
-            let (intended_ns, counted) = match &mut self.load {
-                Load::Open(load) => match load.pop_waiting() {
-                    Some(due) => (Some(due.intended_ns), true),
-                    None => (load.take_unsent(self.end_ns), false),
-                },
-                Load::Paced(load) => match load.pop_any_waiting() {
-                    Some(due) => (Some(due.intended_ns), true),
-                    None => {
-                        (load.take_due(self.end_ns, self.end_ns).map(|(_, due_ns)| due_ns), false)
-                    }
-                },
-                Load::Closed => (None, false),
-            };
-            let Some(intended_ns) = intended_ns else { return };
-            if !counted {
-                self.intended(intended_ns);
-                self.count_waited(intended_ns, capped);
-            }
-            self.unsent(intended_ns, now_ns, UnsentReason::End);
-        }
-        self.count_rest(now_ns);
-    }
-
-    /// Counts what is left of a schedule far beyond any machine by its rate: one by one it would
-    /// take minutes.
-    fn count_rest(&mut self, now_ns: u64) {
-        let Load::Open(load) = &mut self.load else { return };
-        let Some((from_ns, count)) = load.take_rest(self.window_ns, self.end_ns) else { return };
-        self.progress.intended += count;
-        self.recorder.unsent_between(from_ns, self.end_ns, count, now_ns);
-        if let Some(sampler) = &mut self.sampler {
-            sampler.lose(count);
-        }
-    }
-
-    /// Gives a request's one outcome to the recorder.
+    /// Hands a request's one outcome to the recorder.
     fn record(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
         match outcome {
             Outcome::Answered(_) => self.progress.answered += 1,

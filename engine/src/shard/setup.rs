@@ -1,10 +1,10 @@
-//! Set-up, before the epoch: opens the connections that the load needs, so that the window measures
-//! no connects.
+//! Set-up, before the epoch: opens the connections that the load needs, so that the window doesn't
+//! measure connects.
 //!
-//! A closed model opens all its connections. An open one opens those that `--prewarm` asks for, and
+//! A closed model opens all its connections. An open one opens those that `--prewarm` asks for;
 //! with a warm-up it then offers its load, unrecorded, until no connection has been added for a
-//! while: that is the expected number in flight, rate times latency, found by measuring. Without a
-//! warm-up nothing is sent before the window.
+//! while. That finds the number in flight, rate times latency, by measuring it. Without a warm-up,
+//! nothing is sent before the window.
 
 use std::sync::atomic::Ordering;
 
@@ -14,16 +14,16 @@ use crate::load::schedule::{self, Schedule};
 use crate::load::{Load, OpenLoad};
 use crate::sys::clock;
 
-/// The set-up's load ends after this many times the settling time, settled or not: a target that
-/// closes its connections would have new ones added for ever.
+/// Set-up load ends after this many settling times, settled or not: with a target that closes its
+/// connections, new ones would be added forever.
 const SETTLE_TIMES_MAX: u64 = 5;
-/// What the set-up left in flight gets this long to be answered, ns.
+/// How long requests still in flight after set-up may take to be answered, ns.
 const SETUP_DRAIN_NS: u64 = 1_000_000_000;
-/// Sets the arrivals of the set-up apart from those of the schedule.
+/// Gives set-up load other arrivals than the schedule's.
 const SETUP_SEED: u64 = 0x7365_7475_7000_0000;
 
 impl Shard {
-    /// Opens connections and, if the plan says so, offers load until their number has settled.
+    /// Opens connections and, if the plan asks for it, offers load until their number has settled.
     pub(super) async fn set_up(&mut self) {
         self.epoch_ns = clock::now_ns();
         self.window_ns = u64::MAX;
@@ -41,8 +41,7 @@ impl Shard {
             let schedule =
                 Schedule::new(rate, arrivals, seed, longest_ns, self.plan.shard, self.plan.shards);
             let mut load = OpenLoad::new(schedule);
-            // Its times begin at the set-up's beginning: what is overdue by now is
-            // skipped.
+            // Its schedule starts with the set-up: what is overdue by now is skipped.
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);
             let settled = self.settle(longest_ns).await;
@@ -65,7 +64,7 @@ impl Shard {
             Load::Open(_) => (0..conns).for_each(|_| {
                 self.open_connection(now_ns);
             }),
-            // Each user has a slot of its own: one that fails is tried again later, not at once.
+            // Each user has its own slot, so a failed connect is retried later, not at once.
             Load::Closed | Load::Paced(_) => {
                 (0..self.connections.len()).for_each(|slot| self.reopen(slot, now_ns));
             }
@@ -81,8 +80,8 @@ impl Shard {
         }
     }
 
-    /// Offers the set-up's load until no connection has been added for the settling time, or until
-    /// `longest_ns`: whether it has settled by then.
+    /// Offers set-up load until no connection has been added for the settling time, at most until
+    /// `longest_ns`; returns whether it settled.
     async fn settle(&mut self, longest_ns: u64) -> bool {
         let mut settled = false;
         let least_ns = self.now_ns() + self.plan.settle_min_ns;
@@ -105,7 +104,7 @@ impl Shard {
                 yielded_ns = now_ns;
             }
         }
-        // What is still in flight would be answered into the run: its connections are closed.
+        // Late responses would reach into the run, so their connections are closed.
         self.forget_waiting();
         self.stamp_queued();
         while let Some((slot, _)) = self.deadlines.first() {

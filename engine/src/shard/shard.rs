@@ -14,9 +14,9 @@ use crate::samples::{Lane, Sampler};
 use crate::sys::clock;
 use crate::sys::control::Signals;
 
-/// The executor gets the thread this often, ns: too seldom to be seen in the CPU time of a request.
+/// How often the executor gets the thread, ns: too rarely to show in the CPU time of a request.
 pub(super) const YIELD_NS: u64 = 50_000_000;
-/// Size of one receive buffer, bytes: a common response fits into one.
+/// Size of a receive buffer, bytes: a typical response fits into one.
 const BUFFER_SIZE: usize = 4_096;
 
 /// One pinned core's engine.
@@ -32,19 +32,19 @@ pub struct Shard {
     pub(super) progress: ShardProgress,
     pub(super) shared: Arc<SharedProgress>,
     pub(super) signals: Arc<Signals>,
-    /// All times of the shard count from here, ns of CLOCK_MONOTONIC.
+    /// Time zero of all the shard's times, ns of CLOCK_MONOTONIC.
     pub(super) epoch_ns: u64,
-    /// Start of what is recorded: the window's, or never while the set-up lasts.
+    /// When recording starts: with the window, or never during set-up.
     pub(super) window_ns: u64,
-    /// End of issuing: the plan's, or earlier when interrupted.
+    /// When the load ends: as planned, or earlier if interrupted.
     pub(super) end_ns: u64,
     /// When what is still in flight is abandoned.
     pub(super) drain_end_ns: u64,
-    /// Whether the epoch has come; before it there is only the set-up's load.
+    /// Whether the epoch has come; before it, there is only set-up load.
     pub(super) running: bool,
-    /// The most connections that were open at once.
+    /// The most connections open at once.
     pub(super) conns_most: usize,
-    /// When they became as many, ns since the epoch.
+    /// When that many were reached, ns since the epoch.
     pub(super) grown_ns: u64,
     pub(super) next_source: usize,
 }
@@ -53,7 +53,7 @@ impl Shard {
     /// Builds the shard on the thread that will run it: memory first, then the ring.
     ///
     /// # Errors
-    /// The kernel's refusal of the ring.
+    /// Why the kernel refused the ring.
     pub fn new(
         plan: ShardPlan,
         shared: Arc<SharedProgress>,
@@ -89,7 +89,7 @@ impl Shard {
         })
     }
 
-    /// What of io_uring is in use.
+    /// The io_uring features in use.
     pub fn ring_features(&self) -> Vec<String> {
         self.ring.features()
     }
@@ -100,7 +100,7 @@ impl Shard {
         clock::now_ns().saturating_sub(self.epoch_ns)
     }
 
-    /// Copies what the shard has done so far to where others may read it.
+    /// Publishes the shard's progress.
     pub(super) fn show(&mut self, now_ns: u64) {
         let in_flight = self.connections.busy() as u64;
         self.progress.in_flight = in_flight;

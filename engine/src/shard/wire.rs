@@ -1,9 +1,8 @@
 //! What a shard hands to the kernel: connects, sends, receives and closes.
 //!
-//! `sent` is stamped just before the system call that carries a request, and a call carries at most
-//! `flush` requests, because one stamp for a long batch lies about its last members. So whatever may
-//! fill the submission queue makes room first: the queue never enters the kernel by itself, with
-//! requests that have no stamp yet.
+//! `sent` is stamped just before the system call that carries the request. A call carries at most
+//! `flush` requests, because one stamp for a long batch is wrong for its last members. And whoever
+//! queues an operation makes room first, so that a full queue never submits unstamped requests.
 
 use super::deadlines::Awaited;
 use super::shard::Shard;
@@ -18,10 +17,10 @@ use crate::ring::token::Op;
 const SEND_SILENT_MAX: usize = 16_384;
 
 impl Shard {
-    /// Connects a new socket in a slot that was taken for it. A slot without a socket is given back.
+    /// Connects a new socket in a slot taken for it; without a socket, the slot is given back.
     ///
     /// # Errors
-    /// Why there is no socket.
+    /// Why no socket could be made.
     pub(super) fn open(&mut self, slot: u32, now_ns: u64) -> Result<(), Cause> {
         let source = match self.plan.sources.len() {
             0 => None,
@@ -46,14 +45,14 @@ impl Shard {
         }
     }
 
-    /// Receives from the slot's socket until the kernel ends it.
+    /// Arms the slot's multishot receive.
     pub(super) fn arm(&mut self, slot: u32) {
         let token = self.connections.token(Op::Receive, slot);
         self.make_room();
         self.ring.receive(token, self.connections[slot].fd);
     }
 
-    /// A request takes an idle connection and is queued for the next system call.
+    /// Gives an idle connection its request and queues it for the next system call.
     pub(super) fn begin(&mut self, slot: u32, due: DueRequest) {
         self.make_room();
         let report_back = SEND_SILENT_MAX < self.plan.request.len();
@@ -65,20 +64,20 @@ impl Shard {
         }
     }
 
-    /// Hands the queued requests to the kernel, if there are any.
+    /// Submits the queued requests, if there are any.
     pub(super) fn flush_queued(&mut self) {
         if 0 < self.connections.queued() {
             self.flush();
         }
     }
 
-    /// Stamps what is queued and hands it to the kernel.
+    /// Stamps the queued requests and submits them.
     pub(super) fn flush(&mut self) {
         self.stamp_queued();
         self.ring.submit();
     }
 
-    /// Stamps the queued requests as sent: the next system call carries them.
+    /// Stamps the queued requests as sent; the next system call carries them.
     pub(super) fn stamp_queued(&mut self) {
         if self.connections.queued() == 0 {
             return;
@@ -89,8 +88,8 @@ impl Shard {
             let connection = &mut self.connections[slot];
             let waited = connection.stamps.intended_ns == connection.since_ns;
             if matches!(self.load, Load::Closed) && !waited {
-                // A user without a pace means to ask when it asks, unless it had to wait for its
-                // connection: then it came when that was asked for.
+                // An unpaced request is intended when it is sent, unless its user had to wait for a
+                // connection: then it was intended when that wait began.
                 connection.stamps.intended_ns = now_ns;
                 connection.stamps.noticed_ns = now_ns;
             }
@@ -107,7 +106,7 @@ impl Shard {
         }
     }
 
-    /// A request was due.
+    /// A request fell due.
     pub(super) fn intended(&mut self, intended_ns: u64) {
         self.progress.intended += 1;
         if self.window_ns <= intended_ns {
@@ -123,7 +122,7 @@ impl Shard {
         }
     }
 
-    /// A request from before the window was sent.
+    /// Counts a request sent before the window.
     pub(super) fn count_unrecorded(&mut self) {
         if self.running {
             self.recorder.counts.warmup.sent += 1;

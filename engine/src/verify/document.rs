@@ -143,7 +143,7 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
     ]
 }
 
-/// Answers whose status is no success by the plan.
+/// Answers whose status the plan doesn't count as success.
 fn unexpected(status: &CountsBy<u16>, plan: &Plan) -> u64 {
     let unexpected = status.iter().filter(|(code, _)| !plan.expect_status.holds(*code));
     unexpected.fold(0, |sum, (_, count)| sum.saturating_add(count))

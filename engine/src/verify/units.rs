@@ -4,7 +4,7 @@
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "saturates: what is no time becomes one that no check accepts"
+    reason = "saturates: an impossible time becomes one that no check accepts"
 )]
 pub(super) fn to_ns(us: f64) -> u64 {
     (us * 1e3).round() as u64

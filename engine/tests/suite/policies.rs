@@ -91,7 +91,7 @@ fn a_deadline_counts_from_intended_and_apart_from_the_timeout() {
     assert!(0 < counts.unsent_reasons.of(UnsentReason::Deadline), "{counts:?}");
     assert_eq!(counts.errors.of(Cause::TimedOut), 0, "{counts:?}");
     assert_eq!(counts.timed_out, counts.errors.of(Cause::Deadline), "{counts:?}");
-    // Those who gave up count with their patience, whenever the shard saw it.
+    // Those that gave up count with the time they were willing to wait, whenever the shard saw it.
     assert_eq!(report.whole.naive.count, counts.sent);
     let given_up = counts.timed_out + counts.unsent_reasons.of(UnsentReason::Deadline);
     assert!(counts.answered < given_up, "most of 1,000/s at 5 ms give up: {counts:?}");

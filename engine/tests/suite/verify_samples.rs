@@ -76,7 +76,7 @@ fn wrong_samples_with_right_checksums_are_found() {
     // Another outcome contradicts the file's own end block.
     let abandoned = Sample { kind: SampleKind::Abandoned, status: 0, ..record };
     assert!(refusal(&put(abandoned)).contains("shard 0 counted"));
-    // What no request can have been like is no sample.
+    // A record that no request can have caused isn't a sample.
     let backwards = Sample { sent_ns: record.ended_ns + 1, ..record };
     assert!(refusal(&put(backwards)).starts_with(&format!("at byte {at}: stamps run backwards")));
     // Nor is what can't have been of this run, or what its shard would not have done.
