@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use engine::load::schedule::{Schedule, mix};
 use engine::plan::Arrivals;
+use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
-use engine::record::recorder::{Recorder, RecorderConfig};
+use engine::record::recorder::Recorder;
 use engine::record::stamps::Stamps;
 use engine::stats::distribution::Distribution;
 use engine::sys::units::SECOND_NS;

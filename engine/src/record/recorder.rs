@@ -5,8 +5,7 @@
 
 use derive_more::AddAssign;
 
-use crate::plan::status::StatusSet;
-use crate::plan::{Model, Plan};
+use crate::record::config::RecorderConfig;
 use crate::record::counts::Counts;
 use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::{Outcome, UnsentReason};
@@ -14,34 +13,6 @@ use crate::record::series::Series;
 use crate::record::stamps::Stamps;
 use crate::stats::arrivals::ArrivalStats;
 use crate::stats::distribution::Distribution;
-
-/// What a recorder takes from the plan.
-#[derive(Clone, Debug, Default)]
-pub struct RecorderConfig {
-    /// Start of the window, ns since the epoch.
-    pub window_ns: u64,
-    /// End of the window as planned, ns since the epoch.
-    pub end_ns: u64,
-    /// Whether requests follow a schedule, in order: then their arrivals are kept as evidence.
-    pub scheduled: bool,
-    /// Which statuses are successes.
-    pub success: StatusSet,
-    /// Back-fill the corrected distribution with this interval instead of using intended times.
-    pub backfill_ns: Option<u64>,
-}
-
-impl RecorderConfig {
-    /// The settings of a completed plan.
-    pub fn of_plan(plan: &Plan) -> RecorderConfig {
-        RecorderConfig {
-            window_ns: plan.warmup.0,
-            end_ns: plan.end_ns(),
-            scheduled: plan.model() == Model::Open,
-            success: plan.expect_status.clone(),
-            backfill_ns: plan.period.filter(|_| !plan.backfill.is_off()).map(|period| period.0),
-        }
-    }
-}
 
 /// What a recorder keeps distributions of. To add one, add a field and record its values.
 #[derive(AddAssign, Clone, Debug, Default)]

@@ -1,6 +1,5 @@
 //! Before a run: completes the plan and checks whatever can be checked without load.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use crate::host;
@@ -8,7 +7,7 @@ use crate::host::check::Check;
 use crate::plan::endpoint::{self, Endpoint};
 use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan, PlanError, Switch};
-use crate::record::recorder::RecorderConfig;
+use crate::record::config::RecorderConfig;
 use crate::samples::{self, Lane};
 use crate::shard::{Drive, ShardPlan};
 use crate::sys::placement;
@@ -25,30 +24,21 @@ pub struct Prepared {
 }
 
 /// Why a plan can't be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum PrepareError {
     /// The plan is wrong on any machine.
+    #[error("{0}")]
     Plan(PlanError),
     /// This machine lacks something that the plan needs.
+    #[error("{0}")]
     Host(Check),
     /// The target can't be reached.
+    #[error("{0}")]
     Target(PlanError),
     /// A file can't be written.
+    #[error("{0}")]
     File(PlanError),
 }
-
-impl fmt::Display for PrepareError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PrepareError::Plan(error) | PrepareError::Target(error) | PrepareError::File(error) => {
-                error.fmt(f)
-            }
-            PrepareError::Host(check) => check.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for PrepareError {}
 
 /// Completes a plan and checks whatever can be checked without load: the URL, the request, the
 /// cores, the machine and, with one connection, that the target is listening.

@@ -3,7 +3,6 @@
 //! Shards set up independently; the last one to be ready sets the run's epoch. Nothing is printed
 //! here: [`Run::progress`] is for whoever wants to show it.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,9 +24,10 @@ use crate::sys::clock;
 use crate::sys::control::Signals;
 
 /// Why a prepared run couldn't start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A shard couldn't be started.
+    #[error("--cores {core}: no shard could be started there ({problem}); {cure}")]
     Core {
         /// Its core.
         core: usize,
@@ -37,28 +37,15 @@ pub enum RunError {
         cure: String,
     },
     /// The file for the raw samples can't be written.
+    #[error("{0}")]
     File(PlanError),
-    /// A thread beside the shards could not be started.
+    /// A thread beside the shards couldn't be started.
+    #[error(
+        "threads: refused ({0}); raise the limit of processes: ulimit -u, or pids.max of the \
+         control group"
+    )]
     Thread(io::Error),
 }
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::Core { core, problem, cure } => {
-                write!(f, "--cores {core}: no shard could be started there ({problem}); {cure}")
-            }
-            RunError::File(error) => error.fmt(f),
-            RunError::Thread(error) => write!(
-                f,
-                "threads: refused ({error}); raise the limit of processes: ulimit -u, or pids.max \
-                 of the control group"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,12 +146,12 @@ impl Run {
         Run::start_with(prepared, file)
     }
 
-    /// Starts a shard on each core. They set up, meet, and begin by themselves. Raw samples go to
+    /// Starts a shard on each core. They set up and start the load by themselves. Raw samples go to
     /// `file`.
     ///
     /// # Errors
-    /// The core on which no shard could be started, or the refusal of another thread; then nothing
-    /// runs, and there is no file.
+    /// The core on which a shard couldn't be started, or why another thread couldn't be; then
+    /// nothing is left running, and there is no file.
     pub fn start_with(prepared: Prepared, file: Option<SampleFile>) -> Result<Run, RunError> {
         let plan = &prepared.plan;
         let cores = plan.cores().to_vec();

@@ -290,8 +290,9 @@ mod tests {
 
     #[test]
     fn latencies_are_those_that_the_recorder_counts() {
+        use crate::record::config::RecorderConfig;
         use crate::record::outcome::{Cause, TimeoutKind, UnsentReason};
-        use crate::record::recorder::{Recorder, RecorderConfig};
+        use crate::record::recorder::Recorder;
         for outcome in [
             Outcome::Answered(200),
             Outcome::TimedOut(TimeoutKind::Timeout),

@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
     use crate::plan::Wait;
-    use crate::record::recorder::RecorderConfig;
+    use crate::record::config::RecorderConfig;
     use crate::shard::ShardPlan;
     use crate::shard::progress::SharedProgress;
     use crate::sys::control::Signals;

@@ -11,6 +11,7 @@ mod intervals;
 mod not_hidden;
 mod outcomes;
 mod policies;
+mod reader_path;
 mod rooms;
 mod sample_file;
 mod sample_format;

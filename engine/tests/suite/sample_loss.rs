@@ -3,8 +3,9 @@
 use std::fs;
 
 use engine::load::schedule::Digest;
+use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
-use engine::record::recorder::{Recorder, RecorderConfig};
+use engine::record::recorder::Recorder;
 use engine::record::stamps::Stamps;
 use engine::report::Samples;
 use engine::report::judge;
