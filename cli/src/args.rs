@@ -59,15 +59,15 @@ Durations: 250us, 5ms, 1.5s, 2m, 1m30s
 Rates, per second: 500, 20k, 1.5M
 Cores: 0,1 or 0-3")]
     Run(Box<RunArgs>),
-    /// Print the raw samples of a run
+    /// Print a run's raw samples as CSV or JSON Lines
     Samples(SamplesArgs),
-    /// Check a report against itself and against the raw samples of its run
+    /// Recompute a report's numbers from itself and from raw samples
     Verify(VerifyArgs),
-    /// Check that this machine can run a load test, and say how to fix what is missing
+    /// Check whether this machine is fit for load tests, and say how to fix what isn't
     Doctor,
-    /// Serve responses of known latency, and keep a ledger of them
+    /// Run a server with known latency that keeps a ledger of what it did
     Target(TargetArgs),
-    /// Serve the cheapest possible response, to find the limits of the generator itself
+    /// Run the cheapest possible server, to find the limits of the generator itself
     NullTarget(NullTargetArgs),
     /// Show coordinated omission: measure one stalling target in a closed loop and by arrival rate
     Demo(DemoArgs),
@@ -95,8 +95,8 @@ pub(crate) struct RunArgs {
         value_name = "FILE.toml",
         value_parser = file(),
         help_heading = PLAN,
-        long_help = "Read the plan from a TOML file; flags override it. Its keys are the names of \
-            flags, with - or _ between words, and take the same values: \
+        long_help = "Read the plan from a TOML file; flags override it. Its keys are the \
+            flags' names, with - or _ between words, and take the same values: \
             target = \"http://127.0.0.1:8080/\", rate = \"20k\", queue-max = \"5ms\", \
             quiet = true. A flag that can be repeated takes a list, also under its plural: \
             headers = [\"A: b\"]. Thresholds are a table: [thresholds] busy = 0.9. A flag that \
@@ -157,7 +157,7 @@ pub(crate) struct VerifyArgs {
 /// Where a server listens and runs.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// Address to listen on, IP:PORT; port 0 picks a free one
+    /// Address to listen on, IP:PORT; port 0 picks a free port
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -205,7 +205,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "DURATION", default_value = "5ms", help_heading = LATENCY)]
     pub(crate) base_latency: Nanos,
 
-    /// Fraction of requests, 0 to 1, that take --tail-latency instead
+    /// Fraction of requests, 0 to 1, that take --tail-latency instead of --base-latency
     #[arg(
         long,
         value_name = "FRACTION",
@@ -233,15 +233,15 @@ pub(crate) struct TargetArgs {
     #[arg(long, help_heading = LATENCY)]
     pub(crate) serial: bool,
 
-    /// Stall periodically: time from the start of one stall to the start of the next
+    /// Time from the start of one stall to the start of the next [default: no stalls]
     #[arg(long, value_name = "DURATION", requires = "stall_for", help_heading = STALLS)]
     pub(crate) stall_every: Option<Nanos>,
 
-    /// Length of a stall; every request that arrives in it waits for its end
+    /// Length of a stall; requests that arrive during a stall wait for its end
     #[arg(long, value_name = "DURATION", requires = "stall_every", help_heading = STALLS)]
     pub(crate) stall_for: Option<Nanos>,
 
-    /// Pause before every N-th request; implies --serial
+    /// Pause before every Nth request; implies --serial [default: no pauses]
     #[arg(
         long,
         value_name = "N",
@@ -263,7 +263,7 @@ pub(crate) struct NullTargetArgs {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    /// Maximum connections per core; further ones are closed
+    /// Most connections per core; any beyond that are closed
     #[arg(
         long,
         value_name = "N",

@@ -31,8 +31,7 @@ const CONNECTIONS: &str = "Connections";
 const REQUEST: &str = "Request";
 const MACHINE: &str = "Machine";
 
-const THRESHOLD: &str =
-    "A threshold of the verdict; repeat for more. Overrides that of the plan file";
+const THRESHOLD: &str = "A threshold of the verdict; repeatable. Overrides the plan file's";
 
 /// The plan's fields, and where the results go, as far as they were given.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
@@ -47,7 +46,7 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "URL",
         help_heading = REQUEST,
-        help = "The URL, as a flag",
+        help = "The URL to request, instead of the argument",
     )]
     #[serde(deserialize_with = "file_values::text")]
     pub(crate) target: Option<String>,
@@ -56,8 +55,8 @@ pub(crate) struct PlanFlags {
         long,
         value_parser = choice::<Model>(&["open", "closed"]),
         help_heading = LOAD,
-        help = "What drives the load: arrivals (open) or responses (closed) [default: open with \
-            --rate, else closed]",
+        help = "What triggers requests: a schedule (open) or responses (closed) [default: open \
+            with --rate, else closed]",
     )]
     #[serde(deserialize_with = "file_values::choice")]
     pub(crate) model: Option<Model>,
@@ -85,7 +84,7 @@ pub(crate) struct PlanFlags {
         value_parser = whole_number::<u64>(WHOLE_MAX),
         help_heading = LOAD,
         help = with_default(
-            "Open model: seed of the schedule; the same seed gives the same schedule",
+            "Open model: seed of the schedule; the same seed gives the same arrivals",
             Plan::default().seed
         ),
     )]
@@ -98,8 +97,8 @@ pub(crate) struct PlanFlags {
         value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = LOAD,
         help = format!(
-            "Connections: the in-flight cap of an open model, the users of a closed one [default: \
-                {CONNS_OPEN_DEFAULT} open, {CONNS_CLOSED_DEFAULT} closed]"
+            "Open model: most connections, so most requests in flight; closed model: number of \
+                users [default: {CONNS_OPEN_DEFAULT} open, {CONNS_CLOSED_DEFAULT} closed]"
         ),
     )]
     #[serde(deserialize_with = "file_values::count")]
@@ -109,8 +108,8 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "DURATION",
         help_heading = LOAD,
-        help = "Closed model: each connection sends one request per period, or as soon as a late \
-            response has come [default: send at once]",
+        help = "Closed model: each user sends one request per period, or as soon as a late \
+            response arrives [default: as soon as any response arrives]",
     )]
     pub(crate) period: Option<Nanos>,
 
@@ -127,7 +126,7 @@ pub(crate) struct PlanFlags {
         value_name = "DURATION",
         help_heading = LOAD,
         help = with_default(
-            "Length of the load before the window, which isn't recorded",
+            "Length of the warm-up before the window; it isn't recorded",
             Plan::default().warmup
         ),
     )]
@@ -138,8 +137,8 @@ pub(crate) struct PlanFlags {
         value_name = "DURATION",
         help_heading = LOAD,
         help = with_default(
-            "Longest time from sending a request to the end of its response; one that takes \
-                longer is recorded as timed out, at this time",
+            "Longest time from when a request was sent to the end of its response; one that \
+                takes longer counts as timed out, with this latency",
             Plan::default().timeout
         ),
     )]
@@ -148,7 +147,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         help_heading = REQUEST,
-        help = with_default("The method", Plan::default().method),
+        help = with_default("The HTTP method", Plan::default().method),
     )]
     #[serde(deserialize_with = "file_values::text")]
     pub(crate) method: Option<String>,
@@ -157,7 +156,7 @@ pub(crate) struct PlanFlags {
         long = "header",
         value_name = "NAME: VALUE",
         help_heading = REQUEST,
-        help = "A header; repeat for more. Replaces the headers of the plan file",
+        help = "A request header; repeatable. Replaces all headers of the plan file",
     )]
     #[serde(rename = "header", deserialize_with = "file_values::headers")]
     pub(crate) headers: Option<Vec<String>>,
@@ -166,7 +165,7 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "TEXT|@FILE",
         help_heading = REQUEST,
-        help = "The body: literal text, or @ and the name of a file; at most 256 MiB \
+        help = "The request body: literal text, or @FILE for a file's content; at most 256 MiB \
             [default: none]",
     )]
     #[serde(deserialize_with = "file_values::text")]
@@ -186,7 +185,7 @@ pub(crate) struct PlanFlags {
         value_parser = choice::<Wait>(&["sleep", "hybrid", "spin"]),
         help_heading = MACHINE,
         help = with_default(
-            "How a shard waits for the next arrival: better timing costs more CPU",
+            "How a shard waits for the next arrival: better timing takes more CPU",
             Plan::default().wait
         ),
     )]
@@ -199,7 +198,7 @@ pub(crate) struct PlanFlags {
         value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = MACHINE,
         help = format!(
-            "Most requests per system call: more is cheaper, fewer keeps the send stamps exact \
+            "Most requests per system call: more saves CPU, fewer keep the send stamps exact \
                 [default: {FLUSH_OPEN_DEFAULT} open, {FLUSH_CLOSED_DEFAULT} closed]"
         ),
     )]
@@ -220,8 +219,8 @@ pub(crate) struct PlanFlags {
         value_parser = choice::<Overload>(&["queue", "drop"]),
         help_heading = LOAD,
         help = with_default(
-            "Open model: an arrival that finds no free connection waits and is sent late (queue), \
-                or waits at most --queue-max and counts as unsent (drop)",
+            "Open model: an arrival that finds no idle connection waits and is sent late (queue), \
+                or waits at most --queue-max and then counts as unsent (drop)",
             Plan::default().overload
         ),
     )]
@@ -283,8 +282,8 @@ pub(crate) struct PlanFlags {
         value_name = "DURATION",
         help_heading = CONNECTIONS,
         help = with_default(
-            "Open model with a warm-up: the warm-up starts once no connection has been added for \
-                this long",
+            "Open model with a warm-up: start it once no connection has been added for this \
+                long",
             Plan::default().settle
         ),
     )]
@@ -294,7 +293,7 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "DURATION",
         help_heading = CONNECTIONS,
-        help = "Open model with a warm-up: settle for at least this long [default: 0s]",
+        help = "Open model with a warm-up: start it after at least this long [default: 0s]",
     )]
     pub(crate) settle_min: Option<Nanos>,
 
@@ -313,7 +312,7 @@ pub(crate) struct PlanFlags {
         value_name = "N",
         value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = CONNECTIONS,
-        help = "Open model: idle connections to leave over when the load has settled [default: 0]",
+        help = "Open model: idle connections to add once the load has settled [default: 0]",
     )]
     #[serde(deserialize_with = "file_values::count")]
     pub(crate) spare: Option<usize>,
@@ -348,8 +347,8 @@ pub(crate) struct PlanFlags {
         value_name = "FILE",
         value_parser = file_name,
         help_heading = RESULTS,
-        help = "Write the raw samples: the stamps of every request of the window, 40 bytes each \
-            [default: none]",
+        help = "Write the raw samples: the timestamps of every request in the window, 40 bytes \
+            each [default: none]",
     )]
     #[serde(deserialize_with = "file_values::path")]
     pub(crate) raw: Option<PathBuf>,
@@ -385,8 +384,8 @@ pub(crate) struct PlanFlags {
         value_name = "FILE.hlog",
         value_parser = file(),
         help_heading = RESULTS,
-        help = "Write an HdrHistogram interval log in ns: corrected per interval and naive \
-            overall, by tag",
+        help = "Write an HdrHistogram interval log in ns, with tags: corrected latency per \
+            interval, naive latency overall",
     )]
     #[serde(deserialize_with = "file_values::path")]
     pub(crate) hdr: Option<PathBuf>,
