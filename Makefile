@@ -1,10 +1,11 @@
-# One line a verb, the same for people and for CI.
+# The same verbs for people and for CI.
 .PHONY: build demo test check bench calibrate real-servers hostile
 
-# The recipes run target/release/…, which is a link into this folder: a caller's own choice must not lead elsewhere.
+# The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
 
-# A checkout without symbolic links has a text file where the link belongs; a folder there is left alone and named.
+# In a checkout without symbolic links, a text file stands in for the link and is replaced. A folder
+# there makes ln fail and name it.
 build:
 	cargo build --release --locked --bins --examples
 	@test target/release -ef build/release || ln -sfnT ../build/release target/release
@@ -15,8 +16,8 @@ demo: build
 test:
 	cargo test --workspace --locked
 
-# The fuzz target is a workspace of its own. Checking its types needs no nightly compiler, and its libFuzzer is not
-# built, since nothing is linked.
+# The fuzz target is a workspace of its own. Checking its types needs no nightly compiler, and its
+# libFuzzer isn't built, since nothing is linked.
 check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
@@ -35,6 +36,6 @@ hostile:
 bench: build
 	target/release/truetail-bench
 
-# The instrument against arithmetic: about five minutes; exits 1 when a figure lies outside its band.
+# Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band.
 calibrate: build
 	target/release/examples/experiments
