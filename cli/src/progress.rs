@@ -12,7 +12,7 @@ use crate::text::progress;
 /// How often the line is redrawn. Shards publish on their own schedule: faster shows nothing new.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 
-/// A progress line, or nothing where nobody would see it.
+/// A progress line, or nothing if there is no terminal to show it.
 pub(crate) struct ProgressLine {
     bar: Option<ProgressBar>,
 }

@@ -77,7 +77,7 @@ fn nginx(folder: &Path, locations: &str) -> Server {
     )
 }
 
-/// Runs the binary against the server's path and gives its report.
+/// Runs the binary against the server's path and returns its report.
 fn run(folder: &Path, port: u16, path: &str, flags: &[&str]) -> Value {
     let out = folder.join("report.json");
     let output = Command::new(env!("CARGO_BIN_EXE_truetail"))

@@ -441,7 +441,7 @@ fn a_stdout_that_takes_nothing_harms_neither_the_run_nor_its_files() {
         assert_sums(&document(&folder.path().join(out))["counts"]);
         (output.status.code(), String::from_utf8(output.stderr).expect("text"))
     };
-    // A reader that has gone away harms nobody; a full disk loses the summary, and only that.
+    // A reader that has gone away does no harm; a full disk loses the summary and nothing else.
     let (reader, broken) = io::pipe().expect("a pipe");
     drop(reader);
     assert_eq!(run("broken.json", broken.into()), (Some(0), String::new()));

@@ -84,15 +84,15 @@ impl OpenLoad {
         self.next_due_ns = self.schedule.next();
     }
 
-    /// Takes the next arrival before `end_ns` whenever it is due: for those that were never sent.
+    /// Takes the next arrival before `end_ns`, due or not, to count it as unsent.
     pub(crate) fn take_unsent(&mut self, end_ns: u64) -> Option<u64> {
         let due_ns = self.next_due_ns.filter(|due_ns| *due_ns < end_ns)?;
         self.advance(due_ns);
         Some(due_ns)
     }
 
-    /// Takes all arrivals left before `end_ns` at once, by their number alone: from when on those
-    /// are due that are due at `window_ns` or later, and how many they are at this rate.
+    /// Takes all remaining arrivals before `end_ns` at once, counted by the rate. Returns the start
+    /// of the part that lies in the window, ns, and the number of arrivals in it.
     pub fn take_rest(&mut self, window_ns: u64, end_ns: u64) -> Option<(u64, u64)> {
         let first_ns = self.next_due_ns.take().filter(|due_ns| *due_ns < end_ns)?;
         let from_ns = first_ns.max(window_ns);
@@ -239,7 +239,7 @@ impl PacedLoad {
         0 < self.users[user].pending
     }
 
-    /// Any due request that waits, when nothing will wait any more: for those that were never sent.
+    /// Takes any waiting request after the end, to count it as unsent.
     pub(crate) fn pop_any_waiting(&mut self) -> Option<DueRequest> {
         let later = &self.users[self.first_waiting..];
         self.first_waiting += later.iter().position(|user| 0 < user.pending)?;

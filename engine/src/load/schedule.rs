@@ -66,7 +66,8 @@ impl Schedule {
         Schedule { source, until_ns, rate, shard: shard as u64, shards: shards as u64 }
     }
 
-    /// How many arrivals this shard owns between the two moments on average: its share of the rate.
+    /// How many arrivals this shard owns between the two moments on average, from its share of the
+    /// rate.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -174,7 +175,7 @@ pub fn mix(value: u64) -> u64 {
 pub struct Digest {
     sum: u128,
     arrivals: u64,
-    /// Arrivals beyond these that are known by their number alone.
+    /// Further arrivals, of which only the number is known.
     estimated: u64,
 }
 
@@ -195,12 +196,12 @@ impl Digest {
         self.estimated += other.estimated;
     }
 
-    /// Adds arrivals that are known by their number alone: the digest is no longer that of the set.
+    /// Adds arrivals of which only the number is known; the digest no longer covers the whole set.
     pub fn add_estimated(&mut self, arrivals: u64) {
         self.estimated += arrivals;
     }
 
-    /// How many arrivals the digest leaves out, because only their number is known.
+    /// How many arrivals the digest leaves out because only their number is known.
     pub fn estimated(&self) -> u64 {
         self.estimated
     }

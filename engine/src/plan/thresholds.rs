@@ -77,7 +77,7 @@ pub struct Thresholds {
     /// Share of the connections that a pool which hadn't settled may add in the window, from which
     /// the run is invalid.
     pub not_settled_invalid: f64,
-    /// Receives that ended for want of a buffer, as a share of all answers.
+    /// Receives that found no free buffer, as a share of all responses.
     pub buffers: f64,
     /// Share of the intended requests without a good answer.
     pub errors: f64,

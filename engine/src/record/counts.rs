@@ -17,7 +17,7 @@ use crate::record::outcome::{Cause, Outcome, PROTOCOL_RULES, UnsentReason};
 pub struct Counts {
     /// Requests whose intended time lay in the window.
     pub intended: u64,
-    /// Handed to the kernel, or failed for want of a connection.
+    /// Handed to the kernel, or failed because no connection could be opened.
     pub sent: u64,
     /// Of these, handed to the kernel before the end of the window.
     pub sent_in_window: u64,
@@ -28,7 +28,7 @@ pub struct Counts {
     pub unsent: u64,
     /// The unsent by reason.
     pub unsent_reasons: CountsBy<UnsentReason>,
-    /// Ended by a whole response, whatever its status.
+    /// Ended by a complete response, whatever its status.
     pub answered: u64,
     /// Not answered within the timeout or the deadline.
     pub timed_out: u64,
@@ -59,14 +59,13 @@ pub struct Counts {
     /// Users: of a closed model its users, of an open one the connections that were open, or were
     /// being opened, in the window.
     pub users: u64,
-    /// Of these, those that waited for one response, or for one connection, for a good part of the
-    /// window.
+    /// Of these, those that waited for one response or one connection for much of the window.
     pub users_blocked: u64,
-    /// Times that bytes came which no request was waiting for.
+    /// How often bytes arrived that no request was waiting for.
     pub unsolicited: u64,
     /// Responses that were followed by further bytes.
     pub trailing: u64,
-    /// Of the answered, those whose response came before the request was wholly sent.
+    /// Of the answered, those whose response came before the request was completely sent.
     pub incomplete_uploads: u64,
     /// Set-up load, recorded nowhere else.
     pub setup: SetupCounts,

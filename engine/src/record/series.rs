@@ -175,7 +175,7 @@ impl Series {
         &mut self.slots[at]
     }
 
-    /// Takes intervals into use. Until it is counted again, the number in flight is what it was.
+    /// Starts using intervals. Until counted again, the number in flight stays as it was.
     fn reach(&mut self, len: usize) {
         let in_flight = self.slots().last().map_or(0, |slot| slot.in_flight);
         for slot in &mut self.slots[self.len..len] {

@@ -76,8 +76,8 @@ pub struct Config {
     pub schedule_digest: Option<String>,
     /// Arrivals of the schedule, warm-up included.
     pub schedule_arrivals: Option<u64>,
-    /// Arrivals that were counted by the rate instead of one by one, at a rate that no machine could
-    /// follow: then there is no digest of the schedule.
+    /// Arrivals that were counted by the rate instead of one by one, since no machine could follow
+    /// that rate; then there is no digest of the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_estimated: Option<u64>,
     /// Where the schedule ended, seconds since the epoch of the run: the plan's end, or the moment

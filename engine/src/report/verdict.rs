@@ -23,7 +23,7 @@ pub enum Level {
     Valid,
     /// They may be off; the reasons say which and how.
     Suspect,
-    /// They don't mean what they seem to mean.
+    /// The numbers don't mean what they seem to mean.
     Invalid,
 }
 

@@ -92,8 +92,7 @@ impl Ring {
             .setup_submit_all()
             .setup_clamp()
             .setup_cqsize(sizes.completions);
-        // NO_SQARRAY came with Linux 6.6: an indirection less. Whether it is in use stands among
-        // the features.
+        // NO_SQARRAY saves an indirection, from Linux 6.6 on. `features` says whether it is in use.
         let without_array = builder.clone().setup_no_sqarray().build(sizes.submissions);
         let no_sqarray = without_array.is_ok();
         let ring = without_array.or_else(|_| builder.build(sizes.submissions))?;

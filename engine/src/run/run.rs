@@ -1,7 +1,7 @@
 //! A run under way: starts a shard on each core, waits for all of them, merges what they did.
 //!
 //! Shards set up independently; the last one to be ready sets the run's epoch. Nothing is printed
-//! here: [`Run::progress`] is for whoever wants to show it.
+//! here: [`Run::progress`] is there to be shown.
 
 use std::io;
 use std::sync::Arc;

@@ -46,7 +46,7 @@
 //! | --- | --- | --- |
 //! | 0 | u64 | intended |
 //! | 8 | u64 | noticed by the shard; pacer lateness = noticed − intended |
-//! | 16 | u64 | sent; connection wait = sent − noticed; 0 if unsent; ended if it had no connection |
+//! | 16 | u64 | sent; connection wait = sent − noticed; 0 if unsent; ended if never connected |
 //! | 24 | u64 | ended: received, or when a request without a whole response was given up |
 //! | 32 | u16 | shard |
 //! | 34 | u16 | status of the response, 0 when not answered |

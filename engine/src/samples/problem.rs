@@ -125,7 +125,7 @@ pub enum Problem {
     /// A shard's counts contradict each other.
     #[error("the counts of shard {0} don't add up")]
     CountsDontClose(usize),
-    /// A shard's records are not what it counted.
+    /// A shard's records differ from its counts.
     #[error(
         "shard {shard} counted {counted:?}, its records are {found:?} (intended, sent, unsent, \
          answered, timed out, failed, abandoned)"

@@ -94,7 +94,7 @@ impl Sampler {
         self.block.push(Sample::new(self.lane.shard, stamps, ended_ns, outcome).encode());
     }
 
-    /// This many samples can't be given: their requests are known by their number alone.
+    /// Counts samples as lost: only the number of their requests is known.
     pub fn lose(&mut self, count: u64) {
         self.lost += count;
     }

@@ -192,8 +192,8 @@ impl Shard {
         self.count_rest(now_ns);
     }
 
-    /// Counts what is left of a schedule beyond any machine's capacity by its rate: one by one, that
-    /// would take minutes.
+    /// Counts the rest of a schedule by its rate, if no machine could follow it: one by one would
+    /// take minutes.
     fn count_rest(&mut self, now_ns: u64) {
         let Load::Open(load) = &mut self.load else { return };
         let Some((from_ns, count)) = load.take_rest(self.window_ns, self.end_ns) else { return };

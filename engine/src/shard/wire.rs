@@ -1,8 +1,8 @@
 //! What a shard hands to the kernel: connects, sends, receives and closes.
 //!
 //! `sent` is stamped just before the system call that carries the request. A call carries at most
-//! `flush` requests, because one stamp for a long batch is wrong for its last members. And whoever
-//! queues an operation makes room first, so that a full queue never submits unstamped requests.
+//! `flush` requests, because one stamp for a long batch is wrong for its last members. Before any
+//! operation is queued, room is made for it, so that a full queue never submits unstamped requests.
 
 use super::deadlines::Awaited;
 use super::shard::Shard;

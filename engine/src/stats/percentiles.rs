@@ -45,7 +45,7 @@ pub struct Percentiles {
     /// by pieces.
     pub method: Option<Method>,
     /// Whether the run's latencies depend on each other, by the spread between its pieces; `None`
-    /// when there are too few pieces to tell.
+    /// if there are too few pieces to tell.
     pub dependent: Option<bool>,
 }
 

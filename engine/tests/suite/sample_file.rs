@@ -12,7 +12,7 @@ use rustix::process::{Uid, geteuid};
 
 use crate::sample_run::{SHARDS, SampledRun, path_in, plan, wrong};
 
-/// A user who is nobody in particular.
+/// An unprivileged user that no account uses.
 const SOMEBODY: u32 = 54_321;
 
 /// Runs as somebody, who owns the folder, where the tests are root's; else as whoever runs them.

@@ -60,7 +60,7 @@ fn another(value: &Value, path: &str) -> Option<Value> {
 }
 
 /// The report with one value changed in each of the places where it stands, for the whole is a part
-/// that stands thrice. `None` if the result isn't a report any more.
+/// that occurs three times. `None` if the result isn't a report any more.
 fn changed(document: &Value, path: &str, value: &Value) -> Option<Report> {
     let mut changed = document.clone();
     for part in ["", "/merged", "/per_agent/0"] {

@@ -79,7 +79,7 @@ fn wrong_samples_with_right_checksums_are_found() {
     // A record that no request can have caused isn't a sample.
     let backwards = Sample { sent_ns: record.ended_ns + 1, ..record };
     assert!(refusal(&put(backwards)).starts_with(&format!("at byte {at}: stamps run backwards")));
-    // Nor is what can't have been of this run, or what its shard would not have done.
+    // Nor is one that can't belong to this run, or that its shard couldn't have produced.
     let wrong = run.wrong_with(&put(Sample { intended_ns: 0, ..record }));
     assert!(wrong[0].found.contains("was due 0 ns after the epoch"), "{wrong:?}");
     let late_ns = record.ended_ns + 4_000_000_000;
