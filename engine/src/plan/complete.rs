@@ -1,5 +1,5 @@
-//! A plan made complete: what was left open is filled in, and every contradiction is refused before
-//! anything runs. What flags drop of a plan file is decided here too.
+//! Completes a plan: fills in defaults and refuses every contradiction before anything runs. Also
+//! decides which keys of a plan file a flag drops.
 
 use super::error::PlanError;
 use super::plan::{Model, Overload, Plan, Switch};
@@ -44,8 +44,8 @@ pub struct Overrides {
 }
 
 impl Plan {
-    /// Resets what contradicts these flags, which will be laid over this plan. Otherwise it would
-    /// be refused for a flag that the user never gave.
+    /// Drops what contradicts these flags before they override this plan. Otherwise the user would
+    /// get an error about a flag that was never given.
     pub fn drop_conflicts(&mut self, flags: &Overrides) {
         let Plan { model, rate, period, backfill, overload, queue_max, prewarm, spare, .. } = self;
         match (flags.model, flags.rate, flags.period) {

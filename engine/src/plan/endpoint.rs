@@ -1,7 +1,7 @@
 //! From the plan to the wire: the URL's parts, the address behind its host, the request's bytes.
 //!
-//! No error shows what may be a secret: of a URL neither credentials nor query, of a header nothing
-//! but its position.
+//! No error shows what may be a secret: neither a URL's credentials or query, nor anything of a
+//! header but its position.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -126,8 +126,8 @@ impl Endpoint {
     }
 }
 
-/// What can be shown of a URL in an error. Up to the last `@` there may be credentials, from the
-/// first `?` or `#` on anything; nothing more is known of the parts of what may not be a URL.
+/// What an error may show of a text that may not even be a URL: whatever stands before the last `@`
+/// may be credentials, and whatever follows the first `?` or `#` may be a secret.
 fn shown(url: &str) -> String {
     let (before, query) = url.find(['?', '#']).map_or((url, ""), |at| url.split_at(at));
     let cut = if query.is_empty() { "" } else { "?…" };
@@ -194,7 +194,7 @@ fn too_large(shown: &str, size: &str) -> PlanError {
 /// Renders the plan's request with the bytes of its body.
 ///
 /// # Errors
-/// The flag whose value can't be sent; of a header, its position.
+/// The flag whose value can't be sent; for a header, its position.
 pub fn render_request(plan: &Plan, endpoint: &Endpoint, body: &[u8]) -> Result<Request, PlanError> {
     let bad_header = |position: usize, problem: String, cure: &str| {
         PlanError::new("--header", format!("#{position}"), problem, cure)
@@ -330,7 +330,7 @@ mod tests {
             let text = error.to_string();
             assert!(!text.contains("pa55") && !text.contains("w0rd"), "{text}");
         }
-        // A path beyond ASCII, which a URL in UTF-8 gets past the parser.
+        // The URL parser lets non-ASCII paths pass.
         let endpoint = Endpoint { path: "/é?pa55".to_owned(), ..endpoint() };
         let plan = Plan { target: "http://h/é?pa55".to_owned(), ..Plan::default() };
         let error = render_request(&plan, &endpoint, b"").expect_err("a bad path").to_string();

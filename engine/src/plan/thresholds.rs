@@ -18,12 +18,12 @@ pub struct Thresholds {
     pub offered: f64,
     /// Pacer lateness p99, or the highest percentile known below it, against corrected p50.
     pub lateness: f64,
-    /// Pacer lateness p99 that is never held against a run, µs. The sends' gaps may be off by what
-    /// so much lateness explains.
+    /// Pacer lateness p99 that never counts against a run, µs. The gaps between sends may be off by
+    /// as much as this lateness explains.
     pub lateness_floor_us: f64,
     /// Pacer lateness p99.9 against corrected p99.9.
     pub lateness_tail: f64,
-    /// Pacer lateness p99.9 that is never held against a run, µs.
+    /// Pacer lateness p99.9 that never counts against a run, µs.
     pub lateness_tail_floor_us: f64,
     /// The same percentile against that of corrected, from which the tail is the generator's own.
     pub lateness_invalid: f64,
@@ -138,7 +138,7 @@ impl Thresholds {
         *self = serde_json::from_value(fields).expect("a bound has a known name");
     }
 
-    /// Checks that every bound is one that a figure can be held against.
+    /// Checks that every threshold is in its range.
     ///
     /// # Errors
     /// The first bound out of its range.

@@ -45,7 +45,7 @@ pub enum Code {
     Starved,
     /// A closed loop leaves out the requests of users who don't wait for each other.
     ClosedLoop,
-    /// The setup ended before the pool of connections had settled.
+    /// Set-up ended before the pool of connections had settled.
     NotSettled,
     /// The pool of connections grew under measurement.
     PoolGrew,

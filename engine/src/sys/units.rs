@@ -9,8 +9,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
-/// A text, number or boolean of a document as text: `5000` and `"5000"` alike, since a type that
-/// parses itself cares for neither quotes nor their absence.
+/// A text, number or boolean of a document as text, so that a type that parses itself accepts both
+/// `5000` and `"5000"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar(pub String);
 
@@ -157,7 +157,7 @@ impl FromStr for Nanos {
     }
 }
 
-/// A decimal number times a whole one, in integers; what is below one is cut off.
+/// A decimal number times a whole one, in integers, rounded down.
 fn decimal_times(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -272,7 +272,7 @@ pub struct CoreList(Vec<usize>);
 const CORE_MAX: usize = 65_535;
 
 impl CoreList {
-    /// A list from numbers in any order, repeated or not.
+    /// A list of these numbers, which may be in any order and repeat.
     pub fn new(mut cores: Vec<usize>) -> CoreList {
         cores.sort_unstable();
         cores.dedup();
