@@ -1,4 +1,4 @@
-//! Which other processes used some cores: their processor time in `/proc` at two moments.
+//! Which other processes used some cores, from the accounts in `/proc` at both ends of a stretch.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,9 +1,9 @@
 //! The plan as a report may show it: what may be a secret is replaced by its hash.
 //!
 //! Reports get passed on, and a request may carry a password. No list knows every name that secrets
-//! go by, so only headers that can't hold one are shown. The hashes still tell whether two runs sent
-//! the same request. For that they are unsalted, so they don't hide a value that can be guessed. The
-//! path is shown: without it, a report says little.
+//! go by, so only headers that can't hold one are shown. The hashes still tell whether two runs
+//! sent the same request. For that they are unsalted, so they don't hide a value that can be
+//! guessed. The path is shown: without it, a report says little.
 
 use sha2::{Digest as _, Sha256};
 

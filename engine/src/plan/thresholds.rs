@@ -1,4 +1,4 @@
-//! The bounds that a verdict goes by: their names, defaults and ranges.
+//! The thresholds of the verdict: their names, defaults and ranges.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::plan::PlanError;
 use crate::sys::leaves::leaves;
 
-/// The bounds beyond which a run is suspect or invalid. Shares are of 1.
+/// The thresholds beyond which a run is suspect or invalid. Shares are fractions of 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
