@@ -223,8 +223,8 @@ fn gaps_cdf(x: f64, rate: f64, within: f64) -> f64 {
 }
 
 /// The correlation of neighbouring gaps between the events of Poisson processes that are watched
-/// for as long as `events` of them take on average. Of a pair with the sum s the watch sees `∝ T −
-/// s`: a long gap leaves less room for its neighbour. 0 without a watch.
+/// for as long as `events` of them take on average. Of a pair with the sum s the watch sees
+/// `∝ T − s`: a long gap leaves less room for its neighbour. 0 without a watch.
 pub(super) fn gaps_correlation(events: f64) -> f64 {
     if events <= 0.0 || !events.is_finite() {
         return 0.0;
