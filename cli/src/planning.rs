@@ -268,7 +268,7 @@ mod tests {
             ),
             (
                 "seed = 1\n[thresholds]\nbusy = \"x\"",
-                "--threshold: invalid threshold `busy=x`: give",
+                "--threshold: invalid threshold `busy=…`: give",
             ),
             (headers, "line 2: `headers` repeats --header; keep one"),
             (

@@ -1,4 +1,5 @@
 //! Signals in each phase of a run: the first ends it with what it has, the second at once.
+#![expect(unsafe_code, reason = "what a signal does by default has no safe form")]
 
 use std::process::{Command, Stdio};
 
@@ -12,8 +13,15 @@ const LIMITS: [&str; 2] = ["XFSZ", "XCPU"];
 
 const ALL_FILES: [&str; 4] = ["report.json", "run.hlog", "run.csv", "raw.bin"];
 
+/// Lets processes started from here hear SIGHUP, even if this one was started by nohup.
+fn hear_hangups() {
+    // SAFETY: the default action needs no handler.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+}
+
 #[test]
 fn a_signal_ends_every_phase_with_what_there_is() {
+    hear_hangups();
     for phase in Phase::ALL {
         let target = phase.target();
         for name in [&USERS[..], &LIMITS].concat() {
@@ -38,6 +46,7 @@ fn a_signal_ends_every_phase_with_what_there_is() {
 
 #[test]
 fn a_second_signal_of_the_user_ends_it_at_once_and_one_of_a_limit_never() {
+    hear_hangups();
     let target = Phase::Writing.target();
     for name in USERS {
         let mut held = Held::start(Phase::Writing, &target, &[]);
@@ -76,6 +85,7 @@ fn under_nohup_a_hangup_is_nothing() {
 
 #[test]
 fn every_signal_of_the_user_ends_a_server_in_good_order() {
+    hear_hangups();
     for name in USERS {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = folder.path().join("ledger.json");

@@ -49,9 +49,17 @@ impl Target {
     /// Ends it by the signal of this name and returns its last output.
     pub fn end_by(mut self, name: &str) -> String {
         signal(&self.child, name);
+        let ended = (0..6_000).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            self.child.try_wait().expect("it is ours").is_some()
+        });
+        if !ended {
+            self.child.kill().expect("it is ours");
+        }
         let mut said = String::new();
         self.stdout.read_to_string(&mut said).expect("text");
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "{said}");
+        let status = self.child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(0), "by {name}: {said}");
         said
     }
 

@@ -491,7 +491,8 @@ fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
 fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
     let counts = &report.whole.counts;
     let early = counts.errors.of(Cause::EarlyResponse);
-    let all = counts.unsolicited.saturating_add(counts.trailing).saturating_add(early);
+    // An early response is unsolicited too, and counted as such.
+    let all = counts.unsolicited.saturating_add(counts.trailing);
     if all == 0 {
         return;
     }
@@ -501,7 +502,8 @@ fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "bytes that no request asked for came {} times, {} responses were followed by further \
-             bytes, and {early} were there before their request was sent",
+             bytes, and {early} requests failed because a response was there before they were \
+             sent",
             counts.unsolicited, counts.trailing
         ),
         figure: all as f64,

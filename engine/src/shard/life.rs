@@ -81,8 +81,9 @@ impl Shard {
             InFlightIntegral::new(self.plan.recorder_config.window_ns, self.plan.end_ns);
         self.deadlines = Deadlines::new(self.plan.conns);
         for slot in 0..self.connections.len() {
+            // Stamps of the set-up's clock mean nothing on the run's.
+            self.connections[slot].since_ns = 0;
             if self.connections[slot].state == State::Connecting {
-                self.connections[slot].since_ns = 0;
                 self.deadlines.push(slot, self.plan.timeout_ns, Awaited::Connect);
             }
         }
@@ -168,7 +169,10 @@ impl Shard {
 
     /// Counts the requests left unsent at the end; `capped`: all connections were busy then.
     fn count_unsent(&mut self, now_ns: u64, capped: bool) {
-        for _ in 0..COUNTED_MAX {
+        for number in 0_u32.. {
+            if number == COUNTED_MAX && matches!(self.load, Load::Open(_)) {
+                return self.count_rest(now_ns);
+            }
             let (intended_ns, counted) = match &mut self.load {
                 Load::Open(load) => match load.pop_waiting() {
                     Some(due) => (Some(due.intended_ns), true),
@@ -189,7 +193,6 @@ impl Shard {
             }
             self.unsent(intended_ns, now_ns, UnsentReason::End);
         }
-        self.count_rest(now_ns);
     }
 
     /// Counts the rest of a schedule by its rate, if no machine could follow it: one by one would

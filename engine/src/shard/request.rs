@@ -277,8 +277,9 @@ impl Shard {
         self.deadlines.remove(slot);
         self.connections.connected(slot);
         let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
-        if self.conns_most < self.connections.open_count() {
-            self.conns_most = self.connections.open_count();
+        let connected = self.connections.open_count() - self.connections.connecting();
+        if self.conns_most < connected {
+            self.conns_most = connected;
             self.grown_ns = now_ns;
             if in_window && self.plan.requests_per_connection != 1 {
                 self.recorder.counts.pool_grew += 1;
@@ -572,10 +573,15 @@ impl Shard {
 
     /// The slot's connection can't be reused: closes it, and opens another if one is needed.
     fn replace(&mut self, slot: u32) {
+        let unused = self.connections[slot].served == 0;
         self.close(slot);
         let now_ns = self.now_ns();
         match self.load {
             Load::Open(_) => self.open_for_waiting(now_ns),
+            // Pause, or a target that closes unused connections keeps us reconnecting.
+            Load::Closed | Load::Paced(_) if unused => {
+                self.connections.retry_at(slot, now_ns + RETRY_NS);
+            }
             Load::Closed | Load::Paced(_) => self.reopen(slot, now_ns),
         }
     }

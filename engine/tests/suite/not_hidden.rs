@@ -200,6 +200,7 @@ fn a_set_up_that_does_not_settle_says_so_and_what_grows_later_is_counted() {
         warmup: Nanos(50_000_000),
         settle: Nanos(400_000_000),
         conns: Some(600),
+        duration: Nanos(1_200_000_000),
         ..plan(address)
     };
     let counts = run(open(growing, "200")).report.whole.counts;
