@@ -60,7 +60,7 @@ pub(crate) fn memlock_limit_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// Builds so many rings at once and gives them back: the kernel's answer to a process that will need
+/// Builds so many rings at once and gives them back: what the kernel says to a process that will need
 /// as many.
 ///
 /// # Errors

@@ -492,7 +492,7 @@ fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
     let counts = &report.whole.counts;
     let early = counts.errors.of(Cause::EarlyResponse);
     // An early response is unsolicited too, and counted as such.
-    let all = counts.unsolicited.saturating_add(counts.trailing);
+    let all = counts.unsolicited.max(early).saturating_add(counts.trailing);
     if all == 0 {
         return;
     }

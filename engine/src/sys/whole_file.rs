@@ -176,7 +176,7 @@ impl Place {
     }
 }
 
-/// Locks a file that was just created. Before it is locked, another process may take it for an orphan.
+/// Locks a file that was just created. Until then another process may take it for an orphan.
 fn is_ours(file: &File) -> bool {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => false,
