@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of the support")]
 
 use std::fs;
+use std::io::{Write as _, stderr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,9 @@ const RUNS_MAX: usize = 5;
 /// The largest share of a run for which the target's thread may wait for its core. Beyond that the
 /// machine disturbed it: requests waited where neither the report nor the ledger shows it.
 const TARGET_DELAY_MAX: f64 = 0.001;
+/// Failed checks of runs that nothing disturbed, as far as the kernel's accounts tell: a stop of the
+/// virtual machine itself stands in none of them, but doesn't come this often.
+const UNDISTURBED_MAX: usize = 3;
 /// How often the kernel's account of the target's thread is read.
 const ACCOUNT_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -126,8 +130,8 @@ impl ExperimentRun {
     }
 }
 
-/// Runs the experiment and checks it. A failed check is final unless the run itself says that the
-/// machine disturbed it: then it is repeated, at most [`RUNS_MAX`] times.
+/// Runs the experiment and checks it, at most [`RUNS_MAX`] times while the runs say themselves that
+/// the machine disturbed them, and fewer than [`UNDISTURBED_MAX`] times while they don't.
 pub fn check_runs(
     config: &TargetConfig,
     plan: &Plan,
@@ -144,16 +148,19 @@ pub fn check_up_to(
     plan: &Plan,
     mut check: impl FnMut(&Observed) -> anyhow::Result<()>,
 ) {
-    let mut disturbed = Vec::new();
+    let (mut failed, mut undisturbed) = (Vec::new(), 0);
     for _ in 0..runs_max {
         let run = run(config, plan);
         let Err(error) = check(&run.observed) else { return };
-        let Some(disturbance) = run.disturbance() else {
-            panic!("{error}, on a machine that disturbed nothing");
-        };
-        disturbed.push(format!("{error} ({disturbance})"));
+        let disturbance = run.disturbance();
+        undisturbed += usize::from(disturbance.is_none());
+        let beside = disturbance.unwrap_or_else(|| "nothing disturbed it".to_owned());
+        // Past the harness, which hides the output of tests that pass.
+        writeln!(stderr(), "a check failed: {error} ({beside})").expect("stderr");
+        failed.push(format!("{error} ({beside})"));
+        assert!(undisturbed < UNDISTURBED_MAX, "{failed:#?}");
     }
-    panic!("the machine disturbed each of {runs_max} runs: {disturbed:#?}");
+    panic!("each of {runs_max} runs failed: {failed:#?}");
 }
 
 /// Checks that every comparison holds.

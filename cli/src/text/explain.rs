@@ -78,8 +78,8 @@ fn widest(part: &Part, compared: &'static [Row]) -> Option<Widest> {
 
 fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
     match (plan.model(), plan.period) {
-        (Model::Closed, None) => "In a closed loop they are the same by construction: a connection \
-            sends its next request only after a response, so both leave out the requests that users \
+        (Model::Closed, None) => "In a closed loop they are the same by construction, but for waits for a \
+            connection: a user sends the next request only after a response, so both leave out the requests that users \
             would have sent during a stall (coordinated omission). Use --rate to measure what \
             independent users wait."
             .to_owned(),

@@ -148,9 +148,9 @@ mod tests {
         max          250 µs       250 µs
         [ ] 95 % confidence interval of corrected, if requests are independent of each other
 
-        In a closed loop they are the same by construction: a connection sends its next request only after a
-        response, so both leave out the requests that users would have sent during a stall (coordinated
-        omission). Use --rate to measure what independent users wait.
+        In a closed loop they are the same by construction, but for waits for a connection: a user sends the
+        next request only after a response, so both leave out the requests that users would have sent during
+        a stall (coordinated omission). Use --rate to measure what independent users wait.
 
         pacer lateness   p50 0 ns, p99 0 ns
         connection wait  p50 0 ns, p99 0 ns
