@@ -5,6 +5,7 @@ use hdrhistogram::Histogram;
 use super::compare::compare;
 use super::finding::{Finding, is_close};
 use super::units::to_ns;
+use super::unsound::Unsound;
 use crate::report::{DistributionPart, Part, decode_histogram};
 use crate::stats::distribution::{Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS, VALUE_MIN_NS};
 
@@ -14,21 +15,21 @@ pub(super) const NUMBER_MAX: u64 = 1 << 47;
 
 /// Decodes a document's histogram, which must have the bounds of every run's and this many
 /// significant digits.
-pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, String> {
-    let histogram = decode_histogram(text).map_err(|error| error.to_string())?;
+pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, Unsound> {
+    let histogram = decode_histogram(text)?;
     let bounds = (histogram.low(), histogram.high(), histogram.sigfig());
     if bounds != (VALUE_MIN_NS, VALUE_MAX_NS, digits) {
         let (low, high, digits) = bounds;
-        return Err(format!("a histogram from {low} to {high} with {digits} digits"));
+        return Err(Unsound::Bounds { low, high, digits });
     }
     if NUMBER_MAX < histogram.len() {
-        return Err(format!("a histogram of {} values", histogram.len()));
+        return Err(Unsound::Values(histogram.len()));
     }
     Ok(histogram)
 }
 
 /// The distribution that a document describes.
-pub(super) fn of_document(document: &DistributionPart) -> Result<Distribution, String> {
+pub(super) fn of_document(document: &DistributionPart) -> Result<Distribution, Unsound> {
     let histogram = decode(&document.histogram, SIGNIFICANT_DIGITS)?;
     let max_ns = document.max.map_or(0, to_ns);
     let min_ns = document.min.map_or(u64::MAX, to_ns).min(max_ns);

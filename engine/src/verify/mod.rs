@@ -19,6 +19,7 @@ mod planned;
 mod replay;
 mod sound;
 mod units;
+mod unsound;
 
 pub use document::report_alone;
 pub use finding::Finding;

@@ -15,6 +15,7 @@ use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
 use super::units::{seconds_to_ns, to_ns};
+use super::unsound::Unsound;
 use crate::load::schedule::Digest;
 use crate::plan::{DURATION_MAX, Plan};
 use crate::record::config::RecorderConfig;
@@ -139,12 +140,11 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn read(&mut self, file: &Path) -> Result<(Header, End), String> {
-        let text = |error: ReadError| error.to_string();
-        let mut reader = SampleReader::open(file).map_err(text)?;
+    fn read(&mut self, file: &Path) -> Result<(Header, End), Unsound> {
+        let mut reader = SampleReader::open(file)?;
         let header = *reader.header();
         for sample in &mut reader {
-            self.add(&sample.map_err(text)?)?;
+            self.add(&sample?)?;
         }
         let end = reader.end().expect("a file read without an error has its end").clone();
         for shard in &end.shards {
@@ -155,12 +155,10 @@ impl<'a> Replay<'a> {
     }
 
     /// Records a sample as its shard recorded the request.
-    fn add(&mut self, sample: &Sample) -> Result<(), String> {
+    fn add(&mut self, sample: &Sample) -> Result<(), Unsound> {
         let Sample { intended_ns, noticed_ns, ended_ns, .. } = *sample;
         if !(self.plan.warmup.0..self.plan.end_ns() + DURATION_MAX.0).contains(&intended_ns) {
-            return Err(format!(
-                "a request of the window was due {intended_ns} ns after the epoch"
-            ));
+            return Err(Unsound::Due(intended_ns));
         }
         let outcome = sample.outcome().expect("the reader checks it");
         let is_sent = sample.kind != SampleKind::Unsent && !sample.is_unconnected();
@@ -213,7 +211,7 @@ impl<'a> Replay<'a> {
 
     /// The proof of the arrivals. An error where a shard's requests were not sent in the order
     /// intended, as every shard sends them.
-    fn arrivals(&mut self) -> Result<Option<ArrivalProof>, String> {
+    fn arrivals(&mut self) -> Result<Option<ArrivalProof>, Unsound> {
         let Some(offer) = offer(self.report, self.until_ns) else { return Ok(None) };
         let window_ns = self.plan.warmup.0..self.plan.end_ns();
         let mut whole = ArrivalStats::new(window_ns.clone());
@@ -221,7 +219,7 @@ impl<'a> Replay<'a> {
             stream.sort_unstable();
             let sent = stream.iter().map(|(_, sent_ns)| *sent_ns);
             if !sent.filter(|sent_ns| *sent_ns != NEVER_NS).is_sorted() {
-                return Err(format!("shard {shard} sent in another order"));
+                return Err(Unsound::Order(shard));
             }
             let mut part = ArrivalStats::new(window_ns.clone());
             for (intended_ns, sent_ns) in stream {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::distribution::{NUMBER_MAX, decode};
 use super::finding::{Finding, is_close, summed_up};
 use super::units::seconds_to_ns;
+use super::unsound::Unsound;
 use crate::record::series::{SLOTS_MAX, interval_ns_of};
 use crate::report::{Report, SCHEMA};
 use crate::stats::distribution::INTERVAL_DIGITS;
@@ -36,8 +37,8 @@ pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<Pieces>) {
         return (findings, None);
     }
     let pieces = pieces(report);
-    let readable = pieces.as_ref().err().map_or("readable", String::as_str);
-    findings.push(Finding::equal("series", "readable", readable));
+    let readable = pieces.as_ref().err().map_or("readable".to_owned(), Unsound::to_string);
+    findings.push(Finding::equal("series", "readable".to_owned(), readable));
     (findings, pieces.ok())
 }
 
@@ -77,7 +78,7 @@ fn cores(report: &Report) -> Finding {
     Finding::new("generator.shards: cores", planned, found, ok)
 }
 
-fn pieces(report: &Report) -> Result<Pieces, String> {
+fn pieces(report: &Report) -> Result<Pieces, Unsound> {
     let series = &report.series;
     let interval_ns = seconds_to_ns(series.interval_s);
     // A user without a pace may be a little late for the window's end, for which the last interval
@@ -86,10 +87,10 @@ fn pieces(report: &Report) -> Result<Pieces, String> {
     if ![first_ns, 2 * first_ns].contains(&interval_ns)
         || !is_close(interval_ns as f64 / SECOND_NS as f64, series.interval_s)
     {
-        return Err(format!("intervals of {} s", series.interval_s));
+        return Err(Unsound::IntervalLength(series.interval_s));
     }
     if SLOTS_MAX < series.intervals.len() {
-        return Err(format!("{} intervals", series.intervals.len()));
+        return Err(Unsound::Intervals(series.intervals.len()));
     }
     let histograms: Vec<Histogram<u64>> = series
         .intervals
@@ -97,9 +98,9 @@ fn pieces(report: &Report) -> Result<Pieces, String> {
         .enumerate()
         .map(|(at, interval)| {
             decode(&interval.histogram, INTERVAL_DIGITS)
-                .map_err(|problem| format!("{at}.histogram: {problem}"))
+                .map_err(|problem| Unsound::Interval { at, problem: Box::new(problem) })
         })
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<_, Unsound>>()?;
     let per_batch = usize::try_from((SECOND_NS / interval_ns).max(1)).expect("at most eight");
     let batches = histograms
         .chunks(per_batch)
