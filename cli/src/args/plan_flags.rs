@@ -37,8 +37,11 @@ const THRESHOLD: &str = "A threshold of the verdict; repeatable. Overrides the p
 #[derive(Clone, Debug, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct PlanFlags {
-    /// The URL to request, http://HOST[:PORT]/PATH
-    #[arg(value_name = "URL", conflicts_with = "target")]
+    #[arg(
+        value_name = "URL",
+        conflicts_with = "target",
+        help = "The URL to request, http://HOST[:PORT]/PATH"
+    )]
     #[serde(skip)]
     pub(crate) url: Option<String>,
 

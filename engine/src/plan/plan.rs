@@ -29,7 +29,7 @@ pub struct Plan {
     /// The seed of the schedule.
     pub seed: u64,
     /// Connections: the in-flight cap of an open model, the number of users of a closed one.
-    /// Default: [`CONNS_OPEN_DEFAULT`] and [`CONNS_CLOSED_DEFAULT`].
+    /// Default: [`super::CONNS_OPEN_DEFAULT`] and [`super::CONNS_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conns: Option<usize>,
     /// Closed model: each connection starts a request once a period. Default: as soon as the last
@@ -56,13 +56,13 @@ pub struct Plan {
     pub wait: Wait,
     /// The most requests that one system call may submit: more is cheaper, fewer keeps the `sent`
     /// stamps exact.
-    /// Default: [`FLUSH_OPEN_DEFAULT`] and [`FLUSH_CLOSED_DEFAULT`].
+    /// Default: [`super::FLUSH_OPEN_DEFAULT`] and [`super::FLUSH_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<usize>,
     /// What happens to an arrival that finds no free connection.
     pub overload: Overload,
     /// With [`Overload::Drop`]: how long an arrival may wait for a connection.
-    /// Default: [`QUEUE_MAX_DEFAULT`].
+    /// Default: [`super::QUEUE_MAX_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_max: Option<Nanos>,
     /// From intended: a request that isn't answered by then has expired. Default: none.
