@@ -73,7 +73,6 @@ impl Shard {
 
     /// Waits for the epoch, then starts the load.
     fn begin_at(&mut self, epoch_ns: u64) {
-        // Pending connects carry stamps of the set-up's epoch.
         self.epoch_ns = epoch_ns;
         self.grown_ns = 0;
         self.progress = ShardProgress::default();
@@ -81,7 +80,7 @@ impl Shard {
             InFlightIntegral::new(self.plan.recorder_config.window_ns, self.plan.end_ns);
         self.deadlines = Deadlines::new(self.plan.conns);
         for slot in 0..self.connections.len() {
-            // Stamps of the set-up's clock mean nothing on the run's.
+            // What is connected, or being connected, carries a stamp of the set-up's epoch.
             self.connections[slot].since_ns = 0;
             if self.connections[slot].state == State::Connecting {
                 self.deadlines.push(slot, self.plan.timeout_ns, Awaited::Connect);

@@ -186,8 +186,8 @@ fn is_ours(file: &File) -> bool {
     }
 }
 
-/// Removes the temporary files of `path` that no process holds any more. Whatever stands against
-/// that is no reason not to write another.
+/// Removes the temporary files of `path` that no process holds any more. A failure to remove one
+/// doesn't keep the next from being written.
 fn remove_orphans(path: &Path, prefix: &OsStr) {
     let is_temporary = |name: &OsStr| {
         let random = name.as_bytes().strip_prefix(prefix.as_bytes());
