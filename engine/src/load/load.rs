@@ -1,19 +1,12 @@
-//! The load models: open (arrivals by schedule), closed, and paced closed.
+//! What drives a shard, and the open model: the schedule, and the arrivals that wait.
 //!
-//! They hold what is due and what is waiting, and know neither the ring nor the clock.
+//! Loads hold what is due and what is waiting, and know neither the ring nor the clock.
 
 use std::collections::VecDeque;
 
+use crate::load::due::DueRequest;
+use crate::load::paced::PacedLoad;
 use crate::load::schedule::{Digest, Schedule};
-
-/// A request that is due and has no connection yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DueRequest {
-    /// When it was due.
-    pub(crate) intended_ns: u64,
-    /// When the shard saw that it was due.
-    pub(crate) noticed_ns: u64,
-}
 
 /// What drives a shard.
 #[expect(clippy::large_enum_variant, reason = "a shard has one, in place")]
@@ -129,125 +122,5 @@ impl OpenLoad {
     /// Digest of the arrivals taken.
     pub(crate) fn digest(&self) -> Digest {
         self.digest
-    }
-}
-
-/// The paced closed model: connection i of n starts at `i/n` of the period, then once a period.
-pub(crate) struct PacedLoad {
-    period_ns: u64,
-    users: Vec<User>,
-    round: u64,
-    next_user: usize,
-    waiting: u64,
-    /// No connection before this one has a request that waits; moved by
-    /// [`PacedLoad::pop_any_waiting`] alone, after the end.
-    first_waiting: usize,
-}
-
-/// One connection's pace.
-#[derive(Clone, Copy, Debug)]
-struct User {
-    phase_ns: u64,
-    /// Requests that are due and not begun.
-    pending: u64,
-    /// When the oldest of them was due.
-    oldest_intended_ns: u64,
-    /// When the oldest of them was noticed.
-    oldest_noticed_ns: u64,
-}
-
-impl PacedLoad {
-    /// `users` connections of the shard; `shard` of `shards` interleave their phases, so that all
-    /// connections of the run are spread evenly over the period.
-    pub(crate) fn new(
-        period_ns: u64,
-        users: usize,
-        total: usize,
-        shard: usize,
-        shards: usize,
-    ) -> PacedLoad {
-        let phase = |user: usize| {
-            let global = (user * shards + shard) as u128;
-            u64::try_from(u128::from(period_ns) * global / total as u128)
-                .expect("a phase is below the period")
-        };
-        let user = |at: usize| User {
-            phase_ns: phase(at),
-            pending: 0,
-            oldest_intended_ns: 0,
-            oldest_noticed_ns: 0,
-        };
-        PacedLoad {
-            period_ns,
-            users: (0..users).map(user).collect(),
-            round: 0,
-            next_user: 0,
-            waiting: 0,
-            first_waiting: 0,
-        }
-    }
-
-    /// When the next request of any connection is due.
-    pub(crate) fn next_due_ns(&self) -> u64 {
-        self.round * self.period_ns + self.users[self.next_user].phase_ns
-    }
-
-    /// Takes the next request if it is due at `now_ns` and before `end_ns`: its connection and its
-    /// intended time.
-    pub(crate) fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<(usize, u64)> {
-        let due_ns = self.next_due_ns();
-        if now_ns < due_ns || end_ns <= due_ns {
-            return None;
-        }
-        let user = self.next_user;
-        self.next_user += 1;
-        if self.next_user == self.users.len() {
-            self.next_user = 0;
-            self.round += 1;
-        }
-        Some((user, due_ns))
-    }
-
-    /// Lets a due request wait until its connection is free.
-    pub(crate) fn wait(&mut self, user: usize, intended_ns: u64, noticed_ns: u64) {
-        let user = &mut self.users[user];
-        if user.pending == 0 {
-            user.oldest_intended_ns = intended_ns;
-            user.oldest_noticed_ns = noticed_ns;
-        }
-        user.pending += 1;
-        self.waiting += 1;
-    }
-
-    /// The request of this connection that has waited longest.
-    pub(crate) fn pop_waiting(&mut self, user: usize) -> Option<DueRequest> {
-        let period_ns = self.period_ns;
-        let user = &mut self.users[user];
-        if user.pending == 0 {
-            return None;
-        }
-        let intended_ns = user.oldest_intended_ns;
-        let noticed_ns = user.oldest_noticed_ns.max(intended_ns);
-        user.pending -= 1;
-        self.waiting -= 1;
-        user.oldest_intended_ns += period_ns;
-        Some(DueRequest { intended_ns, noticed_ns })
-    }
-
-    /// Whether a due request of this connection waits.
-    pub(crate) fn is_waiting(&self, user: usize) -> bool {
-        0 < self.users[user].pending
-    }
-
-    /// Takes any waiting request after the end, to count it as unsent.
-    pub(crate) fn pop_any_waiting(&mut self) -> Option<DueRequest> {
-        let later = &self.users[self.first_waiting..];
-        self.first_waiting += later.iter().position(|user| 0 < user.pending)?;
-        self.pop_waiting(self.first_waiting)
-    }
-
-    /// How many due requests wait.
-    pub(crate) fn waiting_len(&self) -> u64 {
-        self.waiting
     }
 }

@@ -1,0 +1,10 @@
+//! A request between its intended time and its connection.
+
+/// A request that is due and has no connection yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DueRequest {
+    /// When it was due.
+    pub(crate) intended_ns: u64,
+    /// When the shard saw that it was due.
+    pub(crate) noticed_ns: u64,
+}

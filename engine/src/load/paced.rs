@@ -1,0 +1,170 @@
+//! The paced closed model: each connection sends once per period, in order, however late.
+
+use std::collections::VecDeque;
+
+use crate::load::due::DueRequest;
+
+/// The paced closed model: connection i of n starts at `i/n` of the period, then once a period.
+pub(crate) struct PacedLoad {
+    period_ns: u64,
+    users: Vec<User>,
+    round: u64,
+    next_user: usize,
+    waiting: u64,
+    /// No connection before this one has a request that waits; moved by
+    /// [`PacedLoad::pop_any_waiting`] alone, after the end.
+    first_waiting: usize,
+}
+
+/// How many waiting requests of a user are queued with the time they were noticed. A later one
+/// counts as noticed when it was due, since only the backlog held it up.
+const NOTICED_MAX: usize = 16;
+
+/// One connection's pace.
+#[derive(Clone, Debug)]
+struct User {
+    phase_ns: u64,
+    /// Requests that are due and not begun.
+    pending: u64,
+    /// When the oldest of them was due.
+    oldest_intended_ns: u64,
+    /// When the oldest of them were noticed, oldest first.
+    noticed_ns: VecDeque<u64>,
+}
+
+impl PacedLoad {
+    /// `users` connections of the shard; `shard` of `shards` interleave their phases, so that all
+    /// connections of the run are spread evenly over the period.
+    pub(crate) fn new(
+        period_ns: u64,
+        users: usize,
+        total: usize,
+        shard: usize,
+        shards: usize,
+    ) -> PacedLoad {
+        let phase = |user: usize| {
+            let global = (user * shards + shard) as u128;
+            u64::try_from(u128::from(period_ns) * global / total as u128)
+                .expect("a phase is below the period")
+        };
+        let user = |at: usize| User {
+            phase_ns: phase(at),
+            pending: 0,
+            oldest_intended_ns: 0,
+            noticed_ns: VecDeque::with_capacity(NOTICED_MAX),
+        };
+        PacedLoad {
+            period_ns,
+            users: (0..users).map(user).collect(),
+            round: 0,
+            next_user: 0,
+            waiting: 0,
+            first_waiting: 0,
+        }
+    }
+
+    /// When the next request of any connection is due.
+    pub(crate) fn next_due_ns(&self) -> u64 {
+        self.round * self.period_ns + self.users[self.next_user].phase_ns
+    }
+
+    /// Takes the next request if it is due at `now_ns` and before `end_ns`: its connection and its
+    /// intended time.
+    pub(crate) fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<(usize, u64)> {
+        let due_ns = self.next_due_ns();
+        if now_ns < due_ns || end_ns <= due_ns {
+            return None;
+        }
+        let user = self.next_user;
+        self.next_user += 1;
+        if self.next_user == self.users.len() {
+            self.next_user = 0;
+            self.round += 1;
+        }
+        Some((user, due_ns))
+    }
+
+    /// Lets a due request wait until its connection is free.
+    pub(crate) fn wait(&mut self, user: usize, intended_ns: u64, noticed_ns: u64) {
+        let user = &mut self.users[user];
+        if user.pending == 0 {
+            user.oldest_intended_ns = intended_ns;
+        }
+        if user.pending == user.noticed_ns.len() as u64 && user.noticed_ns.len() < NOTICED_MAX {
+            user.noticed_ns.push_back(noticed_ns);
+        }
+        user.pending += 1;
+        self.waiting += 1;
+    }
+
+    /// The request of this connection that has waited longest.
+    pub(crate) fn pop_waiting(&mut self, user: usize) -> Option<DueRequest> {
+        let period_ns = self.period_ns;
+        let user = &mut self.users[user];
+        if user.pending == 0 {
+            return None;
+        }
+        let intended_ns = user.oldest_intended_ns;
+        let noticed_ns = user.noticed_ns.pop_front().unwrap_or(intended_ns);
+        user.pending -= 1;
+        self.waiting -= 1;
+        user.oldest_intended_ns += period_ns;
+        Some(DueRequest { intended_ns, noticed_ns })
+    }
+
+    /// Whether a due request of this connection waits.
+    pub(crate) fn is_waiting(&self, user: usize) -> bool {
+        0 < self.users[user].pending
+    }
+
+    /// Takes any waiting request after the end, to count it as unsent.
+    pub(crate) fn pop_any_waiting(&mut self) -> Option<DueRequest> {
+        let later = &self.users[self.first_waiting..];
+        self.first_waiting += later.iter().position(|user| 0 < user.pending)?;
+        self.pop_waiting(self.first_waiting)
+    }
+
+    /// How many due requests wait.
+    pub(crate) fn waiting_len(&self) -> u64 {
+        self.waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_waiting_request_keeps_the_time_it_was_noticed() {
+        let mut load = PacedLoad::new(100, 1, 1, 0, 1);
+        // The first is noticed on time; then the shard stalls until 350.
+        let noticed = [0, 350, 350, 350];
+        for (round, noticed_ns) in (0_u64..).zip(noticed) {
+            load.wait(0, round * 100, noticed_ns);
+        }
+        for (round, noticed_ns) in (0_u64..).zip(noticed) {
+            let due = DueRequest { intended_ns: round * 100, noticed_ns };
+            assert_eq!(load.pop_waiting(0), Some(due));
+        }
+        assert_eq!((load.pop_waiting(0), load.waiting_len()), (None, 0));
+    }
+
+    #[test]
+    fn a_backlog_beyond_the_queue_counts_as_noticed_when_due() {
+        let mut load = PacedLoad::new(100, 1, 1, 0, 1);
+        let most = NOTICED_MAX as u64;
+        for round in 0..most + 5 {
+            load.wait(0, round * 100, round * 100 + 7);
+        }
+        for round in 0..most + 5 {
+            let late_ns = if round < most { 7 } else { 0 };
+            let due = load.pop_waiting(0).expect("it waits");
+            assert_eq!((due.intended_ns, due.noticed_ns), (round * 100, round * 100 + late_ns));
+            if round == most {
+                // There is room again, but those before it in the backlog have no place.
+                load.wait(0, (most + 5) * 100, (most + 5) * 100 + 7);
+            }
+        }
+        assert_eq!(load.pop_waiting(0).map(|due| due.noticed_ns), Some((most + 5) * 100));
+    }
+}
