@@ -50,8 +50,8 @@ pub struct Thresholds {
     pub sends_distance: f64,
     /// Residual of Little's law.
     pub littles_law: f64,
-    /// Share of the latencies that may lie elsewhere in the window's last quarter than in its
-    /// first, beyond chance.
+    /// Share of the latencies that may differ by more than 5 % between the window's first and last
+    /// quarter, beyond chance.
     pub drift: f64,
     /// Factor between the p99 of these quarters, in either direction, that counts as a change if
     /// their confidence intervals don't overlap.

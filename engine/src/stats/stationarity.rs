@@ -4,13 +4,18 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::interval::{Interval, Method, interval, pooled};
-use super::statistics::{KOLMOGOROV_1_PERCENT, ks_between};
+use super::statistics::KOLMOGOROV_1_PERCENT;
 use crate::plan::thresholds::Thresholds;
+
+/// How far apart two latencies are that differ for a user, as a share: where most of them are equal,
+/// a few microseconds of jitter move them all.
+const APART: f64 = 0.05;
 
 /// The first and the last quarter of a window beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stationarity {
-    /// Kolmogorov–Smirnov distance of the two quarters' distributions.
+    /// Kolmogorov–Smirnov distance of the two quarters' distributions, where latencies within 5 % of
+    /// each other count as equal.
     pub distance: f64,
     /// The largest distance that counts as none: [`Thresholds::drift`] and what chance gives
     /// independent samples once in 100 runs.
@@ -43,7 +48,8 @@ pub(crate) fn stationarity(
     }
     let (first, last) = (&batches[..quarter], &batches[batches.len() - quarter..]);
     let (first_pool, last_pool) = (pooled(first), pooled(last));
-    let distance = ks_between(first_pool.histogram(), last_pool.histogram())?;
+    let (one, other) = (first_pool.histogram(), last_pool.histogram());
+    let distance = below(one, other)?.max(below(other, one)?);
     let (m, n) = (first_pool.count() as f64, last_pool.count() as f64);
     // Smirnov's two-sample point at 1 %.
     let distance_max = bounds.drift + KOLMOGOROV_1_PERCENT * ((m + n) / (m * n)).sqrt();
@@ -65,6 +71,28 @@ pub(crate) fn stationarity(
         p99_ratio,
         stationary: distance <= distance_max && !changed,
     })
+}
+
+/// By how much more of `low` than of `high` lies below some value, if what `high` has within
+/// [`APART`] of it lies below too. `None` when either is empty.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time that the histogram holds, a little longer"
+)]
+fn below(low: &Histogram<u64>, high: &Histogram<u64>) -> Option<f64> {
+    if low.is_empty() || high.is_empty() {
+        return None;
+    }
+    let (mut seen, mut most) = (0, 0.0_f64);
+    for bucket in low.iter_recorded() {
+        seen += bucket.count_since_last_iteration();
+        let edge_ns = low.highest_equivalent(bucket.value_iterated_to());
+        let near_ns = (edge_ns as f64 * (1.0 + APART)) as u64;
+        let near = high.count_between(0, near_ns);
+        most = most.max(seen as f64 / low.len() as f64 - near as f64 / high.len() as f64);
+    }
+    Some(most)
 }
 
 fn meet(one: &Interval, other: &Interval) -> bool {
@@ -106,6 +134,16 @@ mod tests {
     fn a_drift_is_not() {
         let found = found(|second, k| 1_000_000 + 1_000 * k + 25_000 * second);
         assert!(!found.stationary && found.distance_max < found.distance, "{found:?}");
+    }
+
+    #[test]
+    fn a_jitter_of_microseconds_is_none() {
+        // Nearly all requests take 5 ms; those of the last quarter 100 µs more, or 300 µs more.
+        let found_by =
+            |more_ns: u64| found(|second, k| 5_050_000 + k + if second < 18 { 0 } else { more_ns });
+        let (jitter, shift) = (found_by(100_000), found_by(300_000));
+        assert!(jitter.stationary && jitter.distance == 0.0, "{jitter:?}");
+        assert!(!shift.stationary && shift.distance == 1.0, "{shift:?}");
     }
 
     #[test]
