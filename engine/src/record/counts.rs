@@ -59,7 +59,8 @@ pub struct Counts {
     /// Users: of a closed model its users, of an open one the connections that were open, or were
     /// being opened, in the window.
     pub users: u64,
-    /// Of these, those that waited for one response or one connection for much of the window.
+    /// Of these, those that spent half of the window or more on what brought no answer: waiting for
+    /// a response or a connection, or on requests that failed.
     pub users_blocked: u64,
     /// How often bytes arrived that no request was waiting for.
     pub unsolicited: u64,

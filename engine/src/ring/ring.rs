@@ -32,6 +32,9 @@ pub const TOKEN_NONE: u64 = u64::MAX;
 /// Entries that one step of the caller may need: a close takes two.
 const SUBMISSIONS_SPARE: usize = 4;
 
+/// Submits of a full queue until the ring counts as broken.
+const SUBMITS_MAX: usize = 1_000;
+
 /// The one group of receive buffers.
 const BUFFER_GROUP: u16 = 0;
 
@@ -195,11 +198,15 @@ impl Ring {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: an entry points only to the payload, the address and the buffers, all of them on
-        // the heap: they stay where they are when the ring moves, and live as long as it.
-        while unsafe { self.submissions.push(entry) }.is_err() {
+        for _ in 0..SUBMITS_MAX {
+            // SAFETY: an entry points only to the payload, the address and the buffers, all of them
+            // on the heap: they stay where they are when the ring moves, and live as long as it.
+            if unsafe { self.submissions.push(entry) }.is_ok() {
+                return;
+            }
             self.submit();
         }
+        panic!("the kernel has taken no operation in {SUBMITS_MAX} submits");
     }
 
     /// Submits what is queued and returns at once, without reaping completions.

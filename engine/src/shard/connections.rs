@@ -226,6 +226,11 @@ impl Connections {
         self.connecting
     }
 
+    /// Connections that haven't been given out yet: connecting, or fresh.
+    pub fn coming(&self) -> usize {
+        self.connecting + self.fresh.len()
+    }
+
     /// Connections with a request.
     pub fn busy(&self) -> usize {
         self.busy

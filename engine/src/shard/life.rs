@@ -190,7 +190,10 @@ impl Shard {
                 self.intended(intended_ns);
                 self.count_waited(intended_ns, capped);
             }
-            self.unsent(intended_ns, now_ns, UnsentReason::End);
+            match self.expiry(intended_ns) {
+                (over_ns, reason) if over_ns <= now_ns => self.unsent(intended_ns, over_ns, reason),
+                _ => self.unsent(intended_ns, now_ns, UnsentReason::End),
+            }
         }
     }
 
@@ -221,5 +224,34 @@ impl Shard {
                     u64::from(window_ns <= connection.blocked_ns.saturating_mul(2));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::shard::{Drive, ShardPlan};
+
+    #[test]
+    fn a_request_that_never_got_its_connection_expired_at_its_deadline_not_at_the_end() {
+        const MS: u64 = 1_000_000;
+        let target = "127.0.0.1:1".parse::<std::net::SocketAddr>().expect("an address");
+        let plan = ShardPlan {
+            drive: Drive::Paced { period_ns: MS },
+            conns: 1,
+            conns_total: 1,
+            end_ns: 5 * MS,
+            deadline_ns: 100 * MS,
+            ..ShardPlan::open_for_test(target.into())
+        };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        // The last was due at 4 ms: at 103 ms its deadline hasn't passed yet.
+        shard.count_unsent(103 * MS, false);
+        let Shard { recorder, .. } = shard;
+        assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 4);
+        assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::End), 1);
+        assert_eq!(recorder.times.corrected.max_ns(), Some(100 * MS));
     }
 }

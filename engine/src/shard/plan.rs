@@ -85,6 +85,40 @@ impl ShardPlan {
     }
 }
 
+#[cfg(test)]
+impl ShardPlan {
+    /// An open load of one request a minute, to `target`, over at most two connections.
+    pub(super) fn open_for_test(target: SockAddr) -> ShardPlan {
+        let end_ns = 600 * crate::sys::units::SECOND_NS;
+        let rate = "0.016".parse().expect("a rate");
+        ShardPlan {
+            shard: 0,
+            shards: 1,
+            core: 0,
+            drive: Drive::Open { rate, arrivals: Arrivals::Constant, seed: 1 },
+            conns: 2,
+            conns_total: 2,
+            prewarm: 0,
+            settle_ns: 0,
+            settle_min_ns: 0,
+            spare: 0,
+            recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
+            end_ns,
+            timeout_ns: 1_000_000_000,
+            deadline_ns: u64::MAX,
+            queue_max_ns: u64::MAX,
+            requests_per_connection: u64::MAX,
+            wait: Wait::Sleep,
+            flush: 4,
+            request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+            head_request: false,
+            address: target,
+            sources: Vec::new(),
+            samples: None,
+        }
+    }
+}
+
 /// What drives a shard's load, as plain data.
 #[derive(Clone, Copy, Debug)]
 pub enum Drive {

@@ -76,7 +76,7 @@ impl Shard {
                     || load.next_due_ns().is_some_and(|due_ns| due_ns < self.end_ns)
             }
             // A user whose connection is being opened arrived before the end.
-            Load::Closed => 0 < self.connections.connecting() + self.connections.fresh(),
+            Load::Closed => 0 < self.connections.coming(),
             Load::Paced(load) => 0 < load.waiting_len() || load.next_due_ns() < self.end_ns,
         };
         (!waiting && self.connections.busy() == 0) || self.drain_end_ns <= now_ns
@@ -203,11 +203,11 @@ impl Shard {
             Load::Open(load) => load.waiting_len(),
             Load::Closed | Load::Paced(_) => return false,
         };
-        self.connections.is_full() && self.connections.connecting() < waiting
+        self.connections.is_full() && self.connections.coming() < waiting
     }
 
     /// When a request stops waiting for a connection, and the reason it then counts under.
-    fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
+    pub(super) fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
         if self.plan.queue_max_ns < self.plan.deadline_ns {
             (intended_ns.saturating_add(self.plan.queue_max_ns), UnsentReason::Dropped)
         } else {
@@ -246,7 +246,7 @@ impl Shard {
     /// Opens a connection for each waiting arrival that has none on the way, up to the cap.
     fn open_for_waiting(&mut self, now_ns: u64) {
         while let Load::Open(load) = &self.load
-            && self.connections.connecting() < load.waiting_len()
+            && self.connections.coming() < load.waiting_len()
             && self.open_connection(now_ns)
         {}
     }
@@ -305,7 +305,8 @@ impl Shard {
         }
     }
 
-    /// The slot's connect failed, and so does the request that it was opened for.
+    /// The slot's connect failed, and so does the request that it was opened for, unless the other
+    /// connections on the way are enough.
     fn connect_failed(&mut self, slot: u32, cause: Cause) {
         self.deadlines.remove(slot);
         self.give_up(slot, cause);
@@ -326,7 +327,10 @@ impl Shard {
         self.flush_queued();
         let now_ns = self.now_ns();
         let due = match &mut self.load {
-            Load::Open(load) => load.pop_waiting(),
+            Load::Open(load) if self.connections.coming() < load.waiting_len() => {
+                load.pop_waiting()
+            }
+            Load::Open(_) => None,
             // An unpaced user arrives when it asks for its connection.
             Load::Closed if self.running && since_ns < self.end_ns => {
                 self.intended(since_ns);
@@ -642,6 +646,77 @@ impl Shard {
                 &mut self.recorder.counts.setup.answered
             };
             *answered += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::shard::ShardPlan;
+
+    /// A shard of an open model whose next arrival is far away, and its target.
+    fn open_shard() -> (Shard, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let plan = ShardPlan::open_for_test(listener.local_addr().expect("bound").into());
+        (Shard::new(plan, Arc::default(), Arc::default()).expect("a ring"), listener)
+    }
+
+    #[test]
+    fn a_failed_connect_fails_a_request_only_if_no_other_connect_is_left_for_it() {
+        let (mut shard, _listener) = open_shard();
+        let now_ns = shard.now_ns();
+        assert!(shard.open_connection(now_ns) && shard.open_connection(now_ns));
+        let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
+        load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns });
+        shard.intended(now_ns);
+        let refused = Cause::ConnectRefused;
+        shard.connect_failed(0, refused);
+        assert_eq!(shard.recorder.counts.failed, 0, "the other connect serves it");
+        assert_eq!(shard.recorder.counts.connection_errors.of(refused), 1);
+        shard.connect_failed(1, refused);
+        assert_eq!(shard.recorder.counts.failed, 1, "no connect is left for it");
+        assert_eq!(shard.recorder.counts.errors.of(refused), 1);
+    }
+
+    /// A shard with a request queued in slot 0, and the target's end of its connection.
+    fn with_a_queued_request() -> (Shard, TcpStream) {
+        let (mut shard, listener) = open_shard();
+        let now_ns = shard.now_ns();
+        assert!(shard.open_connection(now_ns));
+        while shard.connections.fresh() == 0 {
+            shard.ring.wait(1_000_000_000);
+            shard.reap();
+        }
+        let (peer, _) = listener.accept().expect("it connects");
+        peer.set_nonblocking(true).expect("a socket");
+        let slot = shard.connections.take_fresh().expect("it is connected");
+        shard.intended(now_ns);
+        shard.begin(slot, DueRequest { intended_ns: now_ns, noticed_ns: now_ns });
+        assert_eq!(shard.connections[slot].state, State::Queued);
+        (shard, peer)
+    }
+
+    #[test]
+    fn whatever_stamps_a_request_as_sent_also_submits_it() {
+        let paths: [fn(&mut Shard, u64); 3] = [
+            |shard, now_ns| shard.unsent(now_ns, now_ns, UnsentReason::Dropped),
+            |shard, now_ns| {
+                assert!(shard.open_connection(now_ns));
+                shard.connect_failed(1, Cause::ConnectRefused);
+            },
+            |shard, _| shard.fail(0, Cause::Reset),
+        ];
+        for (number, path) in paths.into_iter().enumerate() {
+            let (mut shard, peer) = with_a_queued_request();
+            let now_ns = shard.now_ns();
+            path(&mut shard, now_ns);
+            assert_eq!(shard.connections.queued(), 0, "path {number}");
+            let length = shard.plan.request.len();
+            assert_eq!(peer.peek(&mut [0; 64]).expect("the request"), length, "path {number}");
         }
     }
 }

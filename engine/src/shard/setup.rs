@@ -69,7 +69,7 @@ impl Shard {
                 (0..self.connections.len()).for_each(|slot| self.reopen(slot, now_ns));
             }
         }
-        while 0 < self.connections.connecting() + self.connections.fresh() && !self.is_stopped() {
+        while 0 < self.connections.coming() && !self.is_stopped() {
             if self.connections.fresh() == 0 {
                 self.ring.wait(self.plan.timeout_ns.min(YIELD_NS));
             }
@@ -134,7 +134,6 @@ mod tests {
     use glommio::{LocalExecutorBuilder, Placement};
 
     use super::*;
-    use crate::plan::Wait;
     use crate::record::config::RecorderConfig;
     use crate::shard::ShardPlan;
     use crate::shard::progress::SharedProgress;
@@ -150,29 +149,14 @@ mod tests {
         let end_ns = 200_000_000;
         // The listener never answers: each user sends one request, which outlives the window.
         let plan = ShardPlan {
-            shard: 0,
-            shards: 1,
-            core: 0,
             drive: Drive::Closed,
             conns: 6,
             conns_total: 6,
-            prewarm: 0,
-            settle_ns: 0,
-            settle_min_ns: 0,
-            spare: 0,
             recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
             end_ns,
             timeout_ns: 400_000_000,
-            deadline_ns: u64::MAX,
-            queue_max_ns: u64::MAX,
-            requests_per_connection: u64::MAX,
-            wait: Wait::Sleep,
-            flush: 1,
-            request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
-            head_request: false,
-            address: address.into(),
             sources: sources.map(Into::into).to_vec(),
-            samples: None,
+            ..ShardPlan::open_for_test(address.into())
         };
         let executor = LocalExecutorBuilder::new(Placement::Unbound).spawn(move || async move {
             let shared = Arc::new(SharedProgress::default());
