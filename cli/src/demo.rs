@@ -9,6 +9,7 @@ use std::time::Duration;
 use engine::plan::{Plan, Wait};
 use engine::report::Report;
 use engine::sys::placement;
+use engine::sys::topology::{Attachment, Topology};
 use engine::sys::units::{CoreList, Nanos};
 use target::{Stall, TargetConfig};
 
@@ -48,7 +49,8 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
     let (closed_file, open_file) = (open_file("closed.json")?, open_file("open.json")?);
 
     let allowed = placement::allowed_cores();
-    let (target_core, run_core) = (allowed[0], allowed[allowed.len() - 1]);
+    let cores = Topology::here().default_cores(&allowed, &Attachment::default());
+    let (target_core, run_core) = (allowed[0], cores[cores.len() - 1]);
     let config = TargetConfig {
         base_latency: BASE_LATENCY,
         stall: Some(Stall { every: STALL_EVERY, hold: STALL_FOR }),

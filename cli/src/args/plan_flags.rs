@@ -178,8 +178,9 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "LIST",
         help_heading = MACHINE,
-        help = "Cores to run on, one shard each, e.g. 0,1 or 0-3 [default: all allowed but one, \
-            at least one]",
+        help = "Cores to run on, one shard each, e.g. 0,1 or 0-3 [default: one hardware thread of \
+            each physical core but the first, near the interface and not those that serve its \
+            interrupts]",
     )]
     pub(crate) cores: Option<CoreList>,
 

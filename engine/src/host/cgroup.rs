@@ -10,8 +10,8 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::kernel::{cores_in, read};
 use super::limits::Limit;
+use crate::sys::kernel_files::{cores_in, read};
 
 /// Limits of a control group; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

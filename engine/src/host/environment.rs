@@ -7,11 +7,13 @@ use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::{self, ControlGroup};
-use super::kernel::{clock_source, kernel_release, read};
+use super::kernel::{clock_source, kernel_release};
 use super::limits::{self, Limit};
 use super::network::{self, Network};
 use super::processor::{self, Core, CpuInfo, Virtualisation};
+use crate::sys::kernel_files::read;
 use crate::sys::placement;
+use crate::sys::topology::Topology;
 
 /// The environment when the report was made. What the kernel doesn't say is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -68,7 +70,7 @@ pub fn environment(
         cores_online: placement::online_cores().len(),
         cores_allowed: placement::allowed_cores(),
         cores_used: cores_used.to_vec(),
-        cores: processor::cores(cores_used, &info),
+        cores: processor::cores(cores_used, &info, &Topology::here()),
         smt: processor::smt(),
         virtualisation: processor::virtualisation(&info),
         control_group: cgroup::control_group(),

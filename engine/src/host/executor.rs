@@ -31,3 +31,23 @@ where
         .spawn(make)
         .map_err(io::Error::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::thread::sched_getcpu;
+
+    use super::*;
+    use crate::sys::placement::allowed_cores;
+
+    #[test]
+    fn what_an_executor_runs_is_made_on_its_core() {
+        for core in allowed_cores() {
+            let made = || {
+                let made_on = sched_getcpu();
+                async move { (made_on, sched_getcpu()) }
+            };
+            let ended = start(core, made).expect("an executor").join().expect("it ends");
+            assert_eq!(ended, (core, core), "the memory of a shard follows its first touch");
+        }
+    }
+}

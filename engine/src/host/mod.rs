@@ -18,5 +18,6 @@ pub use cgroup::ControlGroup;
 pub use examine::{examine, require};
 pub use limits::Limit;
 pub use network::Network;
+pub(crate) use network::attachment_towards;
 pub use processes::Contender;
 pub use processor::{Core, Virtualisation};

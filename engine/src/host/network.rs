@@ -1,5 +1,5 @@
-//! The route to the target: this host or another, interface, driver and queues, and the kernel's
-//! TCP settings.
+//! The route to the target: this host or another, interface, driver, queues, memory node and
+//! interrupts, and the kernel's TCP settings.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -7,8 +7,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::kernel::read;
 use super::ports::{port_range, source_towards};
+use crate::sys::kernel_files::read;
+use crate::sys::topology::Attachment;
 
 /// The route to the target; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +28,10 @@ pub struct Network {
     pub receive_queues: Option<usize>,
     /// Its send queues.
     pub send_queues: Option<usize>,
+    /// The memory node that its device is attached to.
+    pub node: Option<usize>,
+    /// The cores that serve its device's interrupts.
+    pub interrupt_cores: Option<Vec<usize>>,
     /// Congestion control of new connections.
     pub congestion_control: Option<String>,
     /// The first and last ephemeral port.
@@ -41,9 +46,8 @@ type Addressed = (String, IpAddr);
 
 /// The route from this machine to `target`.
 pub(super) fn network(target: SocketAddr) -> Network {
-    let addresses = addresses();
-    let here = is_here(target.ip(), &addresses);
-    let interface = interface(here, source_towards(target), &addresses);
+    let (here, interface) = route(target);
+    let attachment = interface.as_deref().map(Attachment::here).unwrap_or_default();
     let folder = interface.as_ref().map(|name| format!("/sys/class/net/{name}"));
     let queues = folder.as_ref().and_then(|folder| {
         let entries = fs::read_dir(format!("{folder}/queues")).ok()?;
@@ -60,11 +64,26 @@ pub(super) fn network(target: SocketAddr) -> Network {
             .and_then(|folder| driver(&fs::read_link(format!("{folder}/device/driver")).ok()?)),
         receive_queues: queues.map(|(receive, _)| receive),
         send_queues: queues.map(|(_, send)| send),
+        node: attachment.node,
+        interrupt_cores: attachment.interrupt_cores,
         congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control"),
         port_range: port_range().map(|(first, last)| [first, last]),
         tcp_tw_reuse: read("/proc/sys/net/ipv4/tcp_tw_reuse").and_then(|text| text.parse().ok()),
         interface,
     }
+}
+
+/// Where the interface that leads to `target` is attached.
+pub(crate) fn attachment_towards(target: SocketAddr) -> Attachment {
+    let (_, interface) = route(target);
+    interface.as_deref().map(Attachment::here).unwrap_or_default()
+}
+
+/// Whether `target` is on this machine, and the interface that leads to it.
+fn route(target: SocketAddr) -> (Option<bool>, Option<String>) {
+    let addresses = addresses();
+    let here = is_here(target.ip(), &addresses);
+    (here, interface(here, source_towards(target), &addresses))
 }
 
 /// All addresses of this machine's interfaces; none where they can't be listed.

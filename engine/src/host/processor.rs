@@ -1,12 +1,13 @@
-//! CPU details: model, mitigations, SMT, frequency and governor, and whether this is a virtual
-//! machine.
+//! CPU details: model, mitigations, SMT, siblings and memory node, frequency and governor, and
+//! whether this is a virtual machine.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use super::kernel::{cores_in, read};
+use crate::sys::kernel_files::read;
+use crate::sys::topology::Topology;
 
 /// A core that ran a shard; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub struct Core {
     pub core: usize,
     /// The hardware threads of the same physical core, this one among them.
     pub siblings: Option<Vec<usize>>,
+    /// Its memory node. The shard's memory is there too: the shard allocates it and touches it
+    /// first, when it is already pinned.
+    pub node: Option<usize>,
     /// Its frequency governor.
     pub governor: Option<String>,
     /// Its frequency when the report was made, MHz.
@@ -74,11 +78,11 @@ fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The cores that ran shards.
-pub(super) fn cores(numbers: &[usize], info: &CpuInfo) -> Vec<Core> {
+pub(super) fn cores(numbers: &[usize], info: &CpuInfo, topology: &Topology) -> Vec<Core> {
     let of = |core: usize| Core {
         core,
-        siblings: read(in_folder(core, "topology/thread_siblings_list"))
-            .and_then(|text| cores_in(&text)),
+        siblings: topology.siblings(core).map(<[usize]>::to_vec),
+        node: topology.node(core),
         governor: governor(core),
         frequency_mhz: read(in_folder(core, "cpufreq/scaling_cur_freq"))
             .and_then(|text| mhz_of_khz(&text))

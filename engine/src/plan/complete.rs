@@ -3,6 +3,7 @@
 
 use super::error::PlanError;
 use super::plan::{Model, Overload, Plan, Switch};
+use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::{CoreList, Nanos, Rate, SECOND_NS};
 
 /// How long an arrival may wait with [`Overload::Drop`] by default: time to open a connection.
@@ -70,7 +71,8 @@ impl Plan {
     }
 
     /// Fills in what was left open, given the cores that this process may use, and refuses
-    /// contradictions.
+    /// contradictions. Nothing more is known of these cores, so by default it takes all but the
+    /// first, and at least one.
     ///
     /// # Errors
     /// The first value that can't be run, with its flag and the cure.
@@ -272,14 +274,18 @@ impl Plan {
         Ok(())
     }
 
+    /// Places this completed plan's shards on these cores, without leaving one that lacks a
+    /// connection.
+    pub(crate) fn place(&mut self, cores: &[usize]) {
+        let last = &cores[cores.len().saturating_sub(self.conns())..];
+        self.cores = Some(CoreList::new(last.to_vec()));
+    }
+
     fn complete_cores(&mut self, allowed_cores: &[usize], conns: usize) -> Result<(), PlanError> {
         match &self.cores {
             None => {
-                // One core is left for the target and the rest of the machine, and no shard lacks a
-                // connection.
-                let count = allowed_cores.len().saturating_sub(1).clamp(1, conns);
-                let last = &allowed_cores[allowed_cores.len() - count..];
-                self.cores = Some(CoreList::new(last.to_vec()));
+                let (topology, interface) = (Topology::default(), Attachment::default());
+                self.place(&topology.default_cores(allowed_cores, &interface));
             }
             Some(cores) => {
                 if let Some(core) =

@@ -49,7 +49,8 @@ pub struct Plan {
     /// The request's body: literal text, or `@FILE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The cores to run on, one shard each. Default: all allowed cores but one, and at least one.
+    /// The cores to run on, one shard each. Default: those of
+    /// [`crate::sys::topology::Topology::default_cores`], at most one for each connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<CoreList>,
     /// How a shard waits for the next arrival.

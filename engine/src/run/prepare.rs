@@ -11,6 +11,7 @@ use crate::record::config::RecorderConfig;
 use crate::samples::{self, Lane};
 use crate::shard::{Drive, ShardPlan};
 use crate::sys::placement;
+use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::Nanos;
 
 /// A plan that has passed every check.
@@ -47,7 +48,12 @@ pub enum PrepareError {
 /// The first problem, with its cure.
 pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     let endpoint = Endpoint::parse(&plan.target).map_err(PrepareError::Plan)?;
-    let mut plan = plan.complete(&placement::allowed_cores()).map_err(PrepareError::Plan)?;
+    let (allowed, topology) = (placement::allowed_cores(), Topology::here());
+    let names_cores = plan.cores.is_some();
+    let mut plan = plan.complete(&allowed).map_err(PrepareError::Plan)?;
+    if !names_cores {
+        plan.place(&topology.default_cores(&allowed, &Attachment::default()));
+    }
     // Read once: a pipe can't be read again, and a file may change.
     let body = endpoint::read_body(&plan).map_err(PrepareError::Plan)?;
     let request = endpoint::render_request(&plan, &endpoint, &body).map_err(PrepareError::Plan)?;
@@ -64,6 +70,10 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     let address =
         endpoint.reach(&plan.target, &plan.source_addresses).map_err(PrepareError::Target)?;
     check_kinds(&plan.source_addresses, address).map_err(PrepareError::Plan)?;
+    if !names_cores {
+        // The interface is only known now. It makes no cores more than those checked above.
+        plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)));
+    }
     Ok(Prepared {
         redacted: Redacted::new(&plan, &body),
         plan,

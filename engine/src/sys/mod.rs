@@ -3,8 +3,10 @@
 
 pub mod clock;
 pub(crate) mod control;
+pub(crate) mod kernel_files;
 pub(crate) mod leaves;
 pub mod placement;
 pub mod seal;
+pub mod topology;
 pub mod units;
 pub mod whole_file;

@@ -4,6 +4,7 @@ use std::fs;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::sys::topology::Topology;
 use crate::sys::units::CoreList;
 
 /// The cores that this process may use, in rising order; never empty.
@@ -31,20 +32,16 @@ fn listed_online() -> Option<Vec<usize>> {
     text.trim().parse::<CoreList>().ok().map(|cores| cores.as_slice().to_vec())
 }
 
-/// Moves this thread off the shards' cores, so that it never preempts a shard. If no other core is
-/// allowed, they have to be shared.
+/// Moves this thread off the shards' cores, so that it never preempts a shard, and off their
+/// siblings, so that it never slows one down. Where no other core is allowed, they have to be
+/// shared.
 pub(crate) fn leave_cores(busy_cores: &[usize]) {
-    let mut cores = CpuSet::new();
-    for core in allowed_cores() {
-        if !busy_cores.contains(&core) {
-            cores.set(core);
-        }
+    let mut set = CpuSet::new();
+    for core in Topology::here().cores_beside(busy_cores, allowed_cores()) {
+        set.set(core);
     }
-    if 0 < cores.count() {
-        // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks
-        // like.
-        let _ = sched_setaffinity(None, &cores);
-    }
+    // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
+    let _ = sched_setaffinity(None, &set);
 }
 
 #[cfg(test)]
