@@ -4,6 +4,11 @@ use std::fmt::Write as _;
 
 use engine::host::check::{Check, Severity};
 
+use super::wrap::indented_lists;
+
+/// Columns of what was found, which may be a list as long as the machine has cores.
+const WIDTH: usize = 80;
+
 /// The findings, and a last line that sums them up.
 pub(crate) fn findings(checks: &[Check]) -> String {
     let mut text = String::new();
@@ -14,7 +19,8 @@ pub(crate) fn findings(checks: &[Check]) -> String {
             Severity::Warning => "warning",
             Severity::Missing => "missing",
         };
-        let _ = writeln!(text, "{word:<8} {:<width$}  {}", check.name, check.found);
+        let first = format!("{word:<8} {:<width$}  ", check.name);
+        text += &indented_lists(WIDTH, &first, &" ".repeat(first.len()), &check.found);
         for line in check.cause.iter().chain(&check.cure) {
             let _ = writeln!(text, "{:<8} {:<width$}    {line}", "", "");
         }
@@ -42,6 +48,20 @@ mod tests {
     ) -> Check {
         let (cause, cure) = (cause.map(str::to_owned), cure.map(str::to_owned));
         Check { name, severity, found: "as found".to_owned(), cause, cure }
+    }
+
+    #[test]
+    fn a_list_of_many_cores_is_wrapped() {
+        let even: Vec<String> = (0..32).map(|core| (2 * core).to_string()).collect();
+        let found = format!("0 with cores {}; 1 with cores 65", even.join(","));
+        let nodes = Check { found, ..check("memory nodes", Severity::Good, None, None) };
+        insta::assert_snapshot!(findings(&[nodes]), @r"
+        good     memory nodes  0 with cores 0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,
+                               32,34,36,38,40,42,44,46,48,50,52,54,56,58,60,62; 1 with
+                               cores 65
+
+        Ready to run.
+        ");
     }
 
     #[test]

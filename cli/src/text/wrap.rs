@@ -1,6 +1,7 @@
 //! Paragraphs wrapped to the width of the report.
 
-use textwrap::{Options, WordSplitter, WrapAlgorithm};
+use textwrap::core::Word;
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// Columns of a line.
 const WIDTH: usize = 100;
@@ -12,14 +13,27 @@ pub(crate) fn wrap(text: &str) -> String {
 
 /// The same, with `first` before the first line and `rest` before the others.
 pub(crate) fn indented(first: &str, rest: &str, text: &str) -> String {
+    textwrap::fill(text, options(WIDTH, first, rest)) + "\n"
+}
+
+/// The same at `width` columns, where lists such as `0,2,4` may be broken after a comma.
+pub(crate) fn indented_lists(width: usize, first: &str, rest: &str, text: &str) -> String {
+    let options = options(width, first, rest).word_separator(WordSeparator::Custom(words));
+    textwrap::fill(text, options) + "\n"
+}
+
+fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    Box::new(line.split_inclusive([' ', ',']).map(Word::from))
+}
+
+fn options<'a>(width: usize, first: &'a str, rest: &'a str) -> Options<'a> {
     // Flags, paths and addresses stay whole.
-    let options = Options::new(WIDTH)
+    Options::new(width)
         .initial_indent(first)
         .subsequent_indent(rest)
         .break_words(false)
         .word_splitter(WordSplitter::NoHyphenation)
-        .wrap_algorithm(WrapAlgorithm::FirstFit);
-    textwrap::fill(text, options) + "\n"
+        .wrap_algorithm(WrapAlgorithm::FirstFit)
 }
 
 #[cfg(test)]

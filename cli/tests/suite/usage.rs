@@ -261,9 +261,18 @@ fn a_stdout_without_a_reader_is_harmless_and_a_full_one_is_not() {
 fn doctor_names_what_a_run_needs_and_exits_by_it() {
     let output = truetail(&["doctor"]);
     let stdout = String::from_utf8(output.stdout).expect("text");
-    for name in
-        ["kernel", "io_uring", "locked memory", "open files", "ephemeral ports", "clock source"]
-    {
+    for name in [
+        "kernel",
+        "io_uring",
+        "locked memory",
+        "open files",
+        "ephemeral ports",
+        "allowed cores",
+        "siblings",
+        "memory nodes",
+        "interrupt cores",
+        "clock source",
+    ] {
         let line = |line: &str| {
             let found = ["good", "warning", "missing"].iter().any(|state| line.starts_with(state));
             found && line[8..].trim_start().starts_with(name)

@@ -1,8 +1,9 @@
-//! The checks of `truetail doctor` and before every run: kernel, io_uring, limits, ports, cores,
-//! governor, clock source.
+//! The checks of `truetail doctor` and before every run: kernel, io_uring, limits, ports, cores and
+//! where they are, governor, clock source.
 //!
 //! Both use the same checks, so both say the same.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::sync::Mutex;
 use std::thread;
@@ -15,6 +16,7 @@ use super::ports::port_range;
 use super::processor;
 use crate::ring::{Ring, RingConfig};
 use crate::sys::placement;
+use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::CoreList;
 
 /// The oldest kernel with all that the request path needs: deferred task work and multishot
@@ -44,7 +46,16 @@ pub fn examine() -> Vec<Check> {
     if checks.iter().all(|check| check.severity != Severity::Missing) {
         checks.push(check_executor());
     }
-    checks.extend([check_ports(), check_cores(), check_governor(), check_clock_source()]);
+    let topology = Topology::here();
+    checks.extend([
+        check_ports(),
+        check_cores(&placement::allowed_cores(), placement::online_cores().len(), &topology),
+        Check::good("siblings", siblings(&topology.physical_cores())),
+        Check::good("memory nodes", nodes(&topology.nodes())),
+        Check::good("interrupt cores", interrupt_cores(&Attachment::all_here())),
+        check_governor(),
+        check_clock_source(),
+    ]);
     checks
 }
 
@@ -222,21 +233,73 @@ fn check_ports() -> Check {
     }
 }
 
-fn check_cores() -> Check {
-    let allowed = placement::allowed_cores();
-    let found =
-        format!("{} of {} online", CoreList::new(allowed.clone()), placement::online_cores().len());
-    if allowed.len() == 1 {
-        let cause = "the shard shares its core with everything else here, a local target included";
-        return Check::bad(
-            "allowed cores",
-            Severity::Warning,
-            found,
-            cause,
-            "allow a second core, or measure a remote target",
-        );
+fn check_cores(allowed: &[usize], online: usize, topology: &Topology) -> Check {
+    let name = "allowed cores";
+    let mut found = format!("{} of {online} online", list(allowed));
+    let efficiency = allowed.iter().copied().filter(|core| topology.is_efficiency(*core));
+    let efficiency: Vec<usize> = efficiency.collect();
+    if !efficiency.is_empty() {
+        let _ = write!(found, ", efficiency cores {}", list(&efficiency));
     }
-    Check::good("allowed cores", found)
+    let (what, cure) = match allowed {
+        [_] => ("core", "allow a second core, or measure a remote target"),
+        [first, rest @ ..] if rest.iter().all(|core| topology.are_siblings(*first, *core)) => {
+            ("physical core", "allow a second physical core, or measure a remote target")
+        }
+        _ => return Check::good(name, found),
+    };
+    let cause =
+        format!("the shard shares its {what} with everything else here, a local target included");
+    Check::bad(name, Severity::Warning, found, cause, cure)
+}
+
+fn list(cores: &[usize]) -> CoreList {
+    CoreList::new(cores.to_vec())
+}
+
+/// Which hardware threads share a physical core; a row of pairs whose numbers rise alike is one
+/// entry.
+fn siblings(physical_cores: &[&[usize]]) -> String {
+    if physical_cores.is_empty() {
+        return "unknown".to_owned();
+    }
+    if physical_cores.iter().all(|threads| threads.len() == 1) {
+        return "none: one hardware thread per physical core".to_owned();
+    }
+    let rises = |one: &&[usize], next: &&[usize]| {
+        one.len() == next.len()
+            && one.len() <= 2
+            && std::iter::zip(*one, *next).all(|(one, next)| one + 1 == *next)
+    };
+    let entry = |row: &[&[usize]]| {
+        let nth = |at: usize| list(&row.iter().map(|threads| threads[at]).collect::<Vec<_>>());
+        match row {
+            [[first, rest @ ..]] if 1 < rest.len() => format!("{first} with {}", list(rest)),
+            [[_], ..] => format!("{} alone", nth(0)),
+            _ => format!("{} with {}", nth(0), nth(1)),
+        }
+    };
+    physical_cores.chunk_by(rises).map(entry).collect::<Vec<_>>().join(", ")
+}
+
+fn nodes(nodes: &[(usize, Vec<usize>)]) -> String {
+    let entry = |(node, cores): &(usize, Vec<usize>)| format!("{node} with cores {}", list(cores));
+    match nodes {
+        [] => "unknown".to_owned(),
+        nodes => nodes.iter().map(entry).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn interrupt_cores(interfaces: &[(String, Attachment)]) -> String {
+    let entry = |(name, attachment): &(String, Attachment)| {
+        let cores = list(attachment.interrupt_cores.as_deref().unwrap_or_default());
+        let node = attachment.node.map_or(String::new(), |node| format!(" on node {node}"));
+        format!("{cores} for {name}{node}")
+    };
+    match interfaces {
+        [] => "unknown".to_owned(),
+        interfaces => interfaces.iter().map(entry).collect::<Vec<_>>().join("; "),
+    }
 }
 
 fn check_governor() -> Check {
@@ -290,6 +353,50 @@ mod tests {
         ] {
             let (cause, cure) = ring_refusal(&error(errno), disabled, status);
             assert!(format!("{cause} {cure}").contains(word), "{errno}: {cause}; {cure}");
+        }
+    }
+
+    #[test]
+    fn siblings_are_told_in_rows_of_pairs() {
+        let pairs: Vec<[usize; 2]> = (0..8).map(|core| [core, core + 8]).collect();
+        let pairs: Vec<&[usize]> = pairs.iter().map(<[usize; 2]>::as_slice).collect();
+        for (physical, words) in [
+            (&pairs[..], "0-7 with 8-15"),
+            (&[&[0, 1], &[2, 3], &[4], &[5]], "0 with 1, 2 with 3, 4-5 alone"),
+            (&[&[0, 4], &[1, 5], &[2, 7], &[3, 6]], "0-1 with 4-5, 2 with 7, 3 with 6"),
+            (&[&[0, 1, 2, 3], &[4, 5, 6, 7]], "0 with 1-3, 4 with 5-7"),
+            (&[&[0], &[1]], "none: one hardware thread per physical core"),
+            (&[], "unknown"),
+        ] {
+            assert_eq!(siblings(physical), words);
+        }
+    }
+
+    #[test]
+    fn nodes_and_interrupts_are_told_with_their_cores() {
+        assert_eq!(
+            nodes(&[(0, vec![0, 1, 4, 5]), (1, vec![2, 3])]),
+            "0 with cores 0-1,4-5; 1 with cores 2-3"
+        );
+        let attachment = |node, core| Attachment { node, interrupt_cores: Some(vec![core]) };
+        assert_eq!(
+            interrupt_cores(&[
+                ("eth0".to_owned(), attachment(Some(1), 2)),
+                ("eth1".to_owned(), attachment(None, 0)),
+            ]),
+            "2 for eth0 on node 1; 0 for eth1"
+        );
+        assert_eq!(
+            (nodes(&[]), interrupt_cores(&[])),
+            ("unknown".to_owned(), "unknown".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_lone_core_is_shared_with_everything_else() {
+        let unknown = Topology::default();
+        for (allowed, severity) in [(&[0][..], Severity::Warning), (&[0, 1], Severity::Good)] {
+            assert_eq!(check_cores(allowed, 2, &unknown).severity, severity, "{allowed:?}");
         }
     }
 
