@@ -100,6 +100,7 @@ pub(crate) fn doubts(open: &Report) -> Option<String> {
         Code::CpuContended,
         Code::CpuStolen,
         Code::CpuThrottled,
+        Code::CoreShared,
         Code::GeneratorLate,
         Code::CoreSaturated,
         Code::RateMissed,

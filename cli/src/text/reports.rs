@@ -91,6 +91,7 @@ pub(super) fn report(open: bool, part: Part) -> Report {
                 observed_s: 30.0,
                 steal: Some(0.0),
                 throttled_s: Some(0.0),
+                cores: Vec::new(),
                 contenders: Vec::new(),
                 ports,
             },

@@ -1,9 +1,10 @@
-//! Watches the machine during a run, from its own thread: CPU steal, cgroup throttling, ephemeral
-//! ports in use.
+//! Watches the machine during a run, from its own thread: CPU steal, how busy the shards' cores and
+//! their siblings were, cgroup throttling, ephemeral ports in use.
 //!
 //! A shard can't see why it got no CPU time; the kernel's accounting can. It is read at the start
 //! and the end of the window; ports, which come and go, in between as well.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use crate::host::cgroup::{Quotas, Throttled};
@@ -21,6 +23,7 @@ use crate::host::processes::{Contender, Processes};
 use crate::sys::clock;
 use crate::sys::control::Signals;
 use crate::sys::placement::{allowed_cores, leave_cores};
+use crate::sys::topology::Topology;
 use crate::sys::units::SECOND_NS;
 
 /// What the machine did during the run.
@@ -35,12 +38,27 @@ pub struct Machine {
     /// CPU quota, in that time, seconds, summed over cores; of several groups the one throttled
     /// longest. `None` where the kernel doesn't say.
     pub throttled_s: Option<f64>,
+    /// What took the time of the shards' cores and of their siblings, in that time, by their
+    /// numbers. Empty where the kernel doesn't say.
+    #[serde(default)]
+    pub cores: Vec<CoreTime>,
     /// Other processes that used the shards' cores in that time, busiest first, at most three.
     /// Empty where `/proc` doesn't tell, and where there is no other core to ask it from.
     pub contenders: Vec<Contender>,
     /// Ephemeral ports used by connections to the target. `None` where the kernel doesn't say, and
     /// for a run that never reached its window.
     pub ports: Option<Ports>,
+}
+
+/// What took a core's time, as shares of it. A core is one hardware thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoreTime {
+    /// Its number.
+    pub core: usize,
+    /// Neither idle nor stolen by the hypervisor. A shard that polls is busy.
+    pub busy: f64,
+    /// Interrupts, and what the kernel does because of them.
+    pub interrupts: f64,
 }
 
 /// How often ports are counted in the window, ns. Counting costs the kernel 1.4 µs per TCP socket
@@ -59,11 +77,22 @@ const NAP_NS: u64 = 50_000_000;
 
 /// The kernel's accounting at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct CoreTimes {
-    steal: u64,
-    total: u64,
+struct Accounts {
+    /// Of the shards' cores.
+    shards: Ticks,
+    /// Of each of these and of each of their siblings.
+    cores: BTreeMap<usize, Ticks>,
     throttled: Throttled,
     processes: Processes,
+}
+
+/// A core's time so far, in ticks of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, AddAssign)]
+struct Ticks {
+    total: u64,
+    idle: u64,
+    interrupts: u64,
+    steal: u64,
 }
 
 /// A thread that watches the machine until all shards have ended.
@@ -115,6 +144,7 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     // Reading of every process takes milliseconds, which a shard must not pay.
     let has_own_core = allowed_cores().iter().any(|core| !watched.cores.contains(core));
     let quotas = Quotas::of_this_process();
+    let beside = siblings(&watched.cores, &Topology::here());
     let (mut edges, mut rounds) = (Edges::default(), Rounds::default());
     let mut contenders = None;
     let mut ports = PortCount::new(watched.target, &watched.sources);
@@ -134,7 +164,7 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
             let window = epoch_ns + watched.window_ns..end_ns;
             edges.look(now_ns, &window, || {
                 let processes = if has_own_core { Processes::read() } else { Processes::default() };
-                CoreTimes { processes, ..CoreTimes::read(&watched.cores, &quotas) }
+                Accounts { processes, ..Accounts::read(&watched.cores, &beside, &quotas) }
             });
             if contenders.is_none() {
                 contenders = edges.contenders(&watched.cores);
@@ -163,14 +193,14 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
 /// The accounting at the window's start and end, each with the time at which it was read.
 #[derive(Debug, Default)]
 struct Edges {
-    begin: Option<(u64, CoreTimes)>,
-    end: Option<(u64, CoreTimes)>,
+    begin: Option<(u64, Accounts)>,
+    end: Option<(u64, Accounts)>,
 }
 
 impl Edges {
     /// Reads the accounting if this is the first call in the window, or the first after it. A start
     /// that was slept through isn't made up for at the end: the two would cover nothing.
-    fn look(&mut self, now_ns: u64, window: &Range<u64>, read: impl FnOnce() -> CoreTimes) {
+    fn look(&mut self, now_ns: u64, window: &Range<u64>, read: impl FnOnce() -> Accounts) {
         if self.begin.is_none() && window.contains(&now_ns) {
             self.begin = Some((now_ns, read()));
         } else if self.begin.is_some() && self.end.is_none() && window.end <= now_ns {
@@ -190,12 +220,20 @@ impl Edges {
             return Machine::default();
         };
         let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
-        let total = end.total.saturating_sub(begin.total);
-        let steal = end.steal.saturating_sub(begin.steal);
+        let cores = end.cores.iter().filter_map(|(core, end)| {
+            let spent = end.since(begin.cores.get(core)?);
+            let busy = spent.total.saturating_sub(spent.idle + spent.steal);
+            Some(CoreTime {
+                core: *core,
+                busy: spent.share(busy)?,
+                interrupts: spent.share(spent.interrupts)?,
+            })
+        });
+        let shards = end.shards.since(&begin.shards);
         Machine {
             observed_s: seconds(end_ns - begin_ns),
-            // The kernel counts in ticks: a stretch shorter than one says nothing.
-            steal: (0 < total).then(|| steal as f64 / total as f64),
+            steal: shards.share(shards.steal),
+            cores: cores.collect(),
             throttled_s: end.throttled.longest_since(&begin.throttled).map(seconds),
             ..Machine::default()
         }
@@ -221,27 +259,59 @@ impl Rounds {
     }
 }
 
-impl CoreTimes {
-    fn read(cores: &[usize], quotas: &Quotas) -> CoreTimes {
-        let (steal, total) = steal_of(&fs::read_to_string("/proc/stat").unwrap_or_default(), cores);
-        CoreTimes { steal, total, throttled: quotas.throttled(), processes: Processes::default() }
+impl Accounts {
+    /// Those of the shards' cores, and of the cores beside them.
+    fn read(shards: &[usize], beside: &[usize], quotas: &Quotas) -> Accounts {
+        let mut cores = ticks(&fs::read_to_string("/proc/stat").unwrap_or_default());
+        cores.retain(|core, _| shards.contains(core) || beside.contains(core));
+        let mut sum = Ticks::default();
+        shards.iter().filter_map(|core| cores.get(core)).for_each(|ticks| sum += *ticks);
+        Accounts {
+            shards: sum,
+            cores,
+            throttled: quotas.throttled(),
+            processes: Processes::default(),
+        }
     }
 }
 
-/// Stolen and total ticks of these cores in `/proc/stat`: user, nice, system, idle, iowait, irq,
-/// softirq, steal.
-fn steal_of(stat: &str, cores: &[usize]) -> (u64, u64) {
-    let mut sums = (0, 0);
-    for line in stat.lines() {
-        let mut words = line.split_whitespace();
-        let core = words.next().and_then(|name| name.strip_prefix("cpu")?.parse::<usize>().ok());
-        if core.is_some_and(|core| cores.contains(&core)) {
-            let ticks: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
-            sums.0 += ticks.get(7).copied().unwrap_or(0);
-            sums.1 += ticks.iter().sum::<u64>();
+impl Ticks {
+    fn since(&self, before: &Ticks) -> Ticks {
+        Ticks {
+            total: self.total.saturating_sub(before.total),
+            idle: self.idle.saturating_sub(before.idle),
+            interrupts: self.interrupts.saturating_sub(before.interrupts),
+            steal: self.steal.saturating_sub(before.steal),
         }
     }
-    sums
+
+    /// A part of the total; `None` for a stretch shorter than a tick, which says nothing.
+    fn share(&self, part: u64) -> Option<f64> {
+        (0 < self.total).then(|| part as f64 / self.total as f64)
+    }
+}
+
+/// The ticks of each core in `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+fn ticks(stat: &str) -> BTreeMap<usize, Ticks> {
+    let of_line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let core = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+        let ticks: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
+        let nth = |at: usize| ticks.get(at).copied().unwrap_or(0);
+        let ticks = Ticks {
+            total: ticks.iter().sum(),
+            idle: nth(3) + nth(4),
+            interrupts: nth(5) + nth(6),
+            steal: nth(7),
+        };
+        Some((core, ticks))
+    };
+    stat.lines().filter_map(of_line).collect()
+}
+
+/// The hardware siblings of these cores, those that run shards among them.
+fn siblings(cores: &[usize], topology: &Topology) -> Vec<usize> {
+    cores.iter().filter_map(|core| topology.siblings(*core)).flatten().copied().collect()
 }
 
 #[cfg(test)]
@@ -251,12 +321,37 @@ mod tests {
     #[test]
     fn the_kernels_accounts_are_read() {
         let stat = "cpu  1 1 1 1 1 1 1 99 0 0\ncpu0 10 0 5 80 0 0 1 4 0 0\ncpu1 1 0 0 8 0 0 0 1 0 0\nintr 5\n";
-        assert_eq!(steal_of(stat, &[0]), (4, 100));
-        assert_eq!(steal_of(stat, &[0, 1]), (5, 110));
+        let first = Ticks { total: 100, idle: 80, interrupts: 1, steal: 4 };
+        let second = Ticks { total: 10, idle: 8, interrupts: 0, steal: 1 };
+        assert_eq!(ticks(stat), BTreeMap::from([(0, first), (1, second)]));
+        let mut sum = first;
+        sum += second;
+        assert_eq!(sum, Ticks { total: 110, idle: 88, interrupts: 1, steal: 5 });
     }
 
-    fn accounts(steal: u64, total: u64) -> CoreTimes {
-        CoreTimes { steal, total, ..CoreTimes::default() }
+    #[test]
+    fn a_cores_time_is_what_it_spent_between_the_edges() {
+        let window = 10..20;
+        let mut edges = Edges::default();
+        let of = |total, idle, interrupts, steal| Ticks { total, idle, interrupts, steal };
+        // The third core was switched on in between.
+        let begin = BTreeMap::from([(0, of(100, 50, 5, 0)), (1, of(100, 100, 0, 0))]);
+        let end = BTreeMap::from([
+            (0, of(200, 60, 25, 10)),
+            (1, of(200, 200, 0, 0)),
+            (2, of(7, 0, 0, 0)),
+        ]);
+        for (now_ns, cores) in [(10, begin), (20, end)] {
+            edges.look(now_ns, &window, || Accounts { cores, ..Accounts::default() });
+        }
+        let time = |core, busy, interrupts| CoreTime { core, busy, interrupts };
+        assert_eq!(edges.machine().cores, [time(0, 0.8, 0.2), time(1, 0.0, 0.0)]);
+        assert_eq!(edges.machine().steal, None, "of the shards' cores nothing is known");
+    }
+
+    fn accounts(steal: u64, total: u64) -> Accounts {
+        let shards = Ticks { steal, total, ..Ticks::default() };
+        Accounts { shards, ..Accounts::default() }
     }
 
     #[test]

@@ -58,10 +58,10 @@ pub struct Thresholds {
     pub drift_p99: f64,
     /// The percentile that a run has to have samples for.
     pub percentile: f64,
-    /// Share of a shard's time that others may take: stolen by the hypervisor, or waiting for its
-    /// core.
+    /// Share of a shard's time that others may take: stolen by the hypervisor, waiting for its
+    /// core, or while its core served the interface's interrupts.
     pub stolen: f64,
-    /// The same, from which the run is invalid.
+    /// The same, from which the run is invalid; and the busy share of a sibling of a shard's core.
     pub stolen_invalid: f64,
     /// Share of the window for which the control group may be throttled.
     pub throttled: f64,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::report::{DistributionPart, Report};
 use super::verdict::{Code, Level, Reason, Topic, Verdict};
+use crate::host::watch::CoreTime;
 use crate::plan::{Model, Switch};
 use crate::record::counts::CountsBy;
 use crate::record::outcome::Cause;
@@ -17,7 +18,7 @@ use crate::stats::interval::needed;
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     nothing_sent,
     rate_missed,
     generator_late,
@@ -36,6 +37,7 @@ const RULES: [Rule; 22] = [
     local_resource,
     cpu_stolen,
     cpu_contended,
+    core_shared,
     cpu_throttled,
     raw_samples_lost,
     interrupted,
@@ -759,6 +761,86 @@ fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
         cure: "keep other processes, including a local target, off the shards' cores (--cores)"
             .to_owned(),
     });
+}
+
+/// What was busy beside a shard: a sibling leaves it less than a whole core's speed, interrupts
+/// take its core's time.
+fn core_shared(report: &Report, reasons: &mut Vec<Reason>) {
+    reasons.extend([busy_sibling, interrupted_core].into_iter().filter_map(|rule| rule(report)));
+}
+
+/// What took a core's time, if that is known.
+fn time_of(report: &Report, core: usize) -> Option<&CoreTime> {
+    report.generator.machine.cores.iter().find(|time| time.core == core)
+}
+
+fn busy_sibling(report: &Report) -> Option<Reason> {
+    let used = &report.environment.cores;
+    let beside = used.iter().flat_map(|shard| {
+        let siblings = shard.siblings.iter().flatten().filter(|core| **core != shard.core);
+        siblings.filter_map(|core| Some((shard.core, time_of(report, *core)?)))
+    });
+    let (shard, sibling) = beside.max_by(|one, other| one.1.busy.total_cmp(&other.1.busy))?;
+    // A busy sibling takes a part of the core's speed, not its time: it matters from a higher
+    // share on than what takes the core itself.
+    let threshold = report.config.plan.thresholds.stolen_invalid;
+    let what = match used.iter().any(|other| other.core == sibling.core) {
+        true => ", which runs a shard too and was",
+        false => ", which was",
+    };
+    (threshold < sibling.busy).then(|| Reason {
+        code: Code::CoreShared,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "the shard on core {shard} shares its physical core with core {}{what} busy {} of the \
+             time; the limit is {}",
+            sibling.core,
+            percent(sibling.busy),
+            percent(threshold)
+        ),
+        figure: sibling.busy,
+        threshold,
+        meaning: "two hardware threads of one physical core slow each other down: the shard took \
+                  longer to send and to receive"
+            .to_owned(),
+        cure: "name one hardware thread per physical core with --cores, and keep other processes, \
+               including a local target, off its siblings"
+            .to_owned(),
+    })
+}
+
+fn interrupted_core(report: &Report) -> Option<Reason> {
+    let network = &report.environment.network;
+    let serving = network.interrupt_cores.as_deref().unwrap_or_default();
+    let shards = report.environment.cores.iter().map(|shard| shard.core);
+    let time = shards
+        .filter(|core| serving.contains(core))
+        .filter_map(|core| time_of(report, core))
+        .max_by(|one, other| one.interrupts.total_cmp(&other.interrupts))?;
+    let threshold = report.config.plan.thresholds.stolen;
+    let interface = network.interface.as_deref().unwrap_or("the interface");
+    (threshold < time.interrupts).then(|| Reason {
+        code: Code::CoreShared,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "core {} runs a shard and serves interrupts of {interface}; interrupts took {} of its \
+             time; the limit is {}",
+            time.core,
+            percent(time.interrupts),
+            percent(threshold)
+        ),
+        figure: time.interrupts,
+        threshold,
+        meaning:
+            "the shard stood still while its core served interrupts: it sent and received late"
+                .to_owned(),
+        cure: format!(
+            "name other --cores, or let {interface} use fewer: ethtool -L, or smp_affinity_list of \
+             its interrupts in /proc/irq"
+        ),
+    })
 }
 
 /// Throttled time of the control group, summed over cores, as a share of the time observed; `None`

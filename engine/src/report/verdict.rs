@@ -67,6 +67,9 @@ pub enum Code {
     CpuStolen,
     /// Other processes used the shards' cores.
     CpuContended,
+    /// A shard shared its physical core with a busy sibling, or its core with the interface's
+    /// interrupts.
+    CoreShared,
     /// A CPU quota throttled the generator.
     CpuThrottled,
     /// Raw samples are missing.

@@ -106,3 +106,20 @@ fn a_document_reads_back_as_the_report_that_it_was() {
     assert_eq!(read, report);
     assert_eq!(serde_json::to_string(&read).expect("a document"), text);
 }
+
+#[test]
+fn a_document_without_the_times_of_cores_reads_back_without_them() {
+    let mut document = serde_json::to_value(complete()).expect("a report is a document");
+    let machine = document["generator"]["machine"].as_object_mut().expect("fields");
+    assert!(machine.remove("cores").is_some());
+    for core in document["environment"]["cores"].as_array_mut().expect("cores") {
+        assert!(core.as_object_mut().expect("fields").remove("node").is_some());
+    }
+    let network = document["environment"]["network"].as_object_mut().expect("fields");
+    for key in ["node", "interrupt_cores"] {
+        assert!(network.remove(key).is_some(), "{key}");
+    }
+    let read: Report = serde_json::from_value(document).expect("a document is a report");
+    assert_eq!(read.generator.machine.cores, []);
+    assert_eq!(read.environment.network.interrupt_cores, None);
+}

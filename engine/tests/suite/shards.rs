@@ -2,7 +2,9 @@
 
 use engine::load::schedule::{Digest, Schedule};
 use engine::plan::{Arrivals, Plan};
+use engine::run::prepare;
 use engine::sys::placement::allowed_cores;
+use engine::sys::topology::{Attachment, Topology};
 use engine::sys::units::CoreList;
 
 use crate::support::{always_ok, open, plan, run, serve};
@@ -53,4 +55,34 @@ fn connections_that_do_not_divide_are_all_used() {
     let counts =
         run(Plan { conns: Some(5), cores: Some(cores), ..plan(address) }).report.whole.counts;
     assert_eq!(counts.connects, 5);
+}
+
+#[test]
+fn a_plan_that_names_no_cores_gets_those_of_the_topology() {
+    let address = serve(always_ok);
+    let topology = Topology::here();
+    let cores = topology.default_cores(&allowed_cores(), &Attachment::default());
+    let prepared = prepare(Plan { cores: None, ..plan(address) }).expect("a plan that runs");
+    assert_eq!(prepared.plan().cores(), cores, "the loopback is near all cores");
+    let one = Plan { cores: None, conns: Some(1), ..plan(address) };
+    let prepared = prepare(one).expect("a plan that runs");
+    assert_eq!(prepared.plan().cores(), &cores[cores.len() - 1..], "one connection, one shard");
+}
+
+#[test]
+fn the_report_tells_what_took_the_time_of_the_shards_cores_and_their_siblings() {
+    let report = run(plan(serve(always_ok))).report;
+    let core = report.config.plan.cores()[0];
+    let siblings = Topology::here().siblings(core).map_or(vec![core], <[usize]>::to_vec);
+    let times = &report.generator.machine.cores;
+    let told: Vec<usize> = times.iter().map(|time| time.core).collect();
+    assert_eq!(told, siblings);
+    for time in times {
+        assert!((0.0..=1.0).contains(&time.busy), "{time:?}");
+        assert!((0.0..=time.busy).contains(&time.interrupts), "{time:?}");
+    }
+    // The shard asked for responses all the time.
+    let own = times.iter().find(|time| time.core == core).expect("the shard's core");
+    assert!(0.0 < own.busy, "{own:?}");
+    assert_eq!(report.environment.network.interrupt_cores, None, "the loopback has none");
 }

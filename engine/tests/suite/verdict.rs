@@ -1,7 +1,8 @@
 //! The verdict as a function of the report: each reason appears when its figure crosses its bound,
 //! and only then.
 
-use engine::host::Contender;
+use engine::host::watch::CoreTime;
+use engine::host::{Contender, Core};
 use engine::plan::{Plan, Switch};
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::Stamps;
@@ -64,7 +65,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 38] = [
+    let beyond: [(Code, Level, Change); 41] = [
         (Code::Starved, Level::Suspect, |report| blocked(report, 1, 64)),
         (Code::Starved, Level::Suspect, |report| blocked(report, 6, 64)),
         (Code::Starved, Level::Invalid, |report| blocked(report, 56, 64)),
@@ -127,6 +128,9 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::CpuStolen, Level::Suspect, |report| report.generator.machine.steal = Some(0.011)),
         (Code::CpuStolen, Level::Invalid, |report| report.generator.machine.steal = Some(0.11)),
         (Code::CpuContended, Level::Suspect, |report| waited_for_its_core(report, 0.011)),
+        (Code::CoreShared, Level::Suspect, |report| sibling_busy(report, 0.11)),
+        (Code::CoreShared, Level::Suspect, |report| sibling_busy(report, 1.0)),
+        (Code::CoreShared, Level::Suspect, |report| interrupted_core(report, 0.011)),
         (Code::CpuThrottled, Level::Invalid, |report| {
             report.generator.machine.throttled_s = Some(0.1)
         }),
@@ -164,7 +168,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 #[test]
 fn a_figure_at_its_bound_is_no_reason() {
     let clean = clean();
-    let within: [Change; 21] = [
+    let within: [Change; 25] = [
         |report| blocked(report, 0, 64),
         |report| blocked(report, 1, 101),
         |report| report.whole.counts.pool_grew = 1,
@@ -193,6 +197,18 @@ fn a_figure_at_its_bound_is_no_reason() {
         |report| report.whole.corrected.count = 563,
         |report| report.generator.machine.steal = Some(0.01),
         |report| waited_for_its_core(report, 0.0099),
+        |report| sibling_busy(report, 0.1),
+        |report| interrupted_core(report, 0.01),
+        |report| {
+            // Interrupts of other devices, and of a target on this host.
+            interrupted_core(report, 0.5);
+            report.environment.network.interrupt_cores = None;
+        },
+        |report| {
+            // A core of its own, which the shard keeps busy.
+            sibling_busy(report, 1.0);
+            report.environment.cores[0].siblings = Some(vec![0]);
+        },
         |report| {
             report.whole.counts.unexpected_status = report.whole.counts.intended / 200;
             report.whole.counts.capped = report.whole.counts.intended / 2_000;
@@ -240,6 +256,20 @@ fn shifted(distance: f64) -> Stationarity {
     }
 }
 
+/// Core 1 is a sibling of the shard's and was busy for a share of the time.
+fn sibling_busy(report: &mut Report, share: f64) {
+    report.environment.cores[0].siblings = Some(vec![0, 1]);
+    let time = |core, busy| CoreTime { core, busy, interrupts: 0.0 };
+    report.generator.machine.cores = vec![time(0, 1.0), time(1, share)];
+}
+
+/// The shard's core serves the interrupts of eth0, which took a share of its time.
+fn interrupted_core(report: &mut Report, share: f64) {
+    let network = &mut report.environment.network;
+    (network.interface, network.interrupt_cores) = (Some("eth0".to_owned()), Some(vec![0, 5]));
+    report.generator.machine.cores = vec![CoreTime { core: 0, busy: 1.0, interrupts: share }];
+}
+
 fn waited_for_its_core(report: &mut Report, share: f64) {
     let shard = &mut report.generator.shards[0];
     shard.run_queue_delay_s = share * shard.observed_s;
@@ -279,6 +309,36 @@ fn a_core_that_could_not_offer_the_rate_is_saturated_although_it_waited_at_times
     assert_eq!(codes(0.8, 0.9), [Code::RateMissed], "the rate needs 89 %");
     assert_eq!(codes(0.3, 0.1), [Code::RateMissed], "an idle generator waits for its target");
     assert_eq!(codes(0.8, 1.0), []);
+}
+
+#[test]
+fn a_shared_core_is_named_with_what_shares_it() {
+    let evidence = |change: Change| -> String {
+        let mut report = clean();
+        change(&mut report);
+        let reasons = judge(&report).reasons;
+        let [reason] = &reasons[..] else { panic!("one reason: {reasons:?}") };
+        assert_eq!(reason.code, Code::CoreShared);
+        reason.evidence.clone()
+    };
+    let told = evidence(|report| sibling_busy(report, 0.5));
+    assert!(
+        told.contains("core 0 shares its physical core with core 1, which was busy 50.00 %"),
+        "{told}"
+    );
+    let told = evidence(|report| {
+        sibling_busy(report, 0.5);
+        let other = Core { core: 1, ..report.environment.cores[0].clone() };
+        report.environment.cores.push(other);
+    });
+    assert!(told.contains("which runs a shard too"), "{told}");
+    let told = evidence(|report| {
+        sibling_busy(report, 0.5);
+        let times = std::mem::take(&mut report.generator.machine.cores);
+        interrupted_core(report, 0.4);
+        report.generator.machine.cores.push(times[1].clone());
+    });
+    assert!(told.contains("; also: core 0 runs a shard and serves interrupts of eth0"), "{told}");
 }
 
 #[test]
