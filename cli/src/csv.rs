@@ -1,6 +1,6 @@
 //! The run over time as CSV: a header, then a row for each interval of the window.
 //!
-//! A request counts in the interval in which it was due; only the last two columns count what
+//! A request counts in the interval in which it was due; only `sends` and `answers` count what
 //! happened in the interval, whenever the requests were due. The columns, all of them numbers:
 //!
 //! | column | content |
@@ -13,6 +13,7 @@
 //! | `in_flight` | responses still awaited at the end of the interval, whenever due |
 //! | `p50_us`, `p99_us`, `max_us` | corrected latency, µs, to two figures; empty if unknown |
 //! | `sends`, `answers` | requests sent and responses received in the interval, by their stamps |
+//! | `late_p50_us`, `late_p99_us`, `late_max_us` | receive lateness, µs, to one figure; empty if unknown |
 
 use std::io::{self, Write};
 
@@ -20,7 +21,7 @@ use engine::report::SeriesPart;
 
 /// The first line.
 const HEADER: &str = "start_s,length_s,intended,sent,unsent,answered,errors,in_flight,\
-                      p50_us,p99_us,max_us,sends,answers";
+                      p50_us,p99_us,max_us,sends,answers,late_p50_us,late_p99_us,late_max_us";
 
 /// Writes the series of a window of this length.
 ///
@@ -41,10 +42,15 @@ pub(crate) fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) 
         ];
         let times = [interval.p50, interval.p99, interval.max];
         let cells = counts.iter().map(u64::to_string);
-        let times = times.iter().map(|us| us.map_or(String::new(), |us| us.to_string()));
+        let cell = |us: &Option<f64>| us.map_or(String::new(), |us| us.to_string());
+        let late = [
+            interval.receive_lateness_p50,
+            interval.receive_lateness_p99,
+            interval.receive_lateness_max,
+        ];
         let happened = [interval.counts.sends, interval.counts.answers];
-        let cells: Vec<String> =
-            cells.chain(times).chain(happened.iter().map(u64::to_string)).collect();
+        let cells = cells.chain(times.iter().map(cell)).chain(happened.iter().map(u64::to_string));
+        let cells: Vec<String> = cells.chain(late.iter().map(cell)).collect();
         // Nine digits are a nanosecond; more would be the rounding error of a difference.
         writeln!(writer, "{start_s},{length_s:.9},{}", cells.join(","))?;
     }
@@ -77,10 +83,10 @@ mod tests {
         let mut bytes = Vec::new();
         write(&mut bytes, &SeriesPart::new(&series), 0.3).expect("writing to memory succeeds");
         insta::assert_snapshot!(String::from_utf8(bytes).expect("text"), @r"
-        start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us,sends,answers
-        0,0.125000000,2,1,1,1,0,0,1003.519,5013.503,5013.503,1,0
-        0.125,0.125000000,0,0,0,0,0,0,,,,0,1
-        0.25,0.050000000,1,1,0,0,1,1,250.879,250.879,250.879,1,0
+        start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us,sends,answers,late_p50_us,late_p99_us,late_max_us
+        0,0.125000000,2,1,1,1,0,0,1003.519,5013.503,5013.503,1,0,,,
+        0.125,0.125000000,0,0,0,0,0,0,,,,0,1,,,
+        0.25,0.050000000,1,1,0,0,1,1,250.879,250.879,250.879,1,0,,,
         ");
     }
 }

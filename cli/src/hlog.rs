@@ -1,5 +1,5 @@
 //! The HdrHistogram interval log of a run: one entry tagged `corrected` per interval of the window,
-//! and one tagged `naive` for the whole window.
+//! and one tagged `naive` and one `receive_lateness` for the whole window.
 //!
 //! `HistogramLogProcessor` and the other standard tools read it: version 1.3, values in ns. Its
 //! column of maxima is in milliseconds, as those tools write it; they take the values from the
@@ -34,14 +34,15 @@ pub(crate) struct Entry<'a> {
 
 /// The entries of a run whose window began `begin` after its start and lasted `length`.
 pub(crate) fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<'_>> {
-    let naive = &measured.naive;
-    let whole = Entry {
-        tag: "naive",
-        begin,
-        length,
-        histogram: naive.histogram(),
-        overflow: naive.overflow(),
-    };
+    let whole = [("naive", &measured.naive), ("receive_lateness", &measured.receive_lateness)].map(
+        |(tag, of)| Entry {
+            tag,
+            begin,
+            length,
+            histogram: of.histogram(),
+            overflow: of.overflow(),
+        },
+    );
     let interval = Duration::from_nanos(measured.series.interval_ns());
     let intervals = (0_u32..).zip(measured.series.slots()).map(|(at, slot)| Entry {
         tag: "corrected",
@@ -51,7 +52,7 @@ pub(crate) fn entries(measured: &Measured, begin: Duration, length: Duration) ->
         histogram: &slot.latency,
         overflow: 0,
     });
-    std::iter::once(whole).chain(intervals).collect()
+    whole.into_iter().chain(intervals).collect()
 }
 
 /// Writes a log that starts at `start`.
@@ -110,7 +111,9 @@ mod tests {
             series.ended(0, 1_000_000, Outcome::Answered(200));
         }
         series.ended(2 * series.interval_ns(), 250_000_000, Outcome::Answered(200));
-        let measured = Measured { corrected: naive.clone(), naive, series };
+        let mut receive_lateness = Distribution::new();
+        receive_lateness.record_n(20_000, 99);
+        let measured = Measured { corrected: naive.clone(), naive, receive_lateness, series };
         let (begin, length) = (Duration::from_millis(1_500), Duration::from_micros(312_500));
         let mut bytes = Vec::new();
         let start = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
@@ -131,6 +134,7 @@ mod tests {
         #[MaxValueDivisor: 1000000.000]
         Tag=naive,1.500,0.312,250.085
         #[naive: 1 values above 60 s]
+        Tag=receive_lateness,1.500,0.312,0.020
         Tag=corrected,1.500,0.125,1.004
         Tag=corrected,1.625,0.125,0.000
         Tag=corrected,1.750,0.062,250.610
@@ -154,6 +158,8 @@ mod tests {
                 Some(sum) => sum.add(&histogram).expect("the same bounds"),
             }
         }
+        let late = by_tag.remove("receive_lateness").expect("a tag of its own");
+        assert_eq!((late.len(), late.equivalent(late.max(), 20_000)), (99, true));
         assert_eq!(by_tag.keys().collect::<Vec<_>>(), ["corrected", "naive"]);
         for (tag, sum) in &by_tag {
             assert_eq!(sum.len(), 100, "{tag}");

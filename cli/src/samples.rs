@@ -14,7 +14,8 @@ use crate::json;
 use crate::output::stdout_failed;
 
 /// The first line of the CSV.
-const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause";
+const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,\
+                      received_ns,handled_ns,stamped_by";
 
 /// One sample as it is printed: times are ns since the start of the run, and what a request lacks
 /// is absent.
@@ -28,19 +29,27 @@ struct Line {
     status: Option<u16>,
     outcome: &'static str,
     cause: Option<String>,
+    received_ns: Option<u64>,
+    handled_ns: Option<u64>,
+    stamped_by: Option<&'static str>,
 }
 
 impl Line {
     fn new(sample: &Sample) -> Line {
+        // Only a response arrives, and is stamped.
+        let arrival = Some(sample.ending).filter(|_| sample.kind == SampleKind::Answered);
         Line {
             intended_ns: sample.intended_ns,
             noticed_ns: sample.noticed_ns,
             sent_ns: (sample.kind != SampleKind::Unsent).then_some(sample.sent_ns),
-            ended_ns: sample.ended_ns,
+            ended_ns: sample.ending.ended_ns(),
             shard: sample.shard,
-            status: (sample.kind == SampleKind::Answered).then_some(sample.status),
+            status: arrival.map(|_| sample.status),
             outcome: sample.kind.name(),
             cause: cause_name(sample.cause),
+            received_ns: arrival.map(|arrival| arrival.received_ns),
+            handled_ns: arrival.map(|arrival| arrival.handled_ns),
+            stamped_by: arrival.map(|arrival| arrival.stamped_by.name()),
         }
     }
 
@@ -55,7 +64,13 @@ impl Line {
             write!(writer, "{status}")?;
         }
         // Causes are words joined by colons and underscores, which need no quotes.
-        writeln!(writer, ",{outcome},{}", self.cause.as_deref().unwrap_or(""))
+        write!(writer, ",{outcome},{},", self.cause.as_deref().unwrap_or(""))?;
+        match (self.received_ns, self.handled_ns, self.stamped_by) {
+            (Some(received_ns), Some(handled_ns), Some(by)) => {
+                writeln!(writer, "{received_ns},{handled_ns},{by}")
+            }
+            _ => writeln!(writer, ",,"),
+        }
     }
 }
 
@@ -123,6 +138,8 @@ fn stream(
 
 #[cfg(test)]
 mod tests {
+    use engine::record::stamps::{Ending, StampedBy};
+
     use super::*;
 
     fn text(csv: bool) -> String {
@@ -130,13 +147,20 @@ mod tests {
             intended_ns: 1_000,
             noticed_ns: 1_200,
             sent_ns: 1_300,
-            ended_ns: 250_000,
+            ending: Ending {
+                received_ns: 250_000,
+                handled_ns: 255_000,
+                stamped_by: StampedBy::Kernel,
+            },
+            waited: false,
             shard: 1,
             status: 200,
             kind: SampleKind::Answered,
             cause: 0,
         };
-        let failed = Sample { status: 0, kind: SampleKind::Failed, cause: 6, ..answered };
+        let given_up = Ending::at(250_000);
+        let failed =
+            Sample { status: 0, kind: SampleKind::Failed, cause: 6, ending: given_up, ..answered };
         let unsent = Sample { sent_ns: 0, kind: SampleKind::Unsent, cause: 64, ..failed };
         let mut bytes = Vec::new();
         let samples = [answered, failed, unsent].into_iter().map(Ok);
@@ -147,15 +171,15 @@ mod tests {
     #[test]
     fn a_line_tells_what_a_request_has() {
         insta::assert_snapshot!(text(true), @r"
-        intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause
-        1000,1200,1300,250000,1,200,answered,
-        1000,1200,1300,250000,1,,failed,reset
-        1000,1200,,250000,1,,unsent,dropped
+        intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,received_ns,handled_ns,stamped_by
+        1000,1200,1300,250000,1,200,answered,,250000,255000,kernel
+        1000,1200,1300,250000,1,,failed,reset,,,
+        1000,1200,,250000,1,,unsent,dropped,,,
         ");
         insta::assert_snapshot!(text(false), @r#"
-        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":200,"outcome":"answered","cause":null}
-        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":null,"outcome":"failed","cause":"reset"}
-        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":null,"ended_ns":250000,"shard":1,"status":null,"outcome":"unsent","cause":"dropped"}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":200,"outcome":"answered","cause":null,"received_ns":250000,"handled_ns":255000,"stamped_by":"kernel"}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":null,"outcome":"failed","cause":"reset","received_ns":null,"handled_ns":null,"stamped_by":null}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":null,"ended_ns":250000,"shard":1,"status":null,"outcome":"unsent","cause":"dropped","received_ns":null,"handled_ns":null,"stamped_by":null}
         "#);
     }
 

@@ -113,6 +113,23 @@ fn an_answer_that_came_while_the_generator_stood_still_is_no_timeout() {
 }
 
 #[test]
+fn responses_that_arrive_while_the_generator_is_stopped_are_not_slow() {
+    // About 200 requests are in flight when the stop begins; all are answered during it.
+    let (report, ledger, _) = run_with_a_stop(
+        &["--base-latency", "200ms"],
+        &["--rate", "1k", "--arrivals", "constant"],
+        Stopped::Generator,
+        Duration::from_millis(600),
+    );
+    assert!(codes(&report).contains(&"generator_late"), "{}", report["verdict"]);
+    let (naive, late) = (us(&report, "naive", "max"), us(&report, "receive_lateness", "max"));
+    assert!(350_000.0 < late, "the first to arrive waited for the whole stop: {late} µs");
+    assert!(naive < late, "the program saw {naive} + {late} µs");
+    assert!(naive < 500_000.0, "200 ms and what a busy machine adds: {naive} µs");
+    assert_eq!(report["counts"]["answered"], ledger["answered"]);
+}
+
+#[test]
 fn a_stopped_target_is_a_wait_and_no_lateness() {
     let (report, ledger, _) = run_with_a_stop(
         &["--base-latency", "1ms"],

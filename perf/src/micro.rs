@@ -11,7 +11,7 @@ use engine::plan::Arrivals;
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
-use engine::record::stamps::Stamps;
+use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::stats::distribution::Distribution;
 use engine::sys::units::SECOND_NS;
 use http1::response::{Progress, ResponseParser};
@@ -127,10 +127,16 @@ fn recorder(batches: Batches) -> Vec<String> {
         intended_ns += 50_000;
         let noticed_ns = intended_ns + latency_ns % 10_000;
         let sent_ns = noticed_ns + latency_ns % 1_000;
-        let stamps = Stamps { intended_ns, noticed_ns, sent_ns };
+        let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited: false };
+        let received_ns = sent_ns + latency_ns;
+        let ending = Ending {
+            received_ns,
+            handled_ns: received_ns + latency_ns % 10_000,
+            stamped_by: StampedBy::Kernel,
+        };
         recorder.intended(intended_ns);
         recorder.sent(&stamps, true);
-        recorder.ended(&stamps, sent_ns + latency_ns, true, Outcome::Answered(200));
+        recorder.ended(&stamps, ending, true, Outcome::Answered(200));
     });
     black_box(recorder);
     row

@@ -15,7 +15,7 @@ use engine::plan::status::StatusSet;
 use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
     Arrivals, CONNS_CLOSED_DEFAULT, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_OPEN_DEFAULT,
-    Model, Overload, Overrides, Plan, QUEUE_MAX_DEFAULT, Switch, Wait,
+    Model, Overload, Overrides, Plan, QUEUE_MAX_DEFAULT, StampSource, Switch, Wait,
 };
 use engine::sys::units::{CoreList, Nanos, Rate};
 use serde::de::DeserializeOwned;
@@ -195,6 +195,20 @@ pub(crate) struct PlanFlags {
     )]
     #[serde(deserialize_with = "file_values::choice")]
     pub(crate) wait: Option<Wait>,
+
+    #[arg(
+        long,
+        value_name = "WHOSE",
+        value_parser = choice::<StampSource>(&["kernel", "user"]),
+        help_heading = MACHINE,
+        help = with_default(
+            "Whose stamp a response's arrival has: the kernel's keeps the client's wake-up and \
+                queue out of latencies",
+            Plan::default().stamps
+        ),
+    )]
+    #[serde(deserialize_with = "file_values::choice")]
+    pub(crate) stamps: Option<StampSource>,
 
     #[arg(
         long,
@@ -441,6 +455,7 @@ impl PlanFlags {
             body,
             cores,
             wait,
+            stamps,
             flush,
             deadline,
             overload,
@@ -471,6 +486,7 @@ impl PlanFlags {
         set(&mut plan.method, method);
         set(&mut plan.headers, headers);
         set(&mut plan.wait, wait);
+        set(&mut plan.stamps, stamps);
         set(&mut plan.overload, overload);
         set(&mut plan.backfill, backfill);
         set(&mut plan.keepalive, keepalive);
@@ -583,6 +599,7 @@ mod tests {
             ("model", known::<Model>()),
             ("arrivals", known::<Arrivals>()),
             ("wait", known::<Wait>()),
+            ("stamps", known::<StampSource>()),
             ("overload", known::<Overload>()),
             ("keepalive", known::<Switch>()),
             ("backfill", known::<Switch>()),

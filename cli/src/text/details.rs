@@ -4,7 +4,7 @@
 use engine::host::ports::Ports;
 use engine::plan::Switch;
 use engine::record::counts::{CountsBy, Key};
-use engine::report::{DistributionPart, Report};
+use engine::report::{ClientPart, DistributionPart, Report, ResponseStamps};
 
 use super::figures::{count, things, time};
 use super::table;
@@ -46,6 +46,16 @@ impl Lines {
         let part = &report.whole;
         self.add("pacer lateness", &p50_p99(&part.pacer_lateness));
         self.add("connection wait", &p50_p99(&part.connection_wait));
+        if 0 < part.receive_lateness.count {
+            self.add("receive lateness", &p50_p99(&part.receive_lateness));
+        }
+        if 0 < part.stamps.program && 0 < part.stamps.kernel {
+            let (kernel, program) = (count(part.stamps.kernel), count(part.stamps.program));
+            self.add("stamps", &format!("{kernel} by the kernel, {program} by the program"));
+        }
+        if let Some(share) = &part.client_share {
+            self.add("client share", &added(&share.p50, &part.stamps));
+        }
     }
 
     fn requests(&mut self, report: &Report) {
@@ -128,10 +138,11 @@ impl Lines {
         self.add(
             "Little's law",
             &format!(
-                "mean in flight {:.3}, throughput × latency {:.3}: off by {}",
+                "mean in flight {:.3}, throughput × latency {:.3}: off by {}; {:.3} at the target",
                 law.in_flight_mean,
                 law.expected,
-                percent(law.residual)
+                percent(law.residual),
+                law.at_target_mean
             ),
         );
         let steady = match &report.stationarity {
@@ -145,6 +156,19 @@ impl Lines {
             ),
         };
         self.add("stationarity", &steady);
+    }
+}
+
+/// What the generator added to the median, and what it would have added without kernel stamps.
+fn added(median: &ClientPart, stamps: &ResponseStamps) -> String {
+    let ClientPart { corrected, added, when_handled } = median;
+    let share = percent(median.share());
+    let (corrected, added) = (time(*corrected), time(*added));
+    let before = format!("of the {corrected} at p50 the generator added {added} ({share})");
+    if 0 < stamps.kernel {
+        format!("{before}; without kernel stamps it would have read {}", time(*when_handled))
+    } else {
+        format!("{before}, and an unknown part after the response arrived")
     }
 }
 
@@ -199,6 +223,10 @@ mod tests {
         insta::assert_snapshot!(details(&report(true, part(250, 260, 1, 2)), &[]), @r"
         pacer lateness   p50 1.00 µs, p99 1.00 µs
         connection wait  p50 2.00 µs, p99 2.00 µs
+        receive lateness p50 40.0 µs, p99 40.0 µs
+        stamps           9,993 by the kernel, 7 by the program
+        client share     of the 260 µs at p50 the generator added 1.00 µs (0.4 %); without kernel stamps it
+                         would have read 300 µs
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
@@ -206,7 +234,7 @@ mod tests {
         connections      40 opened, 0 of them in the window
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
         schedule         arrivals were Poisson(5000/s) as planned: figures
-        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
         stationarity     window too short to tell
         ");
     }
@@ -241,6 +269,10 @@ mod tests {
         insta::assert_snapshot!(details(&report, &["report.json".to_owned()]), @r"
         pacer lateness   p50 1.00 µs, p99 1.00 µs
         connection wait  p50 2.00 µs, p99 2.00 µs
+        receive lateness p50 40.0 µs, p99 40.0 µs
+        stamps           9,993 by the kernel, 7 by the program
+        client share     of the 260 µs at p50 the generator added 1.00 µs (0.4 %); without kernel stamps it
+                         would have read 300 µs
         intended         10,000 sent + 8 unsent (dropped: 5, deadline: 3)
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10 (10 unexpected)
@@ -252,7 +284,7 @@ mod tests {
         local ports      peak 45 in use and 1,000 in TIME_WAIT of 28,232: 27,187 left
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
         schedule         arrivals were Poisson(5000/s) as planned: figures
-        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
         stationarity     last quarter like the first: KS distance 0.034 (limit 0.131), p99 ratio 1.10
         raw samples      9,990 written, 10 lost: raw.bin
         written          report.json

@@ -3,11 +3,14 @@
 use engine::host::environment::Environment;
 use engine::host::ports::Ports;
 use engine::host::watch::Machine;
-use engine::plan::Plan;
+use engine::plan::{Plan, StampSource};
 use engine::record::counts::Counts;
 use engine::record::shard_stats::ShardStats;
 use engine::report::verdict::{Level, Verdict};
-use engine::report::{AgentPart, DistributionPart, Generator, LittlesLaw, Part, Rates, Report};
+use engine::report::{
+    AgentPart, ClientPart, ClientShare, DistributionPart, Generator, LittlesLaw, Part, Rates,
+    Report, ResponseStamps,
+};
 use engine::stats::distribution::Distribution;
 
 use super::made_up;
@@ -36,13 +39,26 @@ pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         sent: REQUESTS,
         sent_in_window: REQUESTS,
         answered: REQUESTS,
+        stamped_by_kernel: REQUESTS - 7,
         status: [(200, REQUESTS - 10), (503, 10)].into(),
         connects: 40,
         ..Counts::default()
     };
     counts.assert_sums();
     let times = |us| times(us, REQUESTS);
+    let part_at = |corrected: u64| ClientPart {
+        corrected: corrected as f64,
+        added: pacer as f64,
+        when_handled: corrected as f64 + 40.0,
+    };
     Part {
+        stamps: ResponseStamps::new(StampSource::Kernel, &counts),
+        receive_lateness: times(40),
+        client_share: Some(ClientShare {
+            added_mean: pacer as f64,
+            p50: part_at(corrected),
+            p99: None,
+        }),
         counts,
         rate: Rates { target: Some(5_000.0), intended: 333.3, sent: 333.3, answered: 333.2 },
         naive: times(naive),
@@ -71,6 +87,7 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         run_queue_delay_s: 0.0,
         cq_overflows: 0,
         buffers_exhausted: 0,
+        clock_steps: 0,
     };
     let ports = Some(Ports {
         range: 28_232,
@@ -98,7 +115,12 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         },
         arrivals: None,
         arrivals_line: open.then(|| "arrivals were Poisson(5000/s) as planned: figures".to_owned()),
-        littles_law: LittlesLaw { in_flight_mean: 0.412, expected: 0.413, residual: 0.0024 },
+        littles_law: LittlesLaw {
+            in_flight_mean: 0.412,
+            expected: 0.413,
+            residual: 0.0024,
+            at_target_mean: 0.4,
+        },
         per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
         merged: part,
         ..made_up::report(&plan, vec![nothing], None)

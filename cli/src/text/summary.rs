@@ -116,6 +116,10 @@ mod tests {
 
         pacer lateness   p50 3.00 µs, p99 3.00 µs
         connection wait  p50 181 ms, p99 181 ms
+        receive lateness p50 40.0 µs, p99 40.0 µs
+        stamps           9,993 by the kernel, 7 by the program
+        client share     of the 182 ms at p50 the generator added 3.00 µs (0.0 %); without kernel stamps it
+                         would have read 182 ms
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
@@ -123,7 +127,7 @@ mod tests {
         connections      40 opened, 0 of them in the window
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
         schedule         arrivals were Poisson(5000/s) as planned: figures
-        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
         stationarity     window too short to tell
         written          report.json
         ");
@@ -154,13 +158,17 @@ mod tests {
 
         pacer lateness   p50 0 ns, p99 0 ns
         connection wait  p50 0 ns, p99 0 ns
+        receive lateness p50 40.0 µs, p99 40.0 µs
+        stamps           9,993 by the kernel, 7 by the program
+        client share     of the 250 µs at p50 the generator added 0 ns (0.0 %); without kernel stamps it
+                         would have read 290 µs
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
         errors           none
         connections      40 opened, 0 of them in the window
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
-        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
         stationarity     window too short to tell
         ");
     }

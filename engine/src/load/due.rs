@@ -7,4 +7,6 @@ pub(crate) struct DueRequest {
     pub(crate) intended_ns: u64,
     /// When the shard saw that it was due.
     pub(crate) noticed_ns: u64,
+    /// Whether it had to wait for a connection.
+    pub(crate) waited: bool,
 }

@@ -69,7 +69,7 @@ impl OpenLoad {
         }
         let noticed_ns = if self.lagging { due_ns } else { now_ns };
         self.advance(due_ns);
-        Some(DueRequest { intended_ns: due_ns, noticed_ns })
+        Some(DueRequest { intended_ns: due_ns, noticed_ns, waited: false })
     }
 
     fn advance(&mut self, due_ns: u64) {
@@ -96,7 +96,7 @@ impl OpenLoad {
 
     /// Queues an arrival for a connection.
     pub(crate) fn wait(&mut self, arrival: DueRequest) {
-        self.waiting.push_back(arrival);
+        self.waiting.push_back(DueRequest { waited: true, ..arrival });
     }
 
     /// The arrival that has waited longest.

@@ -109,7 +109,7 @@ impl PacedLoad {
         user.pending -= 1;
         self.waiting -= 1;
         user.oldest_intended_ns += period_ns;
-        Some(DueRequest { intended_ns, noticed_ns })
+        Some(DueRequest { intended_ns, noticed_ns, waited: true })
     }
 
     /// Whether a due request of this connection waits.
@@ -143,7 +143,7 @@ mod tests {
             load.wait(0, round * 100, noticed_ns);
         }
         for (round, noticed_ns) in (0_u64..).zip(noticed) {
-            let due = DueRequest { intended_ns: round * 100, noticed_ns };
+            let due = DueRequest { intended_ns: round * 100, noticed_ns, waited: true };
             assert_eq!(load.pop_waiting(0), Some(due));
         }
         assert_eq!((load.pop_waiting(0), load.waiting_len()), (None, 0));

@@ -55,6 +55,8 @@ pub struct Plan {
     pub cores: Option<CoreList>,
     /// How a shard waits for the next arrival.
     pub wait: Wait,
+    /// Whose stamp the arrival of a response has.
+    pub stamps: StampSource,
     /// The most requests that one system call may submit: more is cheaper, fewer keeps the `sent`
     /// stamps exact.
     /// Default: [`super::FLUSH_OPEN_DEFAULT`] and [`super::FLUSH_CLOSED_DEFAULT`].
@@ -134,6 +136,16 @@ pub enum Wait {
     Spin,
 }
 
+/// Whose stamp the arrival of a response has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StampSource {
+    /// The kernel's, of the response's last segment: latencies without the generator in them.
+    Kernel,
+    /// The program's, when it handles the response: latencies end with its wake-up and its queue.
+    User,
+}
+
 /// What happens to an arrival that finds no free connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -179,6 +191,7 @@ impl Default for Plan {
             body: None,
             cores: None,
             wait: Wait::Hybrid,
+            stamps: StampSource::Kernel,
             flush: None,
             overload: Overload::Queue,
             queue_max: None,

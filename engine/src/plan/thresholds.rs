@@ -27,6 +27,10 @@ pub struct Thresholds {
     pub lateness_tail_floor_us: f64,
     /// The same percentile against that of corrected, from which the tail is the generator's own.
     pub lateness_invalid: f64,
+    /// What the generator added to corrected p50, or to p99 if it is above
+    /// [`Thresholds::lateness_floor_us`], as a share of it; and receive lateness against naive at
+    /// the same percentiles, where latencies contain it.
+    pub client_share: f64,
     /// Share of the window for which a shard stalled, counting stalls of more than 10 ms.
     pub stopped: f64,
     /// The same, from which the run is invalid.
@@ -95,6 +99,7 @@ impl Default for Thresholds {
             lateness_tail: 0.1,
             lateness_tail_floor_us: 1_000.0,
             lateness_invalid: 0.5,
+            client_share: 0.05,
             stopped: 0.01,
             stopped_invalid: 0.1,
             busy: 0.95,

@@ -40,6 +40,9 @@ pub struct Counts {
     pub waited: u64,
     /// Of these, when no further connection could be opened.
     pub capped: u64,
+    /// Answered requests whose response was stamped by the kernel when it arrived; the others have
+    /// the time at which the program handled it.
+    pub stamped_by_kernel: u64,
     /// Answered requests whose status is not a success.
     pub unexpected_status: u64,
     /// Answered requests by status code.

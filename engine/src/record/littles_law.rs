@@ -6,6 +6,9 @@
 //! Law", 2008). The two sides come from different places: the shard's live count of requests on the
 //! wire, read each time it changes, and the stamps that the requests were recorded with. A request
 //! that was lost, counted twice or given a wrong latency shows as a residual.
+//!
+//! For this check a stay lasts until the program has handled the response. Beside it stands the
+//! mean number at the target, whose stays end when the response arrived.
 
 /// The number of requests in flight, integrated over the window, and the same by the requests'
 /// stamps.
@@ -19,6 +22,8 @@ pub struct InFlightIntegral {
     counted_ns: u128,
     /// The sum of all stays by their stamps, ns.
     stayed_ns: u128,
+    /// The part of them before the response arrived, ns.
+    at_target_ns: u128,
 }
 
 impl InFlightIntegral {
@@ -35,10 +40,12 @@ impl InFlightIntegral {
         self.since_ns = self.since_ns.max(at_ns);
     }
 
-    /// A request of any phase was on the wire from `sent_ns` to `ended_ns`.
+    /// A request of any phase was on the wire from `sent_ns` to `handled_ns`; its response arrived
+    /// at `received_ns`.
     #[inline]
-    pub fn stay(&mut self, sent_ns: u64, ended_ns: u64) {
-        self.stayed_ns += u128::from(self.within(sent_ns, ended_ns));
+    pub fn stay(&mut self, sent_ns: u64, received_ns: u64, handled_ns: u64) {
+        self.stayed_ns += u128::from(self.within(sent_ns, handled_ns));
+        self.at_target_ns += u128::from(self.within(sent_ns, received_ns));
     }
 
     /// How much of this stretch lies in the window, ns.
@@ -57,6 +64,7 @@ impl InFlightIntegral {
         self.end_ns = self.end_ns.max(other.end_ns);
         self.counted_ns += other.counted_ns;
         self.stayed_ns += other.stayed_ns;
+        self.at_target_ns += other.at_target_ns;
     }
 
     /// The mean number in flight, integrated; 0 for an empty window.
@@ -67,6 +75,12 @@ impl InFlightIntegral {
     /// Requests per ns times their mean stay in the window, ns; 0 for an empty window.
     pub fn throughput_times_latency(&self) -> f64 {
         self.over_window(self.stayed_ns)
+    }
+
+    /// The mean number of requests at the target, on the wire included: sent, and the response not
+    /// yet arrived. 0 for an empty window.
+    pub fn at_target_mean(&self) -> f64 {
+        self.over_window(self.at_target_ns)
     }
 
     fn over_window(&self, area: u128) -> f64 {
@@ -87,16 +101,19 @@ mod tests {
             in_flight.pass(at_ns, live);
         }
         for (sent_ns, ended_ns) in [(50, 120), (110, 160), (150, 260), (10, 90), (210, 220)] {
-            in_flight.stay(sent_ns, ended_ns);
+            // Half of it passes before the response arrives.
+            in_flight.stay(sent_ns, sent_ns.midpoint(ended_ns), ended_ns);
         }
         assert_eq!((in_flight.in_flight_mean(), in_flight.throughput_times_latency()), (1.2, 1.2));
+        // 50..85, 110..135 and 150..205, clipped to the window: 0 + 25 + 50.
+        assert_eq!(in_flight.at_target_mean(), 0.75);
     }
 
     #[test]
     fn a_lost_request_shows() {
         let mut in_flight = InFlightIntegral::new(0, 100);
         in_flight.pass(100, 2);
-        in_flight.stay(0, 100);
+        in_flight.stay(0, 100, 100);
         assert_eq!((in_flight.in_flight_mean(), in_flight.throughput_times_latency()), (2.0, 1.0));
     }
 
@@ -105,7 +122,7 @@ mod tests {
         let mut in_flight = InFlightIntegral::new(100, 1_000);
         in_flight.pass(300, 1);
         in_flight.stop_at(200);
-        in_flight.stay(150, 900);
+        in_flight.stay(150, 900, 900);
         in_flight.pass(900, 1);
         // Both sides end at 300, where the count had been integrated to.
         assert_eq!((in_flight.in_flight_mean(), in_flight.throughput_times_latency()), (1.0, 0.75));
@@ -122,7 +139,8 @@ mod tests {
         in_flight.pass(100, 1);
         let mut other = InFlightIntegral::new(0, 100);
         other.pass(50, 3);
+        other.stay(0, 40, 50);
         in_flight.merge(&other);
-        assert_eq!(in_flight.in_flight_mean(), 2.5);
+        assert_eq!((in_flight.in_flight_mean(), in_flight.at_target_mean()), (2.5, 0.4));
     }
 }

@@ -10,7 +10,7 @@ use crate::record::counts::Counts;
 use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::{Outcome, UnsentReason};
 use crate::record::series::Series;
-use crate::record::stamps::Stamps;
+use crate::record::stamps::{Ending, StampedBy, Stamps};
 use crate::stats::arrivals::ArrivalStats;
 use crate::stats::distribution::Distribution;
 
@@ -26,6 +26,12 @@ pub struct Distributions {
     pub pacer_lateness: Distribution,
     /// Noticed → sent.
     pub connection_wait: Distribution,
+    /// Received → handled, of responses that the kernel stamped.
+    pub receive_lateness: Distribution,
+    /// `handled − intended`: what `corrected` would be by the program's stamps alone.
+    pub corrected_when_handled: Distribution,
+    /// What the generator added to `corrected` before the request was sent.
+    pub send_lateness: Distribution,
     /// Connect → connected, of connections opened during the window.
     pub connect_time: Distribution,
     /// The naive latencies of successes.
@@ -101,12 +107,14 @@ impl Recorder {
         self.counts.sent += 1;
         self.times.pacer_lateness.record(stamps.noticed_ns - stamps.intended_ns);
         self.times.connection_wait.record(stamps.sent_ns - stamps.noticed_ns);
+        self.times.send_lateness.record(stamps.send_lateness_ns());
         self.series.sent(stamps.intended_ns - self.config.window_ns);
     }
 
-    /// A request of the window ended at `ended_ns`.
+    /// A request of the window ended; `in_window`: before the end of the window.
     #[inline]
-    pub fn ended(&mut self, stamps: &Stamps, ended_ns: u64, in_window: bool, outcome: Outcome) {
+    pub fn ended(&mut self, stamps: &Stamps, ending: Ending, in_window: bool, outcome: Outcome) {
+        let ended_ns = ending.ended_ns();
         let corrected_ns = ended_ns - stamps.intended_ns;
         self.series.ended(stamps.intended_ns - self.config.window_ns, corrected_ns, outcome);
         self.counts.ended(outcome);
@@ -116,6 +124,7 @@ impl Recorder {
             }
             if outcome.has_latency() {
                 self.times.corrected.record(corrected_ns);
+                self.times.corrected_when_handled.record(corrected_ns);
             }
             return;
         }
@@ -130,11 +139,17 @@ impl Recorder {
             } else {
                 self.counts.unexpected_status += 1;
             }
+            self.counts.stamped_by_kernel += u64::from(ending.stamped_by == StampedBy::Kernel);
+            if let Some(late_ns) = ending.receive_lateness_ns() {
+                self.times.receive_lateness.record(late_ns);
+                self.series.handled(stamps.intended_ns - self.config.window_ns, late_ns);
+            }
         }
         if !outcome.has_latency() {
             return;
         }
         self.times.naive.record(naive_ns);
+        self.times.corrected_when_handled.record(ending.handled_ns - stamps.intended_ns);
         match self.config.backfill_ns {
             None => self.times.corrected.record(corrected_ns),
             Some(interval_ns) => self.times.corrected.record_backfilled(naive_ns, interval_ns),
@@ -156,6 +171,7 @@ impl Recorder {
             let due_ns = from_ns + share(length_ns, 2 * piece + 1, 2 * PIECES);
             let age_ns = ended_ns.saturating_sub(due_ns);
             self.times.corrected.record_n(age_ns, up_to - counted);
+            self.times.corrected_when_handled.record_n(age_ns, up_to - counted);
             self.series.unsent(due_ns - self.config.window_ns, age_ns, up_to - counted);
             counted = up_to;
         }

@@ -4,13 +4,16 @@
 //! neighbours merge, which is exact: counts and histograms add. A request belongs to the interval
 //! of its intended time, so that the intervals add up to the run. Sends and answers are counted by
 //! their own stamps as well, where a target that stops shows as a gap. The histograms have two
-//! significant digits, so that 512 of them stay small; the run's own distributions have three.
+//! significant digits, those of lateness one, so that 512 of them stay small; the run's own
+//! distributions have three.
 
 use hdrhistogram::Histogram;
 
 use crate::record::counts::IntervalCounts;
 use crate::record::outcome::Outcome;
-use crate::stats::distribution::{VALUE_MAX_NS, interval_histogram};
+use crate::stats::distribution::{
+    INTERVAL_DIGITS, LATENESS_DIGITS, VALUE_MAX_NS, interval_histogram,
+};
 
 /// The most intervals that a series holds.
 pub const SLOTS_MAX: usize = 512;
@@ -27,6 +30,8 @@ pub struct SeriesInterval {
     pub in_flight: u64,
     /// Corrected latencies of the requests that were due, without failures and dropped arrivals.
     pub latency: Histogram<u64>,
+    /// Receive lateness of their responses.
+    pub receive_lateness: Histogram<u64>,
 }
 
 impl SeriesInterval {
@@ -34,7 +39,8 @@ impl SeriesInterval {
         SeriesInterval {
             counts: IntervalCounts::default(),
             in_flight: 0,
-            latency: interval_histogram(),
+            latency: interval_histogram(INTERVAL_DIGITS),
+            receive_lateness: interval_histogram(LATENESS_DIGITS),
         }
     }
 
@@ -42,12 +48,18 @@ impl SeriesInterval {
         self.counts = IntervalCounts::default();
         self.in_flight = 0;
         self.latency.reset();
+        self.receive_lateness.reset();
     }
 
     /// Adds all but the number in flight.
     fn add(&mut self, other: &SeriesInterval) {
         self.counts += other.counts;
-        self.latency.add(&other.latency).expect("all slots have the same bounds");
+        for (mine, theirs) in [
+            (&mut self.latency, &other.latency),
+            (&mut self.receive_lateness, &other.receive_lateness),
+        ] {
+            mine.add(theirs).expect("all slots have the same bounds");
+        }
     }
 }
 
@@ -128,6 +140,13 @@ impl Series {
             // The run's own distributions count what lies beyond the range.
             let _ = slot.latency.record(latency_ns.min(VALUE_MAX_NS));
         }
+    }
+
+    /// The response to a request that was due at `at_ns` was handled `late_ns` after it arrived.
+    #[inline]
+    pub fn handled(&mut self, at_ns: u64, late_ns: u64) {
+        // The run's own distribution counts what lies beyond the range.
+        let _ = self.slot(at_ns).receive_lateness.record(late_ns.min(VALUE_MAX_NS));
     }
 
     /// `count` requests that were due at `at_ns` were never sent, `latency_ns` old at the end.

@@ -48,6 +48,9 @@ pub struct ShardStats {
     /// Times that a receive ended because no buffer was free, and was armed again, in the whole
     /// run.
     pub buffers_exhausted: u64,
+    /// Times that the wall clock was set, in the whole run: the kernel's stamps around such a step
+    /// can't be converted.
+    pub clock_steps: u64,
 }
 
 /// Measures a shard while it runs.
@@ -177,7 +180,7 @@ impl ShardMeter {
 
     /// The figures for the window, in which `sent` requests were sent; all zero if it was never
     /// reached.
-    pub fn report(&self, sent: u64, cq_overflows: u64) -> ShardStats {
+    pub fn report(&self, sent: u64, cq_overflows: u64, clock_steps: u64) -> ShardStats {
         let now = || Edge { ..self.edge(self.back_ns) };
         let begin = self.begin.unwrap_or_else(now);
         let end = self.end.unwrap_or_else(now);
@@ -208,6 +211,7 @@ impl ShardMeter {
             run_queue_delay_s: seconds(thread.run_queue_ns),
             cq_overflows,
             buffers_exhausted: self.buffers_exhausted,
+            clock_steps,
         }
     }
 }
@@ -295,7 +299,7 @@ mod tests {
         // Woken 400 ms late, 100 ms before the window's end.
         meter.slept(1_300 * MS_NS, 2_900 * MS_NS, 3_300 * MS_NS);
         meter.observe(3_300 * MS_NS);
-        let stats = meter.report(0, 0);
+        let stats = meter.report(0, 0, 0);
         assert_eq!((stats.longest_gap_us, stats.stopped_s), (300_000.0, 0.4));
         assert_eq!(stats.observed_s, 2.0);
     }
@@ -306,7 +310,7 @@ mod tests {
         meter.slept(0, 100 * MS_NS, 900 * MS_NS);
         meter.slept(900 * MS_NS, 1_000 * MS_NS, 1_000 * MS_NS);
         meter.spun_past(3_000 * MS_NS, 3_500 * MS_NS);
-        let stats = meter.report(0, 0);
+        let stats = meter.report(0, 0, 0);
         assert_eq!((stats.longest_gap_us, stats.stopped_s), (0.0, 0.0));
     }
 

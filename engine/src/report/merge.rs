@@ -15,8 +15,8 @@ use crate::record::series::Series;
 use crate::report::rules::judge;
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{
-    AgentPart, Config, DistributionPart, Generator, LittlesLaw, Part, Rates, Report, SCHEMA,
-    Samples, SeriesPart, Successes,
+    AgentPart, ClientPart, ClientShare, Config, DistributionPart, Generator, LittlesLaw, Part,
+    Rates, Report, ResponseStamps, SCHEMA, Samples, SeriesPart, Successes,
 };
 use crate::shard::ShardReport;
 use crate::stats::arrival_proof::{ArrivalProof, Offer};
@@ -32,6 +32,8 @@ pub struct Measured {
     pub naive: Distribution,
     /// `received − intended`.
     pub corrected: Distribution,
+    /// Received → handled, of responses that the kernel stamped.
+    pub receive_lateness: Distribution,
     /// The run over time.
     pub series: Series,
 }
@@ -94,6 +96,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         littles_law: LittlesLaw::new(
             recorder.in_flight.in_flight_mean(),
             recorder.in_flight.throughput_times_latency(),
+            recorder.in_flight.at_target_mean(),
         ),
         stationarity,
         samples,
@@ -111,6 +114,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         Measured {
             naive: recorder.times.naive,
             corrected: recorder.times.corrected,
+            receive_lateness: recorder.times.receive_lateness,
             series: recorder.series,
         },
     )
@@ -172,7 +176,7 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
     let dependent = dependent(batches);
     let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
     let differ = recorder.times.success_corrected.count() != recorder.times.naive.count();
-    Part {
+    let mut part = Part {
         rate: Rates {
             target: plan.rate.map(Rate::per_second),
             intended: per_second(counts.intended),
@@ -188,13 +192,40 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
         },
         pacer_lateness: alone(&recorder.times.pacer_lateness),
         connection_wait: alone(&recorder.times.connection_wait),
+        receive_lateness: alone(&recorder.times.receive_lateness),
         connect_time: alone(&recorder.times.connect_time),
+        stamps: ResponseStamps::new(plan.stamps, &counts),
+        client_share: None,
         successes: differ.then(|| Successes {
             naive: alone(&recorder.times.success_naive),
             corrected: alone(&recorder.times.success_corrected),
         }),
         counts,
+    };
+    part.client_share = client_share(recorder, plan, &part.corrected);
+    part
+}
+
+/// The generator's own part of the latencies, at the quantiles that the report states.
+fn client_share(
+    recorder: &Recorder,
+    plan: &Plan,
+    corrected: &DistributionPart,
+) -> Option<ClientShare> {
+    if !plan.backfill.is_off() {
+        return None;
     }
+    let times = &recorder.times;
+    let at = |q: f64| {
+        let us = |of: &Distribution| Some(of.quantile_ns(q)? as f64 / 1e3);
+        Some(ClientPart {
+            corrected: corrected.quantile_us(q)?,
+            added: us(&times.send_lateness)?,
+            when_handled: us(&times.corrected_when_handled)?,
+        })
+    };
+    let added_mean = times.send_lateness.mean_ns()? / 1e3;
+    Some(ClientShare { added_mean, p50: at(0.5)?, p99: at(0.99) })
 }
 
 /// What the report says of its arrivals, for their proof to be held against; `None` without a

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::environment::Environment;
 use crate::host::watch::Machine;
-use crate::plan::Plan;
+use crate::plan::{Plan, StampSource};
 use crate::record::counts::{Counts, IntervalCounts};
 use crate::record::series::{Series, SeriesInterval};
 use crate::record::shard_stats::ShardStats;
@@ -131,14 +131,17 @@ pub struct LittlesLaw {
     pub expected: f64,
     /// The difference of the two, as a share of the larger.
     pub residual: f64,
+    /// Mean number of requests at the target, on the wire included: a stay there ends when the
+    /// response arrives, one in the live count when it is handled.
+    pub at_target_mean: f64,
 }
 
 impl LittlesLaw {
     /// The two sides of the law and their difference.
-    pub fn new(in_flight_mean: f64, expected: f64) -> LittlesLaw {
+    pub fn new(in_flight_mean: f64, expected: f64, at_target_mean: f64) -> LittlesLaw {
         let larger = in_flight_mean.max(expected);
         let residual = if larger == 0.0 { 0.0 } else { (in_flight_mean - expected).abs() / larger };
-        LittlesLaw { in_flight_mean, expected, residual }
+        LittlesLaw { in_flight_mean, expected, residual, at_target_mean }
     }
 }
 
@@ -183,6 +186,13 @@ pub struct IntervalPart {
     pub max: Option<f64>,
     /// Corrected latencies: HdrHistogram V2 deflate, base64; unit 1 ns, two digits.
     pub histogram: String,
+    /// Median receive lateness of their responses, microseconds, to one digit; `None` without
+    /// kernel stamps.
+    pub receive_lateness_p50: Option<f64>,
+    /// The 99th percentile of the same.
+    pub receive_lateness_p99: Option<f64>,
+    /// The largest of the same.
+    pub receive_lateness_max: Option<f64>,
 }
 
 impl SeriesPart {
@@ -199,6 +209,8 @@ impl IntervalPart {
     /// The document's form of an interval.
     pub fn new(start_s: f64, slot: &SeriesInterval) -> IntervalPart {
         let us = |ns: u64| (!slot.latency.is_empty()).then_some(ns as f64 / 1e3);
+        let late = &slot.receive_lateness;
+        let late_us = |ns: u64| (!late.is_empty()).then_some(ns as f64 / 1e3);
         IntervalPart {
             start_s,
             counts: slot.counts,
@@ -207,6 +219,9 @@ impl IntervalPart {
             p99: us(slot.latency.value_at_quantile(0.99)),
             max: us(slot.latency.max()),
             histogram: encode_histogram(&slot.latency),
+            receive_lateness_p50: late_us(late.value_at_quantile(0.5)),
+            receive_lateness_p99: late_us(late.value_at_quantile(0.99)),
+            receive_lateness_max: late_us(late.max()),
         }
     }
 }
@@ -238,10 +253,67 @@ pub struct Part {
     /// Noticed → sent, of all requests sent: waiting for a connection, and for the system call that
     /// carries it.
     pub connection_wait: DistributionPart,
+    /// Received → handled, of the responses that the kernel stamped when they arrived: the
+    /// generator's lateness, in no latency.
+    pub receive_lateness: DistributionPart,
     /// Connect → connected, of connections opened in the window.
     pub connect_time: DistributionPart,
+    /// Whose stamps the responses have.
+    pub stamps: ResponseStamps,
+    /// The generator's own part of the latencies; `None` where there are no latencies by intended
+    /// time.
+    pub client_share: Option<ClientShare>,
     /// Latencies of successes alone; `None` where all requests with a latency are successes.
     pub successes: Option<Successes>,
+}
+
+/// Whose stamps the responses of a run have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResponseStamps {
+    /// As planned.
+    pub source: StampSource,
+    /// Responses stamped by the kernel when they arrived.
+    pub kernel: u64,
+    /// Responses stamped by the program when it handled them.
+    pub program: u64,
+}
+
+impl ResponseStamps {
+    /// The stamps of these responses.
+    pub fn new(source: StampSource, counts: &Counts) -> ResponseStamps {
+        let kernel = counts.stamped_by_kernel;
+        ResponseStamps { source, kernel, program: counts.answered.saturating_sub(kernel) }
+    }
+}
+
+/// The generator's own part of the latencies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientShare {
+    /// What the generator added before requests were sent: the exact mean, microseconds.
+    pub added_mean: f64,
+    /// At the median of the corrected latencies.
+    pub p50: ClientPart,
+    /// At their 99th percentile; `None` below the number of values that it takes.
+    pub p99: Option<ClientPart>,
+}
+
+/// The generator's part at one quantile, microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientPart {
+    /// The corrected latency.
+    pub corrected: f64,
+    /// What the generator added to it before the request was sent: the same quantile of that
+    /// lateness.
+    pub added: f64,
+    /// What the corrected latency would be by the program's stamps.
+    pub when_handled: f64,
+}
+
+impl ClientPart {
+    /// What the generator added as a share of the corrected latency.
+    pub fn share(&self) -> f64 {
+        if self.corrected == 0.0 { 0.0 } else { self.added / self.corrected }
+    }
 }
 
 /// Latencies of the requests whose status counts as a success.

@@ -37,6 +37,12 @@ pub enum Code {
     NothingSent,
     /// The generator itself was late.
     GeneratorLate,
+    /// Latencies contain the time that responses waited for the generator.
+    ReceiveLate,
+    /// The generator's own part of the latencies is large, or unknown.
+    ClientShare,
+    /// The wall clock was set, which the kernel's stamps are of.
+    ClockStepped,
     /// A shard's core had no time to spare.
     CoreSaturated,
     /// Arrivals waited because every allowed connection was busy.

@@ -4,6 +4,7 @@ mod buffers;
 mod ring;
 mod sizes;
 pub(crate) mod socket;
+pub(crate) mod stamps;
 pub(crate) mod token;
 
 pub use ring::{Completion, Ring, RingConfig, TOKEN_NONE};

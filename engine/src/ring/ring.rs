@@ -25,6 +25,7 @@ use socket2::SockAddr;
 
 use crate::ring::buffers::BufferRing;
 use crate::ring::sizes::RingSizes;
+use crate::ring::stamps::{self, Chunk};
 
 /// The token of operations whose completion is ignored.
 pub const TOKEN_NONE: u64 = u64::MAX;
@@ -74,6 +75,8 @@ pub struct Ring {
     payload: Vec<u8>,
     /// In a box: the ring may move while a queued connect points to it.
     address: Option<Box<SockAddr>>,
+    /// In a box, like the address: armed receives point to it.
+    stamped: Box<libc::msghdr>,
     no_sqarray: bool,
     overflows: u64,
     overflowing: bool,
@@ -126,6 +129,7 @@ impl Ring {
             buffers,
             payload: config.payload,
             address: config.address.map(Box::new),
+            stamped: Box::new(stamps::message_header()),
             no_sqarray,
             overflows: 0,
             overflowing: false,
@@ -161,6 +165,12 @@ impl Ring {
     /// still armed.
     pub fn receive(&mut self, token: u64, fd: RawFd) {
         self.push(&opcode::RecvMulti::new(Fd(fd), BUFFER_GROUP).build().user_data(token));
+    }
+
+    /// [`Ring::receive`] with the kernel's stamps: see [`Ring::received_stamped`].
+    pub(crate) fn receive_stamped(&mut self, token: u64, fd: RawFd) {
+        let receive = opcode::RecvMsgMulti::new(Fd(fd), &raw const *self.stamped, BUFFER_GROUP);
+        self.push(&receive.build().user_data(token));
     }
 
     /// Sends the payload from `offset` on. Success posts no completion unless `tell` is set; a
@@ -199,8 +209,9 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) {
         for _ in 0..SUBMITS_MAX {
-            // SAFETY: an entry points only to the payload, the address and the buffers, all of them
-            // on the heap: they stay where they are when the ring moves, and live as long as it.
+            // SAFETY: an entry points only to the payload, the address, the message header and the
+            // buffers, all of them on the heap: they stay where they are when the ring moves, and
+            // live as long as it.
             if unsafe { self.submissions.push(entry) }.is_ok() {
                 return;
             }
@@ -245,6 +256,12 @@ impl Ring {
             .sec(timeout_ns / crate::sys::units::SECOND_NS)
             .nsec(u32::try_from(timeout_ns % crate::sys::units::SECOND_NS).expect("below 10^9"));
         self.enter(1, EnterFlags::GETEVENTS | EnterFlags::EXT_ARG, Some(&timeout));
+    }
+
+    /// How many completions are posted.
+    #[inline]
+    pub(crate) fn posted(&self) -> usize {
+        self.completions.len()
     }
 
     /// Whether completions are available: already posted, or ready for [`Ring::poll`] to post.
@@ -304,6 +321,12 @@ impl Ring {
     #[inline]
     pub fn received(&self, buffer: u16, length: usize) -> &[u8] {
         &self.buffers.slice(buffer)[..length]
+    }
+
+    /// What a completion of a stamped receive brought.
+    #[inline]
+    pub(crate) fn received_stamped(&self, buffer: u16, length: usize) -> Chunk<'_> {
+        stamps::chunk(&self.buffers.slice(buffer)[..length])
     }
 
     /// Gives a buffer back to the kernel.

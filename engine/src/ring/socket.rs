@@ -5,18 +5,27 @@
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 
+use super::stamps::stamp_receives;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// A socket that can be connected to `target`, from `source` if one is given.
+/// A socket that can be connected to `target`, from `source` if one is given; `stamped`: the kernel
+/// stamps what it receives.
 ///
 /// # Errors
-/// The kernel's error: no descriptor or memory left, or the source isn't an address of this
-/// machine.
-pub(crate) fn new_socket(target: &SockAddr, source: Option<&SockAddr>) -> io::Result<RawFd> {
+/// The kernel's error: no descriptor or memory left, the source isn't an address of this machine,
+/// or there are no stamps.
+pub(crate) fn new_socket(
+    target: &SockAddr,
+    source: Option<&SockAddr>,
+    stamped: bool,
+) -> io::Result<RawFd> {
     let domain = if target.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     // A request is a single send: Nagle's algorithm would only delay it.
     socket.set_tcp_nodelay(true)?;
+    if stamped {
+        stamp_receives(socket.as_raw_fd())?;
+    }
     if let Some(source) = source {
         // The kernel picks the port at connect time, when the target is known: each target then has
         // the whole port range.

@@ -154,6 +154,7 @@ impl Prepared {
                 Switch::On => plan.requests_per_connection.unwrap_or(u64::MAX),
             },
             wait: plan.wait,
+            stamps: plan.stamps,
             flush: plan.flush(),
             request: self.request.clone(),
             head_request: self.head_request,

@@ -26,7 +26,7 @@ use crate::sys::leaves::{leaf_text, leaves};
 /// and those of most headers are `sha256:` and 16 digits. The fields of `config` that follow the
 /// plan's, from `target_address` on, are not in it.
 ///
-/// The plan whose text is the following has the digest `013063cc742c743c`:
+/// The plan whose text is the following has the digest `18ef232a4c54d301`:
 ///
 /// ```text
 #[doc = include_str!("fingerprint.txt")]
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::plan::redact::Redacted;
     use crate::plan::thresholds::Thresholds;
-    use crate::plan::{Arrivals, Model, Overload, Switch, Wait};
+    use crate::plan::{Arrivals, Model, Overload, StampSource, Switch, Wait};
     use crate::sys::units::{CoreList, Nanos};
 
     fn plan() -> Plan {
@@ -114,6 +114,7 @@ mod tests {
             body: Some("abc".to_owned()),
             cores: Some(CoreList::new(vec![0, 1, 3])),
             wait: Wait::Hybrid,
+            stamps: StampSource::Kernel,
             flush: Some(4),
             overload: Overload::Drop,
             queue_max: Some(Nanos(100_000_000)),
@@ -139,6 +140,6 @@ mod tests {
         };
         let redacted = Redacted::new(&plan, b"abc").into_plan();
         assert_eq!(text(&redacted), include_str!("fingerprint.txt"));
-        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "013063cc742c743c");
+        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "18ef232a4c54d301");
     }
 }

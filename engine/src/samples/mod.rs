@@ -18,7 +18,7 @@
 //! | offset | type | content |
 //! | --- | --- | --- |
 //! | 0 | 8 bytes | `TTSAMPLE` |
-//! | 8 | u16 | version, 1 |
+//! | 8 | u16 | version, 2 |
 //! | 10 | u16 | length of a record, 40 |
 //! | 12 | u32 | shards |
 //! | 16 | u64 | digest of the plan, see [`plan_digest`] |
@@ -40,18 +40,23 @@
 //! | 16 | u32 | checksum of bytes 0 to 15 and of the records |
 //! | 20 | | the records |
 //!
-//! A record, 40 bytes:
+//! A record, 40 bytes; u56 is a number of seven bytes:
 //!
 //! | offset | type | content |
 //! | --- | --- | --- |
-//! | 0 | u64 | intended |
-//! | 8 | u64 | noticed by the shard; pacer lateness = noticed − intended |
-//! | 16 | u64 | sent; connection wait = sent − noticed; 0 if unsent; ended if never connected |
-//! | 24 | u64 | ended: received, or when a request without a whole response was given up |
-//! | 32 | u16 | shard |
-//! | 34 | u16 | status of the response, 0 when not answered |
-//! | 36 | u16 | outcome: 1 answered, 2 timed out, 3 failed, 4 abandoned, 5 unsent |
-//! | 38 | u16 | cause of a failure or timeout, or why it was unsent, see [`cause_name`]; else 0 |
+//! | 0 | u56 | intended |
+//! | 7 | u56 | noticed by the shard; pacer lateness = noticed − intended |
+//! | 14 | u56 | sent; connection wait = sent − noticed; 0 if unsent; received if never connected |
+//! | 21 | u56 | received, or when a request without a whole response was given up |
+//! | 28 | u56 | handled by the shard; receive lateness = handled − received, if the kernel stamped it |
+//! | 35 | u8 | flags, see below |
+//! | 36 | u16 | shard |
+//! | 38 | u16 | status of the response; if not answered, the cause, or why it was unsent, see [`cause_name`] |
+//!
+//! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed, 4 abandoned,
+//! 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the kernel's as a
+//! control, where latencies end at `handled`), and one that is set if the request had to wait for a
+//! connection.
 //!
 //! The end block, 24 bytes, 96 for each shard in order, and a checksum:
 //!

@@ -78,7 +78,10 @@ pub enum Problem {
     },
     /// An outcome that has no number here.
     #[error("unknown outcome {0}")]
-    UnknownOutcome(u16),
+    UnknownOutcome(u8),
+    /// Flags that no writer sets.
+    #[error("unknown flags {0:#010b}")]
+    UnknownFlags(u8),
     /// A status or a cause that no request of its outcome has.
     #[error("status {status} and cause {cause} of outcome {outcome}")]
     NoSuchOutcome {
@@ -92,7 +95,7 @@ pub enum Problem {
     /// Stamps that can't be a request's, ns.
     #[error(
         "stamps run backwards: intended {intended_ns}, noticed {noticed_ns}, sent {sent_ns}, \
-         ended {ended_ns}"
+         received {received_ns}, handled {handled_ns}"
     )]
     StampsBackwards {
         /// When it was due.
@@ -101,8 +104,10 @@ pub enum Problem {
         noticed_ns: u64,
         /// When it was sent.
         sent_ns: u64,
-        /// When it was over.
-        ended_ns: u64,
+        /// When its response arrived, or it was given up.
+        received_ns: u64,
+        /// When the shard saw that.
+        handled_ns: u64,
     },
     /// The end block counts other shards than the header.
     #[error("{end} shards in the end block, {header} in the header")]

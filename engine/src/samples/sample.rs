@@ -1,29 +1,30 @@
 //! A raw sample: one request as a record of 40 bytes.
 
-use zerocopy::little_endian::{U16, U64};
+use zerocopy::little_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::causes;
 use super::problem::Problem;
 use crate::plan::status::STATUS_MAX;
 use crate::record::outcome::{Outcome, TimeoutKind, UnsentReason};
-use crate::record::stamps::Stamps;
+use crate::record::stamps::{Ending, StampedBy, Stamps};
 
 /// Length of a record, bytes.
 pub const SAMPLE_BYTES: usize = size_of::<Record>();
+/// Length of a time in a record, bytes: 2⁵⁶ ns are two years.
+const TIME_BYTES: usize = 7;
 
 /// A record as it lies in the file.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Record {
-    intended_ns: U64,
-    noticed_ns: U64,
-    sent_ns: U64,
-    ended_ns: U64,
+    /// Intended, noticed, sent, received and handled.
+    times: [[u8; TIME_BYTES]; 5],
+    /// From the lowest bit: three of the outcome, two of the stamp, one for a request that waited.
+    flags: u8,
     shard: U16,
-    status: U16,
-    outcome: U16,
-    cause: U16,
+    /// The status or the cause, depending on the outcome.
+    detail: U16,
 }
 
 /// One request of the window. Times are ns since the epoch of the run.
@@ -34,10 +35,12 @@ pub struct Sample {
     /// When the shard saw that it was due.
     pub noticed_ns: u64,
     /// Just before the system call that carried it; 0 when unsent. A request that never had a
-    /// connection failed at this time: it equals `ended_ns`.
+    /// connection failed at this time: it equals that of its ending.
     pub sent_ns: u64,
     /// When it ended: received, or given up.
-    pub ended_ns: u64,
+    pub ending: Ending,
+    /// Whether it had to wait for a connection.
+    pub waited: bool,
     /// The shard that carried it.
     pub shard: u16,
     /// Status of the response; 0 if not answered.
@@ -76,7 +79,7 @@ impl SampleKind {
         }
     }
 
-    fn code(self) -> u16 {
+    fn code(self) -> u8 {
         match self {
             SampleKind::Answered => 1,
             SampleKind::TimedOut => 2,
@@ -86,7 +89,7 @@ impl SampleKind {
         }
     }
 
-    fn of_code(code: u16) -> Option<SampleKind> {
+    fn of_code(code: u8) -> Option<SampleKind> {
         [
             SampleKind::Answered,
             SampleKind::TimedOut,
@@ -99,10 +102,17 @@ impl SampleKind {
     }
 }
 
+/// Bits of the flags below those of the stamp.
+const STAMP_SHIFT: u32 = 3;
+/// Bits of the flags below that of a request that waited.
+const WAITED_SHIFT: u32 = 5;
+
+const STAMPED_BY: [StampedBy; 3] = [StampedBy::Program, StampedBy::Kernel, StampedBy::Control];
+
 impl Sample {
     /// The sample of a request that ended.
     #[inline]
-    pub fn new(shard: u16, stamps: &Stamps, ended_ns: u64, outcome: Outcome) -> Sample {
+    pub fn new(shard: u16, stamps: &Stamps, ending: Ending, outcome: Outcome) -> Sample {
         let (kind, status, cause) = match outcome {
             Outcome::Answered(status) => (SampleKind::Answered, status, 0),
             Outcome::TimedOut(kind) => (SampleKind::TimedOut, 0, causes::code(kind.cause())),
@@ -114,7 +124,8 @@ impl Sample {
             intended_ns: stamps.intended_ns,
             noticed_ns: stamps.noticed_ns,
             sent_ns: if kind == SampleKind::Unsent { 0 } else { stamps.sent_ns },
-            ended_ns,
+            ending,
+            waited: stamps.waited,
             shard,
             status,
             kind,
@@ -125,15 +136,24 @@ impl Sample {
     /// The record.
     #[inline]
     pub fn encode(&self) -> [u8; SAMPLE_BYTES] {
+        let stamped_by = match self.ending.stamped_by {
+            StampedBy::Program => 0,
+            StampedBy::Kernel => 1,
+            StampedBy::Control => 2,
+        };
+        let waited = u8::from(self.waited);
         zerocopy::transmute!(Record {
-            intended_ns: self.intended_ns.into(),
-            noticed_ns: self.noticed_ns.into(),
-            sent_ns: self.sent_ns.into(),
-            ended_ns: self.ended_ns.into(),
+            times: [
+                self.intended_ns,
+                self.noticed_ns,
+                self.sent_ns,
+                self.ending.received_ns,
+                self.ending.handled_ns,
+            ]
+            .map(time_bytes),
+            flags: self.kind.code() | stamped_by << STAMP_SHIFT | waited << WAITED_SHIFT,
             shard: self.shard.into(),
-            status: self.status.into(),
-            outcome: self.kind.code().into(),
-            cause: self.cause.into(),
+            detail: if self.kind == SampleKind::Answered { self.status } else { self.cause }.into(),
         })
     }
 
@@ -144,16 +164,25 @@ impl Sample {
     /// backwards.
     pub fn decode(bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, Problem> {
         let record: Record = zerocopy::transmute!(*bytes);
-        let outcome = record.outcome.get();
+        let flags = record.flags;
+        let outcome = flags & ((1 << STAMP_SHIFT) - 1);
+        let kind = SampleKind::of_code(outcome).ok_or(Problem::UnknownOutcome(outcome))?;
+        let stamp = flags >> STAMP_SHIFT & 0b11;
+        let stamped_by = STAMPED_BY.get(usize::from(stamp)).filter(|_| flags >> 6 == 0);
+        let [intended_ns, noticed_ns, sent_ns, received_ns, handled_ns] = record.times.map(time_ns);
+        let stamped_by = *stamped_by.ok_or(Problem::UnknownFlags(flags))?;
+        let detail = record.detail.get();
+        let is_answered = kind == SampleKind::Answered;
         let sample = Sample {
-            intended_ns: record.intended_ns.get(),
-            noticed_ns: record.noticed_ns.get(),
-            sent_ns: record.sent_ns.get(),
-            ended_ns: record.ended_ns.get(),
+            intended_ns,
+            noticed_ns,
+            sent_ns,
+            ending: Ending { received_ns, handled_ns, stamped_by },
+            waited: flags >> WAITED_SHIFT & 1 == 1,
             shard: record.shard.get(),
-            status: record.status.get(),
-            kind: SampleKind::of_code(outcome).ok_or(Problem::UnknownOutcome(outcome))?,
-            cause: record.cause.get(),
+            status: if is_answered { detail } else { 0 },
+            kind,
+            cause: if is_answered { 0 } else { detail },
         };
         sample.check()?;
         Ok(sample)
@@ -164,19 +193,34 @@ impl Sample {
             let Sample { status, cause, kind, .. } = *self;
             return Err(Problem::NoSuchOutcome { status, cause, outcome: kind.name() });
         }
+        let Ending { received_ns, handled_ns, stamped_by } = self.ending;
         let in_order = match self.kind {
-            SampleKind::Unsent => self.sent_ns == 0 && self.noticed_ns <= self.ended_ns,
-            _ => self.noticed_ns <= self.sent_ns && self.sent_ns <= self.ended_ns,
+            SampleKind::Unsent => self.sent_ns == 0 && self.noticed_ns <= received_ns,
+            _ => self.noticed_ns <= self.sent_ns && self.sent_ns <= received_ns,
         };
-        if !in_order || self.noticed_ns < self.intended_ns {
+        // Only a response has an arrival of its own.
+        let one_end = self.kind == SampleKind::Answered && stamped_by != StampedBy::Program;
+        let ends = if one_end { received_ns <= handled_ns } else { received_ns == handled_ns };
+        if !in_order || !ends || self.noticed_ns < self.intended_ns {
             return Err(Problem::StampsBackwards {
                 intended_ns: self.intended_ns,
                 noticed_ns: self.noticed_ns,
                 sent_ns: self.sent_ns,
-                ended_ns: self.ended_ns,
+                received_ns,
+                handled_ns,
             });
         }
         Ok(())
+    }
+
+    /// The stamps up to the send, as the recorder takes them.
+    pub(crate) fn stamps(&self) -> Stamps {
+        Stamps {
+            intended_ns: self.intended_ns,
+            noticed_ns: self.noticed_ns,
+            sent_ns: if self.kind == SampleKind::Unsent { self.intended_ns } else { self.sent_ns },
+            waited: self.waited,
+        }
     }
 
     /// How it ended, in full; `None` for a status or a cause that no request of its kind has.
@@ -199,7 +243,7 @@ impl Sample {
     /// Whether it failed because no connection could be had: then it was never on the wire, and
     /// `sent_ns` is when it failed.
     pub(crate) fn is_unconnected(&self) -> bool {
-        self.kind == SampleKind::Failed && self.sent_ns == self.ended_ns
+        self.kind == SampleKind::Failed && self.sent_ns == self.ending.ended_ns()
     }
 
     /// `received − sent`, as the report's naive distribution counts it: `None` for what failed or
@@ -209,14 +253,15 @@ impl Sample {
             self.kind,
             SampleKind::Answered | SampleKind::TimedOut | SampleKind::Abandoned
         );
-        counted.then(|| self.ended_ns - self.sent_ns)
+        counted.then(|| self.ending.ended_ns() - self.sent_ns)
     }
 
     /// `received − intended`, as the report's corrected distribution counts it: `None` for what
     /// failed or was dropped.
     pub(crate) fn corrected_ns(&self) -> Option<u64> {
         let dropped = self.cause == causes::code_of_unsent(UnsentReason::Dropped);
-        (self.kind != SampleKind::Failed && !dropped).then(|| self.ended_ns - self.intended_ns)
+        (self.kind != SampleKind::Failed && !dropped)
+            .then(|| self.ending.ended_ns() - self.intended_ns)
     }
 
     /// Intended → noticed; `None` when unsent.
@@ -230,24 +275,43 @@ impl Sample {
     }
 }
 
+fn time_bytes(ns: u64) -> [u8; TIME_BYTES] {
+    let bytes = ns.to_le_bytes();
+    assert_eq!(bytes[TIME_BYTES], 0, "no run lasts two years");
+    std::array::from_fn(|at| bytes[at])
+}
+
+fn time_ns(bytes: [u8; TIME_BYTES]) -> u64 {
+    let mut all = [0; size_of::<u64>()];
+    all[..TIME_BYTES].copy_from_slice(&bytes);
+    u64::from_le_bytes(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::outcome::Cause;
 
-    const STAMPS: Stamps = Stamps { intended_ns: 1, noticed_ns: 0x0203, sent_ns: 0x0405 };
+    const STAMPS: Stamps =
+        Stamps { intended_ns: 1, noticed_ns: 0x0203, sent_ns: 0x0405, waited: true };
+    const KERNEL: Ending = Ending {
+        received_ns: 0x0607_0809,
+        handled_ns: 0x0006_0708_090a_0b0c,
+        stamped_by: StampedBy::Kernel,
+    };
 
     #[test]
     fn a_record_is_laid_out_as_documented() {
-        let bytes = Sample::new(7, &STAMPS, 0x0607_0809, Outcome::Answered(404)).encode();
+        let bytes = Sample::new(7, &STAMPS, KERNEL, Outcome::Answered(404)).encode();
         let want = [
-            [1, 0, 0, 0, 0, 0, 0, 0],
-            [3, 2, 0, 0, 0, 0, 0, 0],
-            [5, 4, 0, 0, 0, 0, 0, 0],
-            [9, 8, 7, 6, 0, 0, 0, 0],
-            [7, 0, 0x94, 1, 1, 0, 0, 0],
+            [1, 0, 0, 0, 0, 0, 0],
+            [3, 2, 0, 0, 0, 0, 0],
+            [5, 4, 0, 0, 0, 0, 0],
+            [9, 8, 7, 6, 0, 0, 0],
+            [0x0c, 0x0b, 0x0a, 9, 8, 7, 6],
         ];
-        assert_eq!(bytes, *want.as_flattened());
+        assert_eq!(bytes[..35], *want.as_flattened());
+        assert_eq!(bytes[35..], [0b10_1001, 7, 0, 0x94, 1]);
     }
 
     #[test]
@@ -260,26 +324,36 @@ mod tests {
             Outcome::Abandoned,
             Outcome::Unsent(UnsentReason::End),
         ] {
-            let sample = Sample::new(3, &STAMPS, 5_000, outcome);
+            let sample = Sample::new(3, &STAMPS, Ending::at(5_000), outcome);
             assert_eq!(Sample::decode(&sample.encode()), Ok(sample), "{outcome:?}");
             assert_eq!(sample.outcome(), Some(outcome));
+        }
+        for stamped_by in STAMPED_BY.into_iter().skip(1) {
+            let ending = Ending { stamped_by, ..KERNEL };
+            let sample = Sample::new(3, &STAMPS, ending, Outcome::Answered(200));
+            assert_eq!(Sample::decode(&sample.encode()), Ok(sample), "{stamped_by:?}");
         }
     }
 
     #[test]
     fn what_no_writer_writes_is_refused() {
-        let good = Sample::new(0, &STAMPS, 5_000, Outcome::Answered(200)).encode();
-        for (at, value) in [(36, 0), (36, 6), (38, 1), (24, 0), (8, 0), (34, 0)] {
+        let good = Sample::new(0, &STAMPS, Ending::at(5_000), Outcome::Answered(200)).encode();
+        // In turn: no outcome, outcome 6, stamp 3, a flag beyond all, received before sent, noticed
+        // before intended, no status, and two ends by one stamp.
+        for (at, value) in
+            [(35, 0), (35, 6), (35, 25), (35, 0x41), (22, 0), (8, 0), (38, 0), (29, 1)]
+        {
             let mut bytes = good;
             bytes[at] = value;
-            if at == 24 || at == 8 || at == 34 {
-                bytes[at + 1] = 0;
+            if at == 8 {
+                bytes[at - 1] = 0;
             }
             assert!(Sample::decode(&bytes).is_err(), "byte {at} = {value}");
         }
         let sample = Sample::decode(&good).expect("good");
         for wrong in [
             Sample { status: 1_000, ..sample },
+            Sample { ending: KERNEL, sent_ns: u64::from(u32::MAX), ..sample },
             Sample { kind: SampleKind::TimedOut, status: 0, cause: 6, ..sample },
             Sample { kind: SampleKind::Failed, status: 0, cause: 66, ..sample },
             Sample { kind: SampleKind::Unsent, status: 0, sent_ns: 0, cause: 6, ..sample },
@@ -305,8 +379,8 @@ mod tests {
             if !matches!(outcome, Outcome::Unsent(_)) {
                 recorder.sent(&STAMPS, true);
             }
-            recorder.ended(&STAMPS, 9_000, true, outcome);
-            let sample = Sample::new(0, &STAMPS, 9_000, outcome);
+            recorder.ended(&STAMPS, Ending::at(9_000), true, outcome);
+            let sample = Sample::new(0, &STAMPS, Ending::at(9_000), outcome);
             let pairs = [
                 (sample.naive_ns(), &recorder.times.naive),
                 (sample.corrected_ns(), &recorder.times.corrected),

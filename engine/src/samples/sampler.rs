@@ -11,7 +11,7 @@ use crossbeam_queue::ArrayQueue;
 
 use super::sample::{SAMPLE_BYTES, Sample};
 use crate::record::outcome::Outcome;
-use crate::record::stamps::Stamps;
+use crate::record::stamps::{Ending, Stamps};
 
 /// Records of a block: 160 KiB, large enough that a write costs little beside its bytes.
 pub const BLOCK_RECORDS: usize = 4_096;
@@ -83,15 +83,15 @@ pub struct Sampled {
 }
 
 impl Sampler {
-    /// Takes the sample of a request of the window that ended at `ended_ns`.
+    /// Takes the sample of a request of the window that ended.
     #[inline]
-    pub fn push(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
+    pub fn push(&mut self, stamps: &Stamps, ending: Ending, outcome: Outcome) {
         if self.block.len() == BLOCK_RECORDS && !self.exchange() {
             self.lost += 1;
             return;
         }
         self.taken += 1;
-        self.block.push(Sample::new(self.lane.shard, stamps, ended_ns, outcome).encode());
+        self.block.push(Sample::new(self.lane.shard, stamps, ending, outcome).encode());
     }
 
     /// Counts samples as lost: only the number of their requests is known.
@@ -119,7 +119,7 @@ impl Sampler {
 mod tests {
     use super::*;
 
-    const STAMPS: Stamps = Stamps { intended_ns: 1, noticed_ns: 2, sent_ns: 3 };
+    const STAMPS: Stamps = Stamps { intended_ns: 1, noticed_ns: 2, sent_ns: 3, waited: false };
 
     #[test]
     fn without_a_writer_samples_are_lost_and_counted() {
@@ -127,7 +127,7 @@ mod tests {
         let mut sampler = lane.clone().sampler();
         let room = BLOCKS * BLOCK_RECORDS;
         for _ in 0..room + 10 {
-            sampler.push(&STAMPS, 4, Outcome::Answered(200));
+            sampler.push(&STAMPS, Ending::at(4), Outcome::Answered(200));
         }
         assert_eq!(sampler.finish(), Sampled { taken: room as u64, lost: 10 });
         let mut blocks = 0;
@@ -143,7 +143,7 @@ mod tests {
         let lane = Lane::new(0);
         let mut sampler = lane.clone().sampler();
         for _ in 0..3 * BLOCKS * BLOCK_RECORDS {
-            sampler.push(&STAMPS, 4, Outcome::Answered(200));
+            sampler.push(&STAMPS, Ending::at(4), Outcome::Answered(200));
             if let Some(block) = lane.take_full() {
                 lane.give_back(block);
             }

@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 use http1::response::{Progress, Response, ResponseParser};
 
 use super::slots::SlotStack;
+use crate::load::DueRequest;
 use crate::record::outcome::Cause;
 use crate::record::stamps::Stamps;
 use crate::ring::token::{GENERATION_BITS, Op, Token};
@@ -61,6 +62,8 @@ pub struct Connection {
     pub stamps: Stamps,
     /// Whether its request's send has yet to report back.
     pub sending: bool,
+    /// Whether the kernel stamps what its socket receives.
+    pub stamped: bool,
     /// When its socket began to connect, ns since the epoch.
     pub since_ns: u64,
     /// Requests that its socket has carried.
@@ -83,6 +86,7 @@ impl Connection {
             state: State::Closed,
             stamps: Stamps::default(),
             sending: false,
+            stamped: false,
             since_ns: 0,
             served: 0,
             fresh: false,
@@ -111,10 +115,11 @@ impl Connection {
     }
 
     /// A request takes the connection; `sending`: its send will report back.
-    pub fn begin(&mut self, intended_ns: u64, noticed_ns: u64, sending: bool) {
+    pub fn begin(&mut self, due: DueRequest, sending: bool) {
         assert_eq!(self.state, State::Idle, "one request at a time");
         self.state = State::Queued;
-        self.stamps = Stamps { intended_ns, noticed_ns, sent_ns: 0 };
+        let DueRequest { intended_ns, noticed_ns, waited } = due;
+        self.stamps = Stamps { intended_ns, noticed_ns, sent_ns: 0, waited };
         self.sending = sending;
         self.served += 1;
     }
@@ -382,8 +387,8 @@ impl Connections {
     /// A request takes the connection and is queued; returns how many are. With `tell`, its send
     /// reports back.
     #[inline]
-    pub fn begin(&mut self, slot: u32, intended_ns: u64, noticed_ns: u64, tell: bool) -> usize {
-        self[slot].begin(intended_ns, noticed_ns, tell);
+    pub fn begin(&mut self, slot: u32, due: DueRequest, tell: bool) -> usize {
+        self[slot].begin(due, tell);
         self.busy += 1;
         self.queued.push_back(slot);
         self.queued.len()
@@ -439,12 +444,13 @@ mod tests {
         assert_eq!(connection.received(OK), early, "nothing was asked on it yet");
         connection.fresh = false;
         assert_eq!(connection.received(OK), Received::Failed(Cause::Unsolicited));
-        connection.begin(1, 1, false);
+        let due = DueRequest { intended_ns: 1, noticed_ns: 1, waited: false };
+        connection.begin(due, false);
         assert_eq!(connection.received(OK), early, "its request isn't sent yet");
         connection.sent(2);
         let answer = Received::Response { status: 200, reusable: true, trailing: false };
         assert_eq!(connection.received(OK), answer);
-        connection.begin(3, 3, false);
+        connection.begin(due, false);
         connection.sent(4);
         let two = Received::Response { status: 200, reusable: false, trailing: true };
         assert_eq!(connection.received(&[OK, OK].concat()), two);

@@ -12,6 +12,7 @@ use crate::load::schedule::Digest;
 use crate::load::{DueRequest, Load};
 use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::{Outcome, UnsentReason};
+use crate::record::stamps::Ending;
 use crate::samples::Sampler;
 use crate::sys::{clock, seal};
 
@@ -74,6 +75,7 @@ impl Shard {
     /// Waits for the epoch, then starts the load.
     fn begin_at(&mut self, epoch_ns: u64) {
         self.epoch_ns = epoch_ns;
+        self.handled_ns = 0;
         self.grown_ns = 0;
         self.progress = ShardProgress::default();
         self.recorder.in_flight =
@@ -99,7 +101,10 @@ impl Shard {
         if matches!(self.load, Load::Closed) {
             let now_ns = self.now_ns();
             while let Some(slot) = self.connections.take_idle() {
-                self.begin(slot, DueRequest { intended_ns: now_ns, noticed_ns: now_ns });
+                self.begin(
+                    slot,
+                    DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false },
+                );
             }
         }
     }
@@ -125,7 +130,7 @@ impl Shard {
         while let Some((slot, _)) = self.deadlines.first() {
             if self.connections[slot].state == State::InFlight {
                 let ended_ns = now_ns.max(self.connections[slot].stamps.sent_ns);
-                self.end(slot, ended_ns, ended_ns, Outcome::Abandoned);
+                self.end(slot, ended_ns, Ending::at(ended_ns), Outcome::Abandoned);
             } else {
                 self.deadlines.remove(slot);
                 self.never_served(slot, now_ns);
@@ -150,7 +155,11 @@ impl Shard {
             Load::Open(load) => load.digest(),
             Load::Closed | Load::Paced(_) => Digest::default(),
         };
-        let stats = self.meter.report(self.recorder.counts.sent_in_window, self.ring.overflows());
+        let stats = self.meter.report(
+            self.recorder.counts.sent_in_window,
+            self.ring.overflows(),
+            self.wall_clock.steps(),
+        );
         let sampled = self.sampler.map(Sampler::finish);
         ShardReport { recorder: self.recorder, digest, stats, sampled }
     }

@@ -4,7 +4,7 @@ use socket2::SockAddr;
 
 use crate::load::schedule::{Digest, Schedule};
 use crate::load::{Load, OpenLoad, PacedLoad};
-use crate::plan::{Arrivals, Wait};
+use crate::plan::{Arrivals, StampSource, Wait};
 use crate::record::config::RecorderConfig;
 use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardStats;
@@ -50,6 +50,8 @@ pub struct ShardPlan {
     pub requests_per_connection: u64,
     /// How to wait.
     pub wait: Wait,
+    /// Whose stamp the arrival of a response has.
+    pub stamps: StampSource,
     /// The most requests per system call.
     pub flush: usize,
     /// The request's bytes.
@@ -109,6 +111,7 @@ impl ShardPlan {
             queue_max_ns: u64::MAX,
             requests_per_connection: u64::MAX,
             wait: Wait::Sleep,
+            stamps: StampSource::Kernel,
             flush: 4,
             request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
             head_request: false,

@@ -9,9 +9,10 @@
 use super::connections::{Received, State};
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
-use crate::plan::Wait;
+use crate::plan::{StampSource, Wait};
 use crate::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
-use crate::record::stamps::Stamps;
+use crate::record::stamps::{Ending, StampedBy, Stamps};
+use crate::ring::stamps::Chunk;
 use crate::ring::token::{Op, Token};
 use crate::ring::{Completion, TOKEN_NONE};
 
@@ -23,6 +24,8 @@ const ADMITTED_MAX: usize = 4_096;
 const NOTICED_LATE_NS: u64 = 1_000_000;
 /// The fewest completions that one poll posts, if that many are ready.
 const POSTED_MIN: usize = 16;
+/// How far a stamp of the kernel's may be off, ns: both clocks are read one after the other.
+const CLOCKS_DIFFER_NS: u64 = 10_000;
 /// Pause before a closed model reconnects after a failed connect, ns: a refused connect returns at
 /// once, so without a pause it would spin.
 const RETRY_NS: u64 = 10_000_000;
@@ -170,7 +173,10 @@ impl Shard {
                     {
                         self.connections.leave_idle(slot);
                         self.intended(intended_ns);
-                        self.begin(slot, DueRequest { intended_ns, noticed_ns: now_ns });
+                        self.begin(
+                            slot,
+                            DueRequest { intended_ns, noticed_ns: now_ns, waited: false },
+                        );
                     } else if self.plan.recorder_config.backfill_ns.is_none() {
                         // Back-filling already counts these requests: sending them late would count
                         // them twice.
@@ -334,20 +340,20 @@ impl Shard {
             // An unpaced user arrives when it asks for its connection.
             Load::Closed if self.running && since_ns < self.end_ns => {
                 self.intended(since_ns);
-                Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns })
+                Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true })
             }
             Load::Closed => None,
             Load::Paced(load) => load.pop_waiting(slot as usize),
         };
         match due {
-            Some(DueRequest { intended_ns, noticed_ns }) => {
-                let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns };
+            Some(DueRequest { intended_ns, noticed_ns, waited }) => {
+                let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited };
                 if self.window_ns <= intended_ns {
                     self.recorder.unconnected(&stamps);
                 } else {
                     self.count_unrecorded();
                 }
-                self.record(&stamps, now_ns, Outcome::Failed(cause));
+                self.record(&stamps, Ending::at(now_ns), Outcome::Failed(cause));
             }
             None => self.recorder.counts.connection_errors.add(cause),
         }
@@ -405,9 +411,10 @@ impl Shard {
                 Load::Closed => {
                     // A user who had to wait for a connection arrived when it asked for it.
                     let connection = &self.connections[slot];
-                    let came_ns = if connection.served == 0 { connection.since_ns } else { now_ns };
-                    return (self.running && came_ns < self.end_ns)
-                        .then_some(DueRequest { intended_ns: came_ns, noticed_ns: came_ns });
+                    let waited = connection.served == 0;
+                    let came_ns = if waited { connection.since_ns } else { now_ns };
+                    let due = DueRequest { intended_ns: came_ns, noticed_ns: came_ns, waited };
+                    return (self.running && came_ns < self.end_ns).then_some(due);
                 }
             };
             let (over_ns, reason) = self.expiry(due.intended_ns);
@@ -436,19 +443,31 @@ impl Shard {
 impl Shard {
     /// Handles all posted completions.
     pub(super) fn reap(&mut self) {
-        while let Some(completion) = self.ring.next_completion() {
-            if completion.token == TOKEN_NONE {
-                continue;
+        loop {
+            let posted = self.ring.posted();
+            if posted == 0 {
+                return;
             }
-            let token = Token::decode(completion.token);
-            // A completion of the slot's previous socket only returns its buffer.
-            let current = self.connections.is_current(token);
-            match token.kind {
-                Op::Receive => self.received(token.slot, completion, current),
-                Op::Connect if current => self.connect_done(token.slot, completion.result),
-                Op::Send if current => self.send_done(token.slot, completion.result),
-                Op::Connect | Op::Send => {}
+            self.stamp_handled();
+            for _ in 0..posted {
+                let Some(completion) = self.ring.next_completion() else { return };
+                self.complete(completion);
             }
+        }
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        if completion.token == TOKEN_NONE {
+            return;
+        }
+        let token = Token::decode(completion.token);
+        // A completion of the slot's previous socket only returns its buffer.
+        let current = self.connections.is_current(token);
+        match token.kind {
+            Op::Receive => self.received(token.slot, completion, current),
+            Op::Connect if current => self.connect_done(token.slot, completion.result),
+            Op::Send if current => self.send_done(token.slot, completion.result),
+            Op::Connect | Op::Send => {}
         }
     }
 
@@ -464,10 +483,28 @@ impl Shard {
     }
 
     fn received(&mut self, slot: u32, completion: Completion, current: bool) {
+        let mut arrived_ns = None;
         let received = match (completion.buffer, usize::try_from(completion.result)) {
             _ if !current => Received::More,
             (Some(buffer), Ok(length)) if 0 < length => {
-                self.connections[slot].received(self.ring.received(buffer, length))
+                let connection = &self.connections[slot];
+                let chunk = if connection.stamped {
+                    self.ring.received_stamped(buffer, length)
+                } else {
+                    Chunk { bytes: self.ring.received(buffer, length), wall_ns: None }
+                };
+                arrived_ns = chunk.wall_ns.and_then(|wall_ns| self.since_epoch_ns(wall_ns));
+                let sent_ns = connection.stamps.sent_ns;
+                let early = arrived_ns.is_some_and(|ns| ns + CLOCKS_DIFFER_NS < sent_ns);
+                let connection = &mut self.connections[slot];
+                match chunk.bytes {
+                    [] => connection.received_end(),
+                    // It can't answer a request that was sent after it.
+                    _ if early && connection.state == State::InFlight => {
+                        Received::Failed(Cause::EarlyResponse)
+                    }
+                    bytes => connection.received(bytes),
+                }
             }
             (_, Ok(_)) => self.connections[slot].received_end(),
             (_, Err(_)) if completion.result == -libc::ENOBUFS => {
@@ -487,7 +524,7 @@ impl Shard {
             Received::More => {}
             Received::Response { status, reusable, trailing } => {
                 self.recorder.counts.trailing += u64::from(trailing);
-                self.answered(slot, status, reusable);
+                self.answered(slot, status, reusable, arrived_ns);
             }
             Received::Failed(cause) => {
                 if matches!(cause, Cause::Unsolicited | Cause::EarlyResponse) {
@@ -518,8 +555,8 @@ impl Shard {
 
 /// Its end: exactly one outcome.
 impl Shard {
-    fn answered(&mut self, slot: u32, status: u16, reusable: bool) {
-        let now_ns = self.now_ns();
+    /// The slot's request was answered; the kernel stamped the response's arrival `arrived_ns`.
+    fn answered(&mut self, slot: u32, status: u16, reusable: bool, arrived_ns: Option<u64>) {
         let connection = &self.connections[slot];
         if connection.sending && self.window_ns <= connection.stamps.intended_ns {
             self.recorder.counts.incomplete_uploads += 1;
@@ -527,7 +564,19 @@ impl Shard {
         let reusable = reusable
             && !connection.sending
             && connection.served < self.plan.requests_per_connection;
-        self.end(slot, now_ns, now_ns, Outcome::Answered(status));
+        let handled_ns = self.handled_ns;
+        let ending = match arrived_ns {
+            None => Ending::at(handled_ns),
+            Some(arrived_ns) => Ending {
+                received_ns: arrived_ns.clamp(connection.stamps.sent_ns, handled_ns),
+                handled_ns,
+                stamped_by: match self.plan.stamps {
+                    StampSource::Kernel => StampedBy::Kernel,
+                    StampSource::User => StampedBy::Control,
+                },
+            },
+        };
+        self.end(slot, handled_ns, ending, Outcome::Answered(status));
         self.connections.answered(slot);
         if reusable {
             self.ready(slot);
@@ -546,8 +595,7 @@ impl Shard {
             self.flush_queued();
         }
         if self.connections[slot].state == State::InFlight {
-            let now_ns = self.now_ns();
-            self.end(slot, now_ns, now_ns, Outcome::Failed(cause));
+            self.end(slot, self.handled_ns, Ending::at(self.handled_ns), Outcome::Failed(cause));
         } else {
             self.recorder.counts.connection_errors.add(cause);
         }
@@ -570,7 +618,8 @@ impl Shard {
             } else {
                 TimeoutKind::Timeout
             };
-            self.end(slot, self.now_ns(), over_ns.max(sent_ns), Outcome::TimedOut(kind));
+            let ending = Ending::at(over_ns.max(sent_ns));
+            self.end(slot, self.now_ns(), ending, Outcome::TimedOut(kind));
             self.replace(slot);
         }
     }
@@ -590,22 +639,23 @@ impl Shard {
         }
     }
 
-    /// The slot's request ended at `ended_ns`, noticed at `now_ns`; the caller frees or closes its
-    /// connection.
-    pub(super) fn end(&mut self, slot: u32, now_ns: u64, ended_ns: u64, outcome: Outcome) {
+    /// The slot's request ended, noticed at `now_ns`; the caller frees or closes its connection.
+    pub(super) fn end(&mut self, slot: u32, now_ns: u64, ending: Ending, outcome: Outcome) {
         self.deadlines.remove(slot);
         let stamps = self.connections[slot].stamps;
         // For Little's law, a stay ends when the live count drops, however late a timeout was
         // noticed.
         self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
-        self.recorder.in_flight.stay(stamps.sent_ns, now_ns);
+        let received_ns = ending.received_ns.min(now_ns);
+        self.handled_ns = self.handled_ns.max(now_ns);
+        self.recorder.in_flight.stay(stamps.sent_ns, received_ns, now_ns);
         // A request from before the window has no latency in it, so its wait counts as blocked.
         let counts =
             matches!(outcome, Outcome::Answered(_)) && self.window_ns <= stamps.intended_ns;
         if !counts {
             self.blocked(slot, stamps.sent_ns, now_ns);
         }
-        self.record(&stamps, ended_ns, outcome);
+        self.record(&stamps, ending, outcome);
     }
 
     /// The slot's user was blocked between the two moments; the part inside the window counts.
@@ -618,12 +668,14 @@ impl Shard {
     pub(super) fn unsent(&mut self, intended_ns: u64, over_ns: u64, reason: UnsentReason) {
         // Requests are recorded in order of intended time, and the queued ones come first.
         self.flush_queued();
-        let stamps = Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns };
-        self.record(&stamps, over_ns.max(intended_ns), Outcome::Unsent(reason));
+        let stamps =
+            Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns, waited: true };
+        self.record(&stamps, Ending::at(over_ns.max(intended_ns)), Outcome::Unsent(reason));
     }
 
     /// Hands a request's one outcome to the recorder.
-    fn record(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
+    fn record(&mut self, stamps: &Stamps, ending: Ending, outcome: Outcome) {
+        let ended_ns = ending.ended_ns();
         match outcome {
             Outcome::Answered(_) => self.progress.answered += 1,
             Outcome::Unsent(_) => {}
@@ -632,9 +684,9 @@ impl Shard {
             }
         }
         if self.window_ns <= stamps.intended_ns {
-            self.recorder.ended(stamps, ended_ns, ended_ns <= self.end_ns, outcome);
+            self.recorder.ended(stamps, ending, ended_ns <= self.end_ns, outcome);
             if let Some(sampler) = &mut self.sampler {
-                sampler.push(stamps, ended_ns, outcome);
+                sampler.push(stamps, ending, outcome);
             }
             if outcome.has_latency() {
                 self.progress.latency.record(ended_ns - stamps.intended_ns);
@@ -671,7 +723,7 @@ mod tests {
         let now_ns = shard.now_ns();
         assert!(shard.open_connection(now_ns) && shard.open_connection(now_ns));
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
-        load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns });
+        load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false });
         shard.intended(now_ns);
         let refused = Cause::ConnectRefused;
         shard.connect_failed(0, refused);
@@ -695,7 +747,7 @@ mod tests {
         peer.set_nonblocking(true).expect("a socket");
         let slot = shard.connections.take_fresh().expect("it is connected");
         shard.intended(now_ns);
-        shard.begin(slot, DueRequest { intended_ns: now_ns, noticed_ns: now_ns });
+        shard.begin(slot, DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false });
         assert_eq!(shard.connections[slot].state, State::Queued);
         (shard, peer)
     }

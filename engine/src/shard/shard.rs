@@ -13,6 +13,7 @@ use crate::ring::{Ring, RingConfig};
 use crate::samples::{Lane, Sampler};
 use crate::sys::clock;
 use crate::sys::control::Signals;
+use crate::sys::wall_clock::{ClockLook, WallClock};
 
 /// How often the executor gets the thread, ns: too rarely to show in the CPU time of a request.
 pub(super) const YIELD_NS: u64 = 50_000_000;
@@ -42,6 +43,11 @@ pub struct Shard {
     pub(super) drain_end_ns: u64,
     /// Whether the epoch has come; before it, there is only set-up load.
     pub(super) running: bool,
+    /// The wall clock, of which the kernel's stamps are.
+    pub(super) wall_clock: WallClock,
+    /// When the completions at hand were posted, ns since the epoch: one reading of the clock for
+    /// all that a system call brought.
+    pub(super) handled_ns: u64,
     /// The most connections open at once.
     pub(super) conns_most: usize,
     /// When that many were reached, ns since the epoch.
@@ -82,6 +88,8 @@ impl Shard {
             end_ns: plan.end_ns,
             drain_end_ns: plan.end_ns + plan.timeout_ns,
             running: false,
+            wall_clock: WallClock::new(ClockLook::now()),
+            handled_ns: 0,
             conns_most: 0,
             grown_ns: 0,
             next_source: 0,
@@ -98,6 +106,21 @@ impl Shard {
     #[inline]
     pub(super) fn now_ns(&self) -> u64 {
         clock::now_ns().saturating_sub(self.epoch_ns)
+    }
+
+    /// Stamps the completions that are posted.
+    #[inline]
+    pub(super) fn stamp_handled(&mut self) {
+        let look = ClockLook::now();
+        self.wall_clock.observe(look);
+        self.handled_ns = look.after_ns.saturating_sub(self.epoch_ns).max(self.handled_ns);
+    }
+
+    /// A stamp of the wall clock as ns since the epoch; `None` if that clock has just been set.
+    #[inline]
+    pub(super) fn since_epoch_ns(&self, wall_ns: u64) -> Option<u64> {
+        let stamp_ns = self.wall_clock.monotonic_ns(wall_ns, self.epoch_ns + self.handled_ns)?;
+        Some(stamp_ns.saturating_sub(self.epoch_ns))
     }
 
     /// Publishes the shard's progress.

@@ -4,9 +4,11 @@
 //! `flush` requests, because one stamp for a long batch is wrong for its last members. Before any
 //! operation is queued, room is made for it, so that a full queue never submits unstamped requests.
 
+use super::connections::Connection;
 use super::deadlines::Awaited;
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
+use crate::plan::StampSource;
 use crate::record::outcome::Cause;
 use crate::record::stamps::Stamps;
 use crate::ring::socket::new_socket;
@@ -15,6 +17,8 @@ use crate::ring::token::Op;
 /// Requests above this size, bytes, may still be on their way out when the response comes, so their
 /// sends report back.
 const SEND_SILENT_MAX: usize = 16_384;
+/// With the program's stamps, the kernel stamps every so many connections as a control.
+const CONTROL_EVERY: u32 = 16;
 
 impl Shard {
     /// Connects a new socket in a slot taken for it; without a socket, the slot is given back.
@@ -29,9 +33,11 @@ impl Shard {
                 Some(&self.plan.sources[self.next_source])
             }
         };
-        match new_socket(&self.plan.address, source) {
+        let stamped = self.is_stamped(slot);
+        match new_socket(&self.plan.address, source, stamped) {
             Ok(fd) => {
                 self.connections.open(slot, fd, now_ns);
+                self.connections[slot].stamped = stamped;
                 self.deadlines.push(slot, now_ns + self.plan.timeout_ns, Awaited::Connect);
                 let token = self.connections.token(Op::Connect, slot);
                 self.make_room();
@@ -49,7 +55,21 @@ impl Shard {
     pub(super) fn arm(&mut self, slot: u32) {
         let token = self.connections.token(Op::Receive, slot);
         self.make_room();
-        self.ring.receive(token, self.connections[slot].fd);
+        let Connection { fd, stamped, .. } = self.connections[slot];
+        if stamped {
+            self.ring.receive_stamped(token, fd);
+        } else {
+            self.ring.receive(token, fd);
+        }
+    }
+
+    /// Whether the kernel is to stamp what the slot's sockets receive: with the program's stamps,
+    /// that of a few, as a control.
+    fn is_stamped(&self, slot: u32) -> bool {
+        match self.plan.stamps {
+            StampSource::Kernel => true,
+            StampSource::User => slot.is_multiple_of(CONTROL_EVERY),
+        }
     }
 
     /// Gives an idle connection its request and queues it for the next system call.
@@ -57,7 +77,7 @@ impl Shard {
         self.make_room();
         let report_back = SEND_SILENT_MAX < self.plan.request.len();
         let token = self.connections.token(Op::Send, slot);
-        let queued = self.connections.begin(slot, due.intended_ns, due.noticed_ns, report_back);
+        let queued = self.connections.begin(slot, due, report_back);
         self.ring.send(token, self.connections[slot].fd, 0, report_back);
         if queued == self.plan.flush {
             self.flush();
@@ -83,11 +103,12 @@ impl Shard {
             return;
         }
         let now_ns = self.now_ns();
+        // What completes after this is handled no earlier.
+        self.handled_ns = now_ns;
         self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
         while let Some(slot) = self.connections.take_queued() {
             let connection = &mut self.connections[slot];
-            let waited = connection.stamps.intended_ns == connection.since_ns;
-            if matches!(self.load, Load::Closed) && !waited {
+            if matches!(self.load, Load::Closed) && !connection.stamps.waited {
                 // An unpaced request is intended when it is sent, unless its user had to wait for a
                 // connection: then it was intended when that wait began.
                 connection.stamps.intended_ns = now_ns;

@@ -14,12 +14,14 @@ pub const VALUE_MAX_NS: u64 = 60_000_000_000;
 /// Significant decimal digits of a histogram.
 pub(crate) const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Significant decimal digits of the histogram of one interval of a run.
+/// Significant decimal digits of the latencies of one interval of a run.
 pub(crate) const INTERVAL_DIGITS: u8 = 2;
+/// Significant decimal digits of the receive lateness of one interval of a run.
+pub(crate) const LATENESS_DIGITS: u8 = 1;
 
-/// An empty histogram for one interval of a run.
-pub(crate) fn interval_histogram() -> Histogram<u64> {
-    let mut histogram = Histogram::new_with_bounds(VALUE_MIN_NS, VALUE_MAX_NS, INTERVAL_DIGITS)
+/// An empty histogram with this many digits for one interval of a run.
+pub(crate) fn interval_histogram(digits: u8) -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(VALUE_MIN_NS, VALUE_MAX_NS, digits)
         .expect("the bounds are constants that the histogram accepts");
     // Touches every page now: memory must not grow during the run.
     histogram.reset();

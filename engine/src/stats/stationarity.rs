@@ -102,14 +102,14 @@ fn meet(one: &Interval, other: &Interval) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::distribution::{Distribution, interval_histogram};
+    use crate::stats::distribution::{Distribution, INTERVAL_DIGITS, interval_histogram};
 
     /// Twenty-four seconds of 300 samples as a series keeps them; `value_ns` gives the k-th sample
     /// of a second.
     fn seconds(value_ns: impl Fn(u64, u64) -> u64) -> Vec<Histogram<u64>> {
         (0..24)
             .map(|second| {
-                let mut latency = interval_histogram();
+                let mut latency = interval_histogram(INTERVAL_DIGITS);
                 (0..300).for_each(|k| latency += value_ns(second, k));
                 latency
             })

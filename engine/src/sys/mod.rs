@@ -9,4 +9,5 @@ pub mod placement;
 pub mod seal;
 pub mod topology;
 pub mod units;
+pub(crate) mod wall_clock;
 pub mod whole_file;

@@ -10,15 +10,18 @@ use super::parts::sum_of_agents;
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
 use super::units::seconds_to_ns;
-use crate::plan::Plan;
+use crate::plan::{Plan, StampSource};
 use crate::record::counts::{Counts, CountsBy, IntervalCounts};
 use crate::record::outcome::UnsentReason;
 use crate::record::series::SeriesInterval;
 use crate::report::judge;
 use crate::report::merge::corrected_by;
 use crate::report::verdict::Verdict;
-use crate::report::{DistributionPart, IntervalPart, LittlesLaw, Part, Rates, Report};
+use crate::report::{
+    DistributionPart, IntervalPart, LittlesLaw, Part, Rates, Report, ResponseStamps,
+};
 use crate::stats::arrival_proof::ArrivalProof;
+use crate::stats::distribution::{LATENESS_DIGITS, interval_histogram};
 use crate::stats::interval::dependent;
 use crate::stats::stationarity::stationarity;
 use crate::sys::leaves::{leaf_text, leaves};
@@ -41,8 +44,13 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     let (found, bounds) = (&report.stationarity, &report.config.plan.thresholds);
     findings.extend(compare("stationarity.", &stationarity(&pieces.batches, bounds), found));
     let law = &report.littles_law;
-    let expected = LittlesLaw::new(law.in_flight_mean, law.expected);
+    let expected = LittlesLaw::new(law.in_flight_mean, law.expected, law.at_target_mean);
     findings.extend(compare("littles_law.", &expected, law));
+    // A response is handled after it has arrived.
+    let (at_target, on_the_wire) = (law.at_target_mean, law.expected);
+    let ok = 0.0 <= at_target && (at_target <= on_the_wire || is_close(at_target, on_the_wire));
+    let most = format!("at most {on_the_wire}");
+    findings.push(Finding::new("littles_law.at_target_mean", most, at_target, ok));
     findings.extend(samples(report));
     findings.extend(verdict(report));
     findings
@@ -57,6 +65,9 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
         "corrected" => Some(with_latency(counts)),
         "pacer_lateness" | "connection_wait" => Some(counts.sent),
         "connect_time" => Some(counts.connects_in_window),
+        // With the program's stamps, those of a few are a control.
+        "receive_lateness" if plan.stamps == StampSource::User => None,
+        "receive_lateness" => Some(counts.stamped_by_kernel),
         _ => Some(counts.answered.saturating_sub(counts.unexpected_status)),
     }
 }
@@ -95,6 +106,14 @@ fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec
             }
         }));
     }
+    let stamps = ResponseStamps::new(plan.stamps, &part.counts);
+    findings.extend(compare("stamps.", &stamps, &part.stamps));
+    if let Some(share) = &part.client_share {
+        let found = Some(share.p50.corrected);
+        findings.push(compared("client_share.p50", part.corrected.quantile_us(0.5), found));
+        let found = share.p99.as_ref().map(|part| part.corrected);
+        findings.push(compared("client_share.p99", part.corrected.quantile_us(0.99), found));
+    }
     let successes = part.counts.answered.saturating_sub(part.counts.unexpected_status);
     findings.push(Finding::equal(
         "successes apart",
@@ -103,6 +122,11 @@ fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec
     ));
     findings.extend(rates(report, part));
     findings
+}
+
+fn compared(what: &str, expected: Option<f64>, found: Option<f64>) -> Finding {
+    let text = |us: Option<f64>| us.map_or("none".to_owned(), |us| us.to_string());
+    Finding::equal(what, text(expected), text(found))
 }
 
 fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
@@ -132,6 +156,7 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
             sent,
             counts.sent_in_window + counts.unconnected,
         ),
+        Finding::at_most("stamped_by_kernel", answered, counts.stamped_by_kernel),
         Finding::at_most("waited", intended, counts.waited),
         Finding::at_most("capped", counts.waited, counts.capped),
         Finding::at_most("connects_in_window", counts.connects, counts.connects_in_window),
@@ -298,9 +323,16 @@ fn interval(
         counts: found.counts,
         in_flight: found.in_flight,
         latency: latency.clone(),
+        receive_lateness: interval_histogram(LATENESS_DIGITS),
     };
     let IntervalCounts { intended, sent, unsent, answered, errors, .. } = found.counts;
-    let expected = IntervalPart::new(at as f64 * interval_s, &slot);
+    // The document has no histogram of the lateness; the samples rebuild it.
+    let expected = IntervalPart {
+        receive_lateness_p50: found.receive_lateness_p50,
+        receive_lateness_p99: found.receive_lateness_p99,
+        receive_lateness_max: found.receive_lateness_max,
+        ..IntervalPart::new(at as f64 * interval_s, &slot)
+    };
     let mut findings = compare(&format!("{at}."), &expected, found);
     let name = |what: &str| format!("{at}: {what}");
     findings.extend([

@@ -21,7 +21,6 @@ use crate::plan::{DURATION_MAX, Plan};
 use crate::record::config::RecorderConfig;
 use crate::record::counts::Counts;
 use crate::record::recorder::Recorder;
-use crate::record::stamps::Stamps;
 use crate::report::merge::{WindowFigures, offer, window_figures};
 use crate::report::{DistributionPart, Part, Report};
 use crate::samples::{End, Header, ReadError, Sample, SampleKind, SampleReader, plan_digest};
@@ -156,22 +155,24 @@ impl<'a> Replay<'a> {
 
     /// Records a sample as its shard recorded the request.
     fn add(&mut self, sample: &Sample) -> Result<(), Unsound> {
-        let Sample { intended_ns, noticed_ns, ended_ns, .. } = *sample;
+        let Sample { intended_ns, ending, .. } = *sample;
         if !(self.plan.warmup.0..self.plan.end_ns() + DURATION_MAX.0).contains(&intended_ns) {
             return Err(Unsound::Due(intended_ns));
         }
         let outcome = sample.outcome().expect("the reader checks it");
         let is_sent = sample.kind != SampleKind::Unsent && !sample.is_unconnected();
-        let sent_ns = if sample.kind == SampleKind::Unsent { intended_ns } else { sample.sent_ns };
-        let stamps = Stamps { intended_ns, noticed_ns, sent_ns };
+        let stamps = sample.stamps();
+        let sent_ns = stamps.sent_ns;
         self.recorder.intended(intended_ns);
         if is_sent {
             self.recorder.sent(&stamps, sent_ns <= self.until_ns);
         } else if sample.is_unconnected() {
             self.recorder.unconnected(&stamps);
         }
-        self.recorder.ended(&stamps, ended_ns, ended_ns <= self.until_ns, outcome);
-        self.recorder.in_flight.stay(sent_ns, if is_sent { ended_ns } else { sent_ns });
+        self.recorder.ended(&stamps, ending, ending.ended_ns() <= self.until_ns, outcome);
+        if is_sent {
+            self.recorder.in_flight.stay(sent_ns, ending.received_ns, ending.handled_ns);
+        }
         self.intended.add(intended_ns);
         let stream = self.streams.entry((self.files, sample.shard)).or_default();
         stream.push((intended_ns, if is_sent { sent_ns } else { NEVER_NS }));
@@ -193,20 +194,28 @@ impl<'a> Replay<'a> {
     }
 
     /// Little's law: what was in flight before the window and reached into it is in no sample.
-    fn littles_law(&self) -> Option<Finding> {
-        let least = self.recorder.in_flight.throughput_times_latency();
-        let found = self.report.littles_law.expected;
-        let what = "samples: littles_law.expected";
-        match (self.report.interrupted, self.plan.warmup.0) {
+    fn littles_law(&self) -> Vec<Finding> {
+        if self.report.interrupted {
             // The shards stop within a yield of each other, and the longest view is that of the
             // whole.
-            (true, _) => None,
-            (false, 0) => Some(Finding::close(what, least, found)),
-            (false, _) => {
-                let ok = least <= found || is_close(least, found);
-                Some(Finding::new(what, format!("at least {least}"), found, ok))
-            }
+            return Vec::new();
         }
+        let law = &self.report.littles_law;
+        let in_flight = &self.recorder.in_flight;
+        let finding = |(name, least, found)| {
+            let what = format!("samples: littles_law.{name}");
+            if self.plan.warmup.0 == 0 {
+                return Finding::close(what, least, found);
+            }
+            let ok = least <= found || is_close(least, found);
+            Finding::new(what, format!("at least {least}"), found, ok)
+        };
+        [
+            ("expected", in_flight.throughput_times_latency(), law.expected),
+            ("at_target_mean", in_flight.at_target_mean(), law.at_target_mean),
+        ]
+        .map(finding)
+        .into()
     }
 
     /// The proof of the arrivals. An error where a shard's requests were not sent in the order
@@ -288,6 +297,9 @@ fn measured(whole: &Part) -> Vec<Measurement<'_>> {
         }),
         ("connection_wait", &whole.connection_wait, |sample, _, each| {
             sample.connection_wait_ns().into_iter().for_each(each);
+        }),
+        ("receive_lateness", &whole.receive_lateness, |sample, _, each| {
+            sample.ending.receive_lateness_ns().into_iter().for_each(each);
         }),
     ];
     if let Some(successes) = &whole.successes {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::plan::Plan;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
-use engine::record::stamps::Stamps;
+use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::{Report, Samples};
 use engine::sys::units::{CoreList, Nanos};
 use serde_json::Value;
@@ -40,25 +40,31 @@ fn complete() -> Report {
 /// Of 100 requests one each is unsent, unconnected, timed out, abandoned and not a success.
 fn fate(due_ns: u64) -> Fate {
     let noticed_ns = due_ns + 1_000;
-    let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns: noticed_ns + 1_000 };
+    let stamps =
+        Stamps { intended_ns: due_ns, noticed_ns, sent_ns: noticed_ns + 1_000, waited: false };
     let sent_ns = stamps.sent_ns;
     match due_ns / 1_000 % 100 {
         0 => (
             Stamps { noticed_ns: due_ns, sent_ns: due_ns, ..stamps },
-            due_ns + MS,
+            Ending::at(due_ns + MS),
             Outcome::Unsent(UnsentReason::Dropped),
         ),
         1 => (
             Stamps { noticed_ns: due_ns, sent_ns: due_ns, ..stamps },
-            due_ns + MS,
+            Ending::at(due_ns + MS),
             Outcome::Unsent(UnsentReason::End),
         ),
-        2 => (stamps, sent_ns, Outcome::Failed(Cause::ConnectRefused)),
-        3 => (stamps, sent_ns + MS, Outcome::TimedOut(TimeoutKind::Timeout)),
-        4 => (stamps, sent_ns + MS, Outcome::Failed(Cause::Protocol("chunk_end"))),
-        5 => (stamps, sent_ns + MS, Outcome::Abandoned),
-        6 => (stamps, sent_ns + MS, Outcome::Answered(503)),
-        _ => (stamps, sent_ns + MS + due_ns % MS, Outcome::Answered(200)),
+        2 => (stamps, Ending::at(sent_ns), Outcome::Failed(Cause::ConnectRefused)),
+        3 => (stamps, Ending::at(sent_ns + MS), Outcome::TimedOut(TimeoutKind::Timeout)),
+        4 => (stamps, Ending::at(sent_ns + MS), Outcome::Failed(Cause::Protocol("chunk_end"))),
+        5 => (stamps, Ending::at(sent_ns + MS), Outcome::Abandoned),
+        6 => (stamps, Ending::at(sent_ns + MS), Outcome::Answered(503)),
+        _ => {
+            let received_ns = sent_ns + MS + due_ns % MS;
+            let handled_ns = received_ns + due_ns % 7_000;
+            let ending = Ending { received_ns, handled_ns, stamped_by: StampedBy::Kernel };
+            (stamps, ending, Outcome::Answered(200))
+        }
     }
 }
 

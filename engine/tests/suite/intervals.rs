@@ -3,7 +3,7 @@
 
 use engine::plan::{Arrivals, Plan, Switch};
 use engine::record::outcome::Outcome;
-use engine::record::stamps::Stamps;
+use engine::record::stamps::{Ending, Stamps};
 use engine::report::Report;
 use engine::stats::arrival_proof::ArrivalProof;
 use engine::stats::interval::Method;
@@ -32,9 +32,14 @@ fn plan(seconds: u64) -> Plan {
 /// The run of this plan in which each request takes what `latency_ns` says of its intended time.
 fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
     let fate = |due_ns: u64| {
-        let stamps = Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns: due_ns + 100 };
+        let stamps = Stamps {
+            intended_ns: due_ns,
+            noticed_ns: due_ns,
+            sent_ns: due_ns + 100,
+            waited: false,
+        };
         let outcome = Outcome::Answered(if due_ns.is_multiple_of(9) { 503 } else { 200 });
-        (stamps, stamps.sent_ns + latency_ns(due_ns), outcome)
+        (stamps, Ending::at(stamps.sent_ns + latency_ns(due_ns)), outcome)
     };
     let recorded = made_up::record(&plan, (0, 1), fate, |_, _, _| {});
     made_up::report(&plan, vec![recorded], None)

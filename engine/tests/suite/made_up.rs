@@ -10,13 +10,13 @@ use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
 use engine::record::shard_stats::{ShardMeter, ShardStats};
-use engine::record::stamps::Stamps;
+use engine::record::stamps::{Ending, Stamps};
 use engine::report::merge::{self, RunContext};
 use engine::report::{Report, Samples};
 use engine::shard::ShardReport;
 
-/// What becomes of a request: its stamps, when it ends, ns since the epoch, and how.
-pub type Fate = (Stamps, u64, Outcome);
+/// What becomes of a request: its stamps, when it ends, and how.
+pub type Fate = (Stamps, Ending, Outcome);
 
 /// What a shard records.
 pub type Recorded = (Recorder, Digest);
@@ -32,7 +32,7 @@ pub fn record(
     plan: &Plan,
     (shard, shards): (usize, usize),
     fate: impl Fn(u64) -> Fate,
-    mut ended: impl FnMut(&Stamps, u64, Outcome),
+    mut ended: impl FnMut(&Stamps, Ending, Outcome),
 ) -> Recorded {
     let (mut recorder, mut digest) = nothing(plan);
     let mut in_flight = Vec::new();
@@ -42,22 +42,23 @@ pub fn record(
         if due_ns < plan.warmup.0 {
             continue;
         }
-        let (stamps, ended_ns, outcome) = fate(due_ns);
+        let (stamps, ending, outcome) = fate(due_ns);
+        let in_window = ending.ended_ns() <= plan.end_ns();
         recorder.intended(due_ns);
         let is_unsent = matches!(outcome, Outcome::Unsent(_));
-        if !is_unsent && stamps.sent_ns < ended_ns {
+        if !is_unsent && stamps.sent_ns < ending.ended_ns() {
             recorder.sent(&stamps, stamps.sent_ns <= plan.end_ns());
-            in_flight.push((ended_ns, stamps, outcome));
+            in_flight.push((ending, stamps, outcome));
             continue;
         }
         if !is_unsent {
             recorder.unconnected(&stamps);
         }
-        recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
-        ended(&stamps, ended_ns, outcome);
+        recorder.ended(&stamps, ending, in_window, outcome);
+        ended(&stamps, ending, outcome);
     }
     let sends = in_flight.iter().map(|(_, stamps, _)| (stamps.sent_ns, true));
-    let ends = in_flight.iter().map(|(ended_ns, _, _)| (*ended_ns, false));
+    let ends = in_flight.iter().map(|(ending, _, _)| (ending.handled_ns, false));
     let mut moments: Vec<(u64, bool)> = sends.chain(ends).collect();
     moments.sort_unstable();
     let mut count = 0;
@@ -65,11 +66,12 @@ pub fn record(
         recorder.in_flight.pass(at_ns, count);
         count = if is_send { count + 1 } else { count - 1 };
     }
-    in_flight.sort_by_key(|(ended_ns, _, _)| *ended_ns);
-    for (ended_ns, stamps, outcome) in in_flight {
-        recorder.in_flight.stay(stamps.sent_ns, ended_ns);
-        recorder.ended(&stamps, ended_ns, ended_ns <= plan.end_ns(), outcome);
-        ended(&stamps, ended_ns, outcome);
+    in_flight.sort_by_key(|(ending, _, _)| ending.handled_ns);
+    for (ending, stamps, outcome) in in_flight {
+        let in_window = ending.ended_ns() <= plan.end_ns();
+        recorder.in_flight.stay(stamps.sent_ns, ending.received_ns, ending.handled_ns);
+        recorder.ended(&stamps, ending, in_window, outcome);
+        ended(&stamps, ending, outcome);
     }
     (recorder, digest)
 }
@@ -82,7 +84,7 @@ pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) ->
         .map(|(core, (recorder, digest))| {
             let meter = ShardMeter::new(*core, plan.warmup.0..plan.end_ns());
             let observed_s = plan.duration.as_secs_f64();
-            let stats = ShardStats { observed_s, ..meter.report(0, 0) };
+            let stats = ShardStats { observed_s, ..meter.report(0, 0, 0) };
             ShardReport { recorder, digest, stats, sampled: None }
         })
         .collect();

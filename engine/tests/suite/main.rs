@@ -12,6 +12,7 @@ mod not_hidden;
 mod outcomes;
 mod policies;
 mod reader_path;
+mod receive_stamps;
 mod rooms;
 mod sample_file;
 mod sample_format;

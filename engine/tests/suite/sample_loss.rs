@@ -6,7 +6,7 @@ use engine::load::schedule::Digest;
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
-use engine::record::stamps::Stamps;
+use engine::record::stamps::{Ending, Stamps};
 use engine::report::Samples;
 use engine::report::judge;
 use engine::report::verdict::Code;
@@ -26,11 +26,13 @@ fn lost_samples_are_counted_and_shown() {
     // Nobody takes blocks before the run begins: what they don't hold is lost.
     let room = (BLOCKS * BLOCK_RECORDS) as u64;
     for intended_ns in 1_000_000_000..1_000_000_000 + room + 10 {
-        let stamps = Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns };
+        let stamps =
+            Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns, waited: false };
+        let ending = Ending::at(intended_ns + 5);
         recorder.counts.intended += 1;
         recorder.sent(&stamps, true);
-        recorder.ended(&stamps, intended_ns + 5, true, Outcome::Answered(200));
-        sampler.push(&stamps, intended_ns + 5, Outcome::Answered(200));
+        recorder.ended(&stamps, ending, true, Outcome::Answered(200));
+        sampler.push(&stamps, ending, Outcome::Answered(200));
     }
     let end = (sampler.finish(), ShardEnd::new(&recorder, Digest::default()));
     let header = Header { shards: 1, ..header(&plan("50")) };

@@ -7,7 +7,7 @@ use engine::load::schedule::mix;
 use engine::plan::Plan;
 use engine::plan::thresholds::Thresholds;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
-use engine::record::stamps::Stamps;
+use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::{Report, Samples};
 use engine::samples::{Header, SampleFile, SampleReader, SamplesSummary, ShardEnd, plan_digest};
 use engine::sys::units::{CoreList, Nanos};
@@ -40,27 +40,41 @@ pub fn plan(rate: &str) -> Plan {
 }
 
 /// A request's fate, from its intended time: every outcome occurs, and one time in a thousand is
-/// beyond the histograms' range. A shard sends in the order intended, a batch every 100 µs.
+/// beyond the histograms' range. The kernel stamped all responses but one in 64. A shard sends in
+/// the order intended, a batch every 100 µs.
 pub fn fate(intended_ns: u64) -> Fate {
     let random = mix(intended_ns);
     let noticed_ns = intended_ns + random % 3_000;
     let sent_ns = (intended_ns + 3_000).next_multiple_of(100_000);
     let ended_ns = sent_ns + 500_000 + (random >> 24) % 9_000_000;
-    let stamps = Stamps { intended_ns, noticed_ns, sent_ns };
+    let waited = random.is_multiple_of(8);
+    let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited };
+    let given_up = Ending::at(ended_ns);
     let outcome = match (random >> 32) % 1_000 {
         0..5 => Outcome::TimedOut(TimeoutKind::Timeout),
         5..10 => Outcome::Failed(Cause::Reset),
         10..15 => Outcome::Failed(Cause::Protocol("chunk_end")),
         15..20 => Outcome::Abandoned,
         // No connection could be had: it failed where it would have been sent.
-        40..45 => return (stamps, sent_ns, Outcome::Failed(Cause::ConnectRefused)),
+        40..45 => return (stamps, Ending::at(sent_ns), Outcome::Failed(Cause::ConnectRefused)),
         20..25 => Outcome::Unsent(UnsentReason::End),
-        25 => return (stamps, ended_ns + 70_000_000_000, Outcome::TimedOut(TimeoutKind::Timeout)),
+        25 => {
+            let ending = Ending::at(ended_ns + 70_000_000_000);
+            return (stamps, ending, Outcome::TimedOut(TimeoutKind::Timeout));
+        }
         26..40 => Outcome::Answered(503),
         45..50 => Outcome::Unsent(UnsentReason::Dropped),
         _ => Outcome::Answered(200),
     };
-    (stamps, ended_ns, outcome)
+    let ending = match outcome {
+        Outcome::Answered(_) if !(random >> 16).is_multiple_of(64) => Ending {
+            received_ns: ended_ns,
+            handled_ns: ended_ns + (random >> 8) % 200_000,
+            stamped_by: StampedBy::Kernel,
+        },
+        _ => given_up,
+    };
+    (stamps, ending, outcome)
 }
 
 /// A run and its file of samples.
@@ -87,7 +101,7 @@ impl SampledRun {
         let mut ends = Vec::new();
         for shard in 0..SHARDS {
             let mut sampler = file.lane(shard).sampler();
-            let push = |stamps: &Stamps, ended_ns, outcome| sampler.push(stamps, ended_ns, outcome);
+            let push = |stamps: &Stamps, ending, outcome| sampler.push(stamps, ending, outcome);
             let (mut recorder, digest) = made_up::record(&plan, (shard, SHARDS), fate, push);
             recorder.series.in_flight(plan.duration.0 - 1, 3);
             ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));

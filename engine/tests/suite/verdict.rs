@@ -3,12 +3,12 @@
 
 use engine::host::watch::CoreTime;
 use engine::host::{Contender, Core};
-use engine::plan::{Plan, Switch};
+use engine::plan::{Plan, StampSource, Switch};
 use engine::record::outcome::{Cause, Outcome};
-use engine::record::stamps::Stamps;
+use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::judge;
 use engine::report::verdict::{Code, Level, Topic};
-use engine::report::{DistributionPart, Report, Samples};
+use engine::report::{ClientPart, ClientShare, DistributionPart, Report, Samples};
 use engine::stats::stationarity::Stationarity;
 use engine::sys::units::{CoreList, Nanos};
 
@@ -26,9 +26,18 @@ fn clean() -> Report {
     };
     let plan = plan.complete(&[0]).expect("a plan that runs");
     let answered = |due_ns: u64| {
-        let stamps =
-            Stamps { intended_ns: due_ns, noticed_ns: due_ns + 100, sent_ns: due_ns + 200 };
-        (stamps, due_ns + 100_000, Outcome::Answered(200))
+        let stamps = Stamps {
+            intended_ns: due_ns,
+            noticed_ns: due_ns + 100,
+            sent_ns: due_ns + 200,
+            waited: false,
+        };
+        let ending = Ending {
+            received_ns: due_ns + 100_000,
+            handled_ns: due_ns + 120_000,
+            stamped_by: StampedBy::Kernel,
+        };
+        (stamps, ending, Outcome::Answered(200))
     };
     let recorded = made_up::record(&plan, (0, 1), answered, |_, _, _| {});
     let mut report = made_up::report(&plan, vec![recorded], None);
@@ -65,7 +74,14 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 41] = [
+    let beyond: [(Code, Level, Change); 46] = [
+        (Code::ReceiveLate, Level::Suspect, |report| by_the_program(report, 0.03, 6.0)),
+        (Code::ClientShare, Level::Suspect, |report| added(report, 6.0, 0.0)),
+        (Code::ClientShare, Level::Suspect, |report| added(report, 0.0, 30.0)),
+        (Code::ClientShare, Level::Suspect, |report| {
+            report.config.plan.stamps = StampSource::User;
+        }),
+        (Code::ClockStepped, Level::Suspect, |report| report.generator.shards[0].clock_steps = 1),
         (Code::Starved, Level::Suspect, |report| blocked(report, 1, 64)),
         (Code::Starved, Level::Suspect, |report| blocked(report, 6, 64)),
         (Code::Starved, Level::Invalid, |report| blocked(report, 56, 64)),
@@ -168,7 +184,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 #[test]
 fn a_figure_at_its_bound_is_no_reason() {
     let clean = clean();
-    let within: [Change; 25] = [
+    let within: [Change; 30] = [
         |report| blocked(report, 0, 64),
         |report| blocked(report, 1, 101),
         |report| report.whole.counts.pool_grew = 1,
@@ -190,6 +206,16 @@ fn a_figure_at_its_bound_is_no_reason() {
         |report| report.whole.rate.intended *= 1.02,
         |report| state(&mut report.whole.pacer_lateness, 0.99, Some(20.0)),
         |report| state(&mut report.whole.pacer_lateness, 0.999, Some(1_000.0)),
+        |report| by_the_program(report, 0.01, 60.0),
+        |report| by_the_program(report, 1.0, 4.9),
+        |report| added(report, 5.0, 0.0),
+        |report| added(report, 0.0, 20.0),
+        |report| {
+            // Nothing was stamped: a clock that steps spoils nothing.
+            report.config.plan.stamps = StampSource::User;
+            report.whole.counts.answered = 0;
+            report.generator.shards[0].clock_steps = 1;
+        },
         |report| stopped(report, 0.0099),
         |report| report.generator.shards[0].busy = 0.95,
         |report| report.littles_law.residual = 0.01,
@@ -236,6 +262,25 @@ fn observed(report: &mut Report, more_s: f64, window_s: f64) {
 
 fn blocked(report: &mut Report, blocked: u64, users: u64) {
     (report.whole.counts.users_blocked, report.whole.counts.users) = (blocked, users);
+}
+
+/// A run in which this share of the responses has the program's stamp, and the others were handled
+/// this late, µs. Naive latency is 100 µs.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
+fn by_the_program(report: &mut Report, share: f64, late_us: f64) {
+    let part = &mut report.whole;
+    part.stamps.program = (share * part.counts.answered as f64) as u64;
+    state(&mut part.naive, 0.5, Some(100.0));
+    state(&mut part.receive_lateness, 0.5, Some(late_us));
+    state(&mut part.receive_lateness, 0.99, None);
+}
+
+/// A run whose generator added this much, µs, to the median of 100 µs and the p99 of 500 µs.
+fn added(report: &mut Report, p50_us: f64, p99_us: f64) {
+    let part =
+        |corrected: f64, added: f64| ClientPart { corrected, added, when_handled: corrected };
+    let (p50, p99) = (part(100.0, p50_us), Some(part(500.0, p99_us)));
+    report.whole.client_share = Some(ClientShare { added_mean: p50_us, p50, p99 });
 }
 
 fn stopped(report: &mut Report, share: f64) {
@@ -441,10 +486,11 @@ fn closed(period: Option<Nanos>) -> Report {
     let mut sent_ns = 0;
     for k in 0..1_000 {
         let ended_ns = sent_ns + if k == 500 { 1_000_000_000 } else { 1_000_000 };
-        let stamps = Stamps { intended_ns: sent_ns, noticed_ns: sent_ns, sent_ns };
+        let stamps = Stamps { intended_ns: sent_ns, noticed_ns: sent_ns, sent_ns, waited: false };
+        let ending = Ending { stamped_by: StampedBy::Kernel, ..Ending::at(ended_ns) };
         recorder.intended(sent_ns);
         recorder.sent(&stamps, true);
-        recorder.ended(&stamps, ended_ns, true, Outcome::Answered(200));
+        recorder.ended(&stamps, ending, true, Outcome::Answered(200));
         sent_ns = ended_ns;
     }
     made_up::report(&plan, vec![(recorder, digest)], None)

@@ -3,6 +3,7 @@
 
 use engine::plan::{Arrivals, Plan};
 use engine::record::counts::IntervalCounts;
+use engine::record::stamps::{Ending, StampedBy};
 use engine::report::Report;
 use engine::samples::{SAMPLE_BYTES, Sample, SampleKind};
 use engine::sys::units::Nanos;
@@ -61,10 +62,23 @@ fn wrong_samples_with_right_checksums_are_found() {
         seal_first_block(&mut bytes);
         bytes
     };
+    let with = |change: &dyn Fn(&mut Ending)| {
+        let mut ending = record.ending;
+        change(&mut ending);
+        Sample { ending, ..record }
+    };
+    let received = |by_ns: i64| {
+        with(&|ending| ending.received_ns = ending.received_ns.strict_add_signed(by_ns))
+    };
+    let handled = |by_ns: u64| with(&|ending| ending.handled_ns += by_ns);
+    let stamped_by = |stamped_by| with(&|ending| ending.stamped_by = stamped_by);
     let changes = [
         ("intended", Sample { intended_ns: record.intended_ns - 1, ..record }, "intended times"),
-        ("ended", Sample { ended_ns: record.ended_ns + 1_000_000, ..record }, "naive.histogram"),
-        ("ended by 1 ns", Sample { ended_ns: record.ended_ns + 1, ..record }, "naive.mean"),
+        ("received", received(-400_000), "naive.histogram"),
+        ("received by 1 ns", received(-1), "naive.mean"),
+        ("handled by 1 ns", handled(1), "receive_lateness.mean"),
+        ("stamped by", stamped_by(StampedBy::Control), "stamps.kernel"),
+        ("waited", Sample { waited: !record.waited, ..record }, "client_share.added_mean"),
         ("noticed", Sample { noticed_ns: record.sent_ns, ..record }, "pacer_lateness.histogram"),
         ("status", Sample { status: 201, ..record }, "counts.status.201"),
     ];
@@ -74,16 +88,22 @@ fn wrong_samples_with_right_checksums_are_found() {
         assert!(wrong.iter().any(|found| found.what == want), "{what}: {wrong:?}");
     }
     // Another outcome contradicts the file's own end block.
-    let abandoned = Sample { kind: SampleKind::Abandoned, status: 0, ..record };
+    let abandoned = Sample {
+        kind: SampleKind::Abandoned,
+        status: 0,
+        ending: Ending::at(record.ending.handled_ns),
+        ..record
+    };
     assert!(refusal(&put(abandoned)).contains("shard 0 counted"));
     // A record that no request can have caused isn't a sample.
-    let backwards = Sample { sent_ns: record.ended_ns + 1, ..record };
+    let backwards = Sample { sent_ns: record.ending.received_ns + 1, ..record };
     assert!(refusal(&put(backwards)).starts_with(&format!("at byte {at}: stamps run backwards")));
     // Nor is one that can't belong to this run, or that its shard couldn't have produced.
     let wrong = run.wrong_with(&put(Sample { intended_ns: 0, ..record }));
     assert!(wrong[0].found.contains("was due 0 ns after the epoch"), "{wrong:?}");
-    let late_ns = record.ended_ns + 4_000_000_000;
-    let wrong = run.wrong_with(&put(Sample { sent_ns: late_ns, ended_ns: late_ns, ..record }));
+    let late_ns = record.ending.handled_ns + 4_000_000_000;
+    let wrong =
+        run.wrong_with(&put(Sample { sent_ns: late_ns, ending: Ending::at(late_ns), ..record }));
     assert!(wrong.iter().any(|found| found.what == "samples: sends"), "{wrong:?}");
 }
 

@@ -2,7 +2,7 @@
 //! with dependent samples.
 
 use super::*;
-use crate::stats::distribution::interval_histogram;
+use crate::stats::distribution::{INTERVAL_DIGITS, interval_histogram};
 use crate::sys::units::SECOND_NS;
 use proptest::prelude::*;
 use rand::SeedableRng as _;
@@ -55,7 +55,10 @@ struct Simulated {
 
 impl Simulated {
     fn new(seconds: usize) -> Simulated {
-        Simulated { pooled: Distribution::new(), seconds: vec![interval_histogram(); seconds] }
+        Simulated {
+            pooled: Distribution::new(),
+            seconds: vec![interval_histogram(INTERVAL_DIGITS); seconds],
+        }
     }
 
     fn record(&mut self, second: usize, value_ns: u64) {

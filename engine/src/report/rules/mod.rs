@@ -1,8 +1,12 @@
 //! The rules of the verdict: each checks one thing in the report, and adds a reason if it crosses
 //! its threshold.
 
+mod client;
+mod share;
+
 use std::fmt::Write as _;
 
+use self::share::{percent, share, share_of};
 use super::report::{DistributionPart, Report};
 use super::verdict::{Code, Level, Reason, Topic, Verdict};
 use crate::host::watch::CoreTime;
@@ -18,10 +22,13 @@ use crate::stats::interval::needed;
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 23] = [
+const RULES: [Rule; 26] = [
     nothing_sent,
     rate_missed,
     generator_late,
+    client::receive_late,
+    client::client_share,
+    client::clock_stepped,
     core_saturated,
     cap_reached,
     starved,
@@ -77,18 +84,6 @@ fn add_worst(mut found: Vec<Reason>, reasons: &mut Vec<Reason>) {
             None => reasons.push(reason),
         }
     }
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    share_of(part as f64, whole)
-}
-
-fn share_of(part: f64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part / whole as f64 }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.2} %", share * 100.0)
 }
 
 fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {

@@ -1,0 +1,122 @@
+//! Rules about the generator's own part of the latencies: before the send, and after the response
+//! has arrived.
+
+use super::share::{percent, share};
+use crate::plan::StampSource;
+use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::{ClientPart, Report};
+
+/// Share of the responses that may lack the kernel's stamp: a kernel begins to stamp a moment after
+/// the first socket asks for it.
+const UNSTAMPED_MAX: f64 = 0.01;
+
+/// Latencies end when the program handled the response, and the responses that the kernel stamped
+/// show how late that was.
+pub(super) fn receive_late(report: &Report, reasons: &mut Vec<Reason>) {
+    let bound = report.config.plan.thresholds.client_share;
+    let part = &report.whole;
+    let unstamped = share(part.stamps.program, part.counts.answered);
+    if unstamped <= UNSTAMPED_MAX {
+        return;
+    }
+    let worst = [(0.5, "p50"), (0.99, "p99")].into_iter().filter_map(|(q, name)| {
+        let (late, naive) = (part.receive_lateness.quantile_us(q)?, part.naive.quantile_us(q)?);
+        Some((if naive == 0.0 { 0.0 } else { late / naive }, name, late, naive))
+    });
+    let Some((figure, name, late, naive)) = worst.max_by(|one, two| one.0.total_cmp(&two.0)) else {
+        return;
+    };
+    if figure <= bound {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::ReceiveLate,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "{} of the responses have the program's stamp; those with the kernel's were handled \
+             {late:.1} µs late at {name}, {} of naive {naive:.1} µs; the limit is {}",
+            percent(unstamped),
+            percent(figure),
+            percent(bound)
+        ),
+        figure,
+        threshold: bound,
+        meaning: "latencies contain the time that responses waited for the generator".to_owned(),
+        cure: "use --stamps kernel".to_owned(),
+    });
+}
+
+/// What the generator added before requests were sent, or that nobody knows what it added after.
+pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
+    let plan = &report.config.plan;
+    let bound = plan.thresholds.client_share;
+    let mut add = |figure, evidence, meaning: &str, cure: &str| {
+        reasons.push(Reason {
+            code: Code::ClientShare,
+            level: Level::Suspect,
+            touches: vec![Topic::Latency],
+            evidence,
+            figure,
+            threshold: bound,
+            meaning: meaning.to_owned(),
+            cure: cure.to_owned(),
+        });
+    };
+    if let Some(shares) = &report.whole.client_share {
+        let floor_us = plan.thresholds.lateness_floor_us;
+        let p99 = shares.p99.as_ref().filter(|part| floor_us < part.added);
+        let found = [("p50", Some(&shares.p50)), ("p99", p99)];
+        let found = found.into_iter().filter_map(|(name, part)| Some((name, part?)));
+        let worst = found.max_by(|(_, one), (_, two)| one.share().total_cmp(&two.share()));
+        if let Some((name, part)) = worst.filter(|(_, part)| bound < part.share()) {
+            let ClientPart { corrected, added, .. } = part;
+            let evidence = format!(
+                "the generator added {added:.1} µs to corrected {name}, {corrected:.1} µs: {}; \
+                 the limit is {}",
+                percent(part.share()),
+                percent(bound)
+            );
+            add(
+                part.share(),
+                evidence,
+                "corrected latency contains the generator's own delay",
+                "use --wait hybrid or spin, more cores, or a smaller --flush",
+            );
+        }
+    }
+    if plan.stamps == StampSource::User && 0 < report.whole.counts.answered {
+        add(
+            1.0,
+            "responses are stamped by the program when it handles them (--stamps user)".to_owned(),
+            "the generator's share of each latency is unknown",
+            "use --stamps kernel",
+        );
+    }
+}
+
+/// The wall clock was set during the run.
+pub(super) fn clock_stepped(report: &Report, reasons: &mut Vec<Reason>) {
+    // Every shard notices the same step.
+    let shards = &report.generator.shards;
+    let steps = shards.iter().map(|shard| shard.clock_steps).max().unwrap_or(0);
+    if steps == 0 || report.config.plan.stamps == StampSource::User {
+        return;
+    }
+    let times = if steps == 1 { "once".to_owned() } else { format!("{steps} times") };
+    reasons.push(Reason {
+        code: Code::ClockStepped,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "the wall clock was set {times} during the run; {} responses have the program's stamp",
+            report.whole.stamps.program
+        ),
+        figure: steps as f64,
+        threshold: 0.0,
+        meaning: "for a second after each step, latencies contain the time that responses waited \
+                  for the generator"
+            .to_owned(),
+        cure: "stop what sets the clock (a time service that steps instead of slewing)".to_owned(),
+    });
+}

@@ -1,0 +1,97 @@
+//! Receive stamps: when the kernel took in the last segment of what a receive returns.
+//!
+//! `SO_TIMESTAMPING` on the socket, and a multishot `recvmsg` with room for one control message:
+//! each buffer then begins with a header and that message. See the kernel's
+//! Documentation/networking/timestamping.rst.
+#![expect(unsafe_code, reason = "SO_TIMESTAMPING has no safe form")]
+
+use std::io;
+use std::os::fd::RawFd;
+
+use zerocopy::{FromBytes, Immutable};
+
+use crate::sys::units::SECOND_NS;
+
+/// What a receive brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// The bytes; none where the peer has closed its side.
+    pub bytes: &'a [u8],
+    /// When their last segment arrived, ns of CLOCK_REALTIME; `None` where the kernel didn't say.
+    pub wall_ns: Option<u64>,
+}
+
+/// What stands before the bytes in the buffer of a stamped receive: `struct io_uring_recvmsg_out`,
+/// then a control message that holds `struct scm_timestamping`.
+#[derive(FromBytes, Immutable)]
+#[repr(C)]
+struct Preamble {
+    name_length: u32,
+    control_length: u32,
+    payload_length: u32,
+    flags: u32,
+    control: StampMessage,
+}
+
+#[derive(FromBytes, Immutable)]
+#[repr(C)]
+struct StampMessage {
+    length: u64,
+    level: i32,
+    kind: i32,
+    software_s: i64,
+    software_ns: i64,
+    unused: [i64; 2],
+    hardware: [i64; 2],
+}
+
+/// The header that a stamped receive asks for: no name, one control message. Boxed by its owner,
+/// since the kernel reads it whenever the receive is armed.
+pub(super) fn message_header() -> libc::msghdr {
+    // SAFETY: all zeroes is a message header without name, buffers or control message.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_controllen = size_of::<StampMessage>();
+    header
+}
+
+/// Takes apart a buffer that a stamped receive filled.
+#[inline]
+pub(super) fn chunk(buffer: &[u8]) -> Chunk<'_> {
+    let (preamble, payload) =
+        Preamble::read_from_prefix(buffer).expect("the kernel writes the preamble first");
+    let length = usize::try_from(preamble.payload_length).expect("a part of the buffer");
+    Chunk { bytes: &payload[..length], wall_ns: stamp(&preamble) }
+}
+
+#[inline]
+fn stamp(preamble: &Preamble) -> Option<u64> {
+    let message = &preamble.control;
+    let is_stamp = usize::try_from(preamble.control_length) == Ok(size_of::<StampMessage>())
+        && message.level == libc::SOL_SOCKET
+        && message.kind == libc::SCM_TIMESTAMPING;
+    if !is_stamp {
+        return None;
+    }
+    let seconds = u64::try_from(message.software_s).ok()?;
+    let wall_ns = seconds.checked_mul(SECOND_NS)? + u64::try_from(message.software_ns).ok()?;
+    Some(wall_ns).filter(|wall_ns| 0 < *wall_ns)
+}
+
+/// Asks the kernel to stamp what a socket receives.
+///
+/// # Errors
+/// The kernel's error where it can't.
+pub(crate) fn stamp_receives(fd: RawFd) -> io::Result<()> {
+    let flags: libc::c_uint = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    // SAFETY: the option takes an int; the pointer and its size are those of a live one.
+    let result = unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPING,
+            (&raw const flags).cast(),
+            libc::socklen_t::try_from(size_of::<libc::c_uint>()).expect("four bytes"),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,72 @@
+//! Whose stamp a response's arrival has, and what of the latencies is the generator's own.
+
+use engine::plan::{Plan, StampSource};
+use engine::record::stamps::StampedBy;
+use engine::report::Report;
+use engine::samples::SampleReader;
+use engine::sys::units::Nanos;
+
+use crate::support::{always_ok, codes, open, plan, run, serve};
+
+/// A closed run of eight connections with these stamps.
+fn closed(stamps: StampSource) -> Report {
+    let plan = Plan { conns: Some(8), stamps, ..plan(serve(always_ok)) };
+    run(plan).report
+}
+
+#[test]
+fn responses_are_stamped_by_the_kernel() {
+    let report = closed(StampSource::Kernel);
+    let (part, law) = (&report.whole, &report.littles_law);
+    let answered = part.counts.answered;
+    assert!(100 < answered, "{answered} answered");
+    assert_eq!(part.stamps.kernel + part.stamps.program, answered);
+    // A kernel begins to stamp a moment after the first socket asks for it.
+    assert!(answered / 2 < part.stamps.kernel, "{:?}", part.stamps);
+    assert_eq!(part.receive_lateness.count, part.stamps.kernel);
+    assert!(law.residual < 1e-6, "{law:?}");
+    assert!(0.0 < law.at_target_mean && law.at_target_mean < law.in_flight_mean, "{law:?}");
+    let share = part.client_share.as_ref().expect("enough requests for a median");
+    assert!(share.p50.corrected <= share.p50.when_handled, "{share:?}");
+    assert!(!codes(&report).contains(&"client_share".to_owned()), "a closed loop adds nothing");
+}
+
+#[test]
+fn with_the_programs_stamps_a_few_connections_are_a_control() {
+    let report = closed(StampSource::User);
+    let part = &report.whole;
+    assert_eq!((part.stamps.kernel, part.stamps.program), (0, part.counts.answered));
+    let control = part.receive_lateness.count;
+    assert!(0 < control && control < part.counts.answered, "{control} of {}", part.counts.answered);
+    assert!(codes(&report).contains(&"client_share".to_owned()), "{:?}", report.verdict);
+}
+
+#[test]
+fn samples_tell_both_ends_of_a_response_and_add_up_to_the_report() {
+    for stamps in [StampSource::Kernel, StampSource::User] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let raw = folder.path().join("run.samples");
+        let plan = Plan {
+            stamps,
+            raw: Some(raw.clone()),
+            duration: Nanos(300_000_000),
+            ..open(plan(serve(always_ok)), "2k")
+        };
+        let report = run(plan).report;
+        let by_kernel = match stamps {
+            StampSource::Kernel => StampedBy::Kernel,
+            StampSource::User => StampedBy::Control,
+        };
+        let mut stamped = 0;
+        for sample in SampleReader::open(&raw).expect("a file") {
+            let ending = sample.expect("a sample").ending;
+            stamped += u64::from(ending.stamped_by == by_kernel);
+            assert!(ending.stamped_by == by_kernel || ending.stamped_by == StampedBy::Program);
+            assert!(ending.received_ns <= ending.handled_ns, "{ending:?}");
+        }
+        assert_eq!(stamped, report.whole.receive_lateness.count, "{stamps:?}");
+        let findings = engine::verify::with_samples(&report, &[&raw]);
+        let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
+        assert!(wrong.is_empty(), "{stamps:?}: {wrong:?}");
+    }
+}
