@@ -44,8 +44,11 @@ pub(crate) fn print(quick: bool) {
     let mut rows = vec![feed(batches), distributions(batches), recorder(batches)];
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         for rate in ["1k", "20k", "1M"] {
-            rows.push(schedule(batches, arrivals, rate));
+            rows.push(schedule(batches, arrivals, rate, 1));
         }
+    }
+    for shards in [1, 16, 64, 256] {
+        rows.push(schedule(batches, Arrivals::Poisson, "64M", shards));
     }
     println!(
         "micro: ns per call, median of {} batches of {} calls after a warm-up",
@@ -142,13 +145,16 @@ fn recorder(batches: Batches) -> Vec<String> {
     row
 }
 
-fn schedule(batches: Batches, arrivals: Arrivals, rate: &str) -> Vec<String> {
-    let name = match arrivals {
-        Arrivals::Constant => format!("Schedule::next, constant, {rate}/s"),
-        Arrivals::Poisson => format!("Schedule::next, Poisson, {rate}/s"),
+/// An arrival of one of the shards that share the rate.
+fn schedule(batches: Batches, arrivals: Arrivals, rate: &str, shards: usize) -> Vec<String> {
+    let process = match arrivals {
+        Arrivals::Constant => "constant",
+        Arrivals::Poisson => "Poisson",
     };
+    let owned = if shards == 1 { String::new() } else { format!(", one of {shards} shards") };
+    let name = format!("Schedule::next, {process}, {rate}/s{owned}");
     let rate = rate.parse().expect("a rate");
-    let mut schedule = Schedule::new(rate, arrivals, 1, u64::MAX, 0, 1);
+    let mut schedule = Schedule::new(rate, arrivals, 1, u64::MAX, 0, shards);
     measure(batches, &name, |_| {
         black_box(schedule.next().expect("the schedule lasts for centuries"));
     })

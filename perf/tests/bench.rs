@@ -52,6 +52,7 @@ fn the_hot_functions_have_a_cost() {
         "Recorder::sent and ended, one request",
         "Schedule::next, constant, 20k/s",
         "Schedule::next, Poisson, 1M/s",
+        "Schedule::next, Poisson, 64M/s, one of 256 shards",
     ] {
         assert!(numbers(&output, row, &[0, 1, 2]).iter().all(|ns| 0.0 < *ns), "{output}");
     }
