@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use engine::load::schedule::{Schedule, mix};
+use engine::load::share::Share;
 use engine::plan::Arrivals;
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
@@ -154,7 +155,7 @@ fn schedule(batches: Batches, arrivals: Arrivals, rate: &str, shards: usize) -> 
     let owned = if shards == 1 { String::new() } else { format!(", one of {shards} shards") };
     let name = format!("Schedule::next, {process}, {rate}/s{owned}");
     let rate = rate.parse().expect("a rate");
-    let mut schedule = Schedule::new(rate, arrivals, 1, u64::MAX, 0, shards);
+    let mut schedule = Schedule::new(rate, arrivals, 1, u64::MAX, Share::equal(0, shards));
     measure(batches, &name, |_| {
         black_box(schedule.next().expect("the schedule lasts for centuries"));
     })

@@ -5,6 +5,8 @@ mod due;
 mod load;
 mod paced;
 pub mod schedule;
+pub mod share;
+mod tree;
 
 pub(crate) use due::DueRequest;
 pub(crate) use load::{Load, OpenLoad};

@@ -2,71 +2,86 @@
 //! a completion.
 //!
 //! Constant arrivals: request k is due at `k·10⁹/rate`, in integers wide enough never to drift;
-//! shard s of S takes k ≡ s (mod S). Poisson arrivals: time is cut into blocks of 1 ms; block b
-//! seeds its own generator from (seed, b), draws its number of arrivals from Poisson(rate · 1 ms),
-//! then for each an offset and an owner. Every shard replays the block and keeps what it owns, so
-//! the union is the same set of arrivals for any number of shards, each shard's part is itself a
-//! Poisson process, and any block can be computed without those before it.
+//! shard s of S takes k ≡ s (mod S). Of unequal shares, each takes its units of every `of` requests
+//! in a row.
+//!
+//! Poisson arrivals: time is cut into blocks of 1 ms, and a tree divides a block's arrivals among
+//! the shares. Their union is the same for any number of shards and any shares, each share is
+//! itself a Poisson process, and any block can be computed without those before it.
 
-use rand::distr::Distribution as _;
-use rand::{RngExt as _, SeedableRng as _};
+use std::mem;
+use std::ops::RangeInclusive;
+
 use rand_distr::Poisson;
-use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::share::Share;
+use super::tree::{self, BLOCK_NS};
 use crate::plan::Arrivals;
 use crate::sys::units::{Rate, SECOND_NS};
 
-/// Length of a block of Poisson arrivals, ns.
-const BLOCK_NS: u64 = 1_000_000;
+/// Version of the schedule: which arrivals a plan and its seed mean. A change to any arrival of any
+/// plan needs a new one.
+pub const VERSION: u32 = 2;
 
-/// The arrivals that one shard owns, in order, as ns since the epoch of the run.
+/// The most blocks that one refill draws: some µs for blocks without arrivals, of which a low rate
+/// has many.
+const REFILL_BLOCKS_MAX: usize = 256;
+
+/// The arrivals that one share owns, in order, as ns since the epoch of the run.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     source: Process,
     until_ns: u64,
     rate: Rate,
-    shard: u64,
-    shards: u64,
+    share: Share,
 }
 
 #[derive(Clone, Debug)]
 enum Process {
-    Constant { rate_micro: u128, next: u64 },
-    Poisson { seed: u64, count: Poisson<f64>, block: u64, due_ns: Vec<u64>, at: usize },
+    /// Request `next` comes next; `border` is the first after it that another share owns.
+    Constant {
+        rate_micro: u128,
+        next: u64,
+        border: u64,
+    },
+    Poisson(Blocks),
 }
 
 impl Schedule {
-    /// The arrivals before `until_ns` that shard `shard` of `shards` owns. All memory is allocated
-    /// here.
-    pub fn new(
-        rate: Rate,
-        arrivals: Arrivals,
-        seed: u64,
-        until_ns: u64,
-        shard: usize,
-        shards: usize,
-    ) -> Schedule {
-        assert!(shard < shards, "shards are numbered from 0");
+    /// The arrivals before `until_ns` that a share owns. All memory is allocated here.
+    pub fn new(rate: Rate, arrivals: Arrivals, seed: u64, until_ns: u64, share: Share) -> Schedule {
         let source = match arrivals {
             Arrivals::Constant => Process::Constant {
                 rate_micro: u128::from(rate.micro_per_second()),
-                next: shard as u64,
+                next: share.first(),
+                border: share.first() + share.len(),
             },
-            Arrivals::Poisson => {
-                let mean = rate.per_second() * BLOCK_NS as f64 / 1e9;
-                Process::Poisson {
-                    seed,
-                    count: Poisson::new(mean).expect("a rate is finite and above zero"),
-                    block: 0,
-                    due_ns: Vec::with_capacity(block_capacity(mean)),
-                    at: 0,
-                }
-            }
+            Arrivals::Poisson => Process::Poisson(Blocks::new(rate, seed, &share)),
         };
-        Schedule { source, until_ns, rate, shard: shard as u64, shards: shards as u64 }
+        Schedule { source, until_ns, rate, share }
     }
 
-    /// How many arrivals this shard owns between the two moments on average, from its share of the
+    /// Whether the next arrivals have still to be drawn: then [`Schedule::next`] would do it.
+    pub fn wants_refill(&self) -> bool {
+        match &self.source {
+            Process::Constant { .. } => false,
+            Process::Poisson(blocks) => blocks.want_refill(self.until_ns),
+        }
+    }
+
+    /// Draws the next arrivals ahead, so that [`Schedule::next`] only reads them. It gives the same
+    /// arrivals without; a very low rate takes several calls.
+    pub fn refill(&mut self) {
+        let Process::Poisson(blocks) = &mut self.source else { return };
+        for _ in 0..REFILL_BLOCKS_MAX {
+            if !blocks.want_refill(self.until_ns) {
+                return;
+            }
+            blocks.draw();
+        }
+    }
+
+    /// How many arrivals this share owns between the two moments on average, from its part of the
     /// rate.
     #[expect(
         clippy::cast_possible_truncation,
@@ -75,7 +90,114 @@ impl Schedule {
     )]
     pub fn expected_between(&self, from_ns: u64, to_ns: u64) -> u64 {
         let seconds = to_ns.saturating_sub(from_ns) as f64 / SECOND_NS as f64;
-        (self.rate.per_second() * seconds / self.shards as f64).round() as u64
+        (self.rate.per_second() * seconds * self.share.fraction()).round() as u64
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        match &mut self.source {
+            Process::Constant { rate_micro, next, border } => {
+                let due_ns = constant_due_ns(*next, *rate_micro);
+                if self.until_ns <= due_ns {
+                    return None;
+                }
+                *next += 1;
+                if *next == *border {
+                    *border += self.share.of();
+                    *next = *border - self.share.len();
+                }
+                Some(due_ns)
+            }
+            Process::Poisson(blocks) => blocks.next(self.until_ns),
+        }
+    }
+}
+
+/// Due time of arrival `k`, ns: `k·10⁹/rate` rounded down; `u64::MAX` beyond 584 years. 128 bits
+/// hold the product for any `k`.
+fn constant_due_ns(k: u64, rate_micro: u128) -> u64 {
+    u64::try_from(u128::from(k) * 1_000_000_000_000_000 / rate_micro).unwrap_or(u64::MAX)
+}
+
+/// A share's Poisson arrivals, block by block.
+#[derive(Clone, Debug)]
+struct Blocks {
+    seed: u64,
+    coordinates: RangeInclusive<u64>,
+    /// How many arrivals a block has. A plan has one rate; for the tree, each block may have its
+    /// own.
+    count: Poisson<f64>,
+    /// Number of the first block that hasn't been drawn.
+    undrawn: u64,
+    /// The block that is being read, and how far.
+    current: Block,
+    at: usize,
+    /// The next block with arrivals; without any while it has still to be drawn.
+    ready: Block,
+}
+
+/// The arrivals of a block, in order.
+#[derive(Clone, Debug)]
+struct Block {
+    start_ns: u64,
+    offsets_ns: Vec<u32>,
+}
+
+impl Blocks {
+    fn new(rate: Rate, seed: u64, share: &Share) -> Blocks {
+        let mean = rate.per_second() * BLOCK_NS as f64 / 1e9;
+        let capacity = block_capacity(mean * share.fraction());
+        let empty = || Block { start_ns: 0, offsets_ns: Vec::with_capacity(capacity) };
+        Blocks {
+            seed,
+            coordinates: share.coordinates(),
+            count: Poisson::new(mean).expect("a rate is finite and above zero"),
+            undrawn: 0,
+            current: empty(),
+            at: 0,
+            ready: empty(),
+        }
+    }
+
+    #[inline]
+    fn next(&mut self, until_ns: u64) -> Option<u64> {
+        if self.at == self.current.offsets_ns.len() && !self.turn(until_ns) {
+            return None;
+        }
+        let due_ns = self.current.start_ns + u64::from(self.current.offsets_ns[self.at]);
+        self.at += 1;
+        // Blocks are whole; the last may reach beyond the end, and what is left of it is beyond as
+        // well.
+        (due_ns < until_ns).then_some(due_ns)
+    }
+
+    /// Goes on to the next block with arrivals; returns whether there is one.
+    fn turn(&mut self, until_ns: u64) -> bool {
+        while self.want_refill(until_ns) {
+            self.draw();
+        }
+        mem::swap(&mut self.current, &mut self.ready);
+        self.ready.offsets_ns.clear();
+        self.at = 0;
+        !self.current.offsets_ns.is_empty()
+    }
+
+    fn want_refill(&self, until_ns: u64) -> bool {
+        self.ready.offsets_ns.is_empty() && self.undrawn * BLOCK_NS < until_ns
+    }
+
+    /// Draws the next block.
+    fn draw(&mut self) {
+        let key = mix(mix(self.seed).wrapping_add(self.undrawn));
+        let offsets_ns = &mut self.ready.offsets_ns;
+        tree::draw(offsets_ns, key, &self.count, &self.coordinates);
+        offsets_ns.sort_unstable();
+        self.ready.start_ns = self.undrawn * BLOCK_NS;
+        self.undrawn += 1;
     }
 }
 
@@ -89,75 +211,6 @@ impl Schedule {
 )]
 fn block_capacity(mean: f64) -> usize {
     (mean + 12.0 * mean.sqrt()) as usize + 64
-}
-
-impl Iterator for Schedule {
-    type Item = u64;
-
-    #[inline]
-    fn next(&mut self) -> Option<u64> {
-        match &mut self.source {
-            Process::Constant { rate_micro, next } => {
-                let due_ns = constant_due_ns(*next, *rate_micro);
-                if self.until_ns <= due_ns {
-                    return None;
-                }
-                *next += self.shards;
-                Some(due_ns)
-            }
-            Process::Poisson { seed, count, block, due_ns, at } => {
-                while due_ns.len() <= *at {
-                    if self.until_ns <= *block * BLOCK_NS {
-                        return None;
-                    }
-                    fill_block(due_ns, *seed, *block, count, self.shard, self.shards);
-                    *block += 1;
-                    *at = 0;
-                }
-                let due = due_ns[*at];
-                *at += 1;
-                // Blocks are whole; the last may reach beyond the end, and what is left of it is
-                // beyond as well.
-                (due < self.until_ns).then_some(due)
-            }
-        }
-    }
-}
-
-/// Due time of arrival `k`, ns: `k·10⁹/rate` rounded down. 128 bits hold any `k` of a week at the
-/// highest rate.
-#[expect(clippy::cast_possible_truncation, reason = "k/rate is the time, at most some weeks in ns")]
-fn constant_due_ns(k: u64, rate_micro: u128) -> u64 {
-    (u128::from(k) * 1_000_000_000_000_000 / rate_micro) as u64
-}
-
-/// The due times of the block's arrivals that `shard` owns, sorted.
-fn fill_block(
-    due_ns: &mut Vec<u64>,
-    seed: u64,
-    block: u64,
-    count: &Poisson<f64>,
-    shard: u64,
-    shards: u64,
-) {
-    due_ns.clear();
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(mix(mix(seed).wrapping_add(block)));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count near its mean, at most 10^5"
-    )]
-    let arrivals = count.sample(&mut random) as u64;
-    for _ in 0..arrivals {
-        let offset_ns = random.random_range(0..BLOCK_NS);
-        // The owner is drawn even when there is one shard: the draws must not depend on the number
-        // of shards.
-        let owner = random.random::<u64>();
-        if owner % shards == shard {
-            due_ns.push(block * BLOCK_NS + offset_ns);
-        }
-    }
-    due_ns.sort_unstable();
 }
 
 /// A bijection of 64 bits that spreads every input bit over all output bits (the finaliser of
@@ -231,14 +284,39 @@ impl Digest {
 mod tests {
     use super::*;
 
-    fn union(arrivals: Arrivals, seed: u64, shards: usize, until_ns: u64) -> (Vec<u64>, String) {
-        let rate = "5k".parse().expect("a rate");
+    fn rate(text: &str) -> Rate {
+        text.parse().expect("a rate")
+    }
+
+    fn poisson(text: &str, until_ns: u64, share: Share) -> Schedule {
+        Schedule::new(rate(text), Arrivals::Poisson, 7, until_ns, share)
+    }
+
+    fn equal(shards: usize) -> Vec<Share> {
+        (0..shards).map(|shard| Share::equal(shard, shards)).collect()
+    }
+
+    /// Neighbouring shares with these borders, the last of which is the number of units.
+    fn unequal(borders: &[u32]) -> Vec<Share> {
+        let of = borders[borders.len() - 1];
+        let share = |pair: &[u32]| Share::units(pair[0]..pair[1], of);
+        borders.windows(2).map(share).collect()
+    }
+
+    /// The arrivals of all shares, in order, and their digest.
+    fn union(
+        arrivals: Arrivals,
+        text: &str,
+        seed: u64,
+        until_ns: u64,
+        shares: &[Share],
+    ) -> (Vec<u64>, String) {
         let mut all = Vec::new();
         let mut whole = Digest::default();
-        for shard in 0..shards {
+        for share in shares {
             let mut digest = Digest::default();
             let mut last_ns = 0;
-            for due_ns in Schedule::new(rate, arrivals, seed, until_ns, shard, shards) {
+            for due_ns in Schedule::new(rate(text), arrivals, seed, until_ns, share.clone()) {
                 assert!(last_ns <= due_ns && due_ns < until_ns, "in order and before the end");
                 last_ns = due_ns;
                 digest.add(due_ns);
@@ -252,59 +330,128 @@ mod tests {
     }
 
     #[test]
-    fn the_union_is_the_same_for_any_number_of_shards() {
-        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
-            let one = union(arrivals, 7, 1, 2_000_000_000);
-            for shards in [2, 3, 8] {
-                assert_eq!(
-                    union(arrivals, 7, shards, 2_000_000_000),
-                    one,
-                    "{arrivals:?} on {shards}"
-                );
+    fn the_union_is_the_same_for_any_shares() {
+        // Blocks of 0.2, 5, 2,000 and 64,000 arrivals on average.
+        for (text, until_ns) in
+            [("200", 2 * SECOND_NS), ("5k", 2 * SECOND_NS), ("2M", 20_000_000), ("64M", 2_500_000)]
+        {
+            for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+                let one = union(arrivals, text, 7, until_ns, &equal(1));
+                assert!(200 < one.0.len());
+                for shards in [2, 3, 7, 64, 256] {
+                    let found = union(arrivals, text, 7, until_ns, &equal(shards));
+                    assert!(found == one, "{arrivals:?}, {text}/s on {shards}");
+                }
+                for borders in [&[0, 1, 8][..], &[0, 333, 334, 998, 1_000], &[0, 1, u32::MAX]] {
+                    let found = union(arrivals, text, 7, until_ns, &unequal(borders));
+                    assert!(found == one, "{arrivals:?}, {text}/s, borders {borders:?}");
+                }
             }
         }
     }
 
     #[test]
     fn another_seed_is_another_schedule() {
-        let (one, digest) = union(Arrivals::Poisson, 7, 1, 1_000_000_000);
-        let (other, other_digest) = union(Arrivals::Poisson, 8, 1, 1_000_000_000);
+        let of_seed = |seed| union(Arrivals::Poisson, "5k", seed, SECOND_NS, &equal(1));
+        let ((one, digest), (other, other_digest)) = (of_seed(7), of_seed(8));
         assert_ne!(one, other);
         assert_ne!(digest, other_digest);
     }
 
     #[test]
-    fn a_seed_means_the_same_arrivals_in_every_version() {
-        let (arrivals, digest) = union(Arrivals::Poisson, 1, 1, 10_000_000);
-        assert_eq!(arrivals[..4], GOLDEN_ARRIVALS);
+    fn a_seed_means_the_same_arrivals_until_the_version_changes() {
+        let of_rate = |text| union(Arrivals::Poisson, text, 1, 10_000_000, &equal(1));
+        let (arrivals, digest) = of_rate("5k");
+        assert_eq!((VERSION, &arrivals[..4]), (2, &GOLDEN_ARRIVALS[..]));
         assert_eq!(digest, GOLDEN_DIGEST);
+        assert_eq!(of_rate("64M").1, GOLDEN_DIGEST_64M);
     }
-    /// What this program computed when the schedule was defined; a change means that old seeds mean
-    /// other load.
-    const GOLDEN_ARRIVALS: [u64; 4] = [183_460, 348_348, 1_120_869, 1_255_721];
-    const GOLDEN_DIGEST: &str = "55e5d87984e62f2a665b9d1249795e9b";
+    /// What this program computes by version 2. Whoever changes one of these needs a new version,
+    /// since old seeds then mean other load.
+    const GOLDEN_ARRIVALS: [u64; 4] = [22_125, 98_714, 115_307, 139_932];
+    const GOLDEN_DIGEST: &str = "96bb3dddc8b94146a435b1f3d25588b6";
+    const GOLDEN_DIGEST_64M: &str = "df0494120331bb83dca0a079322b44ea";
 
     #[test]
     fn constant_arrivals_never_drift() {
-        let rate: Rate = "333.333333".parse().expect("a rate");
+        let rate = rate("333.333333");
         let micro = u128::from(rate.micro_per_second());
         // As many requests as the rate has millionths take 10⁶ s, longer than any run, and the due
         // time is exact.
         assert_eq!(constant_due_ns(rate.micro_per_second(), micro), 1_000_000 * 1_000_000_000);
-        let (all, _) = union(Arrivals::Constant, 1, 1, 1_000_000_000);
+        let (all, _) = union(Arrivals::Constant, "5k", 1, SECOND_NS, &equal(1));
         assert_eq!(all.len(), 5_000);
         assert!(all.windows(2).all(|pair| pair[1] - pair[0] == 200_000));
     }
 
     #[test]
+    fn constant_arrivals_are_dealt_in_turn() {
+        let numbers = |share| -> Vec<u64> {
+            let schedule = Schedule::new(rate("1M"), Arrivals::Constant, 1, 12_000, share);
+            schedule.map(|due_ns| due_ns / 1_000).collect()
+        };
+        assert_eq!(numbers(Share::equal(1, 3)), [1, 4, 7, 10]);
+        assert_eq!(numbers(Share::units(1..3, 5)), [1, 2, 6, 7, 11]);
+    }
+
+    #[test]
     fn a_block_needs_none_before_it() {
-        let rate: Rate = "20k".parse().expect("a rate");
-        let all: Vec<u64> =
-            Schedule::new(rate, Arrivals::Poisson, 3, 50 * BLOCK_NS, 0, 1).collect();
-        let count = Poisson::new(20.0).expect("a mean");
-        let mut block = Vec::new();
-        fill_block(&mut block, 3, 42, &count, 0, 1);
+        let share = Share::equal(1, 3);
+        let all: Vec<u64> = poisson("60k", 50 * BLOCK_NS, share.clone()).collect();
         let within = |due_ns: &&u64| (42 * BLOCK_NS..43 * BLOCK_NS).contains(*due_ns);
-        assert_eq!(all.iter().filter(within).copied().collect::<Vec<u64>>(), block);
+        let expected: Vec<u64> = all.iter().filter(within).copied().collect();
+        let mut blocks = Blocks::new(rate("60k"), 7, &share);
+        blocks.undrawn = 42;
+        let alone: Vec<u64> = std::iter::from_fn(|| blocks.next(43 * BLOCK_NS)).collect();
+        assert_eq!(alone, expected);
+        assert!(10 < alone.len(), "{alone:?}");
+    }
+
+    #[test]
+    fn arrivals_drawn_ahead_are_the_same_and_only_read() {
+        // Most blocks of the lowest rate are empty; in between, some gaps are longer than a refill.
+        for (text, until_ns) in [("20", 60 * SECOND_NS), ("5k", SECOND_NS), ("2M", 20 * BLOCK_NS)] {
+            let expected: Vec<u64> = poisson(text, until_ns, Share::equal(1, 4)).collect();
+            let mut ahead = poisson(text, until_ns, Share::equal(1, 4));
+            let mut found = Vec::new();
+            loop {
+                while ahead.wants_refill() {
+                    ahead.refill();
+                }
+                let undrawn = undrawn(&ahead);
+                let Some(due_ns) = ahead.next() else { break };
+                assert_eq!(undrawn, self::undrawn(&ahead), "nothing is drawn on the way");
+                found.push(due_ns);
+            }
+            assert_eq!(found, expected, "{text}/s");
+        }
+        let mut constant = Schedule::new(rate("5k"), Arrivals::Constant, 7, 1, Share::equal(0, 1));
+        assert!(!constant.wants_refill());
+        constant.refill();
+        assert_eq!(constant.collect::<Vec<u64>>(), [0]);
+    }
+
+    fn undrawn(schedule: &Schedule) -> u64 {
+        match &schedule.source {
+            Process::Poisson(blocks) => blocks.undrawn,
+            Process::Constant { .. } => panic!("it draws nothing"),
+        }
+    }
+
+    #[test]
+    fn memory_never_grows() {
+        for (text, of) in [("1k", 1), ("1k", 256), ("2M", 1), ("2M", 64), ("64M", 256)] {
+            let mut schedule = poisson(text, 1_000 * BLOCK_NS, Share::equal(0, of));
+            let capacities = |schedule: &Schedule| match &schedule.source {
+                Process::Poisson(Blocks { current, ready, .. }) => {
+                    let (one, other) = (current.offsets_ns.capacity(), ready.offsets_ns.capacity());
+                    (one.min(other), one.max(other))
+                }
+                Process::Constant { .. } => panic!("it has no memory"),
+            };
+            let before = capacities(&schedule);
+            assert!(0 < schedule.by_ref().count());
+            assert_eq!(capacities(&schedule), before, "{text}/s, one of {of}");
+        }
     }
 }

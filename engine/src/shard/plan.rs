@@ -3,6 +3,7 @@
 use socket2::SockAddr;
 
 use crate::load::schedule::{Digest, Schedule};
+use crate::load::share::Share;
 use crate::load::{Load, OpenLoad, PacedLoad};
 use crate::plan::{Arrivals, StampSource, Wait};
 use crate::record::config::RecorderConfig;
@@ -71,8 +72,8 @@ impl ShardPlan {
     pub(super) fn load(&self) -> Load {
         match self.drive {
             Drive::Open { rate, arrivals, seed } => {
-                let schedule =
-                    Schedule::new(rate, arrivals, seed, self.end_ns, self.shard, self.shards);
+                let share = Share::equal(self.shard, self.shards);
+                let schedule = Schedule::new(rate, arrivals, seed, self.end_ns, share);
                 Load::Open(OpenLoad::new(schedule))
             }
             Drive::Closed => Load::Closed,

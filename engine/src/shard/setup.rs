@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use super::plan::Drive;
 use super::shard::{Shard, YIELD_NS};
 use crate::load::schedule::{self, Schedule};
+use crate::load::share::Share;
 use crate::load::{Load, OpenLoad};
 use crate::sys::clock;
 
@@ -38,9 +39,8 @@ impl Shard {
             let longest_ns =
                 self.now_ns() + self.plan.settle_min_ns + SETTLE_TIMES_MAX * self.plan.settle_ns;
             let seed = schedule::mix(seed ^ SETUP_SEED);
-            let schedule =
-                Schedule::new(rate, arrivals, seed, longest_ns, self.plan.shard, self.plan.shards);
-            let mut load = OpenLoad::new(schedule);
+            let share = Share::equal(self.plan.shard, self.plan.shards);
+            let mut load = OpenLoad::new(Schedule::new(rate, arrivals, seed, longest_ns, share));
             // Its schedule starts with the set-up: what is overdue by now is skipped.
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);

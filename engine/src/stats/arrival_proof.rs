@@ -396,6 +396,7 @@ fn short(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::load::schedule::Schedule;
+    use crate::load::share::Share;
     use crate::sys::units::SECOND_NS;
 
     fn proof(kind: plan::Arrivals, rate: &str, until_ns: u64, late_ns: u64) -> ArrivalProof {
@@ -415,7 +416,7 @@ mod tests {
         let (mut intended, mut sent_in_window) = (0, 0);
         for shard in 0..2 {
             let mut part = ArrivalStats::new(0..until_ns);
-            for due_ns in Schedule::new(rate, arrivals, 4, until_ns, shard, 2) {
+            for due_ns in Schedule::new(rate, arrivals, 4, until_ns, Share::equal(shard, 2)) {
                 part.record(due_ns, due_ns + late_ns);
                 intended += 1;
                 sent_in_window += u64::from(due_ns + late_ns <= until_ns);

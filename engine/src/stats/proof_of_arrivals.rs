@@ -18,12 +18,14 @@ use super::statistics::{
     kolmogorov_p,
 };
 use crate::load::schedule::Schedule;
+use crate::load::share::Share;
 use crate::plan;
 use crate::plan::thresholds::Thresholds;
 use crate::sys::units::Rate;
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use statrs::distribution::{ChiSquared, ContinuousCDF as _, Discrete as _, Poisson};
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 const SHARDS: usize = 4;
@@ -39,8 +41,8 @@ fn rate() -> Rate {
 
 /// The first [`N`] arrivals that a shard owns.
 fn shard_arrivals(seed: u64, shard: usize, shards: usize) -> Vec<u64> {
-    let schedule =
-        Schedule::new(rate(), plan::Arrivals::Poisson, seed, 3_600 * SECOND_NS, shard, shards);
+    let share = Share::equal(shard, shards);
+    let schedule = Schedule::new(rate(), plan::Arrivals::Poisson, seed, 3_600 * SECOND_NS, share);
     let arrivals: Vec<u64> = schedule.take(N).collect();
     assert_eq!(arrivals.len(), N);
     arrivals
@@ -127,6 +129,100 @@ fn p1_p2_p3_p6_the_schedule_is_poisson_per_shard_and_merged() {
     assert!(passed.as_flattened().iter().all(|count| 18 <= *count), "{passed:?}");
 }
 
+/// Blocks of the schedule, each 1 ms long.
+const BLOCKS: usize = 2_000;
+/// Arrivals of a block, on average: enough for a tree of many nodes.
+const PER_BLOCK: f64 = 2_000.0;
+/// Deviations from its expectation that a figure at a fixed seed may have: by chance one figure in
+/// 16,000 has more.
+const DEVIATIONS: f64 = 4.0;
+
+/// The arrivals of a share of those blocks.
+fn part(seed: u64, share: &Share) -> Vec<u64> {
+    let rate: Rate = "2M".parse().expect("a rate");
+    let until_ns = BLOCKS as u64 * MILLISECOND_NS;
+    Schedule::new(rate, plan::Arrivals::Poisson, seed, until_ns, share.clone()).collect()
+}
+
+/// How many arrivals each block has.
+fn per_block(arrivals_ns: &[u64]) -> Vec<u64> {
+    let mut counts = vec![0; BLOCKS];
+    for at_ns in arrivals_ns {
+        counts[usize::try_from(at_ns / MILLISECOND_NS).expect("few blocks")] += 1;
+    }
+    counts
+}
+
+/// Checks that a share's arrivals are Poisson of its part of the rate, within and across blocks.
+fn check_poisson(what: &str, share: &Share, arrivals_ns: &[u64], per_block: &[u64]) {
+    let expected = share.fraction() * PER_BLOCK * BLOCKS as f64;
+    let z = (arrivals_ns.len() as f64 - expected) / expected.sqrt();
+    assert!(z.abs() < DEVIATIONS, "{what}: z of the number {z}");
+    let dispersion = index_of_dispersion(per_block.iter().copied()).expect("counts");
+    let z = (dispersion.index - 1.0) / dispersion_deviation(dispersion.windows);
+    assert!(z.abs() < DEVIATIONS, "{what}: z of the dispersion {z}");
+    // Of more, the tests would see that times are whole ns.
+    let first = &arrivals_ns[..arrivals_ns.len().min(N)];
+    let offset = |at_ns: &u64| (at_ns % MILLISECOND_NS) as f64 + 0.5;
+    let mut offsets: Vec<f64> = first.iter().map(offset).collect();
+    offsets.sort_by(f64::total_cmp);
+    let distance = ks_uniform(&offsets, 0.0, MILLISECOND_NS as f64).expect("arrivals");
+    let p = kolmogorov_p(distance, offsets.len() as u64);
+    assert!(1e-3 < p, "{what}: p of the offsets {p}");
+    let tested = Tested::new(first, share.fraction() * PER_BLOCK / MILLISECOND_NS as f64);
+    assert!(1e-3 < tested.gaps_p, "{what}: p of the gaps {}", tested.gaps_p);
+    assert!(tested.lag1 < DEVIATIONS, "{what}: dependence of the gaps {}", tested.lag1);
+}
+
+#[test]
+fn unequal_parts_are_poisson_and_independent() {
+    // From 4 to 1,260 arrivals per block; the borders cut through leaves.
+    let borders = [0, 2, 9, 10, 37, 370, 1_000];
+    for seed in [1, 2] {
+        let mut counts = Vec::new();
+        for pair in borders.windows(2) {
+            let share = Share::units(pair[0]..pair[1], 1_000);
+            let arrivals_ns = part(seed, &share);
+            let per_block = per_block(&arrivals_ns);
+            check_poisson(&format!("seed {seed}, {pair:?}"), &share, &arrivals_ns, &per_block);
+            counts.push(per_block);
+        }
+        for (at, one) in counts.iter().enumerate() {
+            for (other_at, other) in counts.iter().enumerate().skip(at + 1) {
+                let mut pairs = PairSums::default();
+                one.iter().zip(other).for_each(|(one, other)| pairs.add(*one, *other));
+                let z = pairs.correlation().expect("counts") * (BLOCKS as f64).sqrt();
+                assert!(z.abs() < DEVIATIONS, "seed {seed}, {at} and {other_at}: z = {z}");
+            }
+        }
+        let whole = Share::equal(0, 1);
+        let arrivals_ns = part(seed, &whole);
+        let of_all = per_block(&arrivals_ns);
+        check_poisson(&format!("seed {seed}, the union"), &whole, &arrivals_ns, &of_all);
+    }
+}
+
+#[test]
+fn counts_of_a_small_part_have_the_poisson_distribution() {
+    // The last class holds all that is above.
+    const CLASSES: usize = 12;
+    let share = Share::units(331..333, 1_000);
+    for seed in [1, 2, 3] {
+        let mut found = [0.0; CLASSES];
+        for count in per_block(&part(seed, &share)) {
+            found[usize::try_from(count).expect("few").min(CLASSES - 1)] += 1.0;
+        }
+        let poisson = Poisson::new(share.fraction() * PER_BLOCK).expect("a distribution");
+        let mut expected: [f64; CLASSES] = std::array::from_fn(|k| poisson.pmf(k as u64));
+        expected[CLASSES - 1] = 1.0 - expected[..CLASSES - 1].iter().sum::<f64>();
+        let term = |(found, p): (&f64, &f64)| (found - p * BLOCKS as f64).powi(2) / p;
+        let chi_squared = found.iter().zip(&expected).map(term).sum::<f64>() / BLOCKS as f64;
+        let freedom = ChiSquared::new((CLASSES - 1) as f64).expect("a distribution");
+        let p = freedom.sf(chi_squared);
+        assert!(1e-3 < p, "seed {seed}: chi-squared {chi_squared}, p = {p}");
+    }
+}
+
 /// Equal gaps.
 fn constant(n: usize, rate_per_second: f64) -> Vec<u64> {
     (0..n).map(|k| whole_ns(k as f64 * 1e9 / rate_per_second)).collect()
@@ -207,8 +303,10 @@ fn sent_rate() -> Rate {
 
 /// The shards' schedules of one modelled run.
 fn planned(arrivals: plan::Arrivals, seed: u64, shards: usize) -> Vec<Vec<u64>> {
-    let part =
-        |shard| Schedule::new(sent_rate(), arrivals, seed, WINDOW_NS, shard, shards).collect();
+    let part = |shard| {
+        let share = Share::equal(shard, shards);
+        Schedule::new(sent_rate(), arrivals, seed, WINDOW_NS, share).collect()
+    };
     (0..shards).map(part).collect()
 }
 

@@ -3,6 +3,7 @@
 
 use super::sound::Pieces;
 use crate::load::schedule::{Digest, Schedule};
+use crate::load::share::Share;
 use crate::plan::thresholds::Thresholds;
 use crate::report::Report;
 use crate::report::merge::offer;
@@ -36,9 +37,9 @@ impl Planned {
         let mut intended = ArrivalStats::new(window_ns.clone());
         for shard in 0..shards {
             let mut part = ArrivalStats::new(window_ns.clone());
-            let schedule =
-                Schedule::new(rate, plan.arrivals, plan.seed, until_ns, shard, shards).take(most);
-            for due_ns in schedule {
+            let share = Share::equal(shard, shards);
+            let schedule = Schedule::new(rate, plan.arrivals, plan.seed, until_ns, share);
+            for due_ns in schedule.take(most) {
                 whole.add(due_ns);
                 if due_ns < window_ns.start {
                     continue;

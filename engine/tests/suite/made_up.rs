@@ -4,6 +4,7 @@
 use engine::host;
 use engine::host::watch::Machine;
 use engine::load::schedule::{Digest, Schedule};
+use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::plan::redact::Redacted;
 use engine::record::config::RecorderConfig;
@@ -37,7 +38,8 @@ pub fn record(
     let (mut recorder, mut digest) = nothing(plan);
     let mut in_flight = Vec::new();
     let rate = plan.rate.expect("an open plan");
-    for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), shard, shards) {
+    let share = Share::equal(shard, shards);
+    for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), share) {
         digest.add(due_ns);
         if due_ns < plan.warmup.0 {
             continue;

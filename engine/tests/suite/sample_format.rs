@@ -2,6 +2,7 @@
 //! byte is detected.
 
 use engine::load::schedule::Schedule;
+use engine::load::share::Share;
 use engine::samples::{BLOCK_RECORDS, SAMPLE_BYTES, Sample, SampleReader};
 
 use crate::sample_run::{SHARDS, SampledRun, fate, header, plan, refusal};
@@ -27,10 +28,15 @@ fn what_was_written_is_read_back() {
         intended.push(sample.intended_ns);
     }
     intended.sort_unstable();
-    let due: Vec<u64> =
-        Schedule::new(plan.rate.expect("open"), plan.arrivals, plan.seed, plan.end_ns(), 0, 1)
-            .filter(|due_ns| plan.warmup.0 <= *due_ns)
-            .collect();
+    let due: Vec<u64> = Schedule::new(
+        plan.rate.expect("open"),
+        plan.arrivals,
+        plan.seed,
+        plan.end_ns(),
+        Share::equal(0, 1),
+    )
+    .filter(|due_ns| plan.warmup.0 <= *due_ns)
+    .collect();
     assert_eq!(intended, due);
     let end = reader.end().expect("whole");
     assert_eq!(

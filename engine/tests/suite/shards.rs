@@ -1,6 +1,7 @@
 //! Two shards do together what one does alone: the same schedule, and numbers that add up.
 
 use engine::load::schedule::{Digest, Schedule};
+use engine::load::share::Share;
 use engine::plan::{Arrivals, Plan};
 use engine::run::prepare;
 use engine::sys::placement::allowed_cores;
@@ -15,7 +16,8 @@ fn planned(plan: &Plan, shards: usize) -> (String, u64) {
     let mut whole = Digest::default();
     for shard in 0..shards {
         let mut part = Digest::default();
-        Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), shard, shards)
+        let share = Share::equal(shard, shards);
+        Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), share)
             .for_each(|due_ns| part.add(due_ns));
         whole.merge(part);
     }

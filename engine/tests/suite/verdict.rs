@@ -188,7 +188,10 @@ fn a_figure_at_its_bound_is_no_reason() {
         |report| blocked(report, 0, 64),
         |report| blocked(report, 1, 101),
         |report| report.whole.counts.pool_grew = 1,
-        |report| report.generator.shards[0].buffers_exhausted = 1,
+        |report| {
+            report.generator.shards[0].buffers_exhausted = 1;
+            report.whole.counts.answered = 1_000;
+        },
         |report| report.whole.counts.setup.settled = Some(true),
         |report| {
             // Without keep-alive there is no pool.

@@ -1,0 +1,238 @@
+//! Draws a share's Poisson arrivals of one block by a tree, so that a shard pays for its own
+//! arrivals and for the way to them, however many others there are.
+//!
+//! Every arrival has an owner coordinate in [0, 1) and belongs to the share that holds it. A node
+//! of the tree stands for the coordinates that begin with the same bits. The root's number of
+//! arrivals is the block's; of its n arrivals, a node gives Binomial(n, ½) to its left half. A node
+//! with few arrivals is a leaf: it draws the offset of each and the rest of its coordinate. Whether
+//! a node is a leaf depends on its number of arrivals alone, and what it draws comes from a
+//! generator seeded by the block and the node, so it is the same for whoever asks. A share descends
+//! only to nodes that hold some of its coordinates; where its border cuts through a leaf, both
+//! neighbours draw the whole leaf and each keeps its own arrivals.
+//!
+//! A coordinate thus has fair and independent bits, and offset and coordinate don't depend on each
+//! other: each share is a Poisson process of its part of the rate, and shares are independent.
+
+use std::ops::RangeInclusive;
+
+use rand::{Rng as _, SeedableRng as _};
+use rand_distr::{Binomial, Distribution as _, Poisson};
+use rand_xoshiro::SplitMix64;
+
+/// Length of a block, ns.
+pub(super) const BLOCK_NS: u64 = 1_000_000;
+
+/// The most arrivals of a leaf. With fewer, an arrival costs more, since a node costs more than an
+/// arrival; with more, a border does, since both neighbours draw the whole leaf.
+const LEAF_MAX: u64 = 16;
+/// The most fair bits that are counted; beyond, one draw from their distribution is faster.
+const BITS_MAX: u64 = 1_024;
+/// Depth of the smallest nodes, which are leaves however many arrivals they have. Their numbers
+/// just fit into 64 bits.
+const DEPTH_MAX: u32 = 63;
+/// The root's number. The halves of node k are 2k and 2k + 1.
+const ROOT: u64 = 1;
+/// The number by which the block draws how many arrivals it has; no node has it.
+const BLOCK: u64 = 0;
+
+/// Draws the arrivals of the block of this key whose coordinates are in the share: their offsets
+/// from the block's start, in no order, added to `offsets_ns`. The block's number of arrivals is
+/// distributed as `count`, which may differ from block to block.
+pub(super) fn draw(
+    offsets_ns: &mut Vec<u32>,
+    key: u64,
+    count: &Poisson<f64>,
+    share: &RangeInclusive<u64>,
+) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count near its mean, at most 10^5"
+    )]
+    let arrivals = count.sample(&mut generator(key, BLOCK)) as u64;
+    Tree { key, share, offsets_ns }.descend(ROOT, arrivals);
+}
+
+/// What a node draws from. A seed is mixed once more than the generator mixes its numbers, since
+/// nodes have numbers in a row.
+fn generator(key: u64, node: u64) -> SplitMix64 {
+    let mut seed = SplitMix64::seed_from_u64(key.wrapping_add(node));
+    SplitMix64::seed_from_u64(seed.next_u64())
+}
+
+/// The tree of one block, as one share sees it.
+struct Tree<'a> {
+    key: u64,
+    share: &'a RangeInclusive<u64>,
+    offsets_ns: &'a mut Vec<u32>,
+}
+
+impl Tree<'_> {
+    fn descend(&mut self, node: u64, arrivals: u64) {
+        let depth = node.ilog2();
+        let (first, last) = coordinates(node, depth);
+        if arrivals == 0 || last < *self.share.start() || *self.share.end() < first {
+            return;
+        }
+        if arrivals <= LEAF_MAX || depth == DEPTH_MAX {
+            return self.leaf(node, arrivals);
+        }
+        let left = half_of(arrivals, &mut generator(self.key, node));
+        self.descend(2 * node, left);
+        self.descend(2 * node + 1, arrivals - left);
+    }
+
+    fn leaf(&mut self, node: u64, arrivals: u64) {
+        let depth = node.ilog2();
+        let (first, last) = coordinates(node, depth);
+        let whole = self.share.contains(&first) && self.share.contains(&last);
+        let mut random = generator(self.key, node);
+        for _ in 0..arrivals {
+            let offset_ns = (u128::from(random.next_u64()) * u128::from(BLOCK_NS)) >> 64;
+            let coordinate = first | (random.next_u64() >> depth);
+            if whole || self.share.contains(&coordinate) {
+                self.offsets_ns.push(u32::try_from(offset_ns).expect("below a block's length"));
+            }
+        }
+    }
+}
+
+/// The first and the last coordinate of a node: its number without the leading one, then zeros or
+/// ones.
+fn coordinates(node: u64, depth: u32) -> (u64, u64) {
+    let first = (node << (DEPTH_MAX - depth)) << 1;
+    (first, first | (u64::MAX >> depth))
+}
+
+/// Binomial(n, ½): how many of n fair bits are set.
+fn half_of(n: u64, random: &mut SplitMix64) -> u64 {
+    if BITS_MAX < n {
+        return Binomial::new(n, 0.5).expect("a half is a probability").sample(random);
+    }
+    let mut set = 0;
+    for _ in 0..n / 64 {
+        set += random.next_u64().count_ones();
+    }
+    let rest = random.next_u64() & ((1 << (n % 64)) - 1);
+    u64::from(set + rest.count_ones())
+}
+
+#[cfg(test)]
+mod tests {
+    use statrs::distribution::{
+        Binomial as Halves, ChiSquared, ContinuousCDF as _, DiscreteCDF as _,
+    };
+
+    use super::*;
+
+    /// The offsets that a share has of a node.
+    fn offsets(share: RangeInclusive<u64>, node: u64, arrivals: u64) -> Vec<u32> {
+        let mut offsets_ns = Vec::new();
+        let mut tree = Tree { key: 11, share: &share, offsets_ns: &mut offsets_ns };
+        tree.descend(node, arrivals);
+        offsets_ns
+    }
+
+    #[test]
+    fn a_node_gives_each_arrival_to_its_left_half_by_a_fair_coin() {
+        const NODES: u64 = 20_000;
+        for n in [1, 9, 63, 64, 65, 1_000, 1_100, 5_000, 64_000] {
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for node in 1..=NODES {
+                let half = n as f64 / 2.0;
+                let beyond = half_of(n, &mut generator(5, node)) as f64 - half;
+                assert!(beyond.abs() <= half, "at most all of them");
+                sum += beyond;
+                squares += beyond * beyond;
+            }
+            let (mean, variance) = (sum / NODES as f64, squares / NODES as f64);
+            let expected = n as f64 / 4.0;
+            let z = mean / (expected / NODES as f64).sqrt();
+            assert!(z.abs() < 4.0, "{n}: z of the mean {z}");
+            // The fourth central moment of Binomial(n, ½) is n·(3n − 2)/16.
+            let fourth = n as f64 * (3.0 * n as f64 - 2.0) / 16.0;
+            let deviation = ((fourth - expected * expected) / NODES as f64).sqrt();
+            let beyond = (variance - expected).abs();
+            assert!(beyond <= 4.0 * deviation, "{n}: variance {variance}");
+        }
+    }
+
+    #[test]
+    fn halves_have_the_binomial_distribution() {
+        const NODES: u64 = 100_000;
+        for n in [17, 64, 1_000, 1_100, 10_000, 64_000] {
+            // 20 classes between three deviations below the mean and three above it, the outermost
+            // with the tails.
+            let (mean, deviation) = (n as f64 / 2.0, (n as f64).sqrt() / 2.0);
+            let mut bounds: Vec<f64> =
+                (1..20).map(|at| (mean + (at as f64 * 0.3 - 3.0) * deviation).floor()).collect();
+            bounds.dedup();
+            let mut found = vec![0.0; bounds.len() + 1];
+            for node in 1..=NODES {
+                let left = half_of(n, &mut generator(6, node)) as f64;
+                found[bounds.partition_point(|bound| *bound < left)] += 1.0;
+            }
+            let halves = Halves::new(0.5, n).expect("a distribution");
+            let below = |at: usize| match bounds.get(at) {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "whole"
+                )]
+                Some(bound) => halves.cdf(*bound as u64),
+                None => 1.0,
+            };
+            let mut chi_squared = 0.0;
+            for (at, found) in found.iter().enumerate() {
+                let p = if at == 0 { below(0) } else { below(at) - below(at - 1) };
+                let expected = NODES as f64 * p;
+                chi_squared += (found - expected) * (found - expected) / expected;
+            }
+            let freedom = ChiSquared::new(bounds.len() as f64).expect("a distribution");
+            let p = freedom.sf(chi_squared);
+            assert!(1e-3 < p, "{n}: chi-squared {chi_squared}, p = {p}");
+        }
+    }
+
+    #[test]
+    fn nodes_halve_the_coordinates() {
+        assert_eq!(coordinates(ROOT, 0), (0, u64::MAX));
+        for node in [1_u64, 2, 5, 1 << 40, u64::MAX / 2] {
+            let (first, last) = coordinates(node, node.ilog2());
+            let (left, right) = (2 * node, 2 * node + 1);
+            let ((start, middle), (next, end)) =
+                (coordinates(left, left.ilog2()), coordinates(right, right.ilog2()));
+            assert_eq!((start, middle.checked_add(1), end), (first, Some(next), last), "{node}");
+        }
+    }
+
+    #[test]
+    fn the_smallest_nodes_are_leaves_however_many_arrivals_they_have() {
+        for node in [1 << 63, (1 << 63) + 12_345, u64::MAX] {
+            let (first, last) = coordinates(node, 63);
+            assert_eq!(last - first, 1);
+            let (left, right) =
+                (offsets(first..=first, node, 1_000), offsets(last..=last, node, 1_000));
+            assert_eq!(left.len() + right.len(), 1_000);
+            assert!(400 < left.len() && left.len() < 600, "{}", left.len());
+            assert_eq!(offsets(0..=u64::MAX, node, 1_000).len(), 1_000);
+        }
+    }
+
+    #[test]
+    fn a_border_through_a_leaf_splits_it() {
+        let whole = offsets(0..=u64::MAX, ROOT, LEAF_MAX);
+        assert_eq!(whole.len() as u64, LEAF_MAX);
+        let mut lengths = std::collections::BTreeSet::new();
+        for border in (1..64).map(|border| border << 58) {
+            let left = offsets(0..=border - 1, ROOT, LEAF_MAX);
+            lengths.insert(left.len());
+            let mut both = [left, offsets(border..=u64::MAX, ROOT, LEAF_MAX)].concat();
+            both.sort_unstable();
+            let mut expected = whole.clone();
+            expected.sort_unstable();
+            assert_eq!(both, expected, "{border:x}");
+        }
+        assert!(4 < lengths.len(), "arrivals lie on both sides: {lengths:?}");
+    }
+}
