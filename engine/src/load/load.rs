@@ -77,6 +77,11 @@ impl OpenLoad {
         self.next_due_ns = self.schedule.next();
     }
 
+    /// The schedule, if its next arrivals have still to be drawn.
+    pub(crate) fn refillable(&mut self) -> Option<&mut Schedule> {
+        Some(&mut self.schedule).filter(|schedule| schedule.wants_refill())
+    }
+
     /// Takes the next arrival before `end_ns`, due or not, to count it as unsent.
     pub(crate) fn take_unsent(&mut self, end_ns: u64) -> Option<u64> {
         let due_ns = self.next_due_ns.filter(|due_ns| *due_ns < end_ns)?;

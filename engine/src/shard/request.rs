@@ -92,6 +92,7 @@ impl Shard {
             return self.flush();
         }
         self.stamp_queued();
+        self.refill();
         let now_ns = self.now_ns();
         let due_ns = match &self.load {
             // With the queue full, the next arrival is taken when a request ends.

@@ -123,6 +123,17 @@ impl Shard {
         Some(stamp_ns.saturating_sub(self.epoch_ns))
     }
 
+    /// Draws the schedule's next arrivals ahead of their time. What is queued leaves first: nothing
+    /// that is due waits for arrivals to come.
+    pub(super) fn refill(&mut self) {
+        if let Load::Open(load) = &mut self.load
+            && let Some(schedule) = load.refillable()
+        {
+            self.ring.poll_if_queued();
+            schedule.refill();
+        }
+    }
+
     /// Publishes the shard's progress.
     pub(super) fn show(&mut self, now_ns: u64) {
         let in_flight = self.connections.busy() as u64;
@@ -131,5 +142,45 @@ impl Shard {
         if self.window_ns <= now_ns && now_ns < self.end_ns {
             self.recorder.series.in_flight(now_ns - self.window_ns, in_flight);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::plan::Arrivals;
+    use crate::record::config::RecorderConfig;
+    use crate::shard::plan::Drive;
+
+    #[test]
+    fn no_arrival_is_left_to_be_drawn_when_a_turn_has_waited() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        // Every second block is empty.
+        let rate = "700".parse().expect("a rate");
+        let end_ns = 200_000_000;
+        let plan = ShardPlan {
+            drive: Drive::Open { rate, arrivals: Arrivals::Poisson, seed: 1 },
+            recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
+            end_ns,
+            ..ShardPlan::open_for_test(address.into())
+        };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        let mut turns = 0;
+        loop {
+            assert!(turns < 100_000, "the load ends");
+            turns += 1;
+            if !shard.turn(u64::MAX) {
+                break;
+            }
+            // A new connection gets its request before anything else.
+            let is_fresh = 0 < shard.connections.fresh();
+            let Load::Open(load) = &mut shard.load else { panic!("an open load") };
+            assert!(is_fresh || load.refillable().is_none(), "turn {turns}");
+        }
+        let Load::Open(load) = &shard.load else { panic!("an open load") };
+        assert!(80 < load.digest().arrivals(), "{}", load.digest().arrivals());
     }
 }
