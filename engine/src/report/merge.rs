@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 
 use crate::host::environment::Environment;
 use crate::host::watch::Machine;
+use crate::load::schedule;
 use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan};
 use crate::record::outcome::UnsentReason;
@@ -78,6 +79,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         interrupted,
         config: Config {
             target_address: address.to_string(),
+            schedule_version: schedule_version(&plan),
             schedule_digest: listed.then(|| digest.hex()),
             schedule_arrivals: listed.then(|| digest.arrivals()),
             schedule_estimated: Some(digest.estimated()).filter(|estimated| 0 < *estimated),
@@ -118,6 +120,11 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
             series: recorder.series,
         },
     )
+}
+
+/// The version of the schedule that a plan's arrivals are of.
+pub(crate) fn schedule_version(plan: &Plan) -> Option<u32> {
+    (plan.model == Some(Model::Open)).then_some(schedule::VERSION)
 }
 
 /// What the corrected distribution of a plan is corrected by.

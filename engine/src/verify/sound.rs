@@ -11,6 +11,7 @@ use super::finding::{Finding, is_close, summed_up};
 use super::units::seconds_to_ns;
 use super::unsound::Unsound;
 use crate::record::series::{SLOTS_MAX, interval_ns_of};
+use crate::report::merge::schedule_version;
 use crate::report::{Report, SCHEMA};
 use crate::stats::distribution::INTERVAL_DIGITS;
 use crate::sys::leaves::{leaf_text, leaves};
@@ -30,6 +31,7 @@ pub(super) struct Pieces {
 /// holds.
 pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<Pieces>) {
     let mut findings = vec![Finding::equal("schema", SCHEMA, report.schema)];
+    findings.push(version(report));
     findings.extend(summed_up("numbers that a run can have", numbers(report)));
     findings.push(plan(report));
     findings.push(cores(report));
@@ -67,6 +69,13 @@ fn plan(report: &Report) -> Finding {
         Err(problem) => problem,
     };
     Finding::equal("plan", "complete".to_owned(), found)
+}
+
+/// The arrivals are of the version that is computed here.
+fn version(report: &Report) -> Finding {
+    let text = |version: Option<u32>| version.map_or("none".to_owned(), |it| it.to_string());
+    let expected = schedule_version(&report.config.plan);
+    Finding::equal("schedule_version", text(expected), text(report.config.schedule_version))
 }
 
 /// One shard on each of the plan's cores.

@@ -153,6 +153,8 @@ fn a_changed_text_of_the_report_is_found() {
     let other = Value::from(run.report.whole.pacer_lateness.histogram.clone());
     for (path, value) in [
         ("/naive/histogram", other),
+        ("/config/schedule_version", Value::from(1)),
+        ("/config/schedule_version", Value::Null),
         ("/config/schedule_digest", Value::from("00000000000000000000000000000000")),
         ("/config/arrivals", Value::from("constant")),
         ("/config/rate", Value::from("501")),
