@@ -116,6 +116,13 @@ impl ShardMeter {
         self.back_ns = now_ns;
     }
 
+    /// The shard has been at work until `now_ns`, and goes on without waiting.
+    #[inline]
+    pub fn worked(&mut self, now_ns: u64) {
+        self.gap(self.back_ns, now_ns);
+        self.back_ns = now_ns;
+    }
+
     /// The clock was read at these two moments in a row while polling.
     #[inline]
     pub fn spun_past(&mut self, from_ns: u64, now_ns: u64) {
@@ -312,6 +319,17 @@ mod tests {
         meter.spun_past(3_000 * MS_NS, 3_500 * MS_NS);
         let stats = meter.report(0, 0, 0);
         assert_eq!((stats.longest_gap_us, stats.stopped_s), (0.0, 0.0));
+    }
+
+    #[test]
+    fn turns_without_a_wait_between_them_are_no_stop() {
+        let mut meter = meter();
+        meter.begin_at(1_000 * MS_NS);
+        for turn in 1..100 {
+            meter.worked((1_000 + 5 * turn) * MS_NS);
+        }
+        let stats = meter.report(0, 0, 0);
+        assert_eq!((stats.longest_gap_us, stats.stopped_s), (5_000.0, 0.0));
     }
 
     #[test]

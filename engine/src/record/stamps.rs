@@ -48,9 +48,9 @@ impl StampedBy {
 /// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// When the last segment of its response arrived, or when it was given up.
+    /// When the last segment of its response arrived, or when its time was over.
     pub received_ns: u64,
-    /// When the program saw that.
+    /// When the program saw that: it may notice a timeout late, too.
     pub handled_ns: u64,
     /// Whose stamp `received_ns` is.
     pub stamped_by: StampedBy,

@@ -198,9 +198,14 @@ impl Sample {
             SampleKind::Unsent => self.sent_ns == 0 && self.noticed_ns <= received_ns,
             _ => self.noticed_ns <= self.sent_ns && self.sent_ns <= received_ns,
         };
-        // Only a response has an arrival of its own.
-        let one_end = self.kind == SampleKind::Answered && stamped_by != StampedBy::Program;
-        let ends = if one_end { received_ns <= handled_ns } else { received_ns == handled_ns };
+        // A response without the kernel's stamp arrived when it was handled, and only responses are
+        // stamped. A timeout may be noticed late.
+        let by_program = stamped_by == StampedBy::Program;
+        let ends = match self.kind {
+            SampleKind::Answered if !by_program => received_ns <= handled_ns,
+            SampleKind::TimedOut => by_program && received_ns <= handled_ns,
+            _ => by_program && received_ns == handled_ns,
+        };
         if !in_order || !ends || self.noticed_ns < self.intended_ns {
             return Err(Problem::StampsBackwards {
                 intended_ns: self.intended_ns,

@@ -189,7 +189,7 @@ pub struct Connections {
     closed: SlotStack,
     idle: SlotStack,
     queued: VecDeque<u32>,
-    fresh: Vec<Token>,
+    fresh: Vec<u32>,
     rearm: Vec<Token>,
     retry: VecDeque<(u32, u64)>,
     connecting: usize,
@@ -292,8 +292,7 @@ impl Connections {
     pub fn connected(&mut self, slot: u32) {
         self[slot].connected();
         self.connecting -= 1;
-        let generation = self[slot].generation;
-        self.fresh.push(Token { kind: Op::Receive, generation, slot });
+        self.fresh.push(slot);
     }
 
     /// How many new connections haven't been taken yet.
@@ -303,13 +302,9 @@ impl Connections {
 
     /// Takes a new connection, which isn't in any list yet.
     pub fn take_fresh(&mut self) -> Option<u32> {
-        while let Some(token) = self.fresh.pop() {
-            if self.is_current(token) {
-                self[token.slot].fresh = false;
-                return Some(token.slot);
-            }
-        }
-        None
+        let slot = self.fresh.pop()?;
+        self[slot].fresh = false;
+        Some(slot)
     }
 
     /// The slot's socket is gone; returns its descriptor.
@@ -320,6 +315,9 @@ impl Connections {
             State::Idle | State::Closed => {}
         }
         self.idle.remove(slot);
+        if self[slot].fresh {
+            self.fresh.retain(|fresh| *fresh != slot);
+        }
         self.closed.push(slot);
         self[slot].close()
     }

@@ -21,6 +21,12 @@ const EPOCH_AHEAD_NS: u64 = 20_000_000;
 /// The longest drain of an interrupted run, ns.
 const DRAIN_INTERRUPTED_NS: u64 = 2_000_000_000;
 
+/// The shortest wait for responses that nobody asked for, ns: an acknowledgement that the kernel
+/// delays by 40 ms may hold a small one back.
+const LINGER_MIN_NS: u64 = 50_000_000;
+/// The longest such wait, ns.
+const LINGER_MAX_NS: u64 = 200_000_000;
+
 /// The most requests counted one by one after the end, each at its own intended time.
 const COUNTED_MAX: u32 = 4_000_000;
 
@@ -45,7 +51,20 @@ impl Shard {
             }
         }
         seal::unseal();
+        self.linger();
         Some(self.finish())
+    }
+
+    /// Waits twice as long as nearly every response took, with no request in flight: what arrives
+    /// now, nobody asked for. A target that repeats its answers may be one ahead all the time, and
+    /// nothing else shows it.
+    fn linger(&mut self) {
+        let response_ns = self.recorder.times.naive.quantile_ns(0.99).unwrap_or(0);
+        let until_ns = self.now_ns() + (2 * response_ns).clamp(LINGER_MIN_NS, LINGER_MAX_NS);
+        while self.connections.busy() == 0 && self.now_ns() < until_ns {
+            self.ring.wait(until_ns.saturating_sub(self.now_ns()));
+            self.reap();
+        }
     }
 
     /// Waits until every shard is ready; the last one sets the epoch. `None` if the run is
@@ -130,7 +149,7 @@ impl Shard {
         while let Some((slot, _)) = self.deadlines.first() {
             if self.connections[slot].state == State::InFlight {
                 let ended_ns = now_ns.max(self.connections[slot].stamps.sent_ns);
-                self.end(slot, ended_ns, Ending::at(ended_ns), Outcome::Abandoned);
+                self.end(slot, Ending::at(ended_ns), Outcome::Abandoned);
             } else {
                 self.deadlines.remove(slot);
                 self.never_served(slot, now_ns);

@@ -2,8 +2,10 @@
 //!
 //! A shard shares nothing: a [`ShardPlan`] goes in and a [`ShardReport`] comes out, both plain
 //! data. Below it nobody reads the clock. Follow a request from `turn` through `request`, `wire`
-//! and `connections`; `setup` and `life` are what happens before and after the turns.
+//! and `connections`; `connect` opens connections where one is missing; `setup` and `life` are what
+//! happens before and after the turns.
 
+mod connect;
 mod connections;
 mod deadlines;
 mod life;

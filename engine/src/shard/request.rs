@@ -26,9 +26,6 @@ const NOTICED_LATE_NS: u64 = 1_000_000;
 const POSTED_MIN: usize = 16;
 /// How far a stamp of the kernel's may be off, ns: both clocks are read one after the other.
 const CLOCKS_DIFFER_NS: u64 = 10_000;
-/// Pause before a closed model reconnects after a failed connect, ns: a refused connect returns at
-/// once, so without a pause it would spin.
-const RETRY_NS: u64 = 10_000_000;
 
 /// The turn.
 impl Shard {
@@ -89,7 +86,8 @@ impl Shard {
     fn enter(&mut self, yield_ns: u64) {
         if 0 < self.connections.fresh() {
             // They get their requests in the next turn.
-            return self.flush();
+            self.flush();
+            return self.meter.worked(self.now_ns());
         }
         self.stamp_queued();
         self.refill();
@@ -138,7 +136,7 @@ impl Shard {
 /// Due: a request takes an idle connection, or waits for one.
 impl Shard {
     /// Sends the requests that are due, or queues them for a connection.
-    fn admit(&mut self) {
+    pub(super) fn admit(&mut self) {
         let mut now_ns = self.now_ns();
         self.expire_waiting(now_ns);
         let deadline_ns = self.plan.deadline_ns;
@@ -248,147 +246,10 @@ impl Shard {
     }
 }
 
-/// A connection for it: opened when requests wait for one, retried when that fails.
+/// A connection for it: one that is free, while its time isn't over.
 impl Shard {
-    /// Opens a connection for each waiting arrival that has none on the way, up to the cap.
-    fn open_for_waiting(&mut self, now_ns: u64) {
-        while let Load::Open(load) = &self.load
-            && self.connections.coming() < load.waiting_len()
-            && self.open_connection(now_ns)
-        {}
-    }
-
-    /// Opens a connection in a free slot; returns whether there was one.
-    pub(super) fn open_connection(&mut self, now_ns: u64) -> bool {
-        let Some(slot) = self.connections.take_any_closed() else { return false };
-        self.open_slot(slot, now_ns);
-        true
-    }
-
-    fn open_slot(&mut self, slot: u32, now_ns: u64) {
-        if let Err(cause) = self.open(slot, now_ns) {
-            self.unconnected(slot, now_ns, cause);
-        }
-    }
-
-    /// A connect has completed.
-    fn connect_done(&mut self, slot: u32, result: i32) {
-        if self.connections[slot].state != State::Connecting {
-            return;
-        }
-        if result < 0 {
-            self.connect_failed(slot, Cause::of_connect(-result));
-            return;
-        }
-        let now_ns = self.now_ns();
-        self.deadlines.remove(slot);
-        self.connections.connected(slot);
-        let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
-        let connected = self.connections.open_count() - self.connections.connecting();
-        if self.conns_most < connected {
-            self.conns_most = connected;
-            self.grown_ns = now_ns;
-            if in_window && self.plan.requests_per_connection != 1 {
-                self.recorder.counts.pool_grew += 1;
-            }
-        }
-        self.recorder.connected(self.connections[slot].since_ns, now_ns, in_window);
-        self.arm(slot);
-    }
-
-    /// Gives requests to new connections. Bytes that arrive before the first request can't answer
-    /// it, so the kernel is asked for them first.
-    pub(super) fn begin_fresh(&mut self) {
-        let fresh = self.connections.fresh();
-        if fresh == 0 {
-            return;
-        }
-        self.flush_queued();
-        self.ring.poll();
-        self.reap();
-        for _ in 0..fresh {
-            let Some(slot) = self.connections.take_fresh() else { return };
-            self.ready(slot);
-        }
-    }
-
-    /// The slot's connect failed, and so does the request that it was opened for, unless the other
-    /// connections on the way are enough.
-    fn connect_failed(&mut self, slot: u32, cause: Cause) {
-        self.deadlines.remove(slot);
-        self.give_up(slot, cause);
-    }
-
-    /// The slot's connection never carried the request that it was opened for.
-    fn give_up(&mut self, slot: u32, cause: Cause) {
-        let since_ns = self.connections[slot].since_ns;
-        self.close(slot);
-        self.unconnected(slot, since_ns, cause);
-        self.open_for_waiting(self.now_ns());
-    }
-
-    /// The request that slot `slot` has been connecting for since `since_ns` fails; a closed model
-    /// retries after a pause.
-    fn unconnected(&mut self, slot: u32, since_ns: u64, cause: Cause) {
-        // Requests are recorded in order of intended time, and the queued ones come first.
-        self.flush_queued();
-        let now_ns = self.now_ns();
-        let due = match &mut self.load {
-            Load::Open(load) if self.connections.coming() < load.waiting_len() => {
-                load.pop_waiting()
-            }
-            Load::Open(_) => None,
-            // An unpaced user arrives when it asks for its connection.
-            Load::Closed if self.running && since_ns < self.end_ns => {
-                self.intended(since_ns);
-                Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true })
-            }
-            Load::Closed => None,
-            Load::Paced(load) => load.pop_waiting(slot as usize),
-        };
-        match due {
-            Some(DueRequest { intended_ns, noticed_ns, waited }) => {
-                let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited };
-                if self.window_ns <= intended_ns {
-                    self.recorder.unconnected(&stamps);
-                } else {
-                    self.count_unrecorded();
-                }
-                self.record(&stamps, Ending::at(now_ns), Outcome::Failed(cause));
-            }
-            None => self.recorder.counts.connection_errors.add(cause),
-        }
-        let again_ns = match self.load {
-            Load::Open(_) => now_ns,
-            Load::Closed | Load::Paced(_) => {
-                self.connections.retry_at(slot, now_ns + RETRY_NS);
-                now_ns + RETRY_NS
-            }
-        };
-        self.blocked(slot, since_ns, again_ns);
-    }
-
-    /// Reconnects the slots whose pause is over.
-    fn retry(&mut self, now_ns: u64) {
-        while let Some(slot) = self.connections.take_retry(now_ns) {
-            self.reopen(slot, now_ns);
-        }
-    }
-
-    /// Reopens a closed model's connection if it still has requests to send.
-    pub(super) fn reopen(&mut self, slot: u32, now_ns: u64) {
-        let has_waiting = match &self.load {
-            Load::Paced(load) => load.is_waiting(slot as usize),
-            Load::Open(_) | Load::Closed => false,
-        };
-        if now_ns < self.end_ns || has_waiting {
-            self.connections.take_closed(slot);
-            self.open_slot(slot, now_ns);
-        }
-    }
-
     /// A connection is free: it takes the next request or becomes idle.
-    fn ready(&mut self, slot: u32) {
+    pub(super) fn ready(&mut self, slot: u32) {
         match self.next_for(slot) {
             Some(due) => {
                 self.connections.leave_idle(slot);
@@ -414,8 +275,17 @@ impl Shard {
                     let connection = &self.connections[slot];
                     let waited = connection.served == 0;
                     let came_ns = if waited { connection.since_ns } else { now_ns };
+                    if !self.running || self.end_ns <= came_ns {
+                        return None;
+                    }
+                    if waited && self.plan.deadline_ns <= now_ns - came_ns {
+                        self.noticed_expired(came_ns);
+                        // The user gives up, and comes again.
+                        self.connections[slot].since_ns = now_ns;
+                        continue;
+                    }
                     let due = DueRequest { intended_ns: came_ns, noticed_ns: came_ns, waited };
-                    return (self.running && came_ns < self.end_ns).then_some(due);
+                    return Some(due);
                 }
             };
             let (over_ns, reason) = self.expiry(due.intended_ns);
@@ -577,7 +447,7 @@ impl Shard {
                 },
             },
         };
-        self.end(slot, handled_ns, ending, Outcome::Answered(status));
+        self.end(slot, ending, Outcome::Answered(status));
         self.connections.answered(slot);
         if reusable {
             self.ready(slot);
@@ -596,7 +466,7 @@ impl Shard {
             self.flush_queued();
         }
         if self.connections[slot].state == State::InFlight {
-            self.end(slot, self.handled_ns, Ending::at(self.handled_ns), Outcome::Failed(cause));
+            self.end(slot, Ending::at(self.handled_ns), Outcome::Failed(cause));
         } else {
             self.recorder.counts.connection_errors.add(cause);
         }
@@ -619,40 +489,28 @@ impl Shard {
             } else {
                 TimeoutKind::Timeout
             };
-            let ending = Ending::at(over_ns.max(sent_ns));
-            self.end(slot, self.now_ns(), ending, Outcome::TimedOut(kind));
+            let received_ns = over_ns.max(sent_ns);
+            let ending = Ending { handled_ns: self.now_ns(), ..Ending::at(received_ns) };
+            self.end(slot, ending, Outcome::TimedOut(kind));
             self.replace(slot);
         }
     }
 
-    /// The slot's connection can't be reused: closes it, and opens another if one is needed.
-    fn replace(&mut self, slot: u32) {
-        let unused = self.connections[slot].served == 0;
-        self.close(slot);
-        let now_ns = self.now_ns();
-        match self.load {
-            Load::Open(_) => self.open_for_waiting(now_ns),
-            // Pause, or a target that closes unused connections keeps us reconnecting.
-            Load::Closed | Load::Paced(_) if unused => {
-                self.connections.retry_at(slot, now_ns + RETRY_NS);
-            }
-            Load::Closed | Load::Paced(_) => self.reopen(slot, now_ns),
-        }
-    }
-
-    /// The slot's request ended, noticed at `now_ns`; the caller frees or closes its connection.
-    pub(super) fn end(&mut self, slot: u32, now_ns: u64, ending: Ending, outcome: Outcome) {
+    /// The slot's request ended; the caller frees or closes its connection.
+    pub(super) fn end(&mut self, slot: u32, ending: Ending, outcome: Outcome) {
+        let Ending { received_ns, handled_ns: now_ns, .. } = ending;
         self.deadlines.remove(slot);
         let stamps = self.connections[slot].stamps;
         // For Little's law, a stay ends when the live count drops, however late a timeout was
         // noticed.
         self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
-        let received_ns = ending.received_ns.min(now_ns);
         self.handled_ns = self.handled_ns.max(now_ns);
         self.recorder.in_flight.stay(stamps.sent_ns, received_ns, now_ns);
-        // A request from before the window has no latency in it, so its wait counts as blocked.
-        let counts =
-            matches!(outcome, Outcome::Answered(_)) && self.window_ns <= stamps.intended_ns;
+        // An answer from outside the window, or to a request from before it, is none for the window:
+        // that wait counts as blocked.
+        let counts = matches!(outcome, Outcome::Answered(_))
+            && self.window_ns <= stamps.intended_ns
+            && ending.ended_ns() <= self.end_ns;
         if !counts {
             self.blocked(slot, stamps.sent_ns, now_ns);
         }
@@ -675,7 +533,7 @@ impl Shard {
     }
 
     /// Hands a request's one outcome to the recorder.
-    fn record(&mut self, stamps: &Stamps, ending: Ending, outcome: Outcome) {
+    pub(super) fn record(&mut self, stamps: &Stamps, ending: Ending, outcome: Outcome) {
         let ended_ns = ending.ended_ns();
         match outcome {
             Outcome::Answered(_) => self.progress.answered += 1,
@@ -719,20 +577,28 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_connect_fails_a_request_only_if_no_other_connect_is_left_for_it() {
-        let (mut shard, _listener) = open_shard();
-        let now_ns = shard.now_ns();
-        assert!(shard.open_connection(now_ns) && shard.open_connection(now_ns));
-        let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
-        load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false });
-        shard.intended(now_ns);
-        let refused = Cause::ConnectRefused;
-        shard.connect_failed(0, refused);
-        assert_eq!(shard.recorder.counts.failed, 0, "the other connect serves it");
-        assert_eq!(shard.recorder.counts.connection_errors.of(refused), 1);
-        shard.connect_failed(1, refused);
-        assert_eq!(shard.recorder.counts.failed, 1, "no connect is left for it");
-        assert_eq!(shard.recorder.counts.errors.of(refused), 1);
+    fn a_user_who_waited_for_a_connection_until_the_deadline_sends_nothing_late() {
+        const DEADLINE_NS: u64 = 10_000_000;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let target = listener.local_addr().expect("bound");
+        let plan = ShardPlan {
+            drive: crate::shard::Drive::Closed,
+            deadline_ns: DEADLINE_NS,
+            ..ShardPlan::open_for_test(target.into())
+        };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        shard.reopen(0, 0);
+        while shard.connections.fresh() == 0 {
+            shard.ring.wait(1_000_000_000);
+            shard.reap();
+        }
+        shard.connections.take_fresh().expect("it is connected");
+        shard.running = true;
+        shard.epoch_ns -= 2 * DEADLINE_NS;
+        let due = shard.next_for(0).expect("the user comes again");
+        assert!(2 * DEADLINE_NS <= due.intended_ns, "{due:?}");
+        assert_eq!(shard.recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 1);
+        assert_eq!(shard.recorder.times.corrected.max_ns(), Some(DEADLINE_NS));
     }
 
     /// A shard with a request queued in slot 0, and the target's end of its connection.

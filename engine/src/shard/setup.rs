@@ -45,7 +45,7 @@ impl Shard {
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);
             let settled = self.settle(longest_ns).await;
-            self.recorder.counts.setup.settled = Some(settled);
+            self.recorder.counts.setup.settled = Some(settled).filter(|_| !self.is_stopped());
             self.load = self.plan.load();
         }
         if 0 < self.plan.spare {

@@ -15,8 +15,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::{OK, always_ok, codes, open, plan, run, serve};
 
-/// Answers at once on the first `served` connections that ask, and never on any other.
-fn serve_the_first(served: u64) -> SocketAddr {
+/// Answers after `delay` on the first `served` connections that ask, and never on any other.
+fn serve_the_first(served: u64, delay: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let asked = Arc::new(AtomicU64::new(0));
@@ -30,8 +30,11 @@ fn serve_the_first(served: u64) -> SocketAddr {
                 while let Ok(1..) = stream.read(&mut chunk) {
                     let is_served = *is_served
                         .get_or_insert_with(|| asked.fetch_add(1, Ordering::Relaxed) < served);
-                    if is_served && stream.write_all(OK).is_err() {
-                        return;
+                    if is_served {
+                        std::thread::sleep(delay);
+                        if stream.write_all(OK).is_err() {
+                            return;
+                        }
                     }
                 }
             });
@@ -43,7 +46,7 @@ fn serve_the_first(served: u64) -> SocketAddr {
 #[test]
 fn users_who_are_never_answered_are_counted_as_blocked() {
     // Their requests began in the warm-up and belong to no window: nothing else shows them.
-    let address = serve_the_first(4);
+    let address = serve_the_first(4, Duration::ZERO);
     let warm = Plan { warmup: Nanos(200_000_000), conns: Some(16), ..plan(address) };
     let report = run(Plan { timeout: Nanos::from_secs(1), ..warm }).report;
     let counts = &report.whole.counts;
@@ -53,11 +56,41 @@ fn users_who_are_never_answered_are_counted_as_blocked() {
 
 #[test]
 fn connections_of_an_open_run_that_are_never_answered_are_blocked() {
-    let address = serve_the_first(4);
-    let warm = Plan { warmup: Nanos(200_000_000), settle: Nanos(100_000_000), ..plan(address) };
-    let plan = Plan { timeout: Nanos::from_secs(1), prewarm: Some(16), conns: Some(16), ..warm };
+    // Four connections carry 200/s at most, so the others are needed too.
+    let address = serve_the_first(4, Duration::from_millis(20));
+    let plan = Plan { timeout: Nanos::from_secs(1), conns: Some(16), ..plan(address) };
     let counts = run(open(plan, "2k")).report.whole.counts;
-    assert!(0 < counts.users_blocked && counts.users_blocked < counts.users, "{counts:?}");
+    assert_eq!((counts.users, counts.users_blocked), (16, 12), "{counts:?}");
+}
+
+#[test]
+fn users_who_are_answered_after_the_window_are_blocked_in_it() {
+    // Four of 16 users are answered at once, the others 400 ms after the end of the window.
+    let address = serve(|number, stream| {
+        if (4..16).contains(&number) {
+            std::thread::sleep(Duration::from_millis(900));
+        }
+        always_ok(number, stream)
+    });
+    let report = run(Plan { conns: Some(16), ..plan(address) }).report;
+    let counts = &report.whole.counts;
+    assert_eq!((counts.users, counts.users_blocked), (16, 12), "{counts:?}");
+    assert!(codes(&report).contains(&"starved".to_owned()), "{:?}", report.verdict);
+}
+
+#[test]
+fn answers_that_are_repeated_while_the_next_request_waits_show_at_the_end() {
+    // Each answer is repeated, so the client is one answer ahead: its next request is answered by
+    // the repetition, and only the last leaves one over.
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(10));
+        always_ok(number, stream) && {
+            std::thread::sleep(Duration::from_millis(10));
+            always_ok(number, stream)
+        }
+    });
+    let counts = run(Plan { conns: Some(1), ..plan(address) }).report.whole.counts;
+    assert!(0 < counts.unsolicited + counts.trailing, "{counts:?}");
 }
 
 #[test]

@@ -1,0 +1,258 @@
+//! Connections for a shard's requests: opened when requests wait for one, replaced when they end,
+//! retried when that fails.
+
+use super::connections::State;
+use super::shard::Shard;
+use crate::load::{DueRequest, Load};
+use crate::record::outcome::{Cause, Outcome};
+use crate::record::stamps::{Ending, Stamps};
+
+/// Pause before a closed model reconnects after a failed connect, ns: a refused connect returns at
+/// once, so without a pause it would spin.
+const RETRY_NS: u64 = 10_000_000;
+
+impl Shard {
+    /// Opens a connection for each waiting arrival that has none on the way, up to the cap.
+    pub(super) fn open_for_waiting(&mut self, now_ns: u64) {
+        while let Load::Open(load) = &self.load
+            && self.connections.coming() < load.waiting_len()
+            && self.open_connection(now_ns)
+        {}
+    }
+
+    /// Opens a connection in a free slot; returns whether there was one.
+    pub(super) fn open_connection(&mut self, now_ns: u64) -> bool {
+        let Some(slot) = self.connections.take_any_closed() else { return false };
+        self.open_slot(slot, now_ns);
+        true
+    }
+
+    fn open_slot(&mut self, slot: u32, now_ns: u64) {
+        if let Err(cause) = self.open(slot, now_ns) {
+            self.unconnected(slot, now_ns, cause);
+        }
+    }
+
+    /// A connect has completed.
+    pub(super) fn connect_done(&mut self, slot: u32, result: i32) {
+        if self.connections[slot].state != State::Connecting {
+            return;
+        }
+        if result < 0 {
+            self.connect_failed(slot, Cause::of_connect(-result));
+            return;
+        }
+        let now_ns = self.now_ns();
+        self.deadlines.remove(slot);
+        self.connections.connected(slot);
+        let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
+        let connected = self.connections.open_count() - self.connections.connecting();
+        if self.conns_most < connected {
+            self.conns_most = connected;
+            self.grown_ns = now_ns;
+            if in_window && self.plan.requests_per_connection != 1 {
+                self.recorder.counts.pool_grew += 1;
+            }
+        }
+        self.recorder.connected(self.connections[slot].since_ns, now_ns, in_window);
+        self.arm(slot);
+    }
+
+    /// Gives requests to new connections. Bytes that arrive before the first request can't answer
+    /// it, so the kernel is asked for them first.
+    pub(super) fn begin_fresh(&mut self) {
+        let fresh = self.connections.fresh();
+        if fresh == 0 {
+            return;
+        }
+        self.flush_queued();
+        self.ring.poll();
+        self.reap();
+        for _ in 0..fresh {
+            let Some(slot) = self.connections.take_fresh() else { return };
+            self.ready(slot);
+        }
+    }
+
+    /// The slot's connect failed, and so does the request that it was opened for, unless the other
+    /// connections on the way are enough.
+    pub(super) fn connect_failed(&mut self, slot: u32, cause: Cause) {
+        self.deadlines.remove(slot);
+        self.give_up(slot, cause);
+    }
+
+    /// The slot's connection never carried the request that it was opened for.
+    pub(super) fn give_up(&mut self, slot: u32, cause: Cause) {
+        let since_ns = self.connections[slot].since_ns;
+        self.close(slot);
+        self.unconnected(slot, since_ns, cause);
+        self.open_for_waiting(self.now_ns());
+    }
+
+    /// The request that slot `slot` has been connecting for since `since_ns` fails; a closed model
+    /// retries after a pause.
+    fn unconnected(&mut self, slot: u32, since_ns: u64, cause: Cause) {
+        // Requests are recorded in order of intended time, and the queued ones come first.
+        self.flush_queued();
+        let now_ns = self.now_ns();
+        let due = match &mut self.load {
+            Load::Open(load) if self.connections.coming() < load.waiting_len() => {
+                load.pop_waiting()
+            }
+            Load::Open(_) => None,
+            // An unpaced user arrives when it asks for its connection.
+            Load::Closed if self.running && since_ns < self.end_ns => {
+                self.intended(since_ns);
+                Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true })
+            }
+            Load::Closed => None,
+            Load::Paced(load) => load.pop_waiting(slot as usize),
+        };
+        match due {
+            Some(DueRequest { intended_ns, noticed_ns, waited }) => {
+                let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited };
+                if self.window_ns <= intended_ns {
+                    self.recorder.unconnected(&stamps);
+                } else {
+                    self.count_unrecorded();
+                }
+                self.record(&stamps, Ending::at(now_ns), Outcome::Failed(cause));
+            }
+            None => self.recorder.counts.connection_errors.add(cause),
+        }
+        let again_ns = match self.load {
+            Load::Open(_) => now_ns,
+            Load::Closed | Load::Paced(_) => {
+                self.connections.retry_at(slot, now_ns + RETRY_NS);
+                now_ns + RETRY_NS
+            }
+        };
+        self.blocked(slot, since_ns, again_ns);
+    }
+
+    /// Reconnects the slots whose pause is over.
+    pub(super) fn retry(&mut self, now_ns: u64) {
+        while let Some(slot) = self.connections.take_retry(now_ns) {
+            self.reopen(slot, now_ns);
+        }
+    }
+
+    /// Reopens a closed model's connection if it still has requests to send.
+    pub(super) fn reopen(&mut self, slot: u32, now_ns: u64) {
+        let is_needed = match &self.load {
+            // Requests due before the end may not have been noticed yet.
+            Load::Paced(load) => load.is_waiting(slot as usize) || load.next_due_ns() < self.end_ns,
+            Load::Open(_) | Load::Closed => false,
+        };
+        if now_ns < self.end_ns || is_needed {
+            self.connections.take_closed(slot);
+            self.open_slot(slot, now_ns);
+        }
+    }
+
+    /// The slot's connection can't be reused: closes it, and opens another if one is needed.
+    pub(super) fn replace(&mut self, slot: u32) {
+        let unused = self.connections[slot].served == 0;
+        self.close(slot);
+        let now_ns = self.now_ns();
+        match self.load {
+            Load::Open(_) => self.open_for_waiting(now_ns),
+            // Pause, or a target that closes unused connections keeps us reconnecting.
+            Load::Closed | Load::Paced(_) if unused => {
+                self.connections.retry_at(slot, now_ns + RETRY_NS);
+            }
+            Load::Closed | Load::Paced(_) => self.reopen(slot, now_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::shard::{Drive, ShardPlan};
+
+    /// A shard of an open model whose next arrival is far away, and its target.
+    fn open_shard() -> (Shard, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let plan = ShardPlan::open_for_test(listener.local_addr().expect("bound").into());
+        (Shard::new(plan, Arc::default(), Arc::default()).expect("a ring"), listener)
+    }
+
+    #[test]
+    fn a_failed_connect_fails_a_request_only_if_no_other_connect_is_left_for_it() {
+        let (mut shard, _listener) = open_shard();
+        let now_ns = shard.now_ns();
+        assert!(shard.open_connection(now_ns) && shard.open_connection(now_ns));
+        let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
+        load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false });
+        shard.intended(now_ns);
+        let refused = Cause::ConnectRefused;
+        shard.connect_failed(0, refused);
+        assert_eq!(shard.recorder.counts.failed, 0, "the other connect serves it");
+        assert_eq!(shard.recorder.counts.connection_errors.of(refused), 1);
+        shard.connect_failed(1, refused);
+        assert_eq!(shard.recorder.counts.failed, 1, "no connect is left for it");
+        assert_eq!(shard.recorder.counts.errors.of(refused), 1);
+    }
+
+    #[test]
+    fn a_request_whose_new_connection_closes_at_once_fails() {
+        let (mut shard, listener) = open_shard();
+        let now_ns = shard.now_ns();
+        let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
+        load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: true });
+        shard.intended(now_ns);
+        shard.open_for_waiting(now_ns);
+        while shard.connections.fresh() == 0 {
+            shard.ring.wait(1_000_000_000);
+            shard.reap();
+        }
+        drop(listener.accept().expect("it connects"));
+        // Its end is there before its first request.
+        while 0 < shard.connections.fresh() {
+            shard.ring.wait(1_000_000_000);
+            shard.reap();
+        }
+        let failed = shard.recorder.counts.errors.of(Cause::ClosedBeforeResponse);
+        assert_eq!((failed, shard.connections.coming()), (1, 0));
+    }
+
+    #[test]
+    fn a_paced_request_noticed_after_the_end_gets_its_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let target = listener.local_addr().expect("bound");
+        let end_ns = 200_000_000;
+        let plan = ShardPlan {
+            drive: Drive::Paced { period_ns: 100_000_000 },
+            end_ns,
+            ..ShardPlan::open_for_test(target.into())
+        };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        for slot in 0..2 {
+            shard.reopen(slot, 0);
+        }
+        while 0 < shard.connections.coming() {
+            if shard.connections.fresh() == 0 {
+                shard.ring.wait(1_000_000_000);
+            }
+            shard.reap();
+            shard.begin_fresh();
+        }
+        // All but the last of four requests have been served. The last is user 1's, due at 150 ms;
+        // before the shard sees that, at 250 ms, that user's connection closes.
+        let Load::Paced(load) = &mut shard.load else { unreachable!("the plan is paced") };
+        for _ in 0..3 {
+            load.take_due(end_ns, end_ns).expect("due");
+        }
+        shard.epoch_ns -= 250_000_000;
+        shard.connections[1].served = 1;
+        shard.connections.leave_idle(1);
+        shard.replace(1);
+        shard.admit();
+        let Load::Paced(load) = &shard.load else { unreachable!("the plan is paced") };
+        assert_eq!((load.waiting_len(), shard.connections.coming()), (1, 1));
+    }
+}
