@@ -512,6 +512,63 @@ fn a_closed_loop_is_suspect_for_the_latencies_that_it_leaves_out() {
 }
 
 #[test]
+fn users_who_fall_behind_their_pace_are_suspect_and_requests_never_sent_invalid() {
+    let missed = |period: Option<Nanos>, change: Change| {
+        let mut report = closed(period);
+        change(&mut report);
+        let mut reasons = judge(&report).reasons;
+        reasons.retain(|reason| reason.code == Code::RateMissed);
+        reasons.pop()
+    };
+    let paced = Some(Nanos(1_000_000));
+    // 1,000 requests were intended, so that 20 may be left over at the end.
+    assert_eq!(missed(paced, |report| report.whole.counts.sent_in_window -= 20), None);
+    fn behind(report: &mut Report) {
+        report.whole.counts.sent_in_window -= 21;
+    }
+    let reason = missed(paced, behind).expect("they fell behind");
+    assert_eq!(reason.level, Level::Suspect);
+    assert_eq!(reason.touches, [Topic::Latency, Topic::Arrivals], "answers per second are true");
+    let told = "21 of 1000 intended requests (2.10 %) were not sent before the window's end; the \
+                limit is 2.00 %";
+    assert_eq!(reason.evidence, told);
+    assert!(reason.meaning.contains("fell behind their pace"), "{reason:?}");
+    assert!(reason.meaning.contains("depends on --duration"), "{reason:?}");
+
+    assert_eq!(missed(None, behind), None, "without a pace nobody falls behind");
+    let unconnected: Change = |report| {
+        behind(report);
+        report.whole.counts.unconnected = 21;
+    };
+    assert_eq!(missed(paced, unconnected), None, "these are errors");
+    let never_sent: Change = |report| {
+        behind(report);
+        report.whole.counts.unsent = 2;
+    };
+    let reason = missed(paced, never_sent).expect("these were never sent");
+    assert_eq!(reason.level, Level::Invalid);
+    assert!(reason.evidence.starts_with("2 of 1000 intended"), "{reason:?}");
+    assert!(reason.evidence.contains("; also: 21 of 1000 intended"), "{reason:?}");
+    assert!(!reason.cure.contains("--rate"), "a paced loop has none: {reason:?}");
+}
+
+#[test]
+fn a_target_slower_than_the_pace_is_noticed() {
+    let address = serve(|number, stream| {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        always_ok(number, stream)
+    });
+    let paced = Plan { conns: Some(2), period: Some(Nanos(2_000_000)), ..plan(address) };
+    let report = run(paced).report;
+    assert_eq!(report.whole.counts.unsent, 0, "{:?}", report.whole.counts);
+    let mut found = report.verdict.reasons.iter();
+    let missed = found.find(|reason| reason.code == Code::RateMissed);
+    let missed = missed.unwrap_or_else(|| panic!("{:?}", report.verdict));
+    assert_eq!(missed.level, Level::Suspect);
+    assert!(0.5 < missed.figure, "{missed:?}");
+}
+
+#[test]
 fn a_smoke_test_of_ten_requests_is_suspect_and_not_invalid() {
     let mut report = clean();
     let counts = &mut report.whole.counts;

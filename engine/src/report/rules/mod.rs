@@ -87,65 +87,105 @@ fn add_worst(mut found: Vec<Reason>, reasons: &mut Vec<Reason>) {
 }
 
 fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
+    let rules = [not_sent, behind_their_pace, off_the_rate];
+    reasons.extend(rules.into_iter().filter_map(|rule| rule(report)));
+}
+
+fn not_sent(report: &Report) -> Option<Reason> {
     let bounds = &report.config.plan.thresholds;
     let counts = &report.whole.counts;
-    let plan = &report.config.plan;
-    let (late, allowed, what) = if plan.model() == Model::Open {
-        // Requests that failed to connect are errors, and don't count against the pace.
-        let sent = counts.sent_in_window + counts.unconnected;
+    let (late, allowed, what, cure) = if report.config.plan.model() == Model::Open {
         (
-            counts.intended.saturating_sub(sent),
+            unsent_in_window(report),
             (bounds.unsent * counts.intended as f64).max(report.at_the_edge()),
             "were not sent before the window's end",
+            "see the other reasons for what delayed the sends; lower --rate, raise --conns, or add \
+             --cores",
         )
     } else {
         // A paced user who waits for a response is late by design; a request never sent is not.
-        (counts.unsent, bounds.unsent * counts.intended as f64, "were never sent")
+        (
+            counts.unsent,
+            bounds.unsent * counts.intended as f64,
+            "were never sent",
+            "see the other reasons for what delayed the sends; use a longer --period, or add \
+             --cores",
+        )
     };
-    let figure = share(late, counts.intended);
-    if allowed < late as f64 {
-        reasons.push(Reason {
-            code: Code::RateMissed,
-            level: Level::Invalid,
-            touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
-            evidence: format!(
-                "{late} of {} intended requests ({}) {what}; the limit is {}",
-                counts.intended,
-                percent(figure),
-                percent(share_of(allowed, counts.intended))
-            ),
-            figure,
-            threshold: share_of(allowed, counts.intended),
-            meaning:
-                "the target saw less load than planned: these latencies belong to a lower rate"
-                    .to_owned(),
-            cure: "see the other reasons for what delayed the sends; lower --rate, raise --conns, \
-                   or add --cores"
-                .to_owned(),
-        });
-    }
-    if let Some(target) = report.whole.rate.target {
-        let off = (report.whole.rate.intended / target - 1.0).abs();
-        // A Poisson count of n varies by 1/√n; up to four times that is chance.
-        let threshold = bounds.offered.max(4.0 / (counts.intended.max(1) as f64).sqrt());
-        if threshold < off && !report.interrupted {
-            reasons.push(Reason {
-                code: Code::RateMissed,
-                level: Level::Invalid,
-                touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
-                evidence: format!(
-                    "{:.1}/s were intended, {target}/s were planned: off by {}; the limit is {}",
-                    report.whole.rate.intended,
-                    percent(off),
-                    percent(threshold)
-                ),
-                figure: off,
-                threshold,
-                meaning: "the schedule drew a different rate than the plan's".to_owned(),
-                cure: "use a longer --duration".to_owned(),
-            });
-        }
-    }
+    let threshold = share_of(allowed, counts.intended);
+    (allowed < late as f64).then(|| Reason {
+        code: Code::RateMissed,
+        level: Level::Invalid,
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+        evidence: unsent_evidence(late, what, report, threshold),
+        figure: share(late, counts.intended),
+        threshold,
+        meaning: "the target saw less load than planned: these latencies belong to a lower rate"
+            .to_owned(),
+        cure: cure.to_owned(),
+    })
+}
+
+/// A user who falls behind sends late what was due, and the longer the run, the later. A stall just
+/// before the window's end leaves over little.
+fn behind_their_pace(report: &Report) -> Option<Reason> {
+    let plan = &report.config.plan;
+    plan.period?;
+    let (late, intended) = (unsent_in_window(report), report.whole.counts.intended);
+    let allowed = (plan.thresholds.offered * intended as f64).max(report.at_the_edge());
+    let threshold = share_of(allowed, intended);
+    (allowed < late as f64).then(|| Reason {
+        code: Code::RateMissed,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency, Topic::Arrivals],
+        evidence: unsent_evidence(late, "were not sent before the window's end", report, threshold),
+        figure: share(late, intended),
+        threshold,
+        meaning: "the users fell behind their pace: the target saw less load than planned, and \
+                  corrected latency depends on --duration, since the backlog grows with it"
+            .to_owned(),
+        cure: "use a longer --period, and more --conns to keep the rate".to_owned(),
+    })
+}
+
+/// Intended requests that weren't sent before the window's end. Those that failed to connect are
+/// errors, and don't count against the pace.
+fn unsent_in_window(report: &Report) -> u64 {
+    let counts = &report.whole.counts;
+    counts.intended.saturating_sub(counts.sent_in_window.saturating_add(counts.unconnected))
+}
+
+fn unsent_evidence(late: u64, what: &str, report: &Report, threshold: f64) -> String {
+    let intended = report.whole.counts.intended;
+    format!(
+        "{late} of {intended} intended requests ({}) {what}; the limit is {}",
+        percent(share(late, intended)),
+        percent(threshold)
+    )
+}
+
+fn off_the_rate(report: &Report) -> Option<Reason> {
+    let target = report.whole.rate.target?;
+    let intended = report.whole.counts.intended;
+    let off = (report.whole.rate.intended / target - 1.0).abs();
+    // A Poisson count of n varies by 1/√n; up to four times that is chance.
+    let chance = 4.0 / (intended.max(1) as f64).sqrt();
+    let threshold = report.config.plan.thresholds.offered.max(chance);
+    (threshold < off && !report.interrupted).then(|| Reason {
+        code: Code::RateMissed,
+        level: Level::Invalid,
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+        evidence: format!(
+            "{:.1}/s were intended, {target}/s were planned: off by {}; the limit is {}",
+            report.whole.rate.intended,
+            percent(off),
+            percent(threshold)
+        ),
+        figure: off,
+        threshold,
+        meaning: "the schedule drew a different rate than the plan's".to_owned(),
+        cure: "use a longer --duration".to_owned(),
+    })
 }
 
 fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
