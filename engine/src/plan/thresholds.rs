@@ -71,14 +71,15 @@ pub struct Thresholds {
     pub stolen_invalid: f64,
     /// Share of the window for which the control group may be throttled.
     pub throttled: f64,
-    /// Share of the users that may be blocked for a good part of the window.
+    /// Share of the users that may be blocked for half of the window or more.
     pub starved: f64,
     /// The same, from which the run is invalid.
     pub starved_invalid: f64,
     /// Connections by which the pool may grow in the window, as a share of the intended requests;
     /// one for each shard is always allowed.
     pub pool_grew: f64,
-    /// The same, from which the run is invalid.
+    /// The same, from which the run is invalid if connecting took long, see
+    /// [`Thresholds::lateness`].
     pub pool_grew_invalid: f64,
     /// Share of the connections that a pool which hadn't settled may add in the window, from which
     /// the run is invalid.

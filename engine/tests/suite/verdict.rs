@@ -74,7 +74,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 46] = [
+    let beyond: [(Code, Level, Change); 48] = [
         (Code::ReceiveLate, Level::Suspect, |report| by_the_program(report, 0.03, 6.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 6.0, 0.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 0.0, 30.0)),
@@ -91,9 +91,9 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
             state(&mut report.whole.naive, 0.5, Some(250_000.0));
         }),
         (Code::PoolGrew, Level::Suspect, |report| report.whole.counts.pool_grew = 2),
-        (Code::PoolGrew, Level::Invalid, |report| {
-            report.whole.counts.pool_grew = report.whole.counts.intended / 9;
-        }),
+        (Code::PoolGrew, Level::Invalid, |report| grew(report, 9, 5.1)),
+        (Code::PoolGrew, Level::Suspect, |report| grew(report, 9, 5.0)),
+        (Code::PoolGrew, Level::Suspect, |report| grew(report, 11, 5.1)),
         (Code::Unsolicited, Level::Suspect, |report| report.whole.counts.unsolicited = 1),
         (Code::Unsolicited, Level::Suspect, |report| report.whole.counts.trailing = 1),
         (Code::Unsolicited, Level::Suspect, |report| {
@@ -284,6 +284,13 @@ fn added(report: &mut Report, p50_us: f64, p99_us: f64) {
         |corrected: f64, added: f64| ClientPart { corrected, added, when_handled: corrected };
     let (p50, p99) = (part(100.0, p50_us), Some(part(500.0, p99_us)));
     report.whole.client_share = Some(ClientShare { added_mean: p50_us, p50, p99 });
+}
+
+/// A pool that grew by one connection for this many requests, each of which took so long to
+/// connect, µs. Corrected p50 is 100 µs.
+fn grew(report: &mut Report, requests: u64, connect_us: f64) {
+    report.whole.counts.pool_grew = report.whole.counts.intended / requests;
+    report.whole.connect_time.mean = Some(connect_us);
 }
 
 fn stopped(report: &mut Report, share: f64) {
@@ -590,6 +597,77 @@ fn a_setup_that_ended_at_its_limit_is_said_and_counts_by_what_the_pool_did_next(
         settled.expect("the setup is named").level
     };
     assert_eq!((found(0), found(10), found(11)), (Level::Suspect, Level::Suspect, Level::Invalid));
+}
+
+#[test]
+fn a_pool_that_grew_during_a_stall_is_no_fault_of_the_setup() {
+    let judged = |change: Change| {
+        let mut report = clean();
+        change(&mut report);
+        let reasons = judge(&report).reasons;
+        let grew = reasons.into_iter().find(|reason| reason.code == Code::PoolGrew);
+        grew.expect("the pool grew")
+    };
+    let stalled = judged(|report| {
+        grew(report, 2, 143.0);
+        state(&mut report.whole.corrected, 0.5, Some(400_000.0));
+    });
+    assert_eq!(stalled.level, Level::Suspect);
+    assert!(stalled.meaning.contains("because a request was waiting for it"), "{stalled:?}");
+    assert!(!stalled.meaning.contains("a warm pool"), "{stalled:?}");
+    assert!(stalled.cure.starts_with("see whether the target or the generator stalled"));
+
+    let cold = judged(|report| grew(report, 2, 143.0));
+    assert_eq!(cold.level, Level::Invalid);
+    assert!(cold.meaning.contains("connect times that a warm pool wouldn't have"), "{cold:?}");
+    assert!(cold.cure.starts_with("open connections in advance"), "{cold:?}");
+
+    let by_the_mean = |mean: f64| {
+        let mut report = clean();
+        grew(&mut report, 2, 143.0);
+        let corrected = &mut report.whole.corrected;
+        corrected.mean = Some(mean);
+        for q in [0.5, 0.9, 0.99, 0.999] {
+            state(corrected, q, None);
+        }
+        judge(&report).level
+    };
+    assert_eq!((by_the_mean(400_000.0), by_the_mean(100.0)), (Level::Suspect, Level::Invalid));
+}
+
+#[test]
+fn an_interrupted_setup_is_blamed_on_nobody() {
+    let judged = |until_s: f64, intended: u64| {
+        let mut report = clean();
+        nothing_sent(&mut report);
+        report.interrupted = true;
+        (report.config.schedule_until, report.generator.shards[0].observed_s) = (until_s, until_s);
+        let counts = &mut report.whole.counts;
+        (counts.setup.settled, counts.intended) = (Some(false), intended);
+        judge(&report).reasons
+    };
+    for (until_s, evidence) in [(0.0, "before its window began"), (0.001, "no request was due")] {
+        let reasons = judged(until_s, 0);
+        let codes: Vec<Code> = reasons.iter().map(|reason| reason.code).collect();
+        assert_eq!(codes, [Code::NothingSent, Code::Interrupted]);
+        assert!(reasons[0].evidence.contains(evidence), "{reasons:?}");
+        assert_eq!(reasons[0].cure, "let the run finish");
+    }
+    let codes: Vec<Code> = judged(0.1, 1).iter().map(|reason| reason.code).collect();
+    assert!(codes.contains(&Code::NotSettled), "the setup had ended by itself: {codes:?}");
+}
+
+#[test]
+fn an_interrupted_run_is_not_told_to_be_planned_longer() {
+    let cure = |interrupted: bool| {
+        let mut report = clean();
+        (report.interrupted, report.whole.corrected.count) = (interrupted, 10);
+        let mut reasons = judge(&report).reasons.into_iter();
+        let few = reasons.find(|reason| reason.code == Code::TooFewSamples);
+        few.expect("ten are too few").cure
+    };
+    assert_eq!(cure(false), "use a longer --duration or a higher --rate");
+    assert_eq!(cure(true), "let the run finish");
 }
 
 #[test]

@@ -193,20 +193,31 @@ fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
     if counts.unconnected < counts.sent {
         return;
     }
-    let (evidence, cure) = match (counts.intended, report.config.plan.model()) {
-        (0, Model::Open) => (
+    let intended = counts.intended;
+    let (evidence, cure) = match report.config.plan.model() {
+        _ if 0 < intended => (
+            format!("of {intended} intended requests none was sent"),
+            "see the errors by cause and the other reasons for what kept them",
+        ),
+        _ if report.interrupted && report.config.window_s() == 0.0 => {
+            ("the run was interrupted before its window began".to_owned(), "let the run finish")
+        }
+        Model::Open if report.interrupted => {
+            ("no request was due before the interruption".to_owned(), "let the run finish")
+        }
+        Model::Open => (
             "no request was due in the window".to_owned(),
             "use a longer --duration or a higher --rate",
         ),
-        (0, Model::Closed) => (
+        Model::Closed => (
             "no request began in the window: every connection was still waiting for a response or \
              for the connection itself"
                 .to_owned(),
-            "see whether the target answers, or use a longer --duration",
-        ),
-        (intended, _) => (
-            format!("of {intended} intended requests none was sent"),
-            "see the errors by cause and the other reasons for what kept them",
+            if report.interrupted {
+                "see whether the target answers, and let the run finish"
+            } else {
+                "see whether the target answers, or use a longer --duration"
+            },
         ),
     };
     reasons.push(Reason {
@@ -470,6 +481,10 @@ fn not_settled(report: &Report, reasons: &mut Vec<Reason>) {
     if counts.setup.settled != Some(false) || plan.keepalive == Switch::Off {
         return;
     }
+    // An interruption ended the setup, not its limit.
+    if report.interrupted && counts.intended == 0 {
+        return;
+    }
     let bound = plan.thresholds.not_settled_invalid;
     let figure = share(counts.pool_grew, counts.users);
     reasons.push(Reason {
@@ -504,24 +519,46 @@ fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
     if counts.pool_grew as f64 <= allowed {
         return;
     }
+    // However well it was set up, a pool grows while the target or the generator stalls. What that
+    // costs is the time to connect.
+    let corrected = &report.whole.corrected;
+    let (name, typical_us) = match corrected.quantile_us(0.5) {
+        Some(us) => ("p50", us),
+        None => ("mean", corrected.mean.unwrap_or(0.0)),
+    };
+    let connect_us = report.whole.connect_time.mean.unwrap_or(0.0);
+    let is_costly = bounds.lateness * typical_us < connect_us;
+    let is_invalid = is_costly && bounds.pool_grew_invalid < figure;
+    let (meaning, cure) = if is_costly {
+        (
+            "the requests that these were opened for waited for them: corrected latency includes \
+             connect times that a warm pool wouldn't have",
+            "open connections in advance with --prewarm, or leave some idle with --spare",
+        )
+    } else {
+        (
+            "each was opened because a request was waiting for it, and connecting took little of \
+             the latency: what kept the other connections busy matters more",
+            "see whether the target or the generator stalled; if neither did, open connections in \
+             advance with --prewarm, or leave some idle with --spare",
+        )
+    };
     reasons.push(Reason {
         code: Code::PoolGrew,
-        level: if bounds.pool_grew_invalid < figure { Level::Invalid } else { Level::Suspect },
+        level: if is_invalid { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Latency],
         evidence: format!(
             "{} connections were added to the pool in the window, for {} of the requests; the \
-             limit is {}",
+             limit is {}; connecting took {connect_us:.1} µs on average, and corrected {name} is \
+             {typical_us:.1} µs",
             counts.pool_grew,
             percent(figure),
             percent(share_of(allowed, counts.intended))
         ),
         figure,
         threshold: share_of(allowed, counts.intended),
-        meaning: "the requests that these were opened for waited for them: corrected latency \
-                  includes connect times that a warm pool wouldn't have"
-            .to_owned(),
-        cure: "open connections in advance with --prewarm, or leave some idle with --spare"
-            .to_owned(),
+        meaning: meaning.to_owned(),
+        cure: cure.to_owned(),
     });
 }
 
@@ -690,7 +727,12 @@ fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
                 "percentiles marked n/a are unknown"
             }
             .to_owned(),
-            cure: "use a longer --duration or a higher --rate".to_owned(),
+            cure: if report.interrupted {
+                "let the run finish"
+            } else {
+                "use a longer --duration or a higher --rate"
+            }
+            .to_owned(),
         });
     }
 }
