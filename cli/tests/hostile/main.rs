@@ -15,11 +15,6 @@ use check::Equality::{
 use check::{Equality, Expected, LoadShape, Row, Timeout, Told, check};
 use server::{DRIPPED, Fault, SLOW};
 
-/// Reasons that the verdict doesn't know yet: rows that expect them are checked for all else.
-const PENDING_REASONS: &[&str] = &[];
-/// Counts that aren't right yet, likewise.
-const PENDING_COUNTS: &[Told] = &[];
-
 /// A small request, and a timeout that no answer comes near.
 const LOAD: LoadShape = LoadShape {
     large: false,

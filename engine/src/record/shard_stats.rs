@@ -80,8 +80,8 @@ struct Edge {
     polling_ns: u64,
 }
 
-/// A gap above this is a stall, ns: longer than the turns of a busy shard, shorter than the time
-/// slices of others add up to.
+/// A gap above this is a stall, ns: longer than the turns of a busy shard, shorter than what other
+/// processes' time slices add up to.
 const STOP_NS: u64 = 10_000_000;
 
 impl ShardMeter {

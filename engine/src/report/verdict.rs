@@ -1,8 +1,9 @@
 //! Whether a run can be trusted: a pure function of its report.
 //!
 //! The level is that of the worst reason. Reasons come from a closed list; each gives its evidence,
-//! what it means for the numbers, and the cure. All thresholds are in one table,
-//! [`crate::plan::thresholds::Thresholds`], which a plan may change.
+//! what it means for the numbers, and the cure. The thresholds that a plan may change are in one
+//! table, [`crate::plan::thresholds::Thresholds`]; what no plan may change is a constant beside the
+//! rule that uses it.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,9 +48,9 @@ pub enum Code {
     CoreSaturated,
     /// Arrivals waited because every allowed connection was busy.
     CapReached,
-    /// Users waited for one response for a good part of the window.
+    /// Users spent half of the window or more on what brought no answer.
     Starved,
-    /// A closed loop leaves out the requests of users who don't wait for each other.
+    /// A closed loop leaves out the requests that independent users would have sent.
     ClosedLoop,
     /// Set-up ended before the pool of connections had settled.
     NotSettled,

@@ -428,8 +428,8 @@ fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
     }
 }
 
-/// A response that takes this share of the window is slow for it: then even users who are served
-/// wait for a good part of the window.
+/// A response that takes this share of the window is slow for it: then users who are served may
+/// count as blocked too.
 const SLOW_SHARE: f64 = 0.1;
 
 fn starved(report: &Report, reasons: &mut Vec<Reason>) {
@@ -461,7 +461,7 @@ fn starved(report: &Report, reasons: &mut Vec<Reason>) {
         level: if is_invalid { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
-            "{} of {} users ({}) were blocked for a good part of the window; the limit is {}",
+            "{} of {} users ({}) were blocked for half of the window or more; the limit is {}",
             counts.users_blocked,
             counts.users,
             percent(figure),
