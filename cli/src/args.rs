@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgGroup, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 use serde::de::value::Error as NameError;
@@ -129,12 +129,12 @@ const STALLS: &str = "Stalls";
 
 /// Arguments of `samples`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("format").required(true)))]
 pub(crate) struct SamplesArgs {
     /// The file written by `run --raw`
     pub(crate) file: PathBuf,
 
-    /// Print CSV: a header, then one line per request; times are ns since the start of the run
+    /// Print CSV, the default: a header, then one line per request; times are ns since the start of
+    /// the run
     #[arg(long, group = "format")]
     pub(crate) csv: bool,
 

@@ -89,7 +89,7 @@ pub(crate) fn samples(args: &SamplesArgs) -> Result<ExitCode, Failure> {
     let file = open("FILE", &args.file)?;
     let mut reader = SampleReader::new(BufReader::new(file)).map_err(damaged)?;
     let mut writer = BufWriter::new(io::stdout().lock());
-    let streamed = stream(&mut reader, &mut writer, args.csv);
+    let streamed = stream(&mut reader, &mut writer, args.csv || !args.json);
     let flushed = writer.flush();
     match streamed.and_then(|()| flushed.map_err(Broken::Output)) {
         Ok(()) => {}

@@ -193,6 +193,8 @@ fn a_report_and_its_samples_are_verified_and_a_change_is_found() {
     let lines = String::from_utf8(csv.stdout).expect("text");
     assert!(lines.starts_with("intended_ns,noticed_ns,sent_ns,ended_ns,shard,"), "{lines}");
     assert_eq!(Some(lines.lines().count() as u64 - 1), intended.as_u64());
+    let default = truetail(&["samples", "raw.bin"]);
+    assert_eq!(String::from_utf8(default.stdout).expect("text"), lines, "CSV is the default");
     let json = truetail(&["samples", "raw.bin", "--json"]);
     let objects = String::from_utf8(json.stdout).expect("text");
     let outcomes = objects.lines().map(|line| {

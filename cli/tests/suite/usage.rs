@@ -143,7 +143,7 @@ fn files_that_cannot_be_written_or_read() {
         let unreadable = [&format!("FILE {file}: can't be read ("), why, "written by `run --raw`"];
         refused(&["samples", file, "--csv"], 2, &unreadable);
     }
-    refused(&["samples", &missing], 2, &["--csv", "--json"]);
+    refused(&["samples", &missing, "--csv", "--json"], 2, &["--csv", "--json"]);
     refused(&["run", "--plan", &missing], 2, &["--plan", &missing, "can't be read"]);
     refused(&["demo", "--out-dir", "/dev/null/x"], 2, &["--out-dir /dev/null/x"]);
     let plan = path("plan.toml");

@@ -250,16 +250,21 @@ impl Plan {
             ));
         }
         for (flag, count) in [("--prewarm", self.prewarm), ("--spare", self.spare)] {
-            if let Some(count) = count
-                && (model == Model::Closed || conns < count)
-            {
+            let Some(count) = count else { continue };
+            if model == Model::Closed {
                 return Err(PlanError::new(
                     flag,
                     count,
-                    format!(
-                        "only an open model opens connections in advance, at most --conns {conns}"
-                    ),
-                    "lower it, or raise --conns; a closed model opens all connections first anyway",
+                    "belongs to an open model: a closed one opens all its connections first",
+                    "omit it, or add --rate",
+                ));
+            }
+            if conns < count {
+                return Err(PlanError::new(
+                    flag,
+                    count,
+                    format!("exceeds the cap of --conns {conns}"),
+                    "lower it, or raise --conns",
                 ));
             }
         }
@@ -389,6 +394,21 @@ mod tests {
         for (plan, flag) in cases {
             let error = plan.clone().complete(&[0, 1]).expect_err(flag);
             assert_eq!(error.flag, flag, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn connections_in_advance_belong_to_an_open_model_and_stay_below_its_cap() {
+        let refused = |plan: Plan| plan.complete(&[0, 1]).expect_err("refused").to_string();
+        for (flag, plan) in [
+            ("--spare 5: ", Plan { spare: Some(5), conns: Some(2), ..plan() }),
+            ("--prewarm 5: ", Plan { prewarm: Some(5), conns: Some(2), ..plan() }),
+        ] {
+            let closed = refused(plan.clone());
+            assert!(closed.starts_with(flag) && closed.contains("an open model"), "{closed}");
+            assert!(closed.contains("add --rate") && !closed.contains("raise"), "{closed}");
+            let open = refused(Plan { rate: open().rate, ..plan });
+            assert!(open.starts_with(flag) && open.ends_with("or raise --conns"), "{open}");
         }
     }
 
