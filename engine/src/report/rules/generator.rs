@@ -1,0 +1,177 @@
+//! Rules about the generator: whether its shards were late, stalled, or had no time to spare.
+
+use super::share::percent;
+use crate::plan::Model;
+use crate::record::shard_stats::ShardStats;
+use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::{DistributionPart, Report};
+
+pub(super) fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
+    let rules = [late_for_most, stopped, unobserved, late_in_the_tail];
+    reasons.extend(rules.into_iter().filter_map(|rule| rule(report)));
+}
+
+const OWN_CORES: &str =
+    "dedicate cores to the shards (--cores), use --wait spin, or stop what else runs there";
+
+/// The highest known of these quantiles, with its name: p99 if there are enough samples.
+fn highest_known(part: &DistributionPart) -> Option<(f64, &'static str, f64)> {
+    [(0.99, "p99"), (0.9, "p90"), (0.5, "p50")]
+        .into_iter()
+        .find_map(|(q, name)| part.quantile_us(q).map(|us| (q, name, us)))
+}
+
+fn late_for_most(report: &Report) -> Option<Reason> {
+    let bounds = &report.config.plan.thresholds;
+    let (lateness, corrected) = (&report.whole.pacer_lateness, &report.whole.corrected);
+    let (q, name, figure) = highest_known(lateness)?;
+    let typical_us = corrected.quantile_us(0.5).unwrap_or(0.0);
+    let threshold = (bounds.lateness * typical_us).max(bounds.lateness_floor_us);
+    if figure <= threshold {
+        return None;
+    }
+    let own = corrected.quantile_us(q).is_some_and(|us| bounds.lateness_invalid * us <= figure);
+    Some(Reason {
+        code: Code::GeneratorLate,
+        level: if own { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Latency, Topic::Arrivals],
+        evidence: format!(
+            "pacer lateness {name} is {figure:.1} µs; the limit is {threshold:.1} µs"
+        ),
+        figure,
+        threshold,
+        meaning:
+            "the generator itself sent requests late, and corrected latency includes that lateness"
+                .to_owned(),
+        cure: OWN_CORES.to_owned(),
+    })
+}
+
+/// A shard that stalled: a closed loop has no lateness, and a slow open one too few samples of it.
+fn stopped(report: &Report) -> Option<Reason> {
+    let bounds = &report.config.plan.thresholds;
+    let share_of = |shard: &ShardStats| {
+        if shard.observed_s == 0.0 { 0.0 } else { shard.stopped_s / shard.observed_s }
+    };
+    let shards = report.generator.shards.iter();
+    let (figure, shard) = shards
+        .map(|shard| (share_of(shard), shard))
+        .max_by(|one, other| one.0.total_cmp(&other.0))?;
+    if figure <= bounds.stopped {
+        return None;
+    }
+    Some(Reason {
+        code: Code::GeneratorLate,
+        level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "the shard on core {} stalled for {:.3} s ({}), {:.1} ms at a stretch; the limit is {}",
+            shard.core,
+            shard.stopped_s,
+            percent(figure),
+            shard.longest_gap_us / 1e3,
+            percent(bounds.stopped)
+        ),
+        figure,
+        threshold: bounds.stopped,
+        meaning: "during a stall responses were seen late and nothing was sent: latency and \
+                  throughput include the generator's own stalls"
+            .to_owned(),
+        cure: OWN_CORES.to_owned(),
+    })
+}
+
+/// A shard reads its clocks at the first look after each edge of the window, and looks at least
+/// this often unless something stalls it, seconds; both edges together.
+const LOOKS_S: f64 = 0.1;
+
+/// A shard whose own figures cover another stretch than the window: it stalled across an edge.
+fn unobserved(report: &Report) -> Option<Reason> {
+    let bounds = &report.config.plan.thresholds;
+    let window_s = report.config.window_s();
+    let off_s = |shard: &ShardStats| (shard.observed_s - window_s).abs();
+    let shard = report
+        .generator
+        .shards
+        .iter()
+        .max_by(|one, other| off_s(one).total_cmp(&off_s(other)))
+        .filter(|shard| LOOKS_S <= off_s(shard))?;
+    let figure = if window_s == 0.0 { 0.0 } else { off_s(shard) / window_s };
+    (bounds.stopped < figure).then(|| Reason {
+        code: Code::GeneratorLate,
+        level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "the shard on core {} observed {:.3} s of the window's {window_s:.3} s: off by {}; the \
+             limit is {}",
+            shard.core,
+            shard.observed_s,
+            percent(figure),
+            percent(bounds.stopped)
+        ),
+        figure,
+        threshold: bounds.stopped,
+        meaning: "the shard stalled where the window began or ended, and its own figures don't \
+                  cover the window"
+            .to_owned(),
+        cure: OWN_CORES.to_owned(),
+    })
+}
+
+fn late_in_the_tail(report: &Report) -> Option<Reason> {
+    let bounds = &report.config.plan.thresholds;
+    let figure = report.whole.pacer_lateness.quantile_us(0.999)?;
+    let tail_us = report.whole.corrected.quantile_us(0.999).unwrap_or(0.0);
+    let threshold = (bounds.lateness_tail * tail_us).max(bounds.lateness_tail_floor_us);
+    (threshold < figure).then(|| Reason {
+        code: Code::GeneratorLate,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency],
+        evidence: format!("pacer lateness p99.9 is {figure:.1} µs; the limit is {threshold:.1} µs"),
+        figure,
+        threshold,
+        meaning: "the generator paused: corrected p99.9 and above include its pauses, lower \
+                  percentiles don't"
+            .to_owned(),
+        cure: OWN_CORES.to_owned(),
+    })
+}
+
+pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let Some(busiest) = report.generator.shards.iter().max_by(|a, b| a.busy.total_cmp(&b.busy))
+    else {
+        return;
+    };
+    // A generator that falls behind also waits for responses, so it is rarely busy all the time.
+    // Whether its core could have kept up follows from what it spent on what it did send.
+    let counts = &report.whole.counts;
+    let behind = report.config.plan.model() == Model::Open
+        && (counts.sent_in_window as f64) < (1.0 - bounds.unsent) * counts.intended as f64;
+    let needed = busiest.busy * counts.intended as f64 / counts.sent_in_window.max(1) as f64;
+    let (threshold, more) = if behind && bounds.busy < needed {
+        let more = format!(" while it fell behind, and the planned rate needs {}", percent(needed));
+        (bounds.busy_behind.min(bounds.busy), more)
+    } else {
+        (bounds.busy, String::new())
+    };
+    if busiest.busy <= threshold {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::CoreSaturated,
+        level: Level::Invalid,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "the shard on core {} was busy {} of the time{more}; the limit is {}",
+            busiest.core,
+            percent(busiest.busy),
+            percent(threshold)
+        ),
+        figure: busiest.busy,
+        threshold,
+        meaning: "the run measured its own generator: the target may be faster than these numbers"
+            .to_owned(),
+        cure: "add --cores, or lower the load".to_owned(),
+    });
+}

@@ -1,0 +1,226 @@
+//! Rules about the machine under the generator: what it ran out of, and who took its cores.
+
+use super::share::percent;
+use crate::host::watch::CoreTime;
+use crate::record::counts::CountsBy;
+use crate::record::outcome::Cause;
+use crate::report::Report;
+use crate::report::verdict::{Code, Level, Reason, Topic};
+
+pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
+    let counts = &report.whole.counts;
+    let of = |errors: &CountsBy<Cause>| errors.of(Cause::LocalResource);
+    let failed = of(&counts.errors) + of(&counts.connection_errors);
+    let overflows: u64 = report.generator.shards.iter().map(|shard| shard.cq_overflows).sum();
+    if failed + overflows == 0 {
+        return;
+    }
+    let taken = match &report.generator.machine.ports {
+        None => "how many local ports were in use is unknown".to_owned(),
+        Some(ports) => format!(
+            "of {} local ports at most {} were in use and {} in TIME_WAIT, {} left",
+            ports.range.saturating_mul(ports.sources),
+            ports.in_use_max,
+            ports.time_wait_max,
+            ports.headroom
+        ),
+    };
+    reasons.push(Reason {
+        code: Code::LocalResource,
+        level: Level::Invalid,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "{failed} connections failed for lack of a local port, file descriptor or memory, and \
+             the completion queue overflowed {overflows} times; {taken}"
+        ),
+        figure: (failed + overflows) as f64,
+        threshold: 0.0,
+        meaning: "the generator's machine hit a limit, not the target".to_owned(),
+        cure: "connect from more addresses (--source-addresses 127.0.0.2,127.0.0.3), keep \
+               connections alive, or widen net.ipv4.ip_local_port_range"
+            .to_owned(),
+    });
+}
+
+pub(super) fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let Some(figure) = report.generator.machine.steal.filter(|steal| bounds.stolen < *steal) else {
+        return;
+    };
+    reasons.push(Reason {
+        code: Code::CpuStolen,
+        level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+        evidence: format!(
+            "the hypervisor took {} of the cores' time; the limit is {}",
+            percent(figure),
+            percent(bounds.stolen)
+        ),
+        figure,
+        threshold: bounds.stolen,
+        meaning: NO_CORE.to_owned(),
+        cure: "use a dedicated machine, or one whose processors aren't shared".to_owned(),
+    });
+}
+
+const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
+
+pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let delays = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
+    let waited = delays.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
+    // A throttled shard waits for its core too, and the kernel counts both waits as one. The part
+    // of the quota has a reason of its own with another cure, so it is subtracted; with several
+    // cores throttled that is too much, because the kernel reports their sum.
+    let throttled = throttled(report);
+    let figure = (waited - throttled.unwrap_or(0.0)).max(0.0);
+    if figure <= bounds.stolen {
+        return;
+    }
+    let beside = match throttled {
+        None => ", held by others or by a quota, which is not known here",
+        Some(throttled) if 0.0 < throttled => " beyond what its quota explains",
+        Some(_) => "",
+    };
+    let contenders = report.generator.machine.contenders.iter().map(|other| {
+        format!(
+            "{} (process {}, {:.2} s of processor time, seen on core {})",
+            other.name, other.pid, other.cpu_s, other.core
+        )
+    });
+    let contenders = contenders.collect::<Vec<String>>().join(", ");
+    let who = match contenders.as_str() {
+        "" => "which processes used it is not known".to_owned(),
+        names => format!("the shards' cores were also used by {names}"),
+    };
+    reasons.push(Reason {
+        code: Code::CpuContended,
+        level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+        evidence: format!(
+            "a shard waited for its core {} of the time{beside}; the limit is {}; {who}",
+            percent(figure),
+            percent(bounds.stolen)
+        ),
+        figure,
+        threshold: bounds.stolen,
+        meaning: NO_CORE.to_owned(),
+        cure: "keep other processes, including a local target, off the shards' cores (--cores)"
+            .to_owned(),
+    });
+}
+
+/// What was busy beside a shard: a sibling leaves it less than a whole core's speed, interrupts
+/// take its core's time.
+pub(super) fn core_shared(report: &Report, reasons: &mut Vec<Reason>) {
+    reasons.extend([busy_sibling, interrupted_core].into_iter().filter_map(|rule| rule(report)));
+}
+
+/// What took a core's time, if that is known.
+fn time_of(report: &Report, core: usize) -> Option<&CoreTime> {
+    report.generator.machine.cores.iter().find(|time| time.core == core)
+}
+
+fn busy_sibling(report: &Report) -> Option<Reason> {
+    let used = &report.environment.cores;
+    let beside = used.iter().flat_map(|shard| {
+        let siblings = shard.siblings.iter().flatten().filter(|core| **core != shard.core);
+        siblings.filter_map(|core| Some((shard.core, time_of(report, *core)?)))
+    });
+    let (shard, sibling) = beside.max_by(|one, other| one.1.busy.total_cmp(&other.1.busy))?;
+    // A busy sibling takes a part of the core's speed, not its time: it matters from a higher
+    // share on than what takes the core itself.
+    let threshold = report.config.plan.thresholds.stolen_invalid;
+    let what = match used.iter().any(|other| other.core == sibling.core) {
+        true => ", which runs a shard too and was",
+        false => ", which was",
+    };
+    (threshold < sibling.busy).then(|| Reason {
+        code: Code::CoreShared,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "the shard on core {shard} shares its physical core with core {}{what} busy {} of the \
+             time; the limit is {}",
+            sibling.core,
+            percent(sibling.busy),
+            percent(threshold)
+        ),
+        figure: sibling.busy,
+        threshold,
+        meaning: "two hardware threads of one physical core slow each other down: the shard took \
+                  longer to send and to receive"
+            .to_owned(),
+        cure: "name one hardware thread per physical core with --cores, and keep other processes, \
+               including a local target, off its siblings"
+            .to_owned(),
+    })
+}
+
+fn interrupted_core(report: &Report) -> Option<Reason> {
+    let network = &report.environment.network;
+    let serving = network.interrupt_cores.as_deref().unwrap_or_default();
+    let shards = report.environment.cores.iter().map(|shard| shard.core);
+    let time = shards
+        .filter(|core| serving.contains(core))
+        .filter_map(|core| time_of(report, core))
+        .max_by(|one, other| one.interrupts.total_cmp(&other.interrupts))?;
+    let threshold = report.config.plan.thresholds.stolen;
+    let interface = network.interface.as_deref().unwrap_or("the interface");
+    (threshold < time.interrupts).then(|| Reason {
+        code: Code::CoreShared,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "core {} runs a shard and serves interrupts of {interface}; interrupts took {} of its \
+             time; the limit is {}",
+            time.core,
+            percent(time.interrupts),
+            percent(threshold)
+        ),
+        figure: time.interrupts,
+        threshold,
+        meaning:
+            "the shard stood still while its core served interrupts: it sent and received late"
+                .to_owned(),
+        cure: format!(
+            "name other --cores, or let {interface} use fewer: ethtool -L, or smp_affinity_list of \
+             its interrupts in /proc/irq"
+        ),
+    })
+}
+
+/// Throttled time of the control group, summed over cores, as a share of the time observed; `None`
+/// if unknown.
+fn throttled(report: &Report) -> Option<f64> {
+    let machine = &report.generator.machine;
+    let throttled_s = machine.throttled_s?;
+    (0.0 < machine.observed_s).then(|| throttled_s / machine.observed_s)
+}
+
+pub(super) fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
+    let threshold = report.config.plan.thresholds.throttled;
+    let (Some(figure), Some(throttled_s)) =
+        (throttled(report), report.generator.machine.throttled_s)
+    else {
+        return;
+    };
+    if threshold < figure {
+        reasons.push(Reason {
+            code: Code::CpuThrottled,
+            level: Level::Invalid,
+            touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+            evidence: format!(
+                "the control group was throttled for {throttled_s:.3} s in {:.3} s ({}); the limit \
+                 is {}",
+                report.generator.machine.observed_s,
+                percent(figure),
+                percent(threshold)
+            ),
+            figure,
+            threshold,
+            meaning: "the generator stopped whenever it had used up its CPU quota".to_owned(),
+            cure: "raise the container's CPU quota, or run without one".to_owned(),
+        });
+    }
+}

@@ -1,0 +1,188 @@
+//! Rules about the numbers: whether they add up, are enough, and stand for the whole run.
+
+use super::share::{percent, share};
+use crate::plan::Model;
+use crate::report::Report;
+use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::samples::FileErrorKind;
+use crate::stats::distribution::omitted;
+use crate::stats::interval::needed;
+
+pub(super) fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
+    let plan = &report.config.plan;
+    let counts = &report.whole.counts;
+    if plan.model() == Model::Open || plan.period.is_some() || counts.sent == 0 {
+        return;
+    }
+    let naive = &report.whole.naive;
+    let left_out = naive.decode_histogram().map_or(0, |histogram| omitted(&histogram));
+    reasons.push(Reason {
+        code: Code::ClosedLoop,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "with --conns {}, each connection waited for a response before its next request; users \
+             who keep the median pace whatever a response takes would have sent about {left_out} \
+             more requests ({} of those sent)",
+            plan.conns(),
+            percent(share(left_out, counts.sent))
+        ),
+        figure: left_out as f64,
+        threshold: 0.0,
+        meaning: "these latencies leave out the requests that would have met a slow target \
+                  (coordinated omission); the throughput is that of so many connections"
+            .to_owned(),
+        cure: "measure latency with --rate; add --period if your users do wait for a response"
+            .to_owned(),
+    });
+}
+
+pub(super) fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
+    let threshold = report.config.plan.thresholds.littles_law;
+    let law = &report.littles_law;
+    if threshold < law.residual {
+        reasons.push(Reason {
+            code: Code::LittlesLaw,
+            level: Level::Invalid,
+            touches: vec![Topic::Throughput, Topic::Latency],
+            evidence: format!(
+                "the mean in flight was {:.3}, throughput times latency is {:.3}: off by {}; the \
+                 limit is {}",
+                law.in_flight_mean,
+                law.expected,
+                percent(law.residual),
+                percent(threshold)
+            ),
+            figure: law.residual,
+            threshold,
+            meaning: "requests were lost, counted twice or given a wrong latency".to_owned(),
+            cure: "this is a bug in truetail: keep the report and file an issue".to_owned(),
+        });
+    }
+}
+
+pub(super) fn not_stationary(report: &Report, reasons: &mut Vec<Reason>) {
+    let Some(found) = report.stationarity.as_ref().filter(|found| !found.stationary) else {
+        return;
+    };
+    reasons.push(Reason {
+        code: Code::NotStationary,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "latency in the last quarter differs from the first: KS distance {:.3} (limit {:.3}), \
+             p99 ratio {:.2}",
+            found.distance, found.distance_max, found.p99_ratio
+        ),
+        figure: found.distance,
+        threshold: found.distance_max,
+        meaning: "percentiles over the whole window mix two states and describe neither".to_owned(),
+        cure: "use a longer --warmup, or find what changed in the series (--csv)".to_owned(),
+    });
+}
+
+pub(super) fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
+    let p = report.config.plan.thresholds.percentile;
+    let (count, least) = (report.whole.corrected.count, needed(p));
+    if count < least {
+        reasons.push(Reason {
+            code: Code::TooFewSamples,
+            level: Level::Suspect,
+            touches: vec![Topic::Latency],
+            evidence: format!("p{} has {count} samples and needs {least}", p * 100.0),
+            figure: count as f64,
+            threshold: least as f64,
+            meaning: if count < needed(0.5) {
+                "no percentile is known: only the counts say something"
+            } else {
+                "percentiles marked n/a are unknown"
+            }
+            .to_owned(),
+            cure: if report.interrupted {
+                "let the run finish"
+            } else {
+                "use a longer --duration or a higher --rate"
+            }
+            .to_owned(),
+        });
+    }
+}
+
+pub(super) fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
+    let Some(samples) = report.samples.as_ref().filter(|samples| 0 < samples.lost) else { return };
+    let why = samples.error.as_ref().map_or("the disk could not keep up", |error| &error.text);
+    let cure = match samples.error.as_ref().map(|error| error.kind) {
+        None => "write --raw to a faster disk, or lower the load",
+        Some(FileErrorKind::NoRoom) => "write --raw to a disk with more room",
+        Some(FileErrorKind::Disk) => {
+            "write --raw to another disk; the kernel log (dmesg) says what is wrong with this one"
+        }
+        Some(FileErrorKind::Place) => {
+            "let no other program touch the file of --raw, its .tmp or its folder during the run"
+        }
+    };
+    reasons.push(Reason {
+        code: Code::RawSamplesLost,
+        level: Level::Suspect,
+        touches: vec![Topic::Samples],
+        evidence: format!("{} raw samples were lost: {why}", samples.lost),
+        figure: samples.lost as f64,
+        threshold: 0.0,
+        meaning: "the report is complete, but the samples aren't and can't verify it".to_owned(),
+        cure: cure.to_owned(),
+    });
+}
+
+pub(super) fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
+    if report.interrupted {
+        let planned_s = report.config.plan.duration.as_secs_f64();
+        reasons.push(Reason {
+            code: Code::Interrupted,
+            level: Level::Suspect,
+            touches: vec![Topic::Throughput, Topic::Latency],
+            evidence: if report.config.window_s() < planned_s {
+                format!("the window lasted {:.3} s of {planned_s} s", report.config.window_s())
+            } else {
+                "the drain after the window was cut short".to_owned()
+            },
+            figure: report.config.window_s(),
+            threshold: planned_s,
+            meaning: "the numbers cover only the part that ran".to_owned(),
+            cure: "let the run finish".to_owned(),
+        });
+    }
+}
+
+pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
+    let bounds = &report.config.plan.thresholds;
+    let counts = &report.whole.counts;
+    let bad = counts.failed + counts.timed_out + counts.abandoned + counts.unexpected_status;
+    let figure = share(bad, counts.intended);
+    if figure <= bounds.errors {
+        return;
+    }
+    let level = if bounds.errors_invalid < figure { Level::Invalid } else { Level::Suspect };
+    let meaning = if counts.answered == 0 {
+        "nothing was answered: the only latencies are those of requests that were given up"
+    } else if report.whole.successes.is_some() {
+        "the percentiles mix good and bad responses; the successes have a table of their own"
+    } else {
+        "failed requests have no latency: the percentiles cover only the others"
+    };
+    reasons.push(Reason {
+        code: Code::Errors,
+        level,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "{bad} of {} requests ({}) failed or had an unexpected status; the limit is {}",
+            counts.intended,
+            percent(figure),
+            percent(bounds.errors)
+        ),
+        figure,
+        threshold: bounds.errors,
+        meaning: meaning.to_owned(),
+        cure: "look at the errors by cause; list the statuses you expect with --expect-status"
+            .to_owned(),
+    });
+}
