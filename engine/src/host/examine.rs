@@ -14,6 +14,7 @@ use super::kernel::{clock_source, kernel_release, kernel_version};
 use super::limits::{self, check_files, check_memlock, cure_for_no_memory, examine_memlock};
 use super::ports::port_range;
 use super::processor;
+use super::stamping::check_stamps;
 use crate::ring::{Ring, RingConfig};
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
@@ -45,6 +46,7 @@ pub fn examine() -> Vec<Check> {
     // Without one of these the executor's library would panic.
     if checks.iter().all(|check| check.severity != Severity::Missing) {
         checks.push(check_executor());
+        checks.push(check_stamps());
     }
     let topology = Topology::here();
     checks.extend([

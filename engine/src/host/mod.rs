@@ -12,6 +12,7 @@ mod network;
 pub mod ports;
 mod processes;
 mod processor;
+pub(crate) mod stamping;
 pub mod watch;
 
 pub use cgroup::ControlGroup;

@@ -1,12 +1,14 @@
 //! Before a run: completes the plan and checks whatever can be checked without load.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use crate::host;
 use crate::host::check::Check;
+use crate::host::stamping::Stamping;
 use crate::plan::endpoint::{self, Endpoint};
 use crate::plan::redact::Redacted;
-use crate::plan::{Model, Plan, PlanError, Switch};
+use crate::plan::{Model, Plan, PlanError, StampSource, Switch};
 use crate::record::config::RecorderConfig;
 use crate::samples::{self, Lane};
 use crate::shard::{Drive, ShardPlan};
@@ -22,6 +24,8 @@ pub struct Prepared {
     pub(super) address: SocketAddr,
     request: Vec<u8>,
     head_request: bool,
+    /// Held until the run is over.
+    _stamping: Option<Arc<Stamping>>,
 }
 
 /// Why a plan can't be run.
@@ -74,7 +78,13 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
         // The interface is only known now. It makes no cores more than those checked above.
         plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)));
     }
+    let stamping = match plan.stamps {
+        StampSource::Kernel => Some(Stamping::on().map_err(PrepareError::Host)?),
+        // Only a few connections are stamped, as a control, and a run does without.
+        StampSource::User => Stamping::on().ok(),
+    };
     Ok(Prepared {
+        _stamping: stamping.map(Arc::new),
         redacted: Redacted::new(&plan, &body),
         plan,
         address,
