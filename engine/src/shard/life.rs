@@ -59,8 +59,7 @@ impl Shard {
     /// now, nobody asked for. A target that repeats its answers may be one ahead all the time, and
     /// nothing else shows it.
     fn linger(&mut self) {
-        let response_ns = self.recorder.times.naive.quantile_ns(0.99).unwrap_or(0);
-        let until_ns = self.now_ns() + (2 * response_ns).clamp(LINGER_MIN_NS, LINGER_MAX_NS);
+        let until_ns = self.now_ns() + self.slow_ns().clamp(LINGER_MIN_NS, LINGER_MAX_NS);
         while self.connections.busy() == 0 && self.now_ns() < until_ns {
             self.ring.wait(until_ns.saturating_sub(self.now_ns()));
             self.reap();
@@ -95,6 +94,7 @@ impl Shard {
     fn begin_at(&mut self, epoch_ns: u64) {
         self.epoch_ns = epoch_ns;
         self.handled_ns = 0;
+        self.slow_ns = None;
         self.grown_ns = 0;
         self.progress = ShardProgress::default();
         self.recorder.in_flight =

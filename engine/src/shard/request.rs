@@ -506,11 +506,11 @@ impl Shard {
         self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
         self.handled_ns = self.handled_ns.max(now_ns);
         self.recorder.in_flight.stay(stamps.sent_ns, received_ns, now_ns);
-        // An answer from outside the window, or to a request from before it, is none for the window:
-        // that wait counts as blocked.
+        // A request from before the window has no latency in it, and an answer after the window that
+        // took far longer than those in it is none for it: such waits count as blocked.
         let counts = matches!(outcome, Outcome::Answered(_))
             && self.window_ns <= stamps.intended_ns
-            && ending.ended_ns() <= self.end_ns;
+            && (received_ns <= self.end_ns || received_ns - stamps.sent_ns <= self.slow_ns());
         if !counts {
             self.blocked(slot, stamps.sent_ns, now_ns);
         }

@@ -53,6 +53,8 @@ pub struct Shard {
     /// When that many were reached, ns since the epoch.
     pub(super) grown_ns: u64,
     pub(super) next_source: usize,
+    /// Twice as long as nearly every response of the window took, ns, once it has been asked for.
+    pub(super) slow_ns: Option<u64>,
 }
 
 impl Shard {
@@ -93,6 +95,7 @@ impl Shard {
             conns_most: 0,
             grown_ns: 0,
             next_source: 0,
+            slow_ns: None,
             plan,
         })
     }
@@ -106,6 +109,13 @@ impl Shard {
     #[inline]
     pub(super) fn now_ns(&self) -> u64 {
         clock::now_ns().saturating_sub(self.epoch_ns)
+    }
+
+    /// Twice as long as nearly every response of the window took, ns; 0 if there was none. To be
+    /// asked for after the window.
+    pub(super) fn slow_ns(&mut self) -> u64 {
+        let naive = &self.recorder.times.naive;
+        *self.slow_ns.get_or_insert_with(|| 2 * naive.quantile_ns(0.99).unwrap_or(0))
     }
 
     /// Stamps the completions that are posted.
