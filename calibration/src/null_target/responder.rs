@@ -69,6 +69,13 @@ struct Slot {
     sending: Option<usize>,
 }
 
+impl Slot {
+    /// The tokens of the operations that may be pending on its socket; `slot` is its number.
+    fn tokens(&self, slot: u32) -> [u64; 2] {
+        [false, true].map(|is_send| Token { is_send, generation: self.generation, slot }.encode())
+    }
+}
+
 /// One core's ring and connections.
 pub(super) struct Responder {
     ring: Ring,
@@ -127,9 +134,11 @@ impl Responder {
         // the address would still be in use, so it stops listening here. It fails only if the
         // socket is no longer listening.
         let _ = listener.shutdown(Shutdown::Both);
-        ring.close(listener.into_raw_fd());
-        for fd in slots.iter().filter_map(|slot| slot.fd) {
-            ring.close(fd);
+        ring.close(listener.into_raw_fd(), &[TOKEN_ACCEPT]);
+        for (number, slot) in (0_u32..).zip(&slots) {
+            if let Some(fd) = slot.fd {
+                ring.close(fd, &slot.tokens(number));
+            }
         }
         ring.poll();
         counts
@@ -175,7 +184,7 @@ impl Responder {
                     self.slots[slot as usize].fd = Some(completion.result);
                     self.receive(slot);
                 }
-                None => self.ring.close(completion.result),
+                None => self.ring.close(completion.result, &[]),
             }
         }
         if !completion.more {
@@ -257,12 +266,13 @@ impl Responder {
     /// generation.
     fn close(&mut self, slot: u32) {
         let connection = &mut self.slots[slot as usize];
+        let tokens = connection.tokens(slot);
         let fd = connection.fd.take().expect("only an open connection is closed");
         connection.generation = (connection.generation + 1) & GENERATION_MASK;
         connection.requests.reset();
         connection.sending = None;
         self.free.push(slot);
-        self.ring.close(fd);
+        self.ring.close(fd, &tokens);
         if !self.accepting {
             self.accept();
         }

@@ -30,7 +30,7 @@ use crate::ring::stamps::{self, Chunk};
 /// The token of operations whose completion is ignored.
 pub const TOKEN_NONE: u64 = u64::MAX;
 
-/// Entries that one step of the caller may need: a close takes two.
+/// Entries that one step of the caller may need: a close takes up to three.
 const SUBMISSIONS_SPARE: usize = 4;
 
 /// Submits of a full queue until the ring counts as broken.
@@ -196,14 +196,17 @@ impl Ring {
         self.push(&opcode::AcceptMulti::new(Fd(fd)).build().user_data(token));
     }
 
-    /// Cancels every operation on a socket and closes it. Cancelled operations complete with an
-    /// error under their own tokens.
-    pub fn close(&mut self, fd: RawFd) {
-        // A pending multishot receive holds the file: without the cancel, the close would not reach
-        // the peer.
-        let cancel = opcode::AsyncCancel2::new(CancelBuilder::fd(Fd(fd)).all());
+    /// Cancels the operations with these tokens on a socket, and closes it. Cancelled operations
+    /// complete with an error under their own tokens.
+    pub fn close(&mut self, fd: RawFd, pending: &[u64]) {
         let silent = Flags::SKIP_SUCCESS;
-        self.push(&cancel.build().user_data(TOKEN_NONE).flags(silent));
+        // A pending multishot receive holds the file: without the cancel, the close would not reach
+        // the peer. The kernel finds an operation by its token in a hash table; to find those of a
+        // descriptor it walks all that are pending.
+        for token in pending {
+            let cancel = opcode::AsyncCancel2::new(CancelBuilder::user_data(*token));
+            self.push(&cancel.build().user_data(TOKEN_NONE).flags(silent));
+        }
         self.push(&opcode::Close::new(Fd(fd)).build().user_data(TOKEN_NONE).flags(silent));
     }
 

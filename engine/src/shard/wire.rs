@@ -4,7 +4,7 @@
 //! `flush` requests, because one stamp for a long batch is wrong for its last members. Before any
 //! operation is queued, room is made for it, so that a full queue never submits unstamped requests.
 
-use super::connections::Connection;
+use super::connections::{Connection, State};
 use super::deadlines::Awaited;
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
@@ -154,9 +154,15 @@ impl Shard {
 
     /// Closes the slot's socket.
     pub(super) fn close(&mut self, slot: u32) {
+        let connection = &self.connections[slot];
+        // A request that nobody answered may still be on its way out.
+        let is_busy = connection.is_busy();
+        let is_connecting = connection.state == State::Connecting;
+        let armed = if is_connecting { Op::Connect } else { Op::Receive };
+        let pending = [armed, Op::Send].map(|kind| self.connections.token(kind, slot));
         let fd = self.connections.close(slot);
         self.make_room();
-        self.ring.close(fd);
+        self.ring.close(fd, if is_busy { &pending } else { &pending[..1] });
     }
 
     fn make_room(&mut self) {
