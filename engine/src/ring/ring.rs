@@ -240,9 +240,9 @@ impl Ring {
         }
     }
 
-    /// [`Ring::poll`], if completions are due that aren't posted yet.
-    pub(crate) fn poll_if_posted_late(&mut self) {
-        if self.completions.is_empty() {
+    /// [`Ring::poll`], if completions are ready that aren't posted yet.
+    pub(crate) fn poll_if_flagged(&mut self) {
+        if self.completions.is_empty() && self.submissions.taskrun() {
             self.poll();
         }
     }

@@ -129,7 +129,8 @@ impl Shard {
             spun_ns = now_ns;
         }
         self.meter.spun(now_ns, spin_began_ns, spun_ns);
-        self.ring.poll_if_posted_late();
+        // An arrival that ends the spin is on its way at once: there is nothing to post.
+        self.ring.poll_if_flagged();
     }
 }
 
