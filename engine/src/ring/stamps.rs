@@ -65,17 +65,44 @@ pub(super) fn chunk(buffer: &[u8]) -> Chunk<'_> {
 
 #[inline]
 fn stamp(preamble: &Preamble) -> Option<u64> {
-    let message = &preamble.control;
-    let is_stamp = usize::try_from(preamble.control_length) == Ok(size_of::<StampMessage>())
-        && message.level == libc::SOL_SOCKET
-        && message.kind == libc::SCM_TIMESTAMPING;
-    if !is_stamp {
-        return None;
-    }
-    let seconds = u64::try_from(message.software_s).ok()?;
-    let wall_ns = seconds.checked_mul(SECOND_NS)? + u64::try_from(message.software_ns).ok()?;
-    Some(wall_ns).filter(|wall_ns| 0 < *wall_ns)
+    let is_there = usize::try_from(preamble.control_length) == Ok(size_of::<StampMessage>());
+    if is_there { preamble.control.wall_ns() } else { None }
 }
+
+impl StampMessage {
+    /// The stamp, ns of CLOCK_REALTIME; `None` if it is another message, or has none.
+    #[inline]
+    fn wall_ns(&self) -> Option<u64> {
+        let is_stamp = self.level == libc::SOL_SOCKET && self.kind == libc::SCM_TIMESTAMPING;
+        let seconds = u64::try_from(self.software_s).ok().filter(|_| is_stamp)?;
+        let wall_ns = seconds.checked_mul(SECOND_NS)? + u64::try_from(self.software_ns).ok()?;
+        Some(wall_ns).filter(|wall_ns| 0 < *wall_ns)
+    }
+}
+
+/// Receives from a socket without a ring, and says whether the kernel stamped what came.
+///
+/// # Errors
+/// The kernel's error.
+pub(crate) fn receive_is_stamped(fd: RawFd) -> io::Result<bool> {
+    let mut bytes = [0_u8; 64];
+    // Words, because a control message is aligned to them.
+    let mut control = [0_u64; size_of::<StampMessage>() / size_of::<u64>()];
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let mut header = message_header();
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    // SAFETY: the header points to the buffers above, of the lengths that it states, and they live
+    // until the call returns.
+    if unsafe { libc::recvmsg(fd, &raw mut header, 0) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let message: StampMessage = zerocopy::transmute!(control);
+    Ok(header.msg_controllen == size_of::<StampMessage>() && message.wall_ns().is_some())
+}
+
+const _: () = assert!(size_of::<StampMessage>() == 64);
 
 /// Asks the kernel to stamp what a socket receives.
 ///
