@@ -13,7 +13,7 @@
 //! | `in_flight` | responses still awaited at the end of the interval, whenever due |
 //! | `p50_us`, `p99_us`, `max_us` | corrected latency, µs, to two figures; empty if unknown |
 //! | `sends`, `answers` | requests sent and responses received in the interval, by their stamps |
-//! | `late_p50_us`, `late_p99_us`, `late_max_us` | receive lateness, µs, to one figure; empty if unknown |
+//! | `late_p50_us`, `late_p99_us`, `late_max_us` | receive lateness, µs; empty if unknown |
 
 use std::io::{self, Write};
 

@@ -60,8 +60,8 @@ pub(crate) fn memlock_limit_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// Builds so many rings at once and gives them back: what the kernel says to a process that needs as
-/// many.
+/// Builds so many rings at once and gives them back: what the kernel says to a process that needs
+/// as many.
 ///
 /// # Errors
 /// The kernel's refusal of one of them.

@@ -22,8 +22,8 @@ const RUNS_MAX: usize = 5;
 /// The largest share of a run for which the target's thread may wait for its core. Beyond that the
 /// machine disturbed it: requests waited where neither the report nor the ledger shows it.
 const TARGET_DELAY_MAX: f64 = 0.001;
-/// Failed checks of runs that nothing disturbed, as far as the kernel's accounts tell: a stop of the
-/// virtual machine itself stands in none of them, but doesn't come this often.
+/// Failed checks of runs that nothing disturbed, as far as the kernel's accounts tell: a stop of
+/// the virtual machine itself stands in none of them, but doesn't come this often.
 const UNDISTURBED_MAX: usize = 3;
 /// How often the kernel's account of the target's thread is read.
 const ACCOUNT_INTERVAL: Duration = Duration::from_millis(20);

@@ -183,7 +183,14 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
     let dependent = dependent(batches);
     let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
     let differ = recorder.times.success_corrected.count() != recorder.times.naive.count();
-    let mut part = Part {
+    let corrected = if plan.backfill.is_off() {
+        DistributionPart::new(&recorder.times.corrected, batches)
+    } else {
+        // Back-filled values follow from each other, and no piece of the run holds them.
+        DistributionPart::alone(&recorder.times.corrected, Some(true))
+    };
+    Part {
+        client_share: client_share(recorder, plan, &corrected),
         rate: Rates {
             target: plan.rate.map(Rate::per_second),
             intended: per_second(counts.intended),
@@ -191,26 +198,18 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
             answered: per_second(answered_in_window),
         },
         naive: alone(&recorder.times.naive),
-        corrected: if plan.backfill.is_off() {
-            DistributionPart::new(&recorder.times.corrected, batches)
-        } else {
-            // Back-filled values follow from each other, and no piece of the run holds them.
-            DistributionPart::alone(&recorder.times.corrected, Some(true))
-        },
+        corrected,
         pacer_lateness: alone(&recorder.times.pacer_lateness),
         connection_wait: alone(&recorder.times.connection_wait),
         receive_lateness: alone(&recorder.times.receive_lateness),
         connect_time: alone(&recorder.times.connect_time),
         stamps: ResponseStamps::new(plan.stamps, &counts),
-        client_share: None,
         successes: differ.then(|| Successes {
             naive: alone(&recorder.times.success_naive),
             corrected: alone(&recorder.times.success_corrected),
         }),
         counts,
-    };
-    part.client_share = client_share(recorder, plan, &part.corrected);
-    part
+    }
 }
 
 /// The generator's own part of the latencies, at the quantiles that the report states.

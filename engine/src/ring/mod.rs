@@ -1,6 +1,7 @@
 //! io_uring as the request path uses it: every system call between a request and its response.
 
 mod buffers;
+mod option;
 mod ring;
 mod sizes;
 pub(crate) mod socket;

@@ -1,10 +1,10 @@
 //! New TCP sockets for the ring: options set, bound to a source address if the plan names one, not
 //! yet connected.
-#![expect(unsafe_code, reason = "IP_BIND_ADDRESS_NO_PORT has no safe form")]
 
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 
+use super::option::set_option;
 use super::stamps::stamp_receives;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -29,23 +29,8 @@ pub(crate) fn new_socket(
     if let Some(source) = source {
         // The kernel picks the port at connect time, when the target is known: each target then has
         // the whole port range.
-        bind_address_no_port(&socket)?;
+        set_option(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         socket.bind(source)?;
     }
     Ok(socket.into_raw_fd())
-}
-
-fn bind_address_no_port(socket: &Socket) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the option takes an int; the pointer and its size are those of a live one.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
-            libc::socklen_t::try_from(size_of::<libc::c_int>()).expect("four bytes"),
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -3,13 +3,14 @@
 //! `SO_TIMESTAMPING` on the socket, and a multishot `recvmsg` with room for one control message:
 //! each buffer then begins with a header and that message. See the kernel's
 //! Documentation/networking/timestamping.rst.
-#![expect(unsafe_code, reason = "SO_TIMESTAMPING has no safe form")]
+#![expect(unsafe_code, reason = "recvmsg has no safe form that gives receive stamps")]
 
 use std::io;
 use std::os::fd::RawFd;
 
 use zerocopy::{FromBytes, Immutable};
 
+use super::option::set_option;
 use crate::sys::units::SECOND_NS;
 
 /// What a receive brought.
@@ -109,16 +110,7 @@ const _: () = assert!(size_of::<StampMessage>() == 64);
 /// # Errors
 /// The kernel's error where it can't.
 pub(crate) fn stamp_receives(fd: RawFd) -> io::Result<()> {
-    let flags: libc::c_uint = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-    // SAFETY: the option takes an int; the pointer and its size are those of a live one.
-    let result = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPING,
-            (&raw const flags).cast(),
-            libc::socklen_t::try_from(size_of::<libc::c_uint>()).expect("four bytes"),
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    let flags = libc::c_int::try_from(flags).expect("two low bits");
+    set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags)
 }

@@ -48,15 +48,15 @@
 //! | 7 | u56 | noticed by the shard; pacer lateness = noticed − intended |
 //! | 14 | u56 | sent; connection wait = sent − noticed; 0 if unsent; received if never connected |
 //! | 21 | u56 | received, or when a request without a whole response was given up |
-//! | 28 | u56 | handled by the shard; receive lateness = handled − received, if the kernel stamped it |
+//! | 28 | u56 | handled by the shard; receive lateness = handled − received |
 //! | 35 | u8 | flags, see below |
 //! | 36 | u16 | shard |
-//! | 38 | u16 | status of the response; if not answered, the cause, or why it was unsent, see [`cause_name`] |
+//! | 38 | u16 | status of the response; without one, the cause, see [`cause_name`] |
 //!
-//! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed, 4 abandoned,
-//! 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the kernel's as a
+//! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed,
+//! 4 abandoned, 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the kernel's as a
 //! control, where latencies end at `handled`), and one that is set if the request had to wait for a
-//! connection.
+//! connection. Receive lateness is known where the kernel stamped.
 //!
 //! The end block, 24 bytes, 96 for each shard in order, and a checksum:
 //!

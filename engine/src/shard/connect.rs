@@ -174,16 +174,9 @@ mod tests {
     use super::*;
     use crate::shard::{Drive, ShardPlan};
 
-    /// A shard of an open model whose next arrival is far away, and its target.
-    fn open_shard() -> (Shard, TcpListener) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let plan = ShardPlan::open_for_test(listener.local_addr().expect("bound").into());
-        (Shard::new(plan, Arc::default(), Arc::default()).expect("a ring"), listener)
-    }
-
     #[test]
     fn a_failed_connect_fails_a_request_only_if_no_other_connect_is_left_for_it() {
-        let (mut shard, _listener) = open_shard();
+        let (mut shard, _listener) = Shard::open_for_test();
         let now_ns = shard.now_ns();
         assert!(shard.open_connection(now_ns) && shard.open_connection(now_ns));
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
@@ -200,16 +193,13 @@ mod tests {
 
     #[test]
     fn a_request_whose_new_connection_closes_at_once_fails() {
-        let (mut shard, listener) = open_shard();
+        let (mut shard, listener) = Shard::open_for_test();
         let now_ns = shard.now_ns();
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
         load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: true });
         shard.intended(now_ns);
         shard.open_for_waiting(now_ns);
-        while shard.connections.fresh() == 0 {
-            shard.ring.wait(1_000_000_000);
-            shard.reap();
-        }
+        shard.wait_for_fresh();
         drop(listener.accept().expect("it connects"));
         // Its end is there before its first request.
         while 0 < shard.connections.fresh() {

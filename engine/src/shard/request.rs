@@ -570,13 +570,6 @@ mod tests {
     use super::*;
     use crate::shard::ShardPlan;
 
-    /// A shard of an open model whose next arrival is far away, and its target.
-    fn open_shard() -> (Shard, TcpListener) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let plan = ShardPlan::open_for_test(listener.local_addr().expect("bound").into());
-        (Shard::new(plan, Arc::default(), Arc::default()).expect("a ring"), listener)
-    }
-
     #[test]
     fn a_user_who_waited_for_a_connection_until_the_deadline_sends_nothing_late() {
         const DEADLINE_NS: u64 = 10_000_000;
@@ -589,10 +582,7 @@ mod tests {
         };
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         shard.reopen(0, 0);
-        while shard.connections.fresh() == 0 {
-            shard.ring.wait(1_000_000_000);
-            shard.reap();
-        }
+        shard.wait_for_fresh();
         shard.connections.take_fresh().expect("it is connected");
         shard.running = true;
         shard.epoch_ns -= 2 * DEADLINE_NS;
@@ -604,13 +594,10 @@ mod tests {
 
     /// A shard with a request queued in slot 0, and the target's end of its connection.
     fn with_a_queued_request() -> (Shard, TcpStream) {
-        let (mut shard, listener) = open_shard();
+        let (mut shard, listener) = Shard::open_for_test();
         let now_ns = shard.now_ns();
         assert!(shard.open_connection(now_ns));
-        while shard.connections.fresh() == 0 {
-            shard.ring.wait(1_000_000_000);
-            shard.reap();
-        }
+        shard.wait_for_fresh();
         let (peer, _) = listener.accept().expect("it connects");
         peer.set_nonblocking(true).expect("a socket");
         let slot = shard.connections.take_fresh().expect("it is connected");

@@ -156,6 +156,24 @@ impl Shard {
 }
 
 #[cfg(test)]
+impl Shard {
+    /// A shard of [`ShardPlan::open_for_test`], and its target.
+    pub(super) fn open_for_test() -> (Shard, std::net::TcpListener) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let plan = ShardPlan::open_for_test(listener.local_addr().expect("bound").into());
+        (Shard::new(plan, Arc::default(), Arc::default()).expect("a ring"), listener)
+    }
+
+    /// Waits until a new connection is there to be taken.
+    pub(super) fn wait_for_fresh(&mut self) {
+        while self.connections.fresh() == 0 {
+            self.ring.wait(1_000_000_000);
+            self.reap();
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::net::TcpListener;
 

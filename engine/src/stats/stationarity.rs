@@ -7,8 +7,8 @@ use super::interval::{Interval, Method, interval, pooled};
 use super::statistics::KOLMOGOROV_1_PERCENT;
 use crate::plan::thresholds::Thresholds;
 
-/// How far apart two latencies are that differ for a user, as a share: where most of them are equal,
-/// a few microseconds of jitter move them all.
+/// How far apart two latencies are that differ for a user, as a share: where most of them are
+/// equal, a few microseconds of jitter move them all.
 const APART: f64 = 0.05;
 
 /// The first and the last quarter of a window beside each other.
