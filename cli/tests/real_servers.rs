@@ -161,6 +161,26 @@ fn nginx_closes_connections_under_load_after_100_requests() {
 }
 
 #[test]
+fn nginx_answers_pipelined_requests_until_it_closes_the_connection() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = nginx(folder.path(), "keepalive_requests 100;");
+    let open = ["--rate", "20k", "--conns", "8", "--duration", "1s"];
+    for flags in [&open[..], &CLOSED[..]] {
+        fs::write(folder.path().join("access.log"), "").expect("writable");
+        let flags = [flags, &["--pipeline", "16"]].concat();
+        let report = run(folder.path(), server.port, "/file.txt", &flags);
+        let counts = &report["counts"];
+        let log = fs::read_to_string(folder.path().join("access.log")).expect("nginx keeps a log");
+        assert_eq!(log.lines().count() as u64, count(&report, "answered"), "{counts}");
+        assert!(0 < count(&report, "shared_receives"), "{counts}");
+        // What was sent behind a connection's hundredth request is lost, and nothing else is.
+        let behind = counts["errors"]["behind_failed"].as_u64().unwrap_or(0);
+        assert_eq!(count(&report, "failed"), behind, "{counts}");
+        assert!(0 < behind, "{counts}");
+    }
+}
+
+#[test]
 fn nginx_answers_404_and_204() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = nginx(folder.path(), "location /none { return 204; }");

@@ -246,7 +246,7 @@ impl Responder {
                 connection.requests.sending(taken);
                 connection.sending = Some(part.len());
                 let fd = connection.fd.expect("only an open connection has pending responses");
-                self.ring.send_range(self.token(slot, true), fd, part, true);
+                self.ring.send(self.token(slot, true), fd, part, true);
             }
             None if connection.requests.is_ended() => self.close(slot),
             None => {}

@@ -216,12 +216,26 @@ pub(crate) struct PlanFlags {
         value_parser = whole_number::<usize>(COUNT_MAX),
         help_heading = MACHINE,
         help = format!(
-            "Most requests per system call: more saves CPU, fewer keep the send stamps exact \
+            "Most sends per system call: more saves CPU, fewer keep the send stamps exact \
                 [default: {FLUSH_OPEN_DEFAULT} open, {FLUSH_CLOSED_DEFAULT} closed]"
         ),
     )]
     #[serde(deserialize_with = "file_values::count")]
     pub(crate) flush: Option<usize>,
+
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number::<usize>(COUNT_MAX),
+        help_heading = CONNECTIONS,
+        help = with_default(
+            "Most requests in flight on one connection, 1 to 64; a closed model keeps that many \
+                in flight on each",
+            Plan::default().pipeline
+        ),
+    )]
+    #[serde(deserialize_with = "file_values::count")]
+    pub(crate) pipeline: Option<usize>,
 
     #[arg(
         long,
@@ -457,6 +471,7 @@ impl PlanFlags {
             wait,
             stamps,
             flush,
+            pipeline,
             deadline,
             overload,
             queue_max,
@@ -500,6 +515,7 @@ impl PlanFlags {
         set_some(&mut plan.body, body);
         set_some(&mut plan.cores, cores);
         set_some(&mut plan.flush, flush);
+        set(&mut plan.pipeline, pipeline);
         set_some(&mut plan.deadline, deadline);
         set_some(&mut plan.queue_max, queue_max);
         set_some(&mut plan.requests_per_connection, requests_per_connection);

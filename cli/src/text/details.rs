@@ -96,6 +96,17 @@ impl Lines {
         let counts = &part.counts;
         let (all, within) = (count(counts.connects), count(counts.connects_in_window));
         self.add("connections", &format!("{all} opened, {within} of them in the window"));
+        if 1 < plan.pipeline {
+            let shared = |part, whole| percent(part as f64 / u64::max(whole, 1) as f64);
+            let text = format!(
+                "up to {} in flight on a connection; {} left in one send with others, {} of the \
+                 responses came in one receive with others",
+                plan.pipeline,
+                shared(counts.shared_sends, counts.sent),
+                shared(counts.shared_receives, counts.answered)
+            );
+            self.add("pipelined", &text);
+        }
         if 0 < counts.waited {
             let (waited, capped) = (things(counts.waited, "arrival"), count(counts.capped));
             let conns = count(plan.conns() as u64);

@@ -60,7 +60,11 @@ fn subject(report: &Report) -> [String; 2] {
             format!("{arrivals} arrivals, seed {}", plan.seed)
         }
         (Model::Closed, None) => {
-            format!("closed loop, {}", things(plan.conns() as u64, "connection"))
+            let in_flight = match plan.pipeline {
+                1 => String::new(),
+                pipeline => format!(", {pipeline} requests in flight on each"),
+            };
+            format!("closed loop, {}{in_flight}", things(plan.conns() as u64, "connection"))
         }
         (Model::Closed, Some(period)) => {
             let conns = things(plan.conns() as u64, "connection");

@@ -146,6 +146,39 @@ fn a_run_gives_the_document_the_log_and_the_summary() {
 }
 
 #[test]
+fn a_pipelined_run_sends_what_the_target_receives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for load in [&["--rate", "5k"][..], &["--model", "closed"]] {
+        let ledger = folder.path().join("ledger.json");
+        let ledger_flag = ledger.to_str().expect("text");
+        let target = Target::start(&["--base-latency", "2ms", "--ledger", ledger_flag]);
+        let output = Command::new(BINARY)
+            .args(["run", &target.url, "--conns", "4", "--pipeline", "16", "--duration", "1s"])
+            .args(["--warmup", "0s", "--out", "report.json", "--raw", "run.samples"])
+            .args(["--allow-invalid"])
+            .args(load)
+            .current_dir(folder.path())
+            .output()
+            .expect("the binary runs");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        assert!(text(&output).contains("up to 16 in flight on a connection"), "{}", text(&output));
+        let report = document(&folder.path().join("report.json"));
+        let count = |name: &str| report["counts"][name].as_u64().expect("a count");
+        target.interrupt();
+        assert_eq!(document(&ledger)["answered"].as_u64(), Some(count("answered")));
+        assert_eq!(count("answered"), count("intended"), "{}", report["counts"]);
+        assert!(0 < count("shared_sends"), "{}", report["counts"]);
+        let output = Command::new(BINARY)
+            .args(["verify", "report.json", "--raw", "run.samples"])
+            .current_dir(folder.path())
+            .output()
+            .expect("the binary runs");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        fs::remove_file(folder.path().join("run.samples")).expect("it was written");
+    }
+}
+
+#[test]
 fn quiet_hides_only_the_progress_and_names_are_resolved() {
     let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
     let url = target.url.replace("127.0.0.1", "localhost");

@@ -22,7 +22,9 @@ pub const FLUSH_OPEN_DEFAULT: usize = 4;
 /// 1, 4, 8, 16 and 32 cost 3.72, 3.54, 3.51, 3.49 and 3.60 µs of CPU per request (medians of three
 /// runs of 2 s, Linux 6.18): beyond 8 nothing is gained, and the stamps get worse.
 pub const FLUSH_CLOSED_DEFAULT: usize = 8;
-/// The most requests that one system call may submit.
+/// The most requests that one connection may have in flight at once.
+pub const PIPELINE_MAX: usize = 64;
+/// The most sends that one system call may submit.
 pub const FLUSH_MAX: usize = 64;
 /// The longest window, warm-up, period or timeout.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(7 * 24 * 3_600);
@@ -201,6 +203,37 @@ impl Plan {
         Ok(())
     }
 
+    fn check_pipeline(&self) -> Result<(), PlanError> {
+        let pipeline = self.pipeline;
+        let refused = |problem: &str, cure| PlanError::new("--pipeline", pipeline, problem, cure);
+        if pipeline == 0 || PIPELINE_MAX < pipeline {
+            let problem = format!("must be between 1 and {PIPELINE_MAX}");
+            return Err(refused(&problem, "give the requests in flight on one connection"));
+        }
+        if pipeline == 1 {
+            return Ok(());
+        }
+        if self.keepalive == Switch::Off {
+            return Err(refused(
+                "without keep-alive, a connection carries one request",
+                "omit it or --keepalive off",
+            ));
+        }
+        if let Some(requests) = self.requests_per_connection
+            && requests < pipeline as u64
+        {
+            let problem = format!("a connection carries no more than {requests} requests in all");
+            return Err(refused(&problem, "lower it, or raise --requests-per-connection"));
+        }
+        if self.backfill == Switch::On {
+            return Err(refused(
+                "back-filling assumes that a user waits for its response",
+                "omit it or --backfill",
+            ));
+        }
+        Ok(())
+    }
+
     fn check_policies(&mut self, model: Model, conns: usize) -> Result<(), PlanError> {
         match (self.overload, self.queue_max) {
             (Overload::Drop, None) => self.queue_max = Some(QUEUE_MAX_DEFAULT),
@@ -223,6 +256,7 @@ impl Plan {
             ));
         }
         self.thresholds.validate()?;
+        self.check_pipeline()?;
         if self.deadline == Some(Nanos(0)) {
             return Err(PlanError::new(
                 "--deadline",

@@ -10,7 +10,7 @@ pub mod thresholds;
 
 pub use complete::{
     CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, DURATION_MAX, FLUSH_CLOSED_DEFAULT,
-    FLUSH_MAX, FLUSH_OPEN_DEFAULT, Overrides, QUEUE_MAX_DEFAULT,
+    FLUSH_MAX, FLUSH_OPEN_DEFAULT, Overrides, PIPELINE_MAX, QUEUE_MAX_DEFAULT,
 };
 pub use error::PlanError;
 pub use plan::*;

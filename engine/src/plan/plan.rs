@@ -32,6 +32,9 @@ pub struct Plan {
     /// Default: [`super::CONNS_OPEN_DEFAULT`] and [`super::CONNS_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conns: Option<usize>,
+    /// The most requests that one connection has in flight at once. A closed model keeps that many
+    /// in flight on each.
+    pub pipeline: usize,
     /// Closed model: each connection starts a request once a period. Default: as soon as the last
     /// one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +60,7 @@ pub struct Plan {
     pub wait: Wait,
     /// Whose stamp the arrival of a response has.
     pub stamps: StampSource,
-    /// The most requests that one system call may submit: more is cheaper, fewer keeps the `sent`
+    /// The most sends that one system call may submit, each of one connection's requests: more is cheaper, fewer keeps the `sent`
     /// stamps exact.
     /// Default: [`super::FLUSH_OPEN_DEFAULT`] and [`super::FLUSH_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,6 +185,7 @@ impl Default for Plan {
             arrivals: Arrivals::Poisson,
             seed: 1,
             conns: None,
+            pipeline: 1,
             period: None,
             duration: Nanos::from_secs(30),
             warmup: Nanos::from_secs(5),
@@ -227,7 +231,7 @@ impl Plan {
         self.cores.as_ref().expect("the plan was completed").as_slice()
     }
 
-    /// Requests per system call of a completed plan.
+    /// Sends per system call of a completed plan.
     pub fn flush(&self) -> usize {
         self.flush.expect("the plan was completed")
     }

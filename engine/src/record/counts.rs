@@ -69,6 +69,11 @@ pub struct Counts {
     pub unsolicited: u64,
     /// Responses that were followed by further bytes.
     pub trailing: u64,
+    /// Of the sent, those that left in one send with others of their connection.
+    pub shared_sends: u64,
+    /// Of the answered, those whose response came in one receive with others of their connection,
+    /// and shares the stamp of its arrival with them.
+    pub shared_receives: u64,
     /// Of the answered, those whose response came before the request was completely sent.
     pub incomplete_uploads: u64,
     /// Set-up load, recorded nowhere else.

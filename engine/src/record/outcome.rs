@@ -101,6 +101,8 @@ pub enum Cause {
     Unsolicited,
     /// A response was there before its request was sent, so it can't be the answer.
     EarlyResponse,
+    /// Its connection ended with the answer to a request before it, or with that one's failure.
+    BehindFailed,
     /// The response broke a rule of the protocol: the rule's short name.
     Protocol(&'static str),
 }
@@ -134,7 +136,7 @@ pub(crate) const PROTOCOL_RULES: [&str; 22] = [
 
 impl Cause {
     /// All causes but the rules of the protocol.
-    pub(crate) const PLAIN: [Cause; 14] = [
+    pub(crate) const PLAIN: [Cause; 15] = [
         Cause::ConnectRefused,
         Cause::ConnectTimedOut,
         Cause::ConnectUnreachable,
@@ -149,6 +151,7 @@ impl Cause {
         Cause::Unsolicited,
         Cause::Deadline,
         Cause::EarlyResponse,
+        Cause::BehindFailed,
     ];
 
     /// The cause that has this name in a report.
@@ -179,6 +182,7 @@ impl Cause {
             Cause::Deadline => "deadline",
             Cause::Unsolicited => "unsolicited_bytes",
             Cause::EarlyResponse => "early_response",
+            Cause::BehindFailed => "behind_failed",
             Cause::Protocol(rule) => return format!("protocol:{rule}"),
         }
         .to_owned()

@@ -30,9 +30,6 @@ use crate::ring::stamps::{self, Chunk};
 /// The token of operations whose completion is ignored.
 pub const TOKEN_NONE: u64 = u64::MAX;
 
-/// Entries that one step of the caller may need: a close takes up to three.
-const SUBMISSIONS_SPARE: usize = 4;
-
 /// Submits of a full queue until the ring counts as broken.
 const SUBMITS_MAX: usize = 1_000;
 
@@ -45,7 +42,7 @@ pub struct RingConfig {
     pub sockets_max: usize,
     /// Size of one receive buffer in bytes.
     pub buffer_size: usize,
-    /// The bytes that [`Ring::send`] sends.
+    /// The bytes that [`Ring::send`] sends parts of.
     pub payload: Vec<u8>,
     /// Where [`Ring::connect`] connects to.
     pub address: Option<SockAddr>,
@@ -173,14 +170,9 @@ impl Ring {
         self.push(&receive.build().user_data(token));
     }
 
-    /// Sends the payload from `offset` on. Success posts no completion unless `tell` is set; a
-    /// failure always does, and `MSG_WAITALL` turns a short send into a failure.
-    pub fn send(&mut self, token: u64, fd: RawFd, offset: usize, tell: bool) {
-        self.send_range(token, fd, offset..self.payload.len(), tell);
-    }
-
-    /// Sends a part of the payload, like [`Ring::send`].
-    pub fn send_range(&mut self, token: u64, fd: RawFd, part: Range<usize>, tell: bool) {
+    /// Sends a part of the payload. Success posts no completion unless `tell` is set; a failure
+    /// always does, and `MSG_WAITALL` turns a short send into a failure.
+    pub fn send(&mut self, token: u64, fd: RawFd, part: Range<usize>, tell: bool) {
         let bytes = &self.payload[part];
         let length = u32::try_from(bytes.len()).expect("a request is far below 4 GiB");
         let entry = opcode::Send::new(Fd(fd), bytes.as_ptr(), length)
@@ -247,10 +239,12 @@ impl Ring {
         }
     }
 
-    /// Whether so few entries are free that the next operations would force a submit.
+    /// Submits what is queued if less than `operations` more fit.
     #[inline]
-    pub(crate) fn is_nearly_full(&self) -> bool {
-        self.submissions.capacity() - self.submissions.len() < SUBMISSIONS_SPARE
+    pub(crate) fn make_room(&mut self, operations: usize) {
+        if self.submissions.capacity() - self.submissions.len() < operations {
+            self.submit();
+        }
     }
 
     /// Submits what is queued, then sleeps until a completion arrives or `timeout_ns` has passed.

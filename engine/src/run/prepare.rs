@@ -16,6 +16,10 @@ use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::Nanos;
 
+/// The most bytes that one connection may have in flight with `--pipeline`: each shard keeps them
+/// ready to be sent.
+const PIPELINED_BYTES_MAX: usize = 16 << 20;
+
 /// A plan that has passed every check.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -66,6 +70,7 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
         plan.keepalive = Switch::Off;
         plan.requests_per_connection = None;
     }
+    check_pipeline(&plan, request.bytes().len()).map_err(PrepareError::Plan)?;
     host::require(plan.conns(), plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
         samples::check_writable(file).map_err(PrepareError::File)?;
@@ -100,6 +105,29 @@ fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
             let problem = format!("not an address of this machine ({error})");
             return Err(wrong_source(*source, problem));
         }
+    }
+    Ok(())
+}
+
+/// Checks that a connection can carry several requests of this many bytes at once.
+fn check_pipeline(plan: &Plan, request_bytes: usize) -> Result<(), PlanError> {
+    let pipeline = plan.pipeline;
+    let refused = |problem: &str, cure| Err(PlanError::new("--pipeline", pipeline, problem, cure));
+    if pipeline == 1 {
+        return Ok(());
+    }
+    if plan.keepalive == Switch::Off {
+        return refused(
+            "with `Connection: close`, a connection carries one request",
+            "omit it or that header",
+        );
+    }
+    if PIPELINED_BYTES_MAX < pipeline.saturating_mul(request_bytes) {
+        let problem = format!(
+            "so many requests of {request_bytes} bytes exceed {} MiB",
+            PIPELINED_BYTES_MAX >> 20
+        );
+        return refused(&problem, "lower it, or send a smaller --body");
     }
     Ok(())
 }
@@ -163,6 +191,7 @@ impl Prepared {
                 Switch::Off => 1,
                 Switch::On => plan.requests_per_connection.unwrap_or(u64::MAX),
             },
+            pipeline: plan.pipeline,
             wait: plan.wait,
             stamps: plan.stamps,
             flush: plan.flush(),

@@ -1,7 +1,7 @@
 //! Connections for a shard's requests: opened when requests wait for one, replaced when they end,
 //! retried when that fails.
 
-use super::connections::State;
+use super::connection::State;
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
 use crate::record::outcome::{Cause, Outcome};
@@ -15,7 +15,7 @@ impl Shard {
     /// Opens a connection for each waiting arrival that has none on the way, up to the cap.
     pub(super) fn open_for_waiting(&mut self, now_ns: u64) {
         while let Load::Open(load) = &self.load
-            && self.connections.coming() < load.waiting_len()
+            && self.connections.coming_room() < load.waiting_len()
             && self.open_connection(now_ns)
         {}
     }
@@ -39,11 +39,10 @@ impl Shard {
             return;
         }
         if result < 0 {
-            self.connect_failed(slot, Cause::of_connect(-result));
+            self.give_up(slot, Cause::of_connect(-result));
             return;
         }
         let now_ns = self.now_ns();
-        self.deadlines.remove(slot);
         self.connections.connected(slot);
         let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
         let connected = self.connections.open_count() - self.connections.connecting();
@@ -74,14 +73,8 @@ impl Shard {
         }
     }
 
-    /// The slot's connect failed, and so does the request that it was opened for, unless the other
-    /// connections on the way are enough.
-    pub(super) fn connect_failed(&mut self, slot: u32, cause: Cause) {
-        self.deadlines.remove(slot);
-        self.give_up(slot, cause);
-    }
-
-    /// The slot's connection never carried the request that it was opened for.
+    /// The slot's connection never carried a request: what it was opened for fails, unless the other
+    /// connections on the way have room for it.
     pub(super) fn give_up(&mut self, slot: u32, cause: Cause) {
         let since_ns = self.connections[slot].since_ns;
         self.close(slot);
@@ -89,36 +82,28 @@ impl Shard {
         self.open_for_waiting(self.now_ns());
     }
 
-    /// The request that slot `slot` has been connecting for since `since_ns` fails; a closed model
+    /// The requests that slot `slot` has been connecting for since `since_ns` fail; a closed model
     /// retries after a pause.
     fn unconnected(&mut self, slot: u32, since_ns: u64, cause: Cause) {
         // Requests are recorded in order of intended time, and the queued ones come first.
         self.flush_queued();
         let now_ns = self.now_ns();
-        let due = match &mut self.load {
-            Load::Open(load) if self.connections.coming() < load.waiting_len() => {
-                load.pop_waiting()
+        let mut failed = 0;
+        while failed < self.plan.pipeline
+            && let Some(DueRequest { intended_ns, noticed_ns, waited }) =
+                self.next_unconnected(slot, since_ns, failed)
+        {
+            let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited };
+            if self.window_ns <= intended_ns {
+                self.recorder.unconnected(&stamps);
+            } else {
+                self.count_unrecorded();
             }
-            Load::Open(_) => None,
-            // An unpaced user arrives when it asks for its connection.
-            Load::Closed if self.running && since_ns < self.end_ns => {
-                self.intended(since_ns);
-                Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true })
-            }
-            Load::Closed => None,
-            Load::Paced(load) => load.pop_waiting(slot as usize),
-        };
-        match due {
-            Some(DueRequest { intended_ns, noticed_ns, waited }) => {
-                let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited };
-                if self.window_ns <= intended_ns {
-                    self.recorder.unconnected(&stamps);
-                } else {
-                    self.count_unrecorded();
-                }
-                self.record(&stamps, Ending::at(now_ns), Outcome::Failed(cause));
-            }
-            None => self.recorder.counts.connection_errors.add(cause),
+            self.record(&stamps, Ending::at(now_ns), Outcome::Failed(cause));
+            failed += 1;
+        }
+        if failed == 0 {
+            self.recorder.counts.connection_errors.add(cause);
         }
         let again_ns = match self.load {
             Load::Open(_) => now_ns,
@@ -128,6 +113,22 @@ impl Shard {
             }
         };
         self.blocked(slot, since_ns, again_ns);
+    }
+
+    /// The next request that fails with the slot's connection, after `failed` others.
+    fn next_unconnected(&mut self, slot: u32, since_ns: u64, failed: usize) -> Option<DueRequest> {
+        match &mut self.load {
+            Load::Open(load) if self.connections.coming_room() < load.waiting_len() => {
+                load.pop_waiting()
+            }
+            // A user arrives when it asks for its connection, and tries again after the pause.
+            Load::Closed if failed == 0 && self.running && since_ns < self.end_ns => {
+                self.intended(since_ns);
+                Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true })
+            }
+            Load::Paced(load) if failed == 0 => load.pop_waiting(slot as usize),
+            Load::Open(_) | Load::Closed | Load::Paced(_) => None,
+        }
     }
 
     /// Reconnects the slots whose pause is over.
@@ -183,12 +184,31 @@ mod tests {
         load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false });
         shard.intended(now_ns);
         let refused = Cause::ConnectRefused;
-        shard.connect_failed(0, refused);
+        shard.give_up(0, refused);
         assert_eq!(shard.recorder.counts.failed, 0, "the other connect serves it");
         assert_eq!(shard.recorder.counts.connection_errors.of(refused), 1);
-        shard.connect_failed(1, refused);
+        shard.give_up(1, refused);
         assert_eq!(shard.recorder.counts.failed, 1, "no connect is left for it");
         assert_eq!(shard.recorder.counts.errors.of(refused), 1);
+    }
+
+    #[test]
+    fn a_failed_connect_fails_as_many_requests_as_the_connection_had_room_for() {
+        let target = "127.0.0.1:1".parse::<std::net::SocketAddr>().expect("an address");
+        let plan = ShardPlan { pipeline: 3, ..ShardPlan::open_for_test(target.into()) };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        let now_ns = shard.now_ns();
+        let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
+        (0..5).for_each(|_| {
+            load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false });
+        });
+        (0..5).for_each(|_| shard.intended(now_ns));
+        shard.open_for_waiting(now_ns);
+        assert_eq!(shard.connections.coming(), 2, "each has room for three");
+        // The other has room for three of the five.
+        let refused = Cause::ConnectRefused;
+        shard.give_up(0, refused);
+        assert_eq!(shard.recorder.counts.errors.of(refused), 2);
     }
 
     #[test]

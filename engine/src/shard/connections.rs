@@ -1,218 +1,79 @@
-//! A shard's connections: the state of each, and the lists of idle, queued and closed ones.
+//! A shard's connections: which of them are closed, idle, have room or have queued requests.
 //!
-//! A connection does no I/O, reads no clock and records nothing: it reports what happened to its
-//! request, and the shard acts. All lists have fixed memory and constant-time operations.
+//! All lists have fixed memory and constant-time operations.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::os::fd::RawFd;
 
-use http1::response::{Progress, Response, ResponseParser};
-
+use super::connection::{Connection, State};
 use super::slots::SlotStack;
 use crate::load::DueRequest;
-use crate::record::outcome::Cause;
 use crate::record::stamps::Stamps;
-use crate::ring::token::{GENERATION_BITS, Op, Token};
+use crate::ring::token::{Op, Token};
 
-/// The state of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// No socket.
-    Closed,
-    /// Its socket is connecting.
-    Connecting,
-    /// Connected, without a request.
-    Idle,
-    /// Its request goes out with the next system call.
-    Queued,
-    /// Its request awaits its response.
-    InFlight,
-}
-
-/// What received bytes mean for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// The response isn't complete yet.
-    More,
-    /// The response is complete.
-    Response {
-        /// The response's status code.
-        status: u16,
-        /// Whether another request may follow on this connection.
-        reusable: bool,
-        /// Whether unsolicited bytes followed it.
-        trailing: bool,
-    },
-    /// The request failed, or the connection if it had none.
-    Failed(Cause),
-    /// The peer closed an idle connection, as it may.
-    Closed,
-}
-
-/// One connection and its request.
-pub struct Connection {
-    /// The socket; -1 when closed.
-    pub fd: RawFd,
-    /// Counts this slot's sockets, to recognise completions of an earlier one.
-    pub generation: u32,
-    /// Its state.
-    pub state: State,
-    /// The stamps of its request.
-    pub stamps: Stamps,
-    /// Whether its request's send has yet to report back.
-    pub sending: bool,
-    /// Whether the kernel stamps what its socket receives.
-    pub stamped: bool,
-    /// When its socket began to connect, ns since the epoch.
-    pub since_ns: u64,
-    /// Requests that its socket has carried.
-    pub served: u64,
-    /// Whether its socket is new: nothing may arrive on it before its first request.
-    pub fresh: bool,
-    /// Whether the slot had a socket in the window.
-    pub seen: bool,
-    /// For how much of the window its user was blocked, on any socket, ns.
-    pub blocked_ns: u64,
-    parser: ResponseParser,
-}
-
-impl Connection {
-    /// A closed connection.
-    pub fn new(head_request: bool) -> Connection {
-        Connection {
-            fd: -1,
-            generation: 0,
-            state: State::Closed,
-            stamps: Stamps::default(),
-            sending: false,
-            stamped: false,
-            since_ns: 0,
-            served: 0,
-            fresh: false,
-            seen: false,
-            blocked_ns: 0,
-            parser: ResponseParser::new(head_request),
-        }
-    }
-
-    /// A new socket has been connecting since `since_ns`.
-    pub fn open(&mut self, fd: RawFd, since_ns: u64) {
-        assert_eq!(self.state, State::Closed, "a slot has one socket at a time");
-        self.fd = fd;
-        self.generation = (self.generation + 1) % (1 << GENERATION_BITS);
-        self.state = State::Connecting;
-        self.since_ns = since_ns;
-        self.served = 0;
-        self.parser.reset();
-    }
-
-    /// The socket is connected.
-    pub fn connected(&mut self) {
-        assert_eq!(self.state, State::Connecting, "only a connecting socket can become connected");
-        self.state = State::Idle;
-        self.fresh = true;
-    }
-
-    /// A request takes the connection; `sending`: its send will report back.
-    pub fn begin(&mut self, due: DueRequest, sending: bool) {
-        assert_eq!(self.state, State::Idle, "one request at a time");
-        self.state = State::Queued;
-        let DueRequest { intended_ns, noticed_ns, waited } = due;
-        self.stamps = Stamps { intended_ns, noticed_ns, sent_ns: 0, waited };
-        self.sending = sending;
-        self.served += 1;
-    }
-
-    /// The request goes out with the next system call.
-    pub fn sent(&mut self, sent_ns: u64) {
-        assert_eq!(self.state, State::Queued, "only a queued request can be sent");
-        self.state = State::InFlight;
-        self.stamps.sent_ns = sent_ns;
-    }
-
-    /// The socket is gone; returns its descriptor.
-    pub fn close(&mut self) -> RawFd {
-        assert_ne!(self.state, State::Closed, "a socket is closed once");
-        self.state = State::Closed;
-        self.fresh = false;
-        self.sending = false;
-        std::mem::replace(&mut self.fd, -1)
-    }
-
-    /// Whether it has a request.
-    pub fn is_busy(&self) -> bool {
-        matches!(self.state, State::Queued | State::InFlight)
-    }
-
-    /// Bytes arrived.
-    #[inline]
-    pub fn received(&mut self, bytes: &[u8]) -> Received {
-        match self.state {
-            State::InFlight => {}
-            // It arrived before the request was sent, so it can't be the answer.
-            State::Queued => return Received::Failed(Cause::EarlyResponse),
-            _ if self.fresh => return Received::Failed(Cause::EarlyResponse),
-            _ => return Received::Failed(Cause::Unsolicited),
-        }
-        match self.parser.feed(bytes) {
-            Ok(Progress::NeedMore) => Received::More,
-            Ok(Progress::Done(response)) => {
-                self.answered(response, response.consumed < bytes.len(), response.keep_alive)
-            }
-            Err(violation) => Received::Failed(Cause::of_violation(&violation)),
-        }
-    }
-
-    /// The peer closed its side.
-    pub fn received_end(&mut self) -> Received {
-        if !self.is_busy() {
-            return Received::Closed;
-        }
-        match self.parser.finish() {
-            Ok(response) => self.answered(response, false, false),
-            Err(violation) => Received::Failed(Cause::of_violation(&violation)),
-        }
-    }
-
-    fn answered(&mut self, response: Response, trailing: bool, keep_alive: bool) -> Received {
-        self.state = State::Idle;
-        // Unsolicited bytes after a response don't invalidate it, but the connection is done.
-        let reusable = !trailing && keep_alive;
-        Received::Response { status: response.status, reusable, trailing }
-    }
+/// What a shard's connections are for.
+pub struct ConnectionsConfig {
+    /// How many there are.
+    pub conns: usize,
+    /// The most requests that each has at once.
+    pub pipeline: usize,
+    /// The most requests that each carries.
+    pub requests_per_connection: u64,
+    /// The most sends of one system call.
+    pub flush: usize,
+    /// Whether the request is a HEAD, whose response has no body.
+    pub head_request: bool,
 }
 
 /// A shard's connections.
 pub struct Connections {
     connections: Vec<Connection>,
+    pipeline: usize,
+    requests_per_connection: u64,
+    flush: usize,
     closed: SlotStack,
     idle: SlotStack,
+    /// Connections with requests that may have room for more, each at most once.
+    partly: VecDeque<u32>,
+    /// Whether each slot is in `partly`.
+    is_partly: Vec<bool>,
+    /// The slot of each queued request, in order.
     queued: VecDeque<u32>,
+    /// The slots that have queued requests.
+    sends: VecDeque<u32>,
     fresh: Vec<u32>,
     rearm: Vec<Token>,
     retry: VecDeque<(u32, u64)>,
     connecting: usize,
-    busy: usize,
+    requests: usize,
 }
 
 impl Connections {
-    /// `count` closed connections; at most `flush` are queued at once.
-    pub fn new(count: usize, flush: usize, head_request: bool) -> Connections {
-        let mut closed = SlotStack::new(count);
-        for slot in (0..u32::try_from(count).expect("connections are numbered in 32 bits")).rev() {
+    /// Closed connections.
+    pub fn new(config: ConnectionsConfig) -> Connections {
+        let ConnectionsConfig { conns, pipeline, flush, .. } = config;
+        let mut closed = SlotStack::new(conns);
+        for slot in (0..u32::try_from(conns).expect("connections are numbered in 32 bits")).rev() {
             closed.push(slot);
         }
+        let connection = || Connection::new(pipeline, config.head_request);
         Connections {
-            connections: (0..count).map(|_| Connection::new(head_request)).collect(),
+            connections: (0..conns).map(|_| connection()).collect(),
+            pipeline,
+            requests_per_connection: config.requests_per_connection,
+            flush,
             closed,
-            idle: SlotStack::new(count),
-            queued: VecDeque::with_capacity(flush),
-            fresh: Vec::with_capacity(count),
-            rearm: Vec::with_capacity(count),
-            retry: VecDeque::with_capacity(count),
+            idle: SlotStack::new(conns),
+            partly: VecDeque::with_capacity(if pipeline == 1 { 0 } else { conns }),
+            is_partly: vec![false; conns],
+            queued: VecDeque::with_capacity(flush * pipeline),
+            sends: VecDeque::with_capacity(flush),
+            fresh: Vec::with_capacity(conns),
+            rearm: Vec::with_capacity(conns),
+            retry: VecDeque::with_capacity(conns),
             connecting: 0,
-            busy: 0,
+            requests: 0,
         }
     }
 
@@ -236,15 +97,20 @@ impl Connections {
         self.connecting + self.fresh.len()
     }
 
-    /// Connections with a request.
-    pub fn busy(&self) -> usize {
-        self.busy
+    /// How many requests those connections will have room for.
+    pub fn coming_room(&self) -> usize {
+        self.coming() * self.pipeline
+    }
+
+    /// The requests that connections have.
+    pub fn requests(&self) -> usize {
+        self.requests
     }
 
     /// Requests in flight: handed to the kernel and not answered yet.
     #[inline]
     pub fn in_flight(&self) -> usize {
-        self.busy - self.queued.len()
+        self.requests - self.queued.len()
     }
 
     /// The token of an operation on the slot's current socket.
@@ -311,8 +177,7 @@ impl Connections {
     pub fn close(&mut self, slot: u32) -> RawFd {
         match self[slot].state {
             State::Connecting => self.connecting -= 1,
-            State::Queued | State::InFlight => self.busy -= 1,
-            State::Idle | State::Closed => {}
+            State::Idle | State::Queued | State::InFlight | State::Closed => {}
         }
         self.idle.remove(slot);
         if self[slot].fresh {
@@ -363,17 +228,53 @@ impl Connections {
 
     // Requests.
 
-    /// Takes the connection that became idle last, so that few connections carry the load and their
-    /// memory stays warm.
+    /// Whether the connection may take another request now.
     #[inline]
-    pub fn take_idle(&mut self) -> Option<u32> {
-        self.idle.pop()
+    pub fn has_room(&self, slot: u32) -> bool {
+        let connection = &self[slot];
+        let is_open = match connection.state {
+            State::Idle => !connection.fresh,
+            State::Queued | State::InFlight => connection.requests() < self.pipeline,
+            State::Closed | State::Connecting => false,
+        };
+        // Two sends at once on one socket could mix their bytes.
+        is_open && !connection.sending && connection.served < self.requests_per_connection
     }
 
-    /// The connection becomes idle.
+    /// Whether the connection has carried as many requests as it may.
+    pub fn is_used_up(&self, slot: u32) -> bool {
+        self.requests_per_connection <= self[slot].served
+    }
+
+    /// A connection that has room, listed by [`Connections::offer`]. Of the idle ones it is the one
+    /// that became idle last, so that few connections carry the load and their memory stays warm.
+    /// With none idle, the others take turns.
     #[inline]
-    pub fn enter_idle(&mut self, slot: u32) {
-        self.idle.push(slot);
+    pub fn take_room(&mut self) -> Option<u32> {
+        self.idle.pop().or_else(|| self.take_partly())
+    }
+
+    fn take_partly(&mut self) -> Option<u32> {
+        while let Some(slot) = self.partly.pop_front() {
+            self.is_partly[slot as usize] = false;
+            if self[slot].state != State::Idle && self.has_room(slot) {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Lists the connection for [`Connections::take_room`], if it has room.
+    #[inline]
+    pub fn offer(&mut self, slot: u32) {
+        if !self.has_room(slot) {
+            return;
+        }
+        if self[slot].state == State::Idle {
+            self.idle.push(slot);
+        } else if !std::mem::replace(&mut self.is_partly[slot as usize], true) {
+            self.partly.push_back(slot);
+        }
     }
 
     /// The connection is no longer idle, if it was.
@@ -382,32 +283,52 @@ impl Connections {
         self.idle.remove(slot);
     }
 
-    /// A request takes the connection and is queued; returns how many are. With `tell`, its send
-    /// reports back.
+    /// Whether a request on this connection would need one more send than a system call may carry.
     #[inline]
-    pub fn begin(&mut self, slot: u32, due: DueRequest, tell: bool) -> usize {
-        self[slot].begin(due, tell);
-        self.busy += 1;
+    pub fn must_flush(&self, slot: u32) -> bool {
+        self.sends.len() == self.flush && self[slot].queued() == 0
+    }
+
+    /// A request takes the connection and is queued.
+    #[inline]
+    pub fn begin(&mut self, slot: u32, due: DueRequest) {
+        if self[slot].queued() == 0 {
+            self.sends.push_back(slot);
+        }
+        self[slot].begin(due);
+        self.requests += 1;
         self.queued.push_back(slot);
-        self.queued.len()
     }
 
     /// How many requests are queued.
+    #[inline]
     pub fn queued(&self) -> usize {
         self.queued.len()
     }
 
-    /// Takes the slot whose request was queued first.
+    /// How many sends will carry them.
+    #[inline]
+    pub fn sends(&self) -> usize {
+        self.sends.len()
+    }
+
+    /// Takes a slot whose queued requests leave now, in one send.
+    #[inline]
+    pub fn take_send(&mut self) -> Option<u32> {
+        self.sends.pop_front()
+    }
+
+    /// Takes the slot of the request that was queued first.
     #[inline]
     pub fn take_queued(&mut self) -> Option<u32> {
         self.queued.pop_front()
     }
 
-    /// The slot's request was answered.
+    /// The slot's oldest request, which was sent, has ended: its stamps.
     #[inline]
-    pub fn answered(&mut self, slot: u32) {
-        assert_eq!(self[slot].state, State::Idle, "an answered request leaves its connection idle");
-        self.busy -= 1;
+    pub fn end(&mut self, slot: u32) -> Stamps {
+        self.requests -= 1;
+        self[slot].end()
     }
 }
 
@@ -431,26 +352,42 @@ impl IndexMut<u32> for Connections {
 mod tests {
     use super::*;
 
-    const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-
     #[test]
-    fn bytes_answer_only_a_request_that_was_sent_before_them() {
-        let mut connection = Connection::new(false);
-        connection.open(7, 0);
-        connection.connected();
-        let early = Received::Failed(Cause::EarlyResponse);
-        assert_eq!(connection.received(OK), early, "nothing was asked on it yet");
-        connection.fresh = false;
-        assert_eq!(connection.received(OK), Received::Failed(Cause::Unsolicited));
+    fn connections_without_an_idle_one_take_turns_until_they_are_full() {
+        let mut connections = Connections::new(ConnectionsConfig {
+            conns: 2,
+            pipeline: 3,
+            requests_per_connection: 4,
+            flush: 2,
+            head_request: false,
+        });
+        for fd in [7, 8] {
+            let slot = connections.take_any_closed().expect("two are closed");
+            connections.open(slot, fd, 0);
+            connections.connected(slot);
+            connections.take_fresh();
+            connections.offer(slot);
+        }
         let due = DueRequest { intended_ns: 1, noticed_ns: 1, waited: false };
-        connection.begin(due, false);
-        assert_eq!(connection.received(OK), early, "its request isn't sent yet");
-        connection.sent(2);
-        let answer = Received::Response { status: 200, reusable: true, trailing: false };
-        assert_eq!(connection.received(OK), answer);
-        connection.begin(due, false);
-        connection.sent(4);
-        let two = Received::Response { status: 200, reusable: false, trailing: true };
-        assert_eq!(connection.received(&[OK, OK].concat()), two);
+        let mut taken = Vec::new();
+        while let Some(slot) = connections.take_room() {
+            connections.begin(slot, due);
+            connections.offer(slot);
+            taken.push(slot);
+        }
+        assert_eq!(taken, [1, 0, 1, 0, 1, 0]);
+        assert_eq!((connections.requests(), connections.in_flight()), (6, 0));
+        while let Some(slot) = connections.take_queued() {
+            connections[slot].send().sent_ns = 2;
+        }
+        // The fourth is the last that slot 0 may carry.
+        for _ in 0..2 {
+            connections.end(0);
+            connections.offer(0);
+        }
+        assert_eq!(connections.take_room(), Some(0));
+        connections.begin(0, due);
+        connections.offer(0);
+        assert!(connections.is_used_up(0) && connections.take_room().is_none());
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::connections::State;
-use super::deadlines::{Awaited, Deadlines};
+use super::connection::State;
+use super::deadlines::Deadlines;
 use super::plan::ShardReport;
 use super::progress::ShardProgress;
 use super::shard::{Shard, YIELD_NS};
@@ -60,7 +60,7 @@ impl Shard {
     /// nothing else shows it.
     fn linger(&mut self) {
         let until_ns = self.now_ns() + self.slow_ns().clamp(LINGER_MIN_NS, LINGER_MAX_NS);
-        while self.connections.busy() == 0 && self.now_ns() < until_ns {
+        while self.connections.requests() == 0 && self.now_ns() < until_ns {
             self.ring.wait(until_ns.saturating_sub(self.now_ns()));
             self.reap();
         }
@@ -104,7 +104,7 @@ impl Shard {
             // What is connected, or being connected, carries a stamp of the set-up's epoch.
             self.connections[slot].since_ns = 0;
             if self.connections[slot].state == State::Connecting {
-                self.deadlines.push(slot, self.plan.timeout_ns, Awaited::Connect);
+                self.deadlines.check_by(slot, self.plan.timeout_ns);
             }
         }
         self.connections.retry_now();
@@ -119,11 +119,12 @@ impl Shard {
         self.meter.begin_at(self.now_ns());
         if matches!(self.load, Load::Closed) {
             let now_ns = self.now_ns();
-            while let Some(slot) = self.connections.take_idle() {
+            while let Some(slot) = self.connections.take_room() {
                 self.begin(
                     slot,
                     DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false },
                 );
+                self.connections.offer(slot);
             }
         }
     }
@@ -146,20 +147,14 @@ impl Shard {
         let now_ns = self.now_ns();
         self.stamp_queued();
         let capped = self.connections.is_full();
-        while let Some((slot, _)) = self.deadlines.first() {
-            if self.connections[slot].state == State::InFlight {
-                let ended_ns = now_ns.max(self.connections[slot].stamps.sent_ns);
+        for slot in 0..self.connections.len() {
+            while self.connections[slot].state == State::InFlight {
+                let ended_ns = now_ns.max(self.connections[slot].oldest.sent_ns);
                 self.end(slot, Ending::at(ended_ns), Outcome::Abandoned);
-            } else {
-                self.deadlines.remove(slot);
+            }
+            if self.connections[slot].state == State::Connecting || self.connections[slot].fresh {
                 self.never_served(slot, now_ns);
             }
-            self.close(slot);
-        }
-        while let Some(slot) = self.connections.take_fresh() {
-            self.never_served(slot, now_ns);
-        }
-        for slot in 0..self.connections.len() {
             if self.connections[slot].state != State::Closed {
                 self.close(slot);
             }

@@ -6,6 +6,7 @@
 //! happens before and after the turns.
 
 mod connect;
+mod connection;
 mod connections;
 mod deadlines;
 mod life;

@@ -49,11 +49,13 @@ pub struct ShardPlan {
     pub queue_max_ns: u64,
     /// Requests that one connection carries; `u64::MAX` for no limit.
     pub requests_per_connection: u64,
+    /// The most requests that one connection has in flight at once.
+    pub pipeline: usize,
     /// How to wait.
     pub wait: Wait,
     /// Whose stamp the arrival of a response has.
     pub stamps: StampSource,
-    /// The most requests per system call.
+    /// The most sends per system call.
     pub flush: usize,
     /// The request's bytes.
     pub request: Vec<u8>,
@@ -111,6 +113,7 @@ impl ShardPlan {
             deadline_ns: u64::MAX,
             queue_max_ns: u64::MAX,
             requests_per_connection: u64::MAX,
+            pipeline: 1,
             wait: Wait::Sleep,
             stamps: StampSource::Kernel,
             flush: 4,

@@ -6,7 +6,7 @@
 //! for what the end of the run leaves over. `wire` hands requests to the kernel; the recorder turns
 //! outcomes into numbers.
 
-use super::connections::{Received, State};
+use super::connection::{Received, State};
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
 use crate::plan::{StampSource, Wait};
@@ -37,7 +37,7 @@ impl Shard {
             self.begin_fresh();
             self.admit();
         }
-        if self.deadlines.first().is_some_and(|(_, over_ns)| over_ns <= self.now_ns()) {
+        if self.first_over(self.now_ns()).is_some() {
             self.catch_up();
         }
         let now_ns = self.now_ns();
@@ -79,7 +79,7 @@ impl Shard {
             Load::Closed => 0 < self.connections.coming(),
             Load::Paced(load) => 0 < load.waiting_len() || load.next_due_ns() < self.end_ns,
         };
-        (!waiting && self.connections.busy() == 0) || self.drain_end_ns <= now_ns
+        (!waiting && self.connections.requests() == 0) || self.drain_end_ns <= now_ns
     }
 
     /// The turn's system call: submits what is queued and waits for the next event.
@@ -100,9 +100,10 @@ impl Shard {
             Load::Closed => None,
         }
         .unwrap_or(u64::MAX);
-        let over_ns = self.deadlines.first().map_or(u64::MAX, |(_, over_ns)| over_ns);
         let end_ns = if now_ns < self.end_ns { self.end_ns } else { self.drain_end_ns };
-        let wake_ns = over_ns
+        let wake_ns = self
+            .deadlines
+            .next_ns()
             .min(self.next_expiry_ns())
             .min(self.connections.next_retry_ns())
             .min(yield_ns)
@@ -150,9 +151,10 @@ impl Shard {
                     let nobody_waits = load.waiting_len() == 0;
                     if nobody_waits && deadline_ns <= now_ns - intended_ns {
                         self.noticed_expired(intended_ns);
-                    } else if nobody_waits && let Some(slot) = self.connections.take_idle() {
+                    } else if nobody_waits && let Some(slot) = self.connections.take_room() {
                         self.intended(intended_ns);
                         self.begin(slot, due);
+                        self.connections.offer(slot);
                     } else {
                         load.wait(due);
                         self.intended(intended_ns);
@@ -168,9 +170,7 @@ impl Shard {
                     // A user's requests are sent in order: this one queues behind those waiting.
                     if deadline_ns <= now_ns - intended_ns && !load.is_waiting(user) {
                         self.noticed_expired(intended_ns);
-                    } else if self.connections[slot].state == State::Idle
-                        && !self.connections[slot].fresh
-                    {
+                    } else if self.connections.has_room(slot) {
                         self.connections.leave_idle(slot);
                         self.intended(intended_ns);
                         self.begin(
@@ -209,7 +209,7 @@ impl Shard {
             Load::Open(load) => load.waiting_len(),
             Load::Closed | Load::Paced(_) => return false,
         };
-        self.connections.is_full() && self.connections.coming() < waiting
+        self.connections.is_full() && self.connections.coming_room() < waiting
     }
 
     /// When a request stops waiting for a connection, and the reason it then counts under.
@@ -249,18 +249,18 @@ impl Shard {
 
 /// A connection for it: one that is free, while its time isn't over.
 impl Shard {
-    /// A connection is free: it takes the next request or becomes idle.
+    /// A connection has room: it takes the next requests, and is there for more if any is left.
     pub(super) fn ready(&mut self, slot: u32) {
-        match self.next_for(slot) {
-            Some(due) => {
-                self.connections.leave_idle(slot);
-                self.begin(slot, due);
-            }
-            None => self.connections.enter_idle(slot),
+        while self.connections.has_room(slot)
+            && let Some(due) = self.next_for(slot)
+        {
+            self.connections.leave_idle(slot);
+            self.begin(slot, due);
         }
+        self.connections.offer(slot);
     }
 
-    /// The next request for a free connection, if one is due.
+    /// The next request for a connection with room, if one is due.
     fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
         let now_ns = self.now_ns();
         if self.drain_end_ns <= now_ns {
@@ -274,7 +274,7 @@ impl Shard {
                 Load::Closed => {
                     // A user who had to wait for a connection arrived when it asked for it.
                     let connection = &self.connections[slot];
-                    let waited = connection.served == 0;
+                    let waited = connection.served < self.plan.pipeline as u64;
                     let came_ns = if waited { connection.since_ns } else { now_ns };
                     if !self.running || self.end_ns <= came_ns {
                         return None;
@@ -345,75 +345,118 @@ impl Shard {
 
     /// A send has completed, or failed.
     fn send_done(&mut self, slot: u32, result: i32) {
+        let expected = self.connections[slot].last_send * self.plan.request.len();
         if result < 0 {
             self.fail(slot, Cause::of_send(-result));
-        } else if usize::try_from(result).is_ok_and(|sent| sent < self.plan.request.len()) {
+        } else if usize::try_from(result).is_ok_and(|sent| sent < expected) {
             self.fail(slot, Cause::WriteFailed);
         } else {
             self.connections[slot].sending = false;
+            if 0 < self.connections[slot].requests() {
+                self.ready(slot);
+            }
         }
     }
 
+    /// A receive has completed.
     fn received(&mut self, slot: u32, completion: Completion, current: bool) {
-        let mut arrived_ns = None;
-        let received = match (completion.buffer, usize::try_from(completion.result)) {
-            _ if !current => Received::More,
-            (Some(buffer), Ok(length)) if 0 < length => {
-                let connection = &self.connections[slot];
-                let chunk = if connection.stamped {
-                    self.ring.received_stamped(buffer, length)
-                } else {
-                    Chunk { bytes: self.ring.received(buffer, length), wall_ns: None }
-                };
-                arrived_ns = chunk.wall_ns.and_then(|wall_ns| self.since_epoch_ns(wall_ns));
-                let sent_ns = connection.stamps.sent_ns;
-                let early = arrived_ns.is_some_and(|ns| ns + CLOCKS_DIFFER_NS < sent_ns);
-                let connection = &mut self.connections[slot];
-                match chunk.bytes {
-                    [] => connection.received_end(),
-                    // It can't answer a request that was sent after it.
-                    _ if early && connection.state == State::InFlight => {
-                        Received::Failed(Cause::EarlyResponse)
-                    }
-                    bytes => connection.received(bytes),
+        if current {
+            let generation = self.connections[slot].generation;
+            match (completion.buffer, usize::try_from(completion.result)) {
+                (Some(buffer), Ok(length)) if 0 < length => {
+                    self.received_bytes(slot, buffer, length);
                 }
+                (_, Ok(_)) => self.received_end(slot),
+                (_, Err(_)) if completion.result == -libc::ENOBUFS => {
+                    self.meter.buffers_exhausted += 1;
+                }
+                (_, Err(_)) => self.fail(slot, Cause::of_receive(-completion.result)),
             }
-            (_, Ok(_)) => self.connections[slot].received_end(),
-            (_, Err(_)) if completion.result == -libc::ENOBUFS => {
-                self.meter.buffers_exhausted += 1;
-                Received::More
+            // After the connection's last response, the slot may already have a new socket.
+            let connection = &self.connections[slot];
+            let goes_on = connection.generation == generation && connection.state != State::Closed;
+            if !completion.more && goes_on {
+                self.connections.ask_rearm(slot);
             }
-            (_, Err(_)) => Received::Failed(Cause::of_receive(-completion.result)),
-        };
+        }
         if let Some(buffer) = completion.buffer {
             self.ring.give_back(buffer);
         }
-        if !current {
-            return;
-        }
-        let generation = self.connections[slot].generation;
-        match received {
-            Received::More => {}
-            Received::Response { status, reusable, trailing } => {
-                self.recorder.counts.trailing += u64::from(trailing);
-                self.answered(slot, status, reusable, arrived_ns);
+    }
+
+    /// Bytes arrived: a part of a response, or the rest of one and what follows it.
+    fn received_bytes(&mut self, slot: u32, buffer: u16, length: usize) {
+        let answered = self.recorder.counts.answered;
+        let mut at = 0;
+        loop {
+            let connection = &self.connections[slot];
+            let chunk = if connection.stamped {
+                self.ring.received_stamped(buffer, length)
+            } else {
+                Chunk { bytes: self.ring.received(buffer, length), wall_ns: None }
+            };
+            let bytes = &chunk.bytes[at..];
+            if bytes.is_empty() {
+                return self.received_end(slot);
             }
-            Received::Failed(cause) => {
-                if matches!(cause, Cause::Unsolicited | Cause::EarlyResponse) {
-                    self.recorder.counts.unsolicited += 1;
+            let arrived_ns = chunk.wall_ns.and_then(|wall_ns| self.since_epoch_ns(wall_ns));
+            let sent_ns = connection.oldest.sent_ns;
+            let early = arrived_ns.is_some_and(|ns| ns + CLOCKS_DIFFER_NS < sent_ns);
+            let received = if early && connection.state == State::InFlight {
+                // It can't answer a request that was sent after it.
+                Received::Failed(Cause::EarlyResponse)
+            } else {
+                self.connections[slot].received(bytes)
+            };
+            let left = match received {
+                Received::Response { consumed, .. } => bytes.len() - consumed,
+                Received::More | Received::Failed(_) | Received::Closed => 0,
+            };
+            match received {
+                Received::Response { status, consumed, keep_alive } => {
+                    at += consumed;
+                    let whole = self.answered(slot, status, arrived_ns);
+                    let trailing = 0 < left && self.connections[slot].state != State::InFlight;
+                    self.recorder.counts.trailing += u64::from(trailing);
+                    if trailing || !keep_alive || !whole {
+                        self.lose(slot);
+                    } else if 0 < left {
+                        continue;
+                    } else {
+                        self.free(slot);
+                    }
                 }
-                return self.fail(slot, cause);
+                Received::More if 0 < at => self.free(slot),
+                Received::More => {}
+                Received::Failed(cause) => {
+                    if matches!(cause, Cause::Unsolicited | Cause::EarlyResponse) {
+                        self.recorder.counts.unsolicited += 1;
+                    }
+                    self.fail(slot, cause);
+                }
+                Received::Closed => unreachable!("bytes close nothing"),
             }
-            Received::Closed if self.connections[slot].fresh => {
-                return self.give_up(slot, Cause::ClosedBeforeResponse);
-            }
-            Received::Closed => return self.replace(slot),
+            break;
         }
-        // After the connection's last response, the slot may already have a new socket.
-        let connection = &self.connections[slot];
-        let goes_on = connection.generation == generation && connection.state != State::Closed;
-        if !completion.more && goes_on {
-            self.connections.ask_rearm(slot);
+        let answered = self.recorder.counts.answered - answered;
+        if 1 < answered {
+            self.recorder.counts.shared_receives += answered;
+        }
+    }
+
+    /// The peer closed its side.
+    fn received_end(&mut self, slot: u32) {
+        match self.connections[slot].received_end() {
+            Received::Response { status, .. } => {
+                self.answered(slot, status, None);
+                self.lose(slot);
+            }
+            Received::Failed(cause) => self.fail(slot, cause),
+            Received::Closed if self.connections[slot].fresh => {
+                self.give_up(slot, Cause::ClosedBeforeResponse);
+            }
+            Received::Closed => self.replace(slot),
+            Received::More => unreachable!("nothing follows the end"),
         }
     }
 
@@ -427,20 +470,20 @@ impl Shard {
 
 /// Its end: exactly one outcome.
 impl Shard {
-    /// The slot's request was answered; the kernel stamped the response's arrival `arrived_ns`.
-    fn answered(&mut self, slot: u32, status: u16, reusable: bool, arrived_ns: Option<u64>) {
+    /// The slot's oldest request was answered; the kernel stamped the response's arrival
+    /// `arrived_ns`. Returns whether the request had been sent completely.
+    fn answered(&mut self, slot: u32, status: u16, arrived_ns: Option<u64>) -> bool {
         let connection = &self.connections[slot];
-        if connection.sending && self.window_ns <= connection.stamps.intended_ns {
+        // With others behind it, it isn't the one that the send is still busy with.
+        let whole = !connection.sending || 1 < connection.requests();
+        if !whole && self.window_ns <= connection.oldest.intended_ns {
             self.recorder.counts.incomplete_uploads += 1;
         }
-        let reusable = reusable
-            && !connection.sending
-            && connection.served < self.plan.requests_per_connection;
         let handled_ns = self.handled_ns;
         let ending = match arrived_ns {
             None => Ending::at(handled_ns),
             Some(arrived_ns) => Ending {
-                received_ns: arrived_ns.clamp(connection.stamps.sent_ns, handled_ns),
+                received_ns: arrived_ns.clamp(connection.oldest.sent_ns, handled_ns),
                 handled_ns,
                 stamped_by: match self.plan.stamps {
                     StampSource::Kernel => StampedBy::Kernel,
@@ -449,42 +492,56 @@ impl Shard {
             },
         };
         self.end(slot, ending, Outcome::Answered(status));
-        self.connections.answered(slot);
-        if reusable {
-            self.ready(slot);
-        } else {
+        whole
+    }
+
+    /// The slot's connection has answered and is reusable, unless it has carried all that it may.
+    fn free(&mut self, slot: u32) {
+        if self.connections.is_used_up(slot) && self.connections[slot].requests() == 0 {
             self.replace(slot);
+        } else {
+            self.ready(slot);
         }
     }
 
-    /// The slot's connection failed, and with it its request, if any; another connection replaces
+    /// The slot's connection failed, and with it its requests, if any; another connection replaces
     /// it.
     fn fail(&mut self, slot: u32, cause: Cause) {
         if self.connections[slot].fresh {
             return self.give_up(slot, cause);
         }
+        if self.connections[slot].requests() == 0 {
+            self.recorder.counts.connection_errors.add(cause);
+            return self.replace(slot);
+        }
         if self.connections[slot].state == State::Queued {
             self.flush_queued();
         }
-        if self.connections[slot].state == State::InFlight {
-            self.end(slot, Ending::at(self.handled_ns), Outcome::Failed(cause));
-        } else {
-            self.recorder.counts.connection_errors.add(cause);
+        self.end(slot, Ending::at(self.handled_ns), Outcome::Failed(cause));
+        self.lose(slot);
+    }
+
+    /// The slot's connection answers nothing more: what was sent behind its last outcome fails, and
+    /// another connection replaces it.
+    fn lose(&mut self, slot: u32) {
+        if 0 < self.connections[slot].queued() {
+            self.flush_queued();
+        }
+        while 0 < self.connections[slot].requests() {
+            self.end(slot, Ending::at(self.handled_ns), Outcome::Failed(Cause::BehindFailed));
         }
         self.replace(slot);
     }
 
     /// Times out requests and connects whose deadline has passed.
     pub(super) fn expire(&mut self, now_ns: u64) {
-        while let Some((slot, over_ns)) = self.deadlines.first() {
-            if now_ns < over_ns {
-                return;
-            }
-            if self.connections[slot].state == State::Connecting {
-                self.connect_failed(slot, Cause::ConnectTimedOut);
+        while let Some((slot, over_ns)) = self.first_over(now_ns) {
+            let connection = &self.connections[slot];
+            if connection.state == State::Connecting {
+                self.give_up(slot, Cause::ConnectTimedOut);
                 continue;
             }
-            let sent_ns = self.connections[slot].stamps.sent_ns;
+            let sent_ns = connection.oldest.sent_ns;
             let kind = if over_ns < sent_ns + self.plan.timeout_ns {
                 TimeoutKind::Deadline
             } else {
@@ -493,18 +550,37 @@ impl Shard {
             let received_ns = over_ns.max(sent_ns);
             let ending = Ending { handled_ns: self.now_ns(), ..Ending::at(received_ns) };
             self.end(slot, ending, Outcome::TimedOut(kind));
-            self.replace(slot);
+            self.lose(slot);
         }
     }
 
-    /// The slot's request ended; the caller frees or closes its connection.
+    /// A slot that has waited too long, and since when, ns since the epoch.
+    fn first_over(&mut self, now_ns: u64) -> Option<(u32, u64)> {
+        while let Some(slot) = self.deadlines.take_due(now_ns) {
+            let connection = &self.connections[slot];
+            let over_ns = match connection.state {
+                State::Connecting => connection.since_ns + self.plan.timeout_ns,
+                State::InFlight => self.over_ns(&connection.oldest),
+                // Its next request sets a check.
+                State::Closed | State::Idle | State::Queued => continue,
+            };
+            self.deadlines.check_by(slot, over_ns);
+            if over_ns <= now_ns {
+                return Some((slot, over_ns));
+            }
+        }
+        None
+    }
+
+    /// The slot's oldest request ended, after it was sent.
     pub(super) fn end(&mut self, slot: u32, ending: Ending, outcome: Outcome) {
         let Ending { received_ns, handled_ns: now_ns, .. } = ending;
-        self.deadlines.remove(slot);
-        let stamps = self.connections[slot].stamps;
+        let in_flight = self.connections.in_flight();
+        let stamps = self.connections.end(slot);
+        self.connections[slot].unanswered |= !matches!(outcome, Outcome::Answered(_));
         // For Little's law, a stay ends when the live count drops, however late a timeout was
         // noticed.
-        self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
+        self.recorder.in_flight.pass(now_ns, in_flight);
         self.handled_ns = self.handled_ns.max(now_ns);
         self.recorder.in_flight.stay(stamps.sent_ns, received_ns, now_ns);
         // A request from before the window has no latency in it, and an answer after the window that
@@ -520,8 +596,14 @@ impl Shard {
 
     /// The slot's user was blocked between the two moments; the part inside the window counts.
     pub(super) fn blocked(&mut self, slot: u32, from_ns: u64, to_ns: u64) {
-        let (from_ns, to_ns) = (from_ns.max(self.window_ns), to_ns.min(self.end_ns));
-        self.connections[slot].blocked_ns += to_ns.saturating_sub(from_ns);
+        let connection = &mut self.connections[slot];
+        // Waits for several requests at once count once.
+        let from_ns = from_ns.max(self.window_ns).max(connection.blocked_to_ns);
+        let to_ns = to_ns.min(self.end_ns);
+        if from_ns < to_ns {
+            connection.blocked_ns += to_ns - from_ns;
+            connection.blocked_to_ns = to_ns;
+        }
     }
 
     /// A request ends unsent.
@@ -613,7 +695,7 @@ mod tests {
             |shard, now_ns| shard.unsent(now_ns, now_ns, UnsentReason::Dropped),
             |shard, now_ns| {
                 assert!(shard.open_connection(now_ns));
-                shard.connect_failed(1, Cause::ConnectRefused);
+                shard.give_up(1, Cause::ConnectRefused);
             },
             |shard, _| shard.fail(0, Cause::Reset),
         ];

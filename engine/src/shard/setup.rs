@@ -8,6 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::connection::State;
 use super::plan::Drive;
 use super::shard::{Shard, YIELD_NS};
 use crate::load::schedule::{self, Schedule};
@@ -107,9 +108,15 @@ impl Shard {
         // Late responses would reach into the run, so their connections are closed.
         self.forget_waiting();
         self.stamp_queued();
-        while let Some((slot, _)) = self.deadlines.first() {
-            self.deadlines.remove(slot);
-            self.close(slot);
+        for slot in 0..self.connections.len() {
+            let connection = &mut self.connections[slot];
+            if connection.state == State::Connecting || 0 < connection.requests() {
+                while 0 < self.connections[slot].requests() {
+                    self.connections.end(slot);
+                }
+                self.connections[slot].unanswered = true;
+                self.close(slot);
+            }
         }
         self.ring.submit();
         settled

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::connections::Connections;
+use super::connections::{Connections, ConnectionsConfig};
 use super::deadlines::Deadlines;
 use super::plan::ShardPlan;
 use super::progress::{ShardProgress, SharedProgress};
@@ -71,12 +71,18 @@ impl Shard {
         let ring = Ring::new(RingConfig {
             sockets_max: plan.conns,
             buffer_size: BUFFER_SIZE,
-            payload: plan.request.clone(),
+            payload: plan.request.repeat(plan.pipeline),
             address: Some(plan.address.clone()),
         })?;
         Ok(Shard {
             ring,
-            connections: Connections::new(plan.conns, plan.flush, plan.head_request),
+            connections: Connections::new(ConnectionsConfig {
+                conns: plan.conns,
+                pipeline: plan.pipeline,
+                requests_per_connection: plan.requests_per_connection,
+                flush: plan.flush,
+                head_request: plan.head_request,
+            }),
             deadlines: Deadlines::new(plan.conns),
             load: plan.load(),
             recorder: Recorder::new(plan.recorder_config.clone()),
@@ -146,7 +152,7 @@ impl Shard {
 
     /// Publishes the shard's progress.
     pub(super) fn show(&mut self, now_ns: u64) {
-        let in_flight = self.connections.busy() as u64;
+        let in_flight = self.connections.requests() as u64;
         self.progress.in_flight = in_flight;
         self.shared.show(&self.progress);
         if self.window_ns <= now_ns && now_ns < self.end_ns {

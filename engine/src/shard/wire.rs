@@ -1,11 +1,11 @@
 //! What a shard hands to the kernel: connects, sends, receives and closes.
 //!
 //! `sent` is stamped just before the system call that carries the request. A call carries at most
-//! `flush` requests, because one stamp for a long batch is wrong for its last members. Before any
-//! operation is queued, room is made for it, so that a full queue never submits unstamped requests.
+//! `flush` sends, because one stamp for a long batch is wrong for its last members. Requests on the
+//! same connection leave in one send. A send is handed to the ring only once its requests are
+//! stamped, so that a full ring never submits unstamped requests.
 
-use super::connections::{Connection, State};
-use super::deadlines::Awaited;
+use super::connection::{Connection, State};
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
 use crate::plan::StampSource;
@@ -38,9 +38,8 @@ impl Shard {
             Ok(fd) => {
                 self.connections.open(slot, fd, now_ns);
                 self.connections[slot].stamped = stamped;
-                self.deadlines.push(slot, now_ns + self.plan.timeout_ns, Awaited::Connect);
+                self.deadlines.check_by(slot, now_ns + self.plan.timeout_ns);
                 let token = self.connections.token(Op::Connect, slot);
-                self.make_room();
                 self.ring.connect(token, fd);
                 Ok(())
             }
@@ -54,7 +53,6 @@ impl Shard {
     /// Arms the slot's multishot receive.
     pub(super) fn arm(&mut self, slot: u32) {
         let token = self.connections.token(Op::Receive, slot);
-        self.make_room();
         let Connection { fd, stamped, .. } = self.connections[slot];
         if stamped {
             self.ring.receive_stamped(token, fd);
@@ -72,16 +70,13 @@ impl Shard {
         }
     }
 
-    /// Gives an idle connection its request and queues it for the next system call.
+    /// Gives a connection a request and queues it for the next system call.
+    #[inline]
     pub(super) fn begin(&mut self, slot: u32, due: DueRequest) {
-        self.make_room();
-        let report_back = SEND_SILENT_MAX < self.plan.request.len();
-        let token = self.connections.token(Op::Send, slot);
-        let queued = self.connections.begin(slot, due, report_back);
-        self.ring.send(token, self.connections[slot].fd, 0, report_back);
-        if queued == self.plan.flush {
+        if self.connections.must_flush(slot) {
             self.flush();
         }
+        self.connections.begin(slot, due);
     }
 
     /// Submits the queued requests, if there are any.
@@ -97,10 +92,22 @@ impl Shard {
         self.ring.submit();
     }
 
-    /// Stamps the queued requests as sent; the next system call carries them.
+    /// Hands the queued requests to the ring and stamps them as sent; the next system call carries
+    /// them.
     pub(super) fn stamp_queued(&mut self) {
-        if self.connections.queued() == 0 {
+        let sends = self.connections.sends();
+        if sends == 0 {
             return;
+        }
+        self.ring.make_room(sends);
+        let length = self.plan.request.len();
+        while let Some(slot) = self.connections.take_send() {
+            let token = self.connections.token(Op::Send, slot);
+            let connection = &mut self.connections[slot];
+            connection.last_send = connection.queued();
+            connection.sending = SEND_SILENT_MAX < connection.requests() * length;
+            let Connection { fd, last_send, sending, .. } = *connection;
+            self.ring.send(token, fd, 0..last_send * length, sending);
         }
         let now_ns = self.now_ns();
         // What completes after this is handled no earlier.
@@ -108,23 +115,33 @@ impl Shard {
         self.recorder.in_flight.pass(now_ns, self.connections.in_flight());
         while let Some(slot) = self.connections.take_queued() {
             let connection = &mut self.connections[slot];
-            if matches!(self.load, Load::Closed) && !connection.stamps.waited {
+            connection.seen |= self.window_ns <= now_ns;
+            let together = 1 < connection.last_send;
+            let is_first = connection.state == State::Queued;
+            let stamps = connection.send();
+            stamps.sent_ns = now_ns;
+            if matches!(self.load, Load::Closed) && !stamps.waited {
                 // An unpaced request is intended when it is sent, unless its user had to wait for a
                 // connection: then it was intended when that wait began.
-                connection.stamps.intended_ns = now_ns;
-                connection.stamps.noticed_ns = now_ns;
+                stamps.intended_ns = now_ns;
+                stamps.noticed_ns = now_ns;
             }
-            connection.seen |= self.window_ns <= now_ns;
-            connection.sent(now_ns);
-            let stamps = connection.stamps;
-            let over_ns = (now_ns + self.plan.timeout_ns)
-                .min(stamps.intended_ns.saturating_add(self.plan.deadline_ns));
-            self.deadlines.push(slot, over_ns, Awaited::Response);
+            let stamps = *stamps;
+            if is_first {
+                self.deadlines.check_by(slot, self.over_ns(&stamps));
+            }
             if matches!(self.load, Load::Closed) {
                 self.intended(stamps.intended_ns);
             }
-            self.count_sent(&stamps);
+            self.count_sent(&stamps, together);
         }
+    }
+
+    /// When a request that was sent has taken too long, ns since the epoch.
+    #[inline]
+    pub(super) fn over_ns(&self, stamps: &Stamps) -> u64 {
+        let timed_out_ns = stamps.sent_ns + self.plan.timeout_ns;
+        timed_out_ns.min(stamps.intended_ns.saturating_add(self.plan.deadline_ns))
     }
 
     /// A request fell due.
@@ -135,9 +152,11 @@ impl Shard {
         }
     }
 
-    fn count_sent(&mut self, stamps: &Stamps) {
+    /// Counts a request as sent, `together` with others of its connection.
+    fn count_sent(&mut self, stamps: &Stamps, together: bool) {
         if self.window_ns <= stamps.intended_ns {
             self.recorder.sent(stamps, stamps.sent_ns <= self.end_ns);
+            self.recorder.counts.shared_sends += u64::from(together);
         } else {
             self.count_unrecorded();
         }
@@ -155,19 +174,12 @@ impl Shard {
     /// Closes the slot's socket.
     pub(super) fn close(&mut self, slot: u32) {
         let connection = &self.connections[slot];
-        // A request that nobody answered may still be on its way out.
-        let is_busy = connection.is_busy();
         let is_connecting = connection.state == State::Connecting;
         let armed = if is_connecting { Op::Connect } else { Op::Receive };
         let pending = [armed, Op::Send].map(|kind| self.connections.token(kind, slot));
+        // A request that nobody answered may still be on its way out.
+        let pending = if connection.unanswered { &pending } else { &pending[..1] };
         let fd = self.connections.close(slot);
-        self.make_room();
-        self.ring.close(fd, if is_busy { &pending } else { &pending[..1] });
-    }
-
-    fn make_room(&mut self) {
-        if self.ring.is_nearly_full() {
-            self.flush();
-        }
+        self.ring.close(fd, pending);
     }
 }

@@ -131,6 +131,7 @@ fn compared(what: &str, expected: Option<f64>, found: Option<f64>) -> Finding {
 
 fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
     let Counts { intended, sent, unsent, answered, timed_out, failed, abandoned, .. } = *counts;
+    let shared = |most| if plan.pipeline == 1 { 0 } else { most };
     vec![
         Finding::equal("intended = sent + unsent", sent + unsent, intended),
         Finding::equal(
@@ -163,6 +164,8 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
         Finding::at_most("pool_grew", counts.connects_in_window, counts.pool_grew),
         Finding::at_most("users_blocked", counts.users, counts.users_blocked),
         Finding::at_most("incomplete_uploads", counts.answered, counts.incomplete_uploads),
+        Finding::at_most("shared_sends", shared(counts.sent), counts.shared_sends),
+        Finding::at_most("shared_receives", shared(counts.answered), counts.shared_receives),
         Finding::at_most("setup.answered", counts.setup.sent, counts.setup.answered),
         Finding::at_most("warmup.answered", counts.warmup.sent, counts.warmup.answered),
     ]

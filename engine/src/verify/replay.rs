@@ -269,6 +269,8 @@ fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
         users_blocked: whole.counts.users_blocked,
         unsolicited: whole.counts.unsolicited,
         trailing: whole.counts.trailing,
+        shared_sends: whole.counts.shared_sends,
+        shared_receives: whole.counts.shared_receives,
         incomplete_uploads: whole.counts.incomplete_uploads,
         setup: whole.counts.setup,
         warmup: whole.counts.warmup,

@@ -10,6 +10,7 @@ mod document;
 mod intervals;
 mod not_hidden;
 mod outcomes;
+mod pipelining;
 mod policies;
 mod reader_path;
 mod receive_stamps;

@@ -14,6 +14,10 @@ pub(super) fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
     if plan.model() == Model::Open || plan.period.is_some() || counts.sent == 0 {
         return;
     }
+    let pipeline = match plan.pipeline {
+        1 => String::new(),
+        pipeline => format!(" and --pipeline {pipeline}"),
+    };
     let naive = &report.whole.naive;
     let left_out = naive.decode_histogram().map_or(0, |histogram| omitted(&histogram));
     reasons.push(Reason {
@@ -21,9 +25,9 @@ pub(super) fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
-            "with --conns {}, each connection waited for a response before its next request; users \
-             who keep the median pace whatever a response takes would have sent about {left_out} \
-             more requests ({} of those sent)",
+            "with --conns {}{pipeline}, each connection waited for a response before its next \
+             request; users who keep the median pace whatever a response takes would have sent \
+             about {left_out} more requests ({} of those sent)",
             plan.conns(),
             percent(share(left_out, counts.sent))
         ),

@@ -1,0 +1,280 @@
+//! One connection: its socket's state, its requests in order, and its parser.
+//!
+//! A connection carries up to the plan's `pipeline` of requests at once. It does no I/O, reads no
+//! clock and records nothing: it reports what happened to its oldest request, and the shard acts.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+
+use http1::response::{Progress, Response, ResponseParser};
+
+use crate::load::DueRequest;
+use crate::record::outcome::Cause;
+use crate::record::stamps::Stamps;
+use crate::ring::token::GENERATION_BITS;
+
+/// The state of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No socket.
+    Closed,
+    /// Its socket is connecting.
+    Connecting,
+    /// Connected, without a request.
+    Idle,
+    /// Its oldest request goes out with the next system call.
+    Queued,
+    /// Its oldest request awaits its response.
+    InFlight,
+}
+
+/// What received bytes mean for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The response isn't complete yet.
+    More,
+    /// The oldest request's response is complete.
+    Response {
+        /// The response's status code.
+        status: u16,
+        /// How many of the bytes belonged to it.
+        consumed: usize,
+        /// Whether the peer keeps the connection open.
+        keep_alive: bool,
+    },
+    /// The oldest request failed, or the connection if it had none.
+    Failed(Cause),
+    /// The peer closed an idle connection, as it may.
+    Closed,
+}
+
+/// One connection and its requests.
+pub struct Connection {
+    /// The socket; -1 when closed.
+    pub fd: RawFd,
+    /// Counts this slot's sockets, to recognise completions of an earlier one.
+    pub generation: u32,
+    /// Its state.
+    pub state: State,
+    /// The stamps of its oldest request.
+    pub oldest: Stamps,
+    /// Those of the requests behind it, in order.
+    behind: VecDeque<Stamps>,
+    /// How many of its requests, the last ones, go out with the next system call.
+    queued: usize,
+    /// How many requests its last send carried.
+    pub last_send: usize,
+    /// Whether that send has yet to report back.
+    pub sending: bool,
+    /// Whether a request on its socket ended without an answer.
+    pub unanswered: bool,
+    /// Whether the kernel stamps what its socket receives.
+    pub stamped: bool,
+    /// When its socket began to connect, ns since the epoch.
+    pub since_ns: u64,
+    /// Requests that its socket has carried.
+    pub served: u64,
+    /// Whether its socket is new: nothing may arrive on it before its first request.
+    pub fresh: bool,
+    /// Whether the slot had a socket in the window.
+    pub seen: bool,
+    /// For how much of the window its user was blocked, on any socket, ns.
+    pub blocked_ns: u64,
+    /// Up to when that has been counted, ns since the epoch.
+    pub blocked_to_ns: u64,
+    parser: ResponseParser,
+}
+
+impl Connection {
+    /// A closed connection, for up to `pipeline` requests at once.
+    pub fn new(pipeline: usize, head_request: bool) -> Connection {
+        Connection {
+            fd: -1,
+            generation: 0,
+            state: State::Closed,
+            oldest: Stamps::default(),
+            behind: VecDeque::with_capacity(pipeline - 1),
+            queued: 0,
+            last_send: 0,
+            sending: false,
+            unanswered: false,
+            stamped: false,
+            since_ns: 0,
+            served: 0,
+            fresh: false,
+            seen: false,
+            blocked_ns: 0,
+            blocked_to_ns: 0,
+            parser: ResponseParser::new(head_request),
+        }
+    }
+
+    /// A new socket has been connecting since `since_ns`.
+    pub fn open(&mut self, fd: RawFd, since_ns: u64) {
+        assert_eq!(self.state, State::Closed, "a slot has one socket at a time");
+        self.fd = fd;
+        self.generation = (self.generation + 1) % (1 << GENERATION_BITS);
+        self.state = State::Connecting;
+        self.since_ns = since_ns;
+        self.served = 0;
+        self.unanswered = false;
+        self.parser.reset();
+    }
+
+    /// The socket is connected.
+    pub fn connected(&mut self) {
+        assert_eq!(self.state, State::Connecting, "only a connecting socket can become connected");
+        self.state = State::Idle;
+        self.fresh = true;
+    }
+
+    /// A request takes the connection, behind those that it has.
+    #[inline]
+    pub fn begin(&mut self, due: DueRequest) {
+        let DueRequest { intended_ns, noticed_ns, waited } = due;
+        let stamps = Stamps { intended_ns, noticed_ns, sent_ns: 0, waited };
+        match self.state {
+            State::Idle => {
+                self.state = State::Queued;
+                self.oldest = stamps;
+            }
+            State::Queued | State::InFlight => self.behind.push_back(stamps),
+            State::Closed | State::Connecting => panic!("only a connected socket takes requests"),
+        }
+        self.queued += 1;
+        self.served += 1;
+    }
+
+    /// The first of the queued requests goes out with the next system call: its stamps.
+    #[inline]
+    pub fn send(&mut self) -> &mut Stamps {
+        let ahead = self.requests() - self.queued;
+        self.queued = self.queued.checked_sub(1).expect("only a queued request can be sent");
+        if ahead == 0 {
+            self.state = State::InFlight;
+            return &mut self.oldest;
+        }
+        &mut self.behind[ahead - 1]
+    }
+
+    /// The oldest request, which was sent, has ended: its stamps.
+    #[inline]
+    pub fn end(&mut self) -> Stamps {
+        assert_eq!(self.state, State::InFlight, "only a request that was sent can end");
+        let ended = self.oldest;
+        match self.behind.pop_front() {
+            None => self.state = State::Idle,
+            Some(next) => {
+                self.oldest = next;
+                if self.requests() == self.queued {
+                    self.state = State::Queued;
+                }
+            }
+        }
+        ended
+    }
+
+    /// The socket is gone; returns its descriptor.
+    pub fn close(&mut self) -> RawFd {
+        assert_ne!(self.state, State::Closed, "a socket is closed once");
+        assert_eq!(self.requests(), 0, "its requests have ended");
+        self.state = State::Closed;
+        self.fresh = false;
+        self.sending = false;
+        std::mem::replace(&mut self.fd, -1)
+    }
+
+    /// How many requests it has.
+    #[inline]
+    pub fn requests(&self) -> usize {
+        match self.state {
+            State::Queued | State::InFlight => 1 + self.behind.len(),
+            State::Closed | State::Connecting | State::Idle => 0,
+        }
+    }
+
+    /// How many of them go out with the next system call.
+    #[inline]
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Bytes arrived.
+    #[inline]
+    pub fn received(&mut self, bytes: &[u8]) -> Received {
+        match self.state {
+            State::InFlight => {}
+            // It arrived before the request was sent, so it can't be the answer.
+            State::Queued => return Received::Failed(Cause::EarlyResponse),
+            _ if self.fresh => return Received::Failed(Cause::EarlyResponse),
+            _ => return Received::Failed(Cause::Unsolicited),
+        }
+        match self.parser.feed(bytes) {
+            Ok(Progress::NeedMore) => Received::More,
+            Ok(Progress::Done(response)) => response_received(response),
+            Err(violation) => Received::Failed(Cause::of_violation(&violation)),
+        }
+    }
+
+    /// The peer closed its side.
+    pub fn received_end(&mut self) -> Received {
+        if self.requests() == 0 {
+            return Received::Closed;
+        }
+        match self.parser.finish() {
+            Ok(response) => response_received(Response { keep_alive: false, ..response }),
+            Err(violation) => Received::Failed(Cause::of_violation(&violation)),
+        }
+    }
+}
+
+fn response_received(response: Response) -> Received {
+    let Response { status, consumed, keep_alive, .. } = response;
+    Received::Response { status, consumed, keep_alive }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+    #[test]
+    fn bytes_answer_only_a_request_that_was_sent_before_them() {
+        let mut connection = Connection::new(1, false);
+        connection.open(7, 0);
+        connection.connected();
+        let early = Received::Failed(Cause::EarlyResponse);
+        assert_eq!(connection.received(OK), early, "nothing was asked on it yet");
+        connection.fresh = false;
+        assert_eq!(connection.received(OK), Received::Failed(Cause::Unsolicited));
+        let due = DueRequest { intended_ns: 1, noticed_ns: 1, waited: false };
+        connection.begin(due);
+        assert_eq!(connection.received(OK), early, "its request isn't sent yet");
+        connection.send().sent_ns = 2;
+        let answer = Received::Response { status: 200, consumed: OK.len(), keep_alive: true };
+        assert_eq!(connection.received(&[OK, OK].concat()), answer);
+    }
+
+    #[test]
+    fn requests_end_in_the_order_in_which_they_were_begun() {
+        let mut connection = Connection::new(3, false);
+        connection.open(7, 0);
+        connection.connected();
+        for intended_ns in [1, 2, 3] {
+            connection.begin(DueRequest { intended_ns, noticed_ns: intended_ns, waited: false });
+            if intended_ns < 3 {
+                connection.send().sent_ns = 10 * intended_ns;
+            }
+        }
+        let ended = |connection: &mut Connection| {
+            let stamps = connection.end();
+            (stamps.intended_ns, stamps.sent_ns)
+        };
+        assert_eq!((connection.requests(), connection.queued()), (3, 1));
+        assert_eq!([ended(&mut connection), ended(&mut connection)], [(1, 10), (2, 20)]);
+        assert_eq!((connection.requests(), connection.state), (1, State::Queued));
+        connection.send().sent_ns = 30;
+        assert_eq!((ended(&mut connection), connection.state), ((3, 30), State::Idle));
+    }
+}

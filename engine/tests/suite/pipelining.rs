@@ -1,0 +1,207 @@
+//! Several requests in flight on one connection: in order, each with an outcome of its own.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use engine::plan::Plan;
+use engine::record::counts::Counts;
+use engine::record::outcome::{Cause, Outcome};
+use engine::samples::SampleReader;
+use engine::sys::units::Nanos;
+
+use crate::support::{OK, always_ok, open, plan, run, serve};
+
+/// A closed plan with one connection.
+fn one_connection(address: std::net::SocketAddr, pipeline: usize) -> Plan {
+    Plan { conns: Some(1), pipeline, ..plan(address) }
+}
+
+/// Answers the requests before number `first` and closes the connection instead of answering it.
+fn serve_until(first: u64) -> std::net::SocketAddr {
+    serve(move |number, stream| number != first && stream.write_all(OK).is_ok())
+}
+
+fn failed_behind(counts: &Counts) -> u64 {
+    counts.errors.of(Cause::BehindFailed)
+}
+
+#[test]
+fn responses_belong_to_requests_in_the_order_sent() {
+    const STATUSES: u64 = 290;
+    let address = serve(|number, stream| {
+        let status = 200 + number % STATUSES;
+        // Otherwise an answer waits for the acknowledgement of the one before it.
+        stream.set_nodelay(true).expect("a socket");
+        write!(stream, "HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n").is_ok()
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let raw = folder.path().join("run.samples");
+    let plan = Plan {
+        pipeline: 16,
+        raw: Some(raw.clone()),
+        expect_status: "2xx,3xx,4xx".parse().expect("a set"),
+        ..open(Plan { conns: Some(1), ..plan(address) }, "10k")
+    };
+    let counts = run(plan).report.whole.counts;
+    assert_eq!(counts.answered, counts.intended, "{counts:?}");
+    // The samples are in the order of the responses.
+    let reader = SampleReader::open(&raw).expect("samples");
+    let mut last_ns = (0, 0);
+    let mut number = 0;
+    for sample in reader {
+        let sample = sample.expect("a sample");
+        assert!(last_ns <= (sample.intended_ns, sample.sent_ns), "request {number}");
+        last_ns = (sample.intended_ns, sample.sent_ns);
+        let status = u16::try_from(200 + number % STATUSES).expect("small");
+        assert_eq!(sample.outcome(), Some(Outcome::Answered(status)), "request {number}");
+        number += 1;
+    }
+    assert_eq!(number, counts.answered);
+}
+
+#[test]
+fn a_connection_that_fails_fails_what_is_behind_under_a_cause_of_its_own() {
+    let address = serve_until(100);
+    let counts = run(one_connection(address, 8)).report.whole.counts;
+    let first = [Cause::Reset, Cause::ClosedBeforeResponse].map(|cause| counts.errors.of(cause));
+    assert_eq!(first.into_iter().sum::<u64>(), 1, "{counts:?}");
+    // Of the eight in flight some may have been answered with the last answer.
+    assert_eq!(failed_behind(&counts), counts.failed - 1, "{counts:?}");
+    assert!((2..=8).contains(&counts.failed), "{counts:?}");
+    assert_eq!(counts.connects, 2, "{counts:?}");
+}
+
+#[test]
+fn an_answer_that_closes_the_connection_counts_and_what_is_behind_it_fails() {
+    let address = serve(|number, stream| match number {
+        50 => {
+            let last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+            assert!(stream.write_all(last).is_ok());
+            false
+        }
+        _ => always_ok(number, stream),
+    });
+    let counts = run(one_connection(address, 4)).report.whole.counts;
+    assert_eq!(failed_behind(&counts), counts.failed, "{counts:?}");
+    assert!((1..=3).contains(&counts.failed), "{counts:?}");
+    assert_eq!(counts.connects, 2, "{counts:?}");
+}
+
+#[test]
+fn a_request_that_times_out_ends_those_behind_it() {
+    let address = serve(|number, stream| {
+        if number == 20 {
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        always_ok(number, stream)
+    });
+    let plan = Plan { timeout: Nanos(100_000_000), ..one_connection(address, 4) };
+    let report = run(plan).report;
+    let counts = &report.whole.counts;
+    assert_eq!(counts.errors.of(Cause::TimedOut), 1, "{counts:?}");
+    assert!((1..=3).contains(&failed_behind(counts)), "{counts:?}");
+    // A failure has no latency.
+    assert_eq!(report.whole.naive.count, counts.answered + 1, "{counts:?}");
+}
+
+#[test]
+fn an_open_load_has_no_more_in_flight_than_connections_and_pipeline_allow() {
+    let slow = |number, stream: &mut TcpStream| {
+        std::thread::sleep(Duration::from_millis(2));
+        always_ok(number, stream)
+    };
+    let plan = Plan { pipeline: 3, ..open(Plan { conns: Some(2), ..plan(serve(slow)) }, "2k") };
+    let report = run(plan).report;
+    let (counts, law) = (&report.whole.counts, &report.littles_law);
+    // The target serves half of that: the pipelines are full, and the rest waits.
+    assert!(5.0 < law.in_flight_mean && law.in_flight_mean <= 6.0, "{law:?}");
+    assert!(law.residual < 1e-9, "{law:?}");
+    assert!(0 < counts.capped && counts.connects == 2, "{counts:?}");
+}
+
+#[test]
+fn requests_that_share_a_send_or_a_receive_are_counted() {
+    let alone = run(one_connection(serve(always_ok), 1)).report.whole.counts;
+    assert_eq!((alone.shared_sends, alone.shared_receives), (0, 0), "{alone:?}");
+    // Four answers leave in one write.
+    let address =
+        serve(|number, stream| number % 4 != 3 || stream.write_all(&OK.repeat(4)).is_ok());
+    let counts = run(one_connection(address, 4)).report.whole.counts;
+    assert!(100 < counts.answered && counts.answered == counts.sent, "{counts:?}");
+    assert_eq!(counts.shared_sends, counts.sent, "{counts:?}");
+    assert_eq!(counts.shared_receives, counts.answered, "{counts:?}");
+}
+
+#[test]
+fn a_paced_user_sends_on_time_while_its_pipeline_has_room() {
+    // Each answer takes two periods. Only a user who waits for it falls behind.
+    let serve_late = || {
+        serve(|number, stream: &mut TcpStream| {
+            let mut stream = stream.try_clone().expect("a socket");
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(40));
+                always_ok(number, &mut stream)
+            });
+            true
+        })
+    };
+    let period = Some(Nanos(20_000_000));
+    let counts = |pipeline| {
+        let plan = Plan { period, ..one_connection(serve_late(), pipeline) };
+        run(plan).report.whole.counts
+    };
+    let (waiting, pipelined) = (counts(1), counts(8));
+    assert!(10 < waiting.waited, "{waiting:?}");
+    assert_eq!((pipelined.waited, pipelined.answered), (0, pipelined.intended), "{pipelined:?}");
+}
+
+/// Answers whole requests with a body of `length` bytes, one every 3 ms, and hangs up where one
+/// doesn't start where the last ended.
+fn serve_bodies(length: usize) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.expect("a connection"));
+            let mut whole = || -> std::io::Result<()> {
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") {
+                    if stream.read_line(&mut head)? == 0 || !head.starts_with("POST / ") {
+                        return Err(std::io::ErrorKind::InvalidData.into());
+                    }
+                }
+                stream.read_exact(&mut vec![0; length])?;
+                std::thread::sleep(Duration::from_millis(3));
+                stream.get_mut().write_all(OK)
+            };
+            while whole().is_ok() {}
+        }
+    });
+    address
+}
+
+#[test]
+fn large_requests_never_mix_their_bytes() {
+    // Eight of them are more than both sockets hold.
+    let body = "x".repeat(1_500_000);
+    let address = serve_bodies(body.len());
+    let plan = Plan { method: "POST".to_owned(), body: Some(body), ..one_connection(address, 8) };
+    let counts = run(plan).report.whole.counts;
+    assert!(8 < counts.answered && counts.answered == counts.sent, "{counts:?}");
+    assert_eq!((counts.incomplete_uploads, counts.connects), (0, 1), "{counts:?}");
+}
+
+#[test]
+fn a_pipeline_that_can_t_be_is_refused() {
+    let plan = plan("127.0.0.1:1".parse().expect("an address"));
+    let refused = |plan: Plan| plan.complete(&[0]).expect_err("refused").to_string();
+    for pipeline in [0, 65] {
+        assert!(refused(Plan { pipeline, ..plan.clone() }).starts_with("--pipeline"));
+    }
+    let plan = Plan { pipeline: 4, ..plan };
+    let few = refused(Plan { requests_per_connection: Some(3), ..plan.clone() });
+    assert!(few.contains("no more than 3 requests"), "{few}");
+    let once = refused(Plan { keepalive: engine::plan::Switch::Off, ..plan });
+    assert!(once.contains("--keepalive"), "{once}");
+}
