@@ -1,6 +1,6 @@
 //! Invariants for any bytes in any split, shared by the fuzz target and the tests.
 
-use http1::response::{Progress, Response, ResponseParser, Violation};
+use http1::response::{KnownHead, Progress, Response, ResponseParser, Violation};
 
 /// The most memory that a parser may hold, bytes.
 const MEMORY_MAX: usize = 64 * 1024;
@@ -12,13 +12,26 @@ const MEMORY_MAX: usize = 64 * 1024;
 /// makes of the rest: `idle` between responses, `by close STATUS BODY_BYTES` or `cut_short`. So the
 /// line also shows what is known while the connection stays open.
 pub(crate) fn transcript<'a>(head_request: bool, pieces: impl Iterator<Item = &'a [u8]>) -> String {
+    transcript_with(None, head_request, pieces)
+}
+
+/// [`transcript`] of a parser that may know the head of another response.
+fn transcript_with<'a>(
+    mut known: Option<&mut KnownHead>,
+    head_request: bool,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> String {
     let mut parser = ResponseParser::new(head_request);
     let mut line = String::new();
     let mut place = 0;
     for piece in pieces {
         let mut rest = piece;
         while !rest.is_empty() {
-            match parser.feed(rest) {
+            let progress = match known.as_deref_mut() {
+                Some(known) => parser.feed_with(known, rest),
+                None => parser.feed(rest),
+            };
+            match progress {
                 Ok(Progress::NeedMore) => {
                     place += rest.len();
                     rest = &[];
@@ -65,14 +78,21 @@ fn written(response: &Response, place: usize) -> String {
 /// Checks one input: its first byte selects the method and the split, the rest is the stream.
 ///
 /// The stream must give the same transcript in one piece, byte by byte and in pieces of the
-/// selected size; so must a prefix of it.
+/// selected size, and to a parser that knows its heads, or those of the other method; so must a
+/// prefix of it.
 pub(crate) fn run(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };
     let head_request = choice & 1 == 1;
     let piece = usize::from(choice >> 1).max(2);
     let part = &stream[..stream.len() * usize::from(choice) / 256];
+    let mut known = KnownHead::default();
     for bytes in [stream, part] {
         let whole = transcript(head_request, std::iter::once(bytes));
+        for head_request in [!head_request, head_request, head_request] {
+            let again = transcript_with(Some(&mut known), head_request, std::iter::once(bytes));
+            let fresh = transcript(head_request, std::iter::once(bytes));
+            assert_eq!(again, fresh, "with a known head");
+        }
         assert_eq!(transcript(head_request, bytes.chunks(1)), whole, "byte by byte");
         assert_eq!(transcript(head_request, bytes.chunks(piece)), whole, "in pieces of {piece}");
     }

@@ -14,8 +14,8 @@ use crate::record::stamps::{Ending, StampedBy, Stamps};
 use crate::stats::arrivals::ArrivalStats;
 use crate::stats::distribution::Distribution;
 
-/// What a recorder keeps distributions of. To add one, add a field and record its values.
-#[derive(AddAssign, Clone, Debug, Default)]
+/// How long things took, as the report states it.
+#[derive(Clone, Debug)]
 pub struct Distributions {
     /// `received − sent`; timed-out and abandoned requests with the time that they lasted.
     pub naive: Distribution,
@@ -26,18 +26,61 @@ pub struct Distributions {
     pub pacer_lateness: Distribution,
     /// Noticed → sent.
     pub connection_wait: Distribution,
+    /// What the generator added to `corrected` before the request was sent.
+    pub send_lateness: Distribution,
+}
+
+/// The latencies of a part of the requests.
+#[derive(AddAssign, Clone, Debug, Default)]
+pub struct Latencies {
+    /// `received − sent`.
+    pub naive: Distribution,
+    /// `received − intended`.
+    pub corrected: Distribution,
+}
+
+/// How long things took, each value once: what several distributions of the report have in common is
+/// added to them at the end, which is exact.
+#[derive(AddAssign, Clone, Debug, Default)]
+pub struct Times {
+    /// The latencies of successes.
+    pub successes: Latencies,
+    /// Those of all other requests that have one.
+    pub others: Latencies,
+    /// Requests sent at their intended moment: each with three zeros in place of the next three.
+    on_time: u64,
+    /// Intended → noticed, of the others.
+    pacer_lateness: Distribution,
+    /// Noticed → sent, of the others.
+    connection_wait: Distribution,
+    /// What the generator added before the others were sent.
+    send_lateness: Distribution,
     /// Received → handled, of responses that the kernel stamped.
     pub receive_lateness: Distribution,
     /// `handled − intended`: what `corrected` would be by the program's stamps alone.
     pub corrected_when_handled: Distribution,
-    /// What the generator added to `corrected` before the request was sent.
-    pub send_lateness: Distribution,
     /// Connect → connected, of connections opened during the window.
     pub connect_time: Distribution,
-    /// The naive latencies of successes.
-    pub success_naive: Distribution,
-    /// The corrected latencies of successes.
-    pub success_corrected: Distribution,
+}
+
+impl Times {
+    /// The distributions that share values.
+    pub fn distributions(&self) -> Distributions {
+        let with_zeros = |distribution: &Distribution| {
+            let mut whole = distribution.clone();
+            whole.record_n(0, self.on_time);
+            whole
+        };
+        let mut all = self.successes.clone();
+        all += self.others.clone();
+        Distributions {
+            naive: all.naive,
+            corrected: all.corrected,
+            pacer_lateness: with_zeros(&self.pacer_lateness),
+            connection_wait: with_zeros(&self.connection_wait),
+            send_lateness: with_zeros(&self.send_lateness),
+        }
+    }
 }
 
 /// The numbers of one shard.
@@ -45,7 +88,7 @@ pub struct Distributions {
 pub struct Recorder {
     config: RecorderConfig,
     /// How long things took.
-    pub times: Distributions,
+    pub times: Times,
     /// The run over time.
     pub series: Series,
     /// Requests in flight over the window, those of the warm-up that reached into it included.
@@ -64,7 +107,7 @@ impl Recorder {
         let in_flight = InFlightIntegral::new(config.window_ns, config.end_ns);
         Recorder {
             config,
-            times: Distributions::default(),
+            times: Times::default(),
             series,
             in_flight,
             arrivals,
@@ -105,9 +148,13 @@ impl Recorder {
     #[inline]
     fn tried(&mut self, stamps: &Stamps) {
         self.counts.sent += 1;
-        self.times.pacer_lateness.record(stamps.noticed_ns - stamps.intended_ns);
-        self.times.connection_wait.record(stamps.sent_ns - stamps.noticed_ns);
-        self.times.send_lateness.record(stamps.send_lateness_ns());
+        if stamps.sent_ns == stamps.intended_ns {
+            self.times.on_time += 1;
+        } else {
+            self.times.pacer_lateness.record(stamps.noticed_ns - stamps.intended_ns);
+            self.times.connection_wait.record(stamps.sent_ns - stamps.noticed_ns);
+            self.times.send_lateness.record(stamps.send_lateness_ns());
+        }
         self.series.sent(stamps.intended_ns - self.config.window_ns);
     }
 
@@ -123,19 +170,19 @@ impl Recorder {
                 arrivals.record_unsent(stamps.intended_ns);
             }
             if outcome.has_latency() {
-                self.times.corrected.record(corrected_ns);
+                self.times.others.corrected.record(corrected_ns);
                 self.times.corrected_when_handled.record(corrected_ns);
             }
             return;
         }
         let naive_ns = ended_ns - stamps.sent_ns;
+        let mut latencies = &mut self.times.others;
         if let Outcome::Answered(status) = outcome {
             if in_window {
                 self.series.answer(ended_ns - self.config.window_ns);
             }
             if self.config.success.holds(status) {
-                self.times.success_naive.record(naive_ns);
-                self.times.success_corrected.record(corrected_ns);
+                latencies = &mut self.times.successes;
             } else {
                 self.counts.unexpected_status += 1;
             }
@@ -148,12 +195,12 @@ impl Recorder {
         if !outcome.has_latency() {
             return;
         }
-        self.times.naive.record(naive_ns);
-        self.times.corrected_when_handled.record(ending.handled_ns - stamps.intended_ns);
+        latencies.naive.record(naive_ns);
         match self.config.backfill_ns {
-            None => self.times.corrected.record(corrected_ns),
-            Some(interval_ns) => self.times.corrected.record_backfilled(naive_ns, interval_ns),
+            None => latencies.corrected.record(corrected_ns),
+            Some(interval_ns) => latencies.corrected.record_backfilled(naive_ns, interval_ns),
         }
+        self.times.corrected_when_handled.record(ending.handled_ns - stamps.intended_ns);
     }
 
     /// `count` requests of the window, due evenly between the two moments, are left unsent at
@@ -170,7 +217,7 @@ impl Recorder {
             let up_to = share(count, piece + 1, PIECES);
             let due_ns = from_ns + share(length_ns, 2 * piece + 1, 2 * PIECES);
             let age_ns = ended_ns.saturating_sub(due_ns);
-            self.times.corrected.record_n(age_ns, up_to - counted);
+            self.times.others.corrected.record_n(age_ns, up_to - counted);
             self.times.corrected_when_handled.record_n(age_ns, up_to - counted);
             self.series.unsent(due_ns - self.config.window_ns, age_ns, up_to - counted);
             counted = up_to;

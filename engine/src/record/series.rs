@@ -7,6 +7,8 @@
 //! significant digits, those of lateness one, so that 512 of them stay small; the run's own
 //! distributions have three.
 
+use std::ops::Range;
+
 use hdrhistogram::Histogram;
 
 use crate::record::counts::IntervalCounts;
@@ -77,6 +79,9 @@ pub(crate) fn interval_ns_of(window_ns: u64) -> u64 {
 pub struct Series {
     interval_ns: u64,
     slots: Vec<SeriesInterval>,
+    /// The interval that was counted in last, and its bounds, ns: most moments lie in it.
+    last: usize,
+    last_ns: Range<u64>,
     /// Intervals in use: all up to the last that anything fell into.
     len: usize,
 }
@@ -93,6 +98,8 @@ impl Series {
         Series {
             interval_ns: INTERVAL_FIRST_NS,
             slots: (0..SLOTS_MAX).map(|_| SeriesInterval::new()).collect(),
+            last: 0,
+            last_ns: 0..0,
             len: 0,
         }
     }
@@ -184,14 +191,23 @@ impl Series {
 
     #[inline]
     fn slot(&mut self, at_ns: u64) -> &mut SeriesInterval {
+        if !self.last_ns.contains(&at_ns) {
+            self.find(at_ns);
+        }
+        &mut self.slots[self.last]
+    }
+
+    /// Finds the interval of another moment, and makes it one in use.
+    fn find(&mut self, at_ns: u64) {
         while self.interval_ns * SLOTS_MAX as u64 <= at_ns {
             self.double();
         }
-        let at = usize::try_from(at_ns / self.interval_ns).expect("below the number of slots");
-        if self.len <= at {
-            self.reach(at + 1);
+        self.last = usize::try_from(at_ns / self.interval_ns).expect("below the number of slots");
+        let start_ns = at_ns - at_ns % self.interval_ns;
+        self.last_ns = start_ns..start_ns + self.interval_ns;
+        if self.len <= self.last {
+            self.reach(self.last + 1);
         }
-        &mut self.slots[at]
     }
 
     /// Starts using intervals. Until counted again, the number in flight stays as it was.
@@ -220,6 +236,7 @@ impl Series {
         }
         self.len = self.len.div_ceil(2);
         self.interval_ns *= 2;
+        self.last_ns = 0..0;
     }
 
     /// Adds another shard's or agent's series: exact, in any order.

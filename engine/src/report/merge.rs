@@ -111,11 +111,12 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
     });
     report.arrivals_line = report.arrivals.as_ref().map(ArrivalProof::line);
     report.verdict = judge(&report);
+    let times = recorder.times.distributions();
     (
         report,
         Measured {
-            naive: recorder.times.naive,
-            corrected: recorder.times.corrected,
+            naive: times.naive,
+            corrected: times.corrected,
             receive_lateness: recorder.times.receive_lateness,
             series: recorder.series,
         },
@@ -157,24 +158,21 @@ pub(crate) fn window_figures(recorder: &Recorder, plan: &Plan, until_ns: u64) ->
 fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u64>]) -> Part {
     let counts = recorder.counts.clone();
     counts.assert_sums();
+    let times = recorder.times.distributions();
     assert_eq!(
-        recorder.times.naive.count(),
+        times.naive.count(),
         counts.sent - counts.failed,
         "each request sent has a naive latency unless it failed"
     );
     if plan.backfill.is_off() {
         assert_eq!(
-            recorder.times.corrected.count(),
+            times.corrected.count(),
             counts.intended - counts.failed - counts.unsent_reasons.of(UnsentReason::Dropped),
             "each request has a corrected latency unless it failed or was dropped"
         );
     }
-    assert_eq!(recorder.times.pacer_lateness.count(), counts.sent, "each request sent was noticed");
-    assert_eq!(
-        recorder.times.connection_wait.count(),
-        counts.sent,
-        "each request sent had a connection"
-    );
+    assert_eq!(times.pacer_lateness.count(), counts.sent, "each request sent was noticed");
+    assert_eq!(times.connection_wait.count(), counts.sent, "each request sent had a connection");
     let per_second = |count: u64| {
         if window_ns == 0 { 0.0 } else { count as f64 * SECOND_NS as f64 / window_ns as f64 }
     };
@@ -182,31 +180,32 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
     let answered_in_window = recorder.series.slots().iter().map(|slot| slot.counts.answers).sum();
     let dependent = dependent(batches);
     let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
-    let differ = recorder.times.success_corrected.count() != recorder.times.naive.count();
+    let successes = &recorder.times.successes;
+    let differ = successes.corrected.count() != times.naive.count();
     let corrected = if plan.backfill.is_off() {
-        DistributionPart::new(&recorder.times.corrected, batches)
+        DistributionPart::new(&times.corrected, batches)
     } else {
         // Back-filled values follow from each other, and no piece of the run holds them.
-        DistributionPart::alone(&recorder.times.corrected, Some(true))
+        DistributionPart::alone(&times.corrected, Some(true))
     };
     Part {
-        client_share: client_share(recorder, plan, &corrected),
+        client_share: client_share(recorder, &times.send_lateness, plan, &corrected),
         rate: Rates {
             target: plan.rate.map(Rate::per_second),
             intended: per_second(counts.intended),
             sent: per_second(counts.sent_in_window),
             answered: per_second(answered_in_window),
         },
-        naive: alone(&recorder.times.naive),
+        naive: alone(&times.naive),
         corrected,
-        pacer_lateness: alone(&recorder.times.pacer_lateness),
-        connection_wait: alone(&recorder.times.connection_wait),
+        pacer_lateness: alone(&times.pacer_lateness),
+        connection_wait: alone(&times.connection_wait),
         receive_lateness: alone(&recorder.times.receive_lateness),
         connect_time: alone(&recorder.times.connect_time),
         stamps: ResponseStamps::new(plan.stamps, &counts),
         successes: differ.then(|| Successes {
-            naive: alone(&recorder.times.success_naive),
-            corrected: alone(&recorder.times.success_corrected),
+            naive: alone(&successes.naive),
+            corrected: alone(&successes.corrected),
         }),
         counts,
     }
@@ -215,22 +214,22 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
 /// The generator's own part of the latencies, at the quantiles that the report states.
 fn client_share(
     recorder: &Recorder,
+    send_lateness: &Distribution,
     plan: &Plan,
     corrected: &DistributionPart,
 ) -> Option<ClientShare> {
     if !plan.backfill.is_off() {
         return None;
     }
-    let times = &recorder.times;
     let at = |q: f64| {
         let us = |of: &Distribution| Some(of.quantile_ns(q)? as f64 / 1e3);
         Some(ClientPart {
             corrected: corrected.quantile_us(q)?,
-            added: us(&times.send_lateness)?,
-            when_handled: us(&times.corrected_when_handled)?,
+            added: us(send_lateness)?,
+            when_handled: us(&recorder.times.corrected_when_handled)?,
         })
     };
-    let added_mean = times.send_lateness.mean_ns()? / 1e3;
+    let added_mean = send_lateness.mean_ns()? / 1e3;
     Some(ClientShare { added_mean, p50: at(0.5)?, p99: at(0.99) })
 }
 

@@ -386,11 +386,12 @@ mod tests {
             }
             recorder.ended(&STAMPS, Ending::at(9_000), true, outcome);
             let sample = Sample::new(0, &STAMPS, Ending::at(9_000), outcome);
+            let times = recorder.times.distributions();
             let pairs = [
-                (sample.naive_ns(), &recorder.times.naive),
-                (sample.corrected_ns(), &recorder.times.corrected),
-                (sample.pacer_lateness_ns(), &recorder.times.pacer_lateness),
-                (sample.connection_wait_ns(), &recorder.times.connection_wait),
+                (sample.naive_ns(), &times.naive),
+                (sample.corrected_ns(), &times.corrected),
+                (sample.pacer_lateness_ns(), &times.pacer_lateness),
+                (sample.connection_wait_ns(), &times.connection_wait),
             ];
             for (sampled, recorded) in pairs {
                 assert_eq!(sampled, recorded.max_ns(), "{outcome:?}");

@@ -261,7 +261,7 @@ mod tests {
         shard.connections[1].served = 1;
         shard.connections.leave_idle(1);
         shard.replace(1);
-        shard.admit();
+        shard.admit(shard.now_ns());
         let Load::Paced(load) = &shard.load else { unreachable!("the plan is paced") };
         assert_eq!((load.waiting_len(), shard.connections.coming()), (1, 1));
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use http1::response::{Progress, Response, ResponseParser};
+use http1::response::{KnownHead, Progress, Response, ResponseParser};
 
 use crate::load::DueRequest;
 use crate::record::outcome::Cause;
@@ -199,9 +199,9 @@ impl Connection {
         self.queued
     }
 
-    /// Bytes arrived.
+    /// Bytes arrived; `known` is the head that the shard has seen last, on any connection.
     #[inline]
-    pub fn received(&mut self, bytes: &[u8]) -> Received {
+    pub fn received(&mut self, known: &mut KnownHead, bytes: &[u8]) -> Received {
         match self.state {
             State::InFlight => {}
             // It arrived before the request was sent, so it can't be the answer.
@@ -209,7 +209,7 @@ impl Connection {
             _ if self.fresh => return Received::Failed(Cause::EarlyResponse),
             _ => return Received::Failed(Cause::Unsolicited),
         }
-        match self.parser.feed(bytes) {
+        match self.parser.feed_with(known, bytes) {
             Ok(Progress::NeedMore) => Received::More,
             Ok(Progress::Done(response)) => response_received(response),
             Err(violation) => Received::Failed(Cause::of_violation(&violation)),
@@ -241,19 +241,20 @@ mod tests {
 
     #[test]
     fn bytes_answer_only_a_request_that_was_sent_before_them() {
+        let known = &mut KnownHead::default();
         let mut connection = Connection::new(1, false);
         connection.open(7, 0);
         connection.connected();
         let early = Received::Failed(Cause::EarlyResponse);
-        assert_eq!(connection.received(OK), early, "nothing was asked on it yet");
+        assert_eq!(connection.received(known, OK), early, "nothing was asked on it yet");
         connection.fresh = false;
-        assert_eq!(connection.received(OK), Received::Failed(Cause::Unsolicited));
+        assert_eq!(connection.received(known, OK), Received::Failed(Cause::Unsolicited));
         let due = DueRequest { intended_ns: 1, noticed_ns: 1, waited: false };
         connection.begin(due);
-        assert_eq!(connection.received(OK), early, "its request isn't sent yet");
+        assert_eq!(connection.received(known, OK), early, "its request isn't sent yet");
         connection.send().sent_ns = 2;
         let answer = Received::Response { status: 200, consumed: OK.len(), keep_alive: true };
-        assert_eq!(connection.received(&[OK, OK].concat()), answer);
+        assert_eq!(connection.received(known, &[OK, OK].concat()), answer);
     }
 
     #[test]

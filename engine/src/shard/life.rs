@@ -275,6 +275,6 @@ mod tests {
         let Shard { recorder, .. } = shard;
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 4);
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::End), 1);
-        assert_eq!(recorder.times.corrected.max_ns(), Some(100 * MS));
+        assert_eq!(recorder.times.others.corrected.max_ns(), Some(100 * MS));
     }
 }

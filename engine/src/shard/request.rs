@@ -33,14 +33,14 @@ impl Shard {
     pub(super) fn turn(&mut self, yield_ns: u64) -> bool {
         self.meter.turn();
         self.reap();
-        if self.now_ns() < self.drain_end_ns {
+        let now_ns = self.now_ns();
+        if now_ns < self.drain_end_ns {
             self.begin_fresh();
-            self.admit();
+            self.admit(now_ns);
         }
-        if self.first_over(self.now_ns()).is_some() {
+        if self.first_over(now_ns).is_some() {
             self.catch_up();
         }
-        let now_ns = self.now_ns();
         self.expire(now_ns);
         self.retry(now_ns);
         self.rearm();
@@ -138,8 +138,7 @@ impl Shard {
 /// Due: a request takes an idle connection, or waits for one.
 impl Shard {
     /// Sends the requests that are due, or queues them for a connection.
-    pub(super) fn admit(&mut self) {
-        let mut now_ns = self.now_ns();
+    pub(super) fn admit(&mut self, mut now_ns: u64) {
         self.expire_waiting(now_ns);
         let deadline_ns = self.plan.deadline_ns;
         for _ in 0..ADMITTED_MAX {
@@ -262,7 +261,7 @@ impl Shard {
 
     /// The next request for a connection with room, if one is due.
     fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
-        let now_ns = self.now_ns();
+        let now_ns = self.handled_ns;
         if self.drain_end_ns <= now_ns {
             // It would be abandoned as soon as it was sent, with next to no latency.
             return None;
@@ -279,7 +278,7 @@ impl Shard {
                     if !self.running || self.end_ns <= came_ns {
                         return None;
                     }
-                    if waited && self.plan.deadline_ns <= now_ns - came_ns {
+                    if waited && self.plan.deadline_ns <= now_ns.saturating_sub(came_ns) {
                         self.noticed_expired(came_ns);
                         // The user gives up, and comes again.
                         self.connections[slot].since_ns = now_ns;
@@ -304,7 +303,7 @@ impl Shard {
         let late = NOTICED_LATE_NS < due.noticed_ns - due.intended_ns;
         match self.load {
             Load::Open(_) if late && !self.connections.is_full() => {
-                DueRequest { noticed_ns: now_ns, ..due }
+                DueRequest { noticed_ns: now_ns.max(due.noticed_ns), ..due }
             }
             _ => due,
         }
@@ -406,7 +405,7 @@ impl Shard {
                 // It can't answer a request that was sent after it.
                 Received::Failed(Cause::EarlyResponse)
             } else {
-                self.connections[slot].received(bytes)
+                self.connections[slot].received(&mut self.known_head, bytes)
             };
             let left = match received {
                 Received::Response { consumed, .. } => bytes.len() - consumed,
@@ -668,10 +667,11 @@ mod tests {
         shard.connections.take_fresh().expect("it is connected");
         shard.running = true;
         shard.epoch_ns -= 2 * DEADLINE_NS;
+        shard.stamp_handled();
         let due = shard.next_for(0).expect("the user comes again");
         assert!(2 * DEADLINE_NS <= due.intended_ns, "{due:?}");
         assert_eq!(shard.recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 1);
-        assert_eq!(shard.recorder.times.corrected.max_ns(), Some(DEADLINE_NS));
+        assert_eq!(shard.recorder.times.others.corrected.max_ns(), Some(DEADLINE_NS));
     }
 
     /// A shard with a request queued in slot 0, and the target's end of its connection.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use http1::response::KnownHead;
+
 use super::connections::{Connections, ConnectionsConfig};
 use super::deadlines::Deadlines;
 use super::plan::ShardPlan;
 use super::progress::{ShardProgress, SharedProgress};
 use crate::load::Load;
-use crate::record::recorder::Recorder;
+use crate::record::recorder::{Latencies, Recorder};
 use crate::record::shard_stats::ShardMeter;
 use crate::ring::{Ring, RingConfig};
 use crate::samples::{Lane, Sampler};
@@ -25,6 +27,8 @@ pub struct Shard {
     pub(super) plan: ShardPlan,
     pub(super) ring: Ring,
     pub(super) connections: Connections,
+    /// The head of the last response, on any connection.
+    pub(super) known_head: KnownHead,
     pub(super) deadlines: Deadlines,
     pub(super) load: Load,
     pub(super) recorder: Recorder,
@@ -83,6 +87,7 @@ impl Shard {
                 flush: plan.flush,
                 head_request: plan.head_request,
             }),
+            known_head: KnownHead::default(),
             deadlines: Deadlines::new(plan.conns),
             load: plan.load(),
             recorder: Recorder::new(plan.recorder_config.clone()),
@@ -120,8 +125,11 @@ impl Shard {
     /// Twice as long as nearly every response of the window took, ns; 0 if there was none. To be
     /// asked for after the window.
     pub(super) fn slow_ns(&mut self) -> u64 {
-        let naive = &self.recorder.times.naive;
-        *self.slow_ns.get_or_insert_with(|| 2 * naive.quantile_ns(0.99).unwrap_or(0))
+        let times = &self.recorder.times;
+        *self.slow_ns.get_or_insert_with(|| {
+            let most_ns = |latencies: &Latencies| latencies.naive.quantile_ns(0.99);
+            2 * most_ns(&times.successes).or_else(|| most_ns(&times.others)).unwrap_or(0)
+        })
     }
 
     /// Stamps the completions that are posted.
