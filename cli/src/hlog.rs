@@ -1,5 +1,6 @@
 //! The HdrHistogram interval log of a run: one entry tagged `corrected` per interval of the window,
-//! and one tagged `naive` and one `receive_lateness` for the whole window.
+//! and one each tagged `naive`, `receive_lateness` and, for a sample, `send_path` for the whole
+//! window.
 //!
 //! `HistogramLogProcessor` and the other standard tools read it: version 1.3, values in ns. Its
 //! column of maxima is in milliseconds, as those tools write it; they take the values from the
@@ -34,15 +35,15 @@ pub(crate) struct Entry<'a> {
 
 /// The entries of a run whose window began `begin` after its start and lasted `length`.
 pub(crate) fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<'_>> {
-    let whole = [("naive", &measured.naive), ("receive_lateness", &measured.receive_lateness)].map(
-        |(tag, of)| Entry {
-            tag,
-            begin,
-            length,
-            histogram: of.histogram(),
-            overflow: of.overflow(),
-        },
-    );
+    let sampled = Some(("send_path", &measured.send_path)).filter(|(_, of)| 0 < of.count());
+    let whole = [("naive", &measured.naive), ("receive_lateness", &measured.receive_lateness)];
+    let whole = whole.into_iter().chain(sampled).map(|(tag, of)| Entry {
+        tag,
+        begin,
+        length,
+        histogram: of.histogram(),
+        overflow: of.overflow(),
+    });
     let interval = Duration::from_nanos(measured.series.interval_ns());
     let intervals = (0_u32..).zip(measured.series.slots()).map(|(at, slot)| Entry {
         tag: "corrected",
@@ -52,7 +53,7 @@ pub(crate) fn entries(measured: &Measured, begin: Duration, length: Duration) ->
         histogram: &slot.latency,
         overflow: 0,
     });
-    whole.into_iter().chain(intervals).collect()
+    whole.chain(intervals).collect()
 }
 
 /// Writes a log that starts at `start`.
@@ -113,7 +114,10 @@ mod tests {
         series.ended(2 * series.interval_ns(), 250_000_000, Outcome::Answered(200));
         let mut receive_lateness = Distribution::new();
         receive_lateness.record_n(20_000, 99);
-        let measured = Measured { corrected: naive.clone(), naive, receive_lateness, series };
+        let mut send_path = Distribution::new();
+        send_path.record(5_000);
+        let corrected = naive.clone();
+        let measured = Measured { naive, corrected, send_path, receive_lateness, series };
         let (begin, length) = (Duration::from_millis(1_500), Duration::from_micros(312_500));
         let mut bytes = Vec::new();
         let start = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
@@ -135,6 +139,7 @@ mod tests {
         Tag=naive,1.500,0.312,250.085
         #[naive: 1 values above 60 s]
         Tag=receive_lateness,1.500,0.312,0.020
+        Tag=send_path,1.500,0.312,0.005
         Tag=corrected,1.500,0.125,1.004
         Tag=corrected,1.625,0.125,0.000
         Tag=corrected,1.750,0.062,250.610
@@ -160,6 +165,7 @@ mod tests {
         }
         let late = by_tag.remove("receive_lateness").expect("a tag of its own");
         assert_eq!((late.len(), late.equivalent(late.max(), 20_000)), (99, true));
+        assert_eq!(by_tag.remove("send_path").expect("a tag of its own").len(), 1);
         assert_eq!(by_tag.keys().collect::<Vec<_>>(), ["corrected", "naive"]);
         for (tag, sum) in &by_tag {
             assert_eq!(sum.len(), 100, "{tag}");

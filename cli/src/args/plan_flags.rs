@@ -17,7 +17,7 @@ use engine::plan::{
     Arrivals, CONNS_CLOSED_DEFAULT, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_OPEN_DEFAULT,
     Model, Overload, Overrides, Plan, QUEUE_MAX_DEFAULT, StampSource, Switch, Wait,
 };
-use engine::sys::units::{CoreList, Nanos, Rate};
+use engine::sys::units::{CoreList, Nanos, OneIn, Rate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -199,16 +199,23 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "WHOSE",
-        value_parser = choice::<StampSource>(&["kernel", "user"]),
+        value_parser = choice::<StampSource>(&["kernel", "hardware", "user"]),
         help_heading = MACHINE,
-        help = with_default(
-            "Whose stamp a response's arrival has: the kernel's keeps the client's wake-up and \
-                queue out of latencies",
-            Plan::default().stamps
-        ),
+        help = "Whose stamp a response's arrival has: the kernel's keeps the client's wake-up and \
+            queue out of latencies; hardware is the interface's, whose clock phc2sys must keep on \
+            the wall clock (never tried on such an interface) [default: kernel, or user where the kernel stamps nothing]",
     )]
     #[serde(deserialize_with = "file_values::choice")]
     pub(crate) stamps: Option<StampSource>,
+
+    #[arg(
+        long,
+        value_name = "1/N",
+        help_heading = MACHINE,
+        help = "Have the kernel say of one request in N when it left the host; each costs a system \
+            call more [default: none]",
+    )]
+    pub(crate) stamp_sends: Option<OneIn>,
 
     #[arg(
         long,
@@ -470,6 +477,7 @@ impl PlanFlags {
             cores,
             wait,
             stamps,
+            stamp_sends,
             flush,
             pipeline,
             deadline,
@@ -501,7 +509,6 @@ impl PlanFlags {
         set(&mut plan.method, method);
         set(&mut plan.headers, headers);
         set(&mut plan.wait, wait);
-        set(&mut plan.stamps, stamps);
         set(&mut plan.overload, overload);
         set(&mut plan.backfill, backfill);
         set(&mut plan.keepalive, keepalive);
@@ -514,6 +521,8 @@ impl PlanFlags {
         set_some(&mut plan.period, period);
         set_some(&mut plan.body, body);
         set_some(&mut plan.cores, cores);
+        set_some(&mut plan.stamps, stamps);
+        set_some(&mut plan.stamp_sends, stamp_sends);
         set_some(&mut plan.flush, flush);
         set(&mut plan.pipeline, pipeline);
         set_some(&mut plan.deadline, deadline);

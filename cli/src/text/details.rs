@@ -2,8 +2,8 @@
 //! the run checks of itself.
 
 use engine::host::ports::Ports;
-use engine::plan::Switch;
-use engine::record::counts::{CountsBy, Key};
+use engine::plan::{StampSource, Switch};
+use engine::record::counts::{Counts, CountsBy, Key};
 use engine::report::{ClientPart, DistributionPart, Report, ResponseStamps};
 
 use super::figures::{count, things, time};
@@ -46,12 +46,28 @@ impl Lines {
         let part = &report.whole;
         self.add("pacer lateness", &p50_p99(&part.pacer_lateness));
         self.add("connection wait", &p50_p99(&part.connection_wait));
+        if let Some(one_in) = report.config.plan.stamp_sends {
+            let Counts { sends_sampled, sends_stamped, .. } = part.counts;
+            let missing = match sends_sampled.saturating_sub(sends_stamped) {
+                0 => String::new(),
+                missing => format!(", {} without a stamp", count(missing)),
+            };
+            let path = p50_p99(&part.send_path);
+            let sampled = count(sends_sampled);
+            self.add("send path", &format!("{path}; {sampled} sampled ({one_in}){missing}"));
+        }
         if 0 < part.receive_lateness.count {
             self.add("receive lateness", &p50_p99(&part.receive_lateness));
         }
-        if 0 < part.stamps.program && 0 < part.stamps.kernel {
-            let (kernel, program) = (count(part.stamps.kernel), count(part.stamps.program));
-            self.add("stamps", &format!("{kernel} by the kernel, {program} by the program"));
+        let ResponseStamps { source, kernel, hardware, program } = part.stamps;
+        if source == StampSource::Hardware || 0 < program && 0 < kernel {
+            let by_hardware = match source {
+                StampSource::Hardware => format!("{} by the interface, ", count(hardware)),
+                StampSource::Kernel | StampSource::User => String::new(),
+            };
+            let (kernel, program) = (count(kernel.saturating_sub(hardware)), count(program));
+            let by_both = format!("{kernel} by the kernel, {program} by the program");
+            self.add("stamps", &(by_hardware + &by_both));
         }
         if let Some(share) = &part.client_share {
             self.add("client share", &added(&share.p50, &part.stamps));
@@ -271,6 +287,9 @@ mod tests {
             p99_ratio: 1.1,
             stationary: true,
         });
+        report.config.plan.stamp_sends = Some("1/100".parse().expect("a sample"));
+        (report.whole.counts.sends_sampled, report.whole.counts.sends_stamped) = (101, 99);
+        report.whole.send_path = times(3, 99);
         report.samples = Some(Samples {
             file: Some("raw.bin".to_owned()),
             written: 9_990,
@@ -280,6 +299,7 @@ mod tests {
         insta::assert_snapshot!(details(&report, &["report.json".to_owned()]), @r"
         pacer lateness   p50 1.00 µs, p99 1.00 µs
         connection wait  p50 2.00 µs, p99 2.00 µs
+        send path        p50 3.00 µs, p99 n/a (n = 99, need 563); 101 sampled (1/100), 2 without a stamp
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
         client share     of the 260 µs at p50 the generator added 1.00 µs (0.4 %); without kernel stamps it

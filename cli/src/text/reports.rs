@@ -53,6 +53,7 @@ pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
     };
     Part {
         stamps: ResponseStamps::new(StampSource::Kernel, &counts),
+        send_path: DistributionPart::new(&Distribution::new(), &[]),
         receive_lateness: times(40),
         client_share: Some(ClientShare {
             added_mean: pacer as f64,

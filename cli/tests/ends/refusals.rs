@@ -13,10 +13,24 @@ use crate::support::{BINARY, Target, bounded, signal};
 
 /// Makes the kernel refuse `io_uring_setup` to the command's process, as container runtimes do.
 fn without_io_uring(command: &mut Command) -> &mut Command {
-    let block = || {
+    without(command, libc::SYS_io_uring_setup, None)
+}
+
+/// Makes the kernel refuse stamps of what the command's process sends and receives.
+fn without_stamps(command: &mut Command) -> &mut Command {
+    without(command, libc::SYS_setsockopt, Some(libc::SO_TIMESTAMPING.cast_unsigned()))
+}
+
+/// Makes the kernel refuse a system call, if it has this third argument, to the command's process.
+fn without(command: &mut Command, call: libc::c_long, third: Option<u32>) -> &mut Command {
+    /// Where a filter finds the third argument.
+    const THIRD_AT: u32 = 32;
+    let call = u32::try_from(call).expect("a number of a system call");
+    // Without such an argument, the number of the system call is looked at twice.
+    let (at, value) = third.map_or((0, call), |third| (THIRD_AT, third));
+    let block = move || {
         const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
         const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
-        let setup = u32::try_from(libc::SYS_io_uring_setup).expect("a number of a system call");
         let word = |code: u32| u16::try_from(code).expect("16 bits");
         let load = word(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS);
         let compare = word(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
@@ -25,11 +39,13 @@ fn without_io_uring(command: &mut Command) -> &mut Command {
         // The number of the system call comes first in what a filter looks at.
         let mut steps = [
             step(load, 0, 0, 0),
-            step(compare, 0, 1, setup),
+            step(compare, 0, 3, call),
+            step(load, 0, 0, at),
+            step(compare, 0, 1, value),
             step(give, 0, 0, REFUSE),
             step(give, 0, 0, ALLOW),
         ];
-        let program = libc::sock_fprog { len: 4, filter: steps.as_mut_ptr() };
+        let program = libc::sock_fprog { len: 6, filter: steps.as_mut_ptr() };
         // SAFETY: both calls take numbers and a pointer to the program, which lives in this frame.
         let set = unsafe {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
@@ -146,6 +162,60 @@ fn a_blocked_io_uring_is_refused_alike_by_every_command() {
     let (said, code) = doctor(&mut command());
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("missing  io_uring ") && said.contains("seccomp"), "{said}");
+    target.interrupt();
+}
+
+#[test]
+fn without_the_kernels_stamps_a_run_goes_on_and_says_why_unless_it_asked_for_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&[]);
+    let run = |more: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.current_dir(folder.path()).args(["run", &target.url, "--conns", "20"]);
+        command.args(["--duration", "200ms", "--warmup", "0s", "--out", "report.json"]);
+        end(without_stamps(command.args(["--allow-invalid"]).args(more)))
+    };
+    let refused = "refused (Operation not permitted";
+    for (more, why) in [(&[][..], refused), (&["--stamps", "user"], "--stamps user")] {
+        let output = run(more);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let report = fs::read_to_string(folder.path().join("report.json")).expect("a report");
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        assert_eq!(report["stamps"]["source"], "user", "{more:?}");
+        assert_eq!(report["environment"]["unstamped"].is_string(), more.is_empty());
+        let connected = &report["counts"]["connection_errors"];
+        assert_eq!(connected.as_object().map(serde_json::Map::len), Some(0), "{connected}");
+        let reasons = report["verdict"]["reasons"].as_array().expect("reasons");
+        let share = reasons.iter().find(|reason| reason["code"] == "client_share");
+        let evidence = share.and_then(|reason| reason["evidence"].as_str()).expect("words");
+        assert!(evidence.contains(why), "{evidence}");
+    }
+    for (more, name) in [(["--stamps", "kernel"], "receive"), (["--stamp-sends", "1/9"], "send")] {
+        let args: Vec<String> = more.iter().map(|word| (*word).to_owned()).collect();
+        assert_refused(&args, &run(&more), &format!("{name} stamps: {refused}"));
+    }
+    let mut command = Command::new(BINARY);
+    let (said, code) = doctor(without_stamps(command.current_dir(folder.path())));
+    assert_eq!(code, Some(0), "{said}");
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for name in ["receive", "send"] {
+        assert!(words.contains(&format!("warning {name} stamps {refused}")), "{said}");
+    }
+    target.interrupt();
+}
+
+#[test]
+fn hardware_stamps_are_refused_where_there_is_no_hardware() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&[]);
+    let args = ["run", &target.url, "--stamps", "hardware"].map(str::to_owned);
+    let output = end(Command::new(BINARY).current_dir(folder.path()).args(&args));
+    let why = "the loopback interface has no hardware";
+    assert_refused(&args, &output, &format!("hardware stamps: {why};"));
+    let (said, code) = doctor(Command::new(BINARY).current_dir(folder.path()));
+    assert_eq!(code, Some(0), "{said}");
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("good hardware stamps none: ") && words.contains(why), "{said}");
     target.interrupt();
 }
 

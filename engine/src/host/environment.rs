@@ -52,6 +52,9 @@ pub struct Environment {
     pub locked_memory_bytes: Limit<u64>,
     /// The io_uring features in use.
     pub ring_features: Vec<String>,
+    /// Why the kernel stamped no response of a run that didn't name `--stamps`; `None` if it did.
+    #[serde(default)]
+    pub unstamped: Option<String>,
 }
 
 /// The environment of a run on these cores against `target`, for its report.
@@ -79,6 +82,7 @@ pub fn environment(
         open_files: limits::open_files(),
         locked_memory_bytes: limits::locked_memory_bytes(),
         ring_features,
+        unstamped: None,
     }
 }
 

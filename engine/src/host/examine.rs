@@ -10,11 +10,12 @@ use std::thread;
 
 use super::check::{Check, Severity};
 use super::executor;
+use super::hardware_stamps::check_hardware_stamps;
 use super::kernel::{clock_source, kernel_release, kernel_version};
 use super::limits::{self, check_files, check_memlock, cure_for_no_memory, examine_memlock};
 use super::ports::port_range;
 use super::processor;
-use super::stamping::check_stamps;
+use super::stamping::{check_receive_stamps, check_send_stamps};
 use crate::ring::{Ring, RingConfig};
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
@@ -46,10 +47,11 @@ pub fn examine() -> Vec<Check> {
     // Without one of these the executor's library would panic.
     if checks.iter().all(|check| check.severity != Severity::Missing) {
         checks.push(check_executor());
-        checks.push(check_stamps());
+        checks.extend([check_receive_stamps(), check_send_stamps()]);
     }
     let topology = Topology::here();
     checks.extend([
+        check_hardware_stamps(),
         check_ports(),
         check_cores(&placement::allowed_cores(), placement::online_cores().len(), &topology),
         Check::good("siblings", siblings(&topology.physical_cores())),

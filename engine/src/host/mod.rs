@@ -6,6 +6,7 @@ pub mod check;
 pub mod environment;
 mod examine;
 pub(crate) mod executor;
+mod hardware_stamps;
 mod kernel;
 pub(crate) mod limits;
 mod network;
@@ -17,6 +18,7 @@ pub mod watch;
 
 pub use cgroup::ControlGroup;
 pub use examine::{examine, require};
+pub(crate) use hardware_stamps::require_hardware_stamps;
 pub use limits::Limit;
 pub use network::Network;
 pub(crate) use network::attachment_towards;

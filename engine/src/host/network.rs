@@ -75,8 +75,12 @@ pub(super) fn network(target: SocketAddr) -> Network {
 
 /// Where the interface that leads to `target` is attached.
 pub(crate) fn attachment_towards(target: SocketAddr) -> Attachment {
-    let (_, interface) = route(target);
-    interface.as_deref().map(Attachment::here).unwrap_or_default()
+    interface_towards(target).as_deref().map(Attachment::here).unwrap_or_default()
+}
+
+/// The interface that leads to `target`.
+pub(super) fn interface_towards(target: SocketAddr) -> Option<String> {
+    route(target).1
 }
 
 /// Whether `target` is on this machine, and the interface that leads to it.

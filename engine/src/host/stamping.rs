@@ -1,16 +1,20 @@
-//! The kernel's receive stamps: whether this machine has them, and switched on for a run.
+//! The kernel's stamps of what arrives and of what leaves: whether this machine has them, and
+//! switched on for a run.
 //!
 //! The kernel stamps what arrives only while a socket asks for it, and it switches that on in the
 //! background, which takes a busy machine up to half a second. So a run asks before its shards do,
 //! and waits until it sees a stamp.
 
-use std::io::{self, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
 use super::check::{Check, Severity};
-use crate::ring::stamps::{receive_is_stamped, stamp_receives};
+use super::hardware_stamps::lacks_send_stamps;
+use super::network::interface_towards;
+use crate::ring::send_stamps::{count_bytes, left_at, send_stamped};
+use crate::ring::stamps::{ReceiveStamps, receive_is_stamped, stamp_receives};
 
 /// How long to wait for the first stamp.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,22 +36,19 @@ impl Stamping {
     pub(crate) fn on() -> Result<Stamping, Check> {
         let refused = |error: io::Error| {
             Check::bad(
-                NAME,
+                "receive stamps",
                 Severity::Missing,
                 format!("refused ({error})"),
                 "the kernel doesn't stamp what sockets receive",
-                "use --stamps user, whose latencies include the client's wake-up and queue",
+                "omit --stamps: latencies then include the client's wake-up and queue",
             )
         };
         Stamping::first_stamp().map_err(refused)
     }
 
     fn first_stamp() -> io::Result<Stamping> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let asking = TcpStream::connect(listener.local_addr()?)?;
-        let (mut other, _) = listener.accept()?;
-        other.set_nodelay(true)?;
-        stamp_receives(asking.as_raw_fd())?;
+        let (asking, mut other) = pair()?;
+        stamp_receives(asking.as_raw_fd(), ReceiveStamps::Software)?;
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             other.write_all(b"?")?;
@@ -61,12 +62,59 @@ impl Stamping {
     }
 }
 
-const NAME: &str = "receive stamps";
+/// Both ends of a connection of this machine to itself.
+fn pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let asking = TcpStream::connect(listener.local_addr()?)?;
+    let (other, _) = listener.accept()?;
+    other.set_nodelay(true)?;
+    Ok((asking, other))
+}
 
 /// Whether the kernel stamps what arrives.
-pub(super) fn check_stamps() -> Check {
+pub(super) fn check_receive_stamps() -> Check {
     match Stamping::on() {
-        Ok(_) => Check::good(NAME, "by the kernel, in software"),
+        Ok(_) => Check::good("receive stamps", "by the kernel, in software"),
+        Err(check) => Check::bad(
+            check.name,
+            Severity::Warning,
+            check.found,
+            "latencies include the client's wake-up and queue",
+            "allow setsockopt with SO_TIMESTAMPING, which a seccomp filter may block",
+        ),
+    }
+}
+
+/// Checks that the kernel stamps what leaves for this target; without one, what leaves for this
+/// host.
+///
+/// # Errors
+/// The finding where it doesn't.
+pub(crate) fn require_send_stamps(target: Option<SocketAddr>) -> Result<(), Check> {
+    let refused = |why: String| {
+        let cause = "the kernel doesn't say when a request leaves the host";
+        Check::bad("send stamps", Severity::Missing, why, cause, "omit --stamp-sends")
+    };
+    first_send_stamp().map_err(|error| refused(format!("refused ({error})")))?;
+    match target.and_then(interface_towards).filter(|interface| lacks_send_stamps(interface)) {
+        None => Ok(()),
+        Some(interface) => Err(refused(format!("not offered by the driver of {interface}"))),
+    }
+}
+
+fn first_send_stamp() -> io::Result<()> {
+    let (asking, mut other) = pair()?;
+    count_bytes(asking.as_raw_fd(), ReceiveStamps::Off)?;
+    send_stamped(asking.as_raw_fd(), b"?")?;
+    // What has arrived has left.
+    other.read_exact(&mut [0])?;
+    left_at(asking.as_raw_fd(), 0).map(drop).ok_or_else(|| io::ErrorKind::TimedOut.into())
+}
+
+/// Whether the kernel stamps what leaves.
+pub(super) fn check_send_stamps() -> Check {
+    match require_send_stamps(None) {
+        Ok(()) => Check::good("send stamps", "by the kernel, in software"),
         Err(check) => Check { severity: Severity::Warning, ..check },
     }
 }
@@ -76,8 +124,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_kernel_stamps_what_arrives() {
-        let check = check_stamps();
-        assert_eq!((check.severity, check.cause), (Severity::Good, None));
+    fn this_kernel_stamps_what_arrives_and_what_leaves() {
+        for check in [check_receive_stamps(), check_send_stamps()] {
+            assert_eq!((check.severity, check.cause), (Severity::Good, None), "{}", check.name);
+        }
     }
 }

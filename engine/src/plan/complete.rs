@@ -2,7 +2,7 @@
 //! decides which keys of a plan file a flag drops.
 
 use super::error::PlanError;
-use super::plan::{Model, Overload, Plan, Switch};
+use super::plan::{Model, Overload, Plan, StampSource, Switch};
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::{CoreList, Nanos, Rate, SECOND_NS};
 
@@ -126,6 +126,7 @@ impl Plan {
         self.check_durations(conns)?;
         self.check_policies(model, conns)?;
         self.complete_cores(allowed_cores, conns)?;
+        self.stamps.get_or_insert(StampSource::Kernel);
         let flush = *self.flush.get_or_insert(match model {
             Model::Open => FLUSH_OPEN_DEFAULT,
             Model::Closed => FLUSH_CLOSED_DEFAULT,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::status::StatusSet;
 use crate::plan::thresholds::Thresholds;
-use crate::sys::units::{CoreList, Nanos, Rate};
+use crate::sys::units::{CoreList, Nanos, OneIn, Rate};
 
 /// The plan of one run. Its fields are named like the flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,10 +58,15 @@ pub struct Plan {
     pub cores: Option<CoreList>,
     /// How a shard waits for the next arrival.
     pub wait: Wait,
-    /// Whose stamp the arrival of a response has.
-    pub stamps: StampSource,
-    /// The most sends that one system call may submit, each of one connection's requests: more is cheaper, fewer keeps the `sent`
-    /// stamps exact.
+    /// Whose stamp the arrival of a response has. Default: the kernel's, or the program's where the
+    /// kernel stamps nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamps: Option<StampSource>,
+    /// A sample of the requests for which the kernel says when they left the host. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamp_sends: Option<OneIn>,
+    /// The most sends that one system call may submit, each of one connection's requests: more is
+    /// cheaper, fewer keeps the `sent` stamps exact.
     /// Default: [`super::FLUSH_OPEN_DEFAULT`] and [`super::FLUSH_CLOSED_DEFAULT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<usize>,
@@ -145,6 +150,8 @@ pub enum Wait {
 pub enum StampSource {
     /// The kernel's, of the response's last segment: latencies without the generator in them.
     Kernel,
+    /// That of the interface's hardware: the kernel's interrupt is in no latency either.
+    Hardware,
     /// The program's, when it handles the response: latencies end with its wake-up and its queue.
     User,
 }
@@ -195,7 +202,8 @@ impl Default for Plan {
             body: None,
             cores: None,
             wait: Wait::Hybrid,
-            stamps: StampSource::Kernel,
+            stamps: None,
+            stamp_sends: None,
             flush: None,
             overload: Overload::Queue,
             queue_max: None,
@@ -229,6 +237,11 @@ impl Plan {
     /// The cores of a completed plan.
     pub fn cores(&self) -> &[usize] {
         self.cores.as_ref().expect("the plan was completed").as_slice()
+    }
+
+    /// Whose stamps the responses of a completed plan have.
+    pub fn stamps(&self) -> StampSource {
+        self.stamps.expect("the plan was completed")
     }
 
     /// Sends per system call of a completed plan.

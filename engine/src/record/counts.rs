@@ -43,6 +43,12 @@ pub struct Counts {
     /// Answered requests whose response was stamped by the kernel when it arrived; the others have
     /// the time at which the program handled it.
     pub stamped_by_kernel: u64,
+    /// Of these, those stamped by the interface's hardware.
+    pub stamped_by_hardware: u64,
+    /// Of the sent, those of the sample for which the kernel was asked when they left the host.
+    pub sends_sampled: u64,
+    /// Of these, those for which it said so.
+    pub sends_stamped: u64,
     /// Answered requests whose status is not a success.
     pub unexpected_status: u64,
     /// Answered requests by status code.

@@ -55,6 +55,8 @@ pub struct Times {
     connection_wait: Distribution,
     /// What the generator added before the others were sent.
     send_lateness: Distribution,
+    /// Sent → left the host, of the requests of a sample.
+    pub send_path: Distribution,
     /// Received → handled, of responses that the kernel stamped.
     pub receive_lateness: Distribution,
     /// `handled − intended`: what `corrected` would be by the program's stamps alone.
@@ -201,6 +203,16 @@ impl Recorder {
             Some(interval_ns) => latencies.corrected.record_backfilled(naive_ns, interval_ns),
         }
         self.times.corrected_when_handled.record(ending.handled_ns - stamps.intended_ns);
+    }
+
+    /// A request of the window and of the sample ended, which left the host `path_ns` after it was
+    /// sent, if the kernel said when.
+    pub fn left(&mut self, path_ns: Option<u64>) {
+        self.counts.sends_sampled += 1;
+        if let Some(path_ns) = path_ns {
+            self.counts.sends_stamped += 1;
+            self.times.send_path.record(path_ns);
+        }
     }
 
     /// `count` requests of the window, due evenly between the two moments, are left unsent at

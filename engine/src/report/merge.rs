@@ -33,6 +33,8 @@ pub struct Measured {
     pub naive: Distribution,
     /// `received − intended`.
     pub corrected: Distribution,
+    /// Sent → left the host, of the requests of a sample.
+    pub send_path: Distribution,
     /// Received → handled, of responses that the kernel stamped.
     pub receive_lateness: Distribution,
     /// The run over time.
@@ -117,6 +119,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         Measured {
             naive: times.naive,
             corrected: times.corrected,
+            send_path: recorder.times.send_path,
             receive_lateness: recorder.times.receive_lateness,
             series: recorder.series,
         },
@@ -200,9 +203,10 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
         corrected,
         pacer_lateness: alone(&times.pacer_lateness),
         connection_wait: alone(&times.connection_wait),
+        send_path: alone(&recorder.times.send_path),
         receive_lateness: alone(&recorder.times.receive_lateness),
         connect_time: alone(&recorder.times.connect_time),
-        stamps: ResponseStamps::new(plan.stamps, &counts),
+        stamps: ResponseStamps::new(plan.stamps(), &counts),
         successes: differ.then(|| Successes {
             naive: alone(&successes.naive),
             corrected: alone(&successes.corrected),

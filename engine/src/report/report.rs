@@ -256,6 +256,9 @@ pub struct Part {
     /// Noticed → sent, of all requests sent: waiting for a connection, and for the system call that
     /// carries it.
     pub connection_wait: DistributionPart,
+    /// Sent → left the host, of the sample of requests that the kernel stamped as the interface's
+    /// driver took their last byte.
+    pub send_path: DistributionPart,
     /// Received → handled, of the responses that the kernel stamped when they arrived: the
     /// generator's lateness, in no latency.
     pub receive_lateness: DistributionPart,
@@ -277,6 +280,8 @@ pub struct ResponseStamps {
     pub source: StampSource,
     /// Responses stamped by the kernel when they arrived.
     pub kernel: u64,
+    /// Of these, those that have the stamp of the interface's hardware.
+    pub hardware: u64,
     /// Responses stamped by the program when it handled them.
     pub program: u64,
 }
@@ -285,7 +290,9 @@ impl ResponseStamps {
     /// The stamps of these responses.
     pub fn new(source: StampSource, counts: &Counts) -> ResponseStamps {
         let kernel = counts.stamped_by_kernel;
-        ResponseStamps { source, kernel, program: counts.answered.saturating_sub(kernel) }
+        let hardware = counts.stamped_by_hardware;
+        let program = counts.answered.saturating_sub(kernel);
+        ResponseStamps { source, kernel, hardware, program }
     }
 }
 

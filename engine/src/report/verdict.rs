@@ -40,6 +40,8 @@ pub enum Code {
     GeneratorLate,
     /// Latencies contain the time that responses waited for the generator.
     ReceiveLate,
+    /// The interface's hardware stamped responses by another time than the wall clock's, or none.
+    HardwareClock,
     /// The generator's own part of the latencies is large, or unknown.
     ClientShare,
     /// The wall clock was set, which the kernel's stamps are of.

@@ -3,6 +3,7 @@
 mod buffers;
 mod option;
 mod ring;
+pub(crate) mod send_stamps;
 mod sizes;
 pub(crate) mod socket;
 pub(crate) mod stamps;

@@ -24,6 +24,7 @@ use io_uring::{
 use socket2::SockAddr;
 
 use crate::ring::buffers::BufferRing;
+use crate::ring::send_stamps::StampedSends;
 use crate::ring::sizes::RingSizes;
 use crate::ring::stamps::{self, Chunk};
 
@@ -74,6 +75,8 @@ pub struct Ring {
     address: Option<Box<SockAddr>>,
     /// In a box, like the address: armed receives point to it.
     stamped: Box<libc::msghdr>,
+    /// On the heap, like the address.
+    stamped_sends: StampedSends,
     no_sqarray: bool,
     overflows: u64,
     overflowing: bool,
@@ -124,6 +127,7 @@ impl Ring {
             completions: ManuallyDrop::new(completions),
             ring,
             buffers,
+            stamped_sends: StampedSends::default(),
             payload: config.payload,
             address: config.address.map(Box::new),
             stamped: Box::new(stamps::message_header()),
@@ -183,6 +187,21 @@ impl Ring {
         self.push(&entry.flags(flags));
     }
 
+    /// Has [`Ring::send_stamped`] send up to `count` times so many bytes of the payload.
+    pub(crate) fn stamp_sends(&mut self, bytes: usize, count: usize) {
+        self.stamped_sends = StampedSends::new(&self.payload, bytes, count);
+    }
+
+    /// Sends `count` times the bytes given to [`Ring::stamp_sends`], from the payload's start on,
+    /// and has the kernel stamp the last of them. Only a failure posts a completion.
+    pub(crate) fn send_stamped(&mut self, token: u64, fd: RawFd, count: usize) {
+        let entry = opcode::SendMsg::new(Fd(fd), self.stamped_sends.header(count))
+            .flags((libc::MSG_NOSIGNAL | libc::MSG_WAITALL).cast_unsigned())
+            .build()
+            .user_data(token);
+        self.push(&entry.flags(Flags::SKIP_SUCCESS));
+    }
+
     /// Arms a multishot accept on a listening socket; each completion's result is a descriptor.
     pub fn accept(&mut self, token: u64, fd: RawFd) {
         self.push(&opcode::AcceptMulti::new(Fd(fd)).build().user_data(token));
@@ -204,9 +223,9 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) {
         for _ in 0..SUBMITS_MAX {
-            // SAFETY: an entry points only to the payload, the address, the message header and the
-            // buffers, all of them on the heap: they stay where they are when the ring moves, and
-            // live as long as it.
+            // SAFETY: an entry points only to the payload, the address, the message headers with
+            // their parts and the buffers, all of them on the heap: they stay where they are when
+            // the ring moves, and live as long as it.
             if unsafe { self.submissions.push(entry) }.is_ok() {
                 return;
             }
@@ -359,7 +378,117 @@ impl Drop for Ring {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
+    use crate::ring::send_stamps::{count_bytes, left_at};
+    use crate::ring::stamps::{ReceiveStamps, stamp_receives};
+    use crate::sys::wall_clock::ClockLook;
+
+    const REQUEST: &[u8] = b"a request";
+
+    fn ring() -> Ring {
+        let payload = REQUEST.repeat(2);
+        let config = RingConfig { sockets_max: 1, buffer_size: 4_096, payload, address: None };
+        let mut ring = Ring::new(config).expect("a ring");
+        ring.stamp_sends(REQUEST.len(), 2);
+        ring
+    }
+
+    /// Both ends of a connection over this address: one that stamps, and its peer.
+    fn pair(address: &str) -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind(address).expect("a free port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let (peer, _) = listener.accept().expect("it connects");
+        for socket in [&stream, &peer] {
+            socket.set_nodelay(true).expect("a socket");
+        }
+        stamp_receives(stream.as_raw_fd(), ReceiveStamps::Software).expect("stamps");
+        count_bytes(stream.as_raw_fd(), ReceiveStamps::Software).expect("stamps");
+        (stream, peer)
+    }
+
+    /// Takes a request in at the peer.
+    fn read(peer: &mut TcpStream) {
+        let mut request = [0; REQUEST.len()];
+        peer.read_exact(&mut request).expect("a request");
+        assert_eq!(request, REQUEST);
+    }
+
+    #[test]
+    fn a_stamp_says_when_the_last_byte_of_its_request_left() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let mut ring = ring();
+            let (stream, mut peer) = pair(address);
+            let fd = stream.as_raw_fd();
+            for number in 1..=40 {
+                let before = ClockLook::now();
+                let is_stamped = number % 3 == 0;
+                if is_stamped {
+                    ring.send_stamped(TOKEN_NONE, fd, 1);
+                } else {
+                    ring.send(TOKEN_NONE, fd, 0..REQUEST.len(), false);
+                }
+                ring.submit();
+                read(&mut peer);
+                let last = u32::try_from(number * REQUEST.len() - 1).expect("few");
+                let left_ns = left_at(fd, last);
+                assert_eq!(left_ns.is_some(), is_stamped, "request {number}");
+                if let Some(left_ns) = left_ns {
+                    let after = ClockLook::now();
+                    let (from_ns, to_ns) = (before.wall_ns, after.wall_ns);
+                    assert!((from_ns..=to_ns).contains(&left_ns), "{from_ns} {left_ns} {to_ns}");
+                }
+                assert_eq!(left_at(fd, last), None, "it is taken once");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stamp_of_another_byte_is_none_of_this_request() {
+        let mut ring = ring();
+        let (stream, mut peer) = pair("127.0.0.1:0");
+        let fd = stream.as_raw_fd();
+        let last = |number: usize| u32::try_from(number * REQUEST.len() - 1).expect("few");
+        for count in 1..=2 {
+            ring.send_stamped(TOKEN_NONE, fd, count);
+            ring.submit();
+            (0..count).for_each(|_| read(&mut peer));
+        }
+        // The second send carried the second request and the third.
+        assert!(left_at(fd, last(3)).is_some(), "the first one's is passed over");
+        assert_eq!(left_at(fd, last(1)), None, "and gone");
+    }
+
+    #[test]
+    fn stamps_that_wait_to_be_read_leave_the_receive_armed() {
+        let mut ring = ring();
+        let (stream, mut peer) = pair("127.0.0.1:0");
+        let fd = stream.as_raw_fd();
+        for number in 0..1_000 {
+            // Their stamps stay in the error queue, which wakes whoever polls the socket.
+            ring.send_stamped(TOKEN_NONE, fd, 1);
+            if number == 5 {
+                ring.receive_stamped(7, fd);
+            }
+            ring.poll();
+            read(&mut peer);
+            if number % 10 != 9 {
+                assert!(ring.next_completion().is_none(), "nothing was received");
+                continue;
+            }
+            peer.write_all(b"a response").expect("sent");
+            ring.wait(crate::sys::units::SECOND_NS);
+            let completion = ring.next_completion().expect("the response");
+            assert!(completion.more, "{number}: {completion:?}");
+            let buffer = completion.buffer.expect("a buffer");
+            let length = usize::try_from(completion.result).expect("bytes");
+            assert_eq!(ring.received_stamped(buffer, length).bytes, b"a response");
+            ring.give_back(buffer);
+        }
+    }
 
     #[test]
     fn a_thread_can_build_more_rings_in_a_row_than_it_may_register() {

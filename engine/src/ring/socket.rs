@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 
 use super::option::set_option;
-use super::stamps::stamp_receives;
+use super::stamps::{ReceiveStamps, stamp_receives};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// A socket that can be connected to `target`, from `source` if one is given; `stamped`: the kernel
-/// stamps what it receives.
+/// A socket that can be connected to `target`, from `source` if one is given, with these stamps of
+/// what it receives.
 ///
 /// # Errors
 /// The kernel's error: no descriptor or memory left, the source isn't an address of this machine,
@@ -17,14 +17,14 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 pub(crate) fn new_socket(
     target: &SockAddr,
     source: Option<&SockAddr>,
-    stamped: bool,
+    stamps: ReceiveStamps,
 ) -> io::Result<RawFd> {
     let domain = if target.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     // A request is a single send: Nagle's algorithm would only delay it.
     socket.set_tcp_nodelay(true)?;
-    if stamped {
-        stamp_receives(socket.as_raw_fd())?;
+    if stamps != ReceiveStamps::Off {
+        stamp_receives(socket.as_raw_fd(), stamps)?;
     }
     if let Some(source) = source {
         // The kernel picks the port at connect time, when the target is known: each target then has

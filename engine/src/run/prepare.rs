@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::host;
 use crate::host::check::Check;
-use crate::host::stamping::Stamping;
+use crate::host::stamping::{self, Stamping};
 use crate::plan::endpoint::{self, Endpoint};
 use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan, PlanError, StampSource, Switch};
 use crate::record::config::RecorderConfig;
 use crate::samples::{self, Lane};
-use crate::shard::{Drive, ShardPlan};
+use crate::shard::{Drive, SEND_SILENT_MAX, ShardPlan};
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::Nanos;
@@ -28,8 +28,10 @@ pub struct Prepared {
     pub(super) address: SocketAddr,
     request: Vec<u8>,
     head_request: bool,
-    /// Held until the run is over.
-    _stamping: Option<Arc<Stamping>>,
+    /// Held until the run is over; `None` where the kernel doesn't stamp what arrives.
+    stamping: Option<Arc<Stamping>>,
+    /// Why the plan got the program's stamps without asking for them.
+    pub(super) unstamped: Option<String>,
 }
 
 /// Why a plan can't be run.
@@ -58,6 +60,7 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     let endpoint = Endpoint::parse(&plan.target).map_err(PrepareError::Plan)?;
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
+    let names_stamps = plan.stamps.is_some();
     let mut plan = plan.complete(&allowed).map_err(PrepareError::Plan)?;
     if !names_cores {
         plan.place(&topology.default_cores(&allowed, &Attachment::default()));
@@ -71,6 +74,7 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
         plan.requests_per_connection = None;
     }
     check_pipeline(&plan, request.bytes().len()).map_err(PrepareError::Plan)?;
+    check_sample(&plan, request.bytes().len()).map_err(PrepareError::Plan)?;
     host::require(plan.conns(), plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
         samples::check_writable(file).map_err(PrepareError::File)?;
@@ -83,19 +87,46 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
         // The interface is only known now. It makes no cores more than those checked above.
         plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)));
     }
-    let stamping = match plan.stamps {
-        StampSource::Kernel => Some(Stamping::on().map_err(PrepareError::Host)?),
-        // Only a few connections are stamped, as a control, and a run does without.
-        StampSource::User => Stamping::on().ok(),
+    if plan.stamp_sends.is_some() {
+        stamping::require_send_stamps(Some(address)).map_err(PrepareError::Host)?;
+    }
+    if plan.stamps() == StampSource::Hardware {
+        host::require_hardware_stamps(address).map_err(PrepareError::Host)?;
+    }
+    let mut unstamped = None;
+    let stamping = match (plan.stamps(), Stamping::on()) {
+        (_, Ok(stamping)) => Some(Arc::new(stamping)),
+        (StampSource::Kernel | StampSource::Hardware, Err(check)) if names_stamps => {
+            return Err(PrepareError::Host(check));
+        }
+        (StampSource::Kernel | StampSource::Hardware, Err(check)) => {
+            plan.stamps = Some(StampSource::User);
+            unstamped = Some(check.found);
+            None
+        }
+        // Only a few connections would be stamped, as a control, and a run does without.
+        (StampSource::User, Err(_)) => None,
     };
     Ok(Prepared {
-        _stamping: stamping.map(Arc::new),
+        stamping,
+        unstamped,
         redacted: Redacted::new(&plan, &body),
         plan,
         address,
         head_request: request.is_head(),
         request: request.bytes().to_vec(),
     })
+}
+
+/// Checks that the kernel can stamp the last byte of requests of this length, if it is to.
+fn check_sample(plan: &Plan, length: usize) -> Result<(), PlanError> {
+    let length = length.saturating_mul(plan.pipeline);
+    let Some(one_in) = plan.stamp_sends.filter(|_| SEND_SILENT_MAX < length) else { return Ok(()) };
+    let problem = format!(
+        "a send of {length} bytes may leave in parts, and the kernel would stamp the first"
+    );
+    let cure = format!("omit it, or send at most {SEND_SILENT_MAX} bytes at once");
+    Err(PlanError::new("--stamp-sends", one_in, problem, cure))
 }
 
 /// Checks that each source address is one of this machine's.
@@ -193,7 +224,9 @@ impl Prepared {
             },
             pipeline: plan.pipeline,
             wait: plan.wait,
-            stamps: plan.stamps,
+            stamps: plan.stamps(),
+            kernel_stamps: self.stamping.is_some(),
+            stamp_sends: plan.stamp_sends,
             flush: plan.flush(),
             request: self.request.clone(),
             head_request: self.head_request,

@@ -11,8 +11,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use glommio::ExecutorJoinHandle;
 
 use super::prepare::Prepared;
+use crate::host::environment::{Environment, environment};
 use crate::host::watch::{Watch, Watched};
-use crate::host::{self, executor, limits};
+use crate::host::{executor, limits};
 use crate::plan::redact::Redacted;
 use crate::plan::{Plan, PlanError};
 use crate::report::merge::{self, Measured, RunContext};
@@ -258,11 +259,10 @@ impl Run {
         });
         let context = RunContext {
             address: self.prepared.address,
-            environment: host::environment::environment(
-                plan.cores(),
-                self.ring_features,
-                self.prepared.address,
-            ),
+            environment: Environment {
+                unstamped: self.prepared.unstamped,
+                ..environment(plan.cores(), self.ring_features, self.prepared.address)
+            },
             plan: self.prepared.redacted,
             machine: self.watch.finish(),
             interrupted,

@@ -26,7 +26,7 @@ use crate::sys::leaves::{leaf_text, leaves};
 /// and those of most headers are `sha256:` and 16 digits. The fields of `config` that follow the
 /// plan's, from `target_address` on, are not in it.
 ///
-/// The plan whose text is the following has the digest `8bbb558e43fa5107`:
+/// The plan whose text is the following has the digest `2f958430410daa5c`:
 ///
 /// ```text
 #[doc = include_str!("fingerprint.txt")]
@@ -115,7 +115,8 @@ mod tests {
             body: Some("abc".to_owned()),
             cores: Some(CoreList::new(vec![0, 1, 3])),
             wait: Wait::Hybrid,
-            stamps: StampSource::Kernel,
+            stamps: Some(StampSource::Kernel),
+            stamp_sends: Some("1/1000".parse().expect("a sample")),
             flush: Some(4),
             overload: Overload::Drop,
             queue_max: Some(Nanos(100_000_000)),
@@ -141,6 +142,6 @@ mod tests {
         };
         let redacted = Redacted::new(&plan, b"abc").into_plan();
         assert_eq!(text(&redacted), include_str!("fingerprint.txt"));
-        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "8bbb558e43fa5107");
+        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "2f958430410daa5c");
     }
 }

@@ -53,6 +53,7 @@ impl Shard {
                 self.recorder.counts.pool_grew += 1;
             }
         }
+        self.expect_send_stamps(slot);
         self.recorder.connected(self.connections[slot].since_ns, now_ns, in_window);
         self.arm(slot);
     }

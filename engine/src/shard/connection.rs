@@ -68,6 +68,8 @@ pub struct Connection {
     pub sending: bool,
     /// Whether a request on its socket ended without an answer.
     pub unanswered: bool,
+    /// Its requests for which the kernel is asked when they left, by their number on its socket.
+    pub sampled: VecDeque<u64>,
     /// Whether the kernel stamps what its socket receives.
     pub stamped: bool,
     /// When its socket began to connect, ns since the epoch.
@@ -98,6 +100,7 @@ impl Connection {
             last_send: 0,
             sending: false,
             unanswered: false,
+            sampled: VecDeque::new(),
             stamped: false,
             since_ns: 0,
             served: 0,
@@ -118,6 +121,7 @@ impl Connection {
         self.since_ns = since_ns;
         self.served = 0;
         self.unanswered = false;
+        self.sampled.clear();
         self.parser.reset();
     }
 

@@ -13,6 +13,7 @@ mod life;
 mod plan;
 pub(crate) mod progress;
 mod request;
+mod send_stamps;
 mod setup;
 mod shard;
 mod slots;
@@ -20,3 +21,4 @@ mod wire;
 
 pub use plan::{Drive, ShardPlan, ShardReport};
 pub use shard::Shard;
+pub(crate) use wire::SEND_SILENT_MAX;

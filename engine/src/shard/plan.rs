@@ -10,7 +10,7 @@ use crate::record::config::RecorderConfig;
 use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardStats;
 use crate::samples::{Lane, Sampled};
-use crate::sys::units::Rate;
+use crate::sys::units::{OneIn, Rate};
 
 /// What one shard has to do, derived from the plan.
 #[derive(Clone, Debug)]
@@ -55,6 +55,10 @@ pub struct ShardPlan {
     pub wait: Wait,
     /// Whose stamp the arrival of a response has.
     pub stamps: StampSource,
+    /// Whether the kernel stamps what sockets receive.
+    pub kernel_stamps: bool,
+    /// Of how many requests one is asked when it left the host.
+    pub stamp_sends: Option<OneIn>,
     /// The most sends per system call.
     pub flush: usize,
     /// The request's bytes.
@@ -116,6 +120,8 @@ impl ShardPlan {
             pipeline: 1,
             wait: Wait::Sleep,
             stamps: StampSource::Kernel,
+            kernel_stamps: true,
+            stamp_sends: None,
             flush: 4,
             request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
             head_request: false,

@@ -392,14 +392,16 @@ impl Shard {
             let chunk = if connection.stamped {
                 self.ring.received_stamped(buffer, length)
             } else {
-                Chunk { bytes: self.ring.received(buffer, length), wall_ns: None }
+                let bytes = self.ring.received(buffer, length);
+                Chunk { bytes, wall_ns: None, hardware_ns: None }
             };
             let bytes = &chunk.bytes[at..];
             if bytes.is_empty() {
                 return self.received_end(slot);
             }
             let arrived_ns = chunk.wall_ns.and_then(|wall_ns| self.since_epoch_ns(wall_ns));
-            let sent_ns = connection.oldest.sent_ns;
+            let by_hardware_ns = chunk.by_hardware().and_then(|ns| self.since_epoch_ns(ns));
+            let Stamps { sent_ns, intended_ns, .. } = connection.oldest;
             let early = arrived_ns.is_some_and(|ns| ns + CLOCKS_DIFFER_NS < sent_ns);
             let received = if early && connection.state == State::InFlight {
                 // It can't answer a request that was sent after it.
@@ -414,7 +416,10 @@ impl Shard {
             match received {
                 Received::Response { status, consumed, keep_alive } => {
                     at += consumed;
-                    let whole = self.answered(slot, status, arrived_ns);
+                    if by_hardware_ns.is_some() && self.window_ns <= intended_ns {
+                        self.recorder.counts.stamped_by_hardware += 1;
+                    }
+                    let whole = self.answered(slot, status, by_hardware_ns.or(arrived_ns));
                     let trailing = 0 < left && self.connections[slot].state != State::InFlight;
                     self.recorder.counts.trailing += u64::from(trailing);
                     if trailing || !keep_alive || !whole {
@@ -485,7 +490,7 @@ impl Shard {
                 received_ns: arrived_ns.clamp(connection.oldest.sent_ns, handled_ns),
                 handled_ns,
                 stamped_by: match self.plan.stamps {
-                    StampSource::Kernel => StampedBy::Kernel,
+                    StampSource::Kernel | StampSource::Hardware => StampedBy::Kernel,
                     StampSource::User => StampedBy::Control,
                 },
             },
@@ -576,6 +581,7 @@ impl Shard {
         let Ending { received_ns, handled_ns: now_ns, .. } = ending;
         let in_flight = self.connections.in_flight();
         let stamps = self.connections.end(slot);
+        self.read_send_stamp(slot, &stamps);
         self.connections[slot].unanswered |= !matches!(outcome, Outcome::Answered(_));
         // For Little's law, a stay ends when the live count drops, however late a timeout was
         // noticed.

@@ -57,6 +57,8 @@ pub struct Shard {
     /// When that many were reached, ns since the epoch.
     pub(super) grown_ns: u64,
     pub(super) next_source: usize,
+    /// Requests to send before the next of the sample for which the kernel says when they left.
+    pub(super) before_sample: u64,
     /// Twice as long as nearly every response of the window took, ns, once it has been asked for.
     pub(super) slow_ns: Option<u64>,
 }
@@ -72,21 +74,27 @@ impl Shard {
         signals: Arc<Signals>,
     ) -> std::io::Result<Shard> {
         clock::set_timer_slack();
-        let ring = Ring::new(RingConfig {
+        let mut ring = Ring::new(RingConfig {
             sockets_max: plan.conns,
             buffer_size: BUFFER_SIZE,
             payload: plan.request.repeat(plan.pipeline),
             address: Some(plan.address.clone()),
         })?;
+        let mut connections = Connections::new(ConnectionsConfig {
+            conns: plan.conns,
+            pipeline: plan.pipeline,
+            requests_per_connection: plan.requests_per_connection,
+            flush: plan.flush,
+            head_request: plan.head_request,
+        });
+        if plan.stamp_sends.is_some() {
+            ring.stamp_sends(plan.request.len(), plan.pipeline);
+            (0..connections.len())
+                .for_each(|slot| connections[slot].sampled.reserve(plan.pipeline));
+        }
         Ok(Shard {
             ring,
-            connections: Connections::new(ConnectionsConfig {
-                conns: plan.conns,
-                pipeline: plan.pipeline,
-                requests_per_connection: plan.requests_per_connection,
-                flush: plan.flush,
-                head_request: plan.head_request,
-            }),
+            connections,
             known_head: KnownHead::default(),
             deadlines: Deadlines::new(plan.conns),
             load: plan.load(),
@@ -106,6 +114,7 @@ impl Shard {
             conns_most: 0,
             grown_ns: 0,
             next_source: 0,
+            before_sample: 0,
             slow_ns: None,
             plan,
         })

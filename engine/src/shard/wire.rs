@@ -12,11 +12,12 @@ use crate::plan::StampSource;
 use crate::record::outcome::Cause;
 use crate::record::stamps::Stamps;
 use crate::ring::socket::new_socket;
+use crate::ring::stamps::ReceiveStamps;
 use crate::ring::token::Op;
 
 /// Requests above this size, bytes, may still be on their way out when the response comes, so their
 /// sends report back.
-const SEND_SILENT_MAX: usize = 16_384;
+pub(crate) const SEND_SILENT_MAX: usize = 16_384;
 /// With the program's stamps, the kernel stamps every so many connections as a control.
 const CONTROL_EVERY: u32 = 16;
 
@@ -33,11 +34,11 @@ impl Shard {
                 Some(&self.plan.sources[self.next_source])
             }
         };
-        let stamped = self.is_stamped(slot);
-        match new_socket(&self.plan.address, source, stamped) {
+        let stamps = self.receive_stamps(slot);
+        match new_socket(&self.plan.address, source, stamps) {
             Ok(fd) => {
                 self.connections.open(slot, fd, now_ns);
-                self.connections[slot].stamped = stamped;
+                self.connections[slot].stamped = stamps != ReceiveStamps::Off;
                 self.deadlines.check_by(slot, now_ns + self.plan.timeout_ns);
                 let token = self.connections.token(Op::Connect, slot);
                 self.ring.connect(token, fd);
@@ -61,12 +62,16 @@ impl Shard {
         }
     }
 
-    /// Whether the kernel is to stamp what the slot's sockets receive: with the program's stamps,
-    /// that of a few, as a control.
-    fn is_stamped(&self, slot: u32) -> bool {
+    /// Who stamps what the slot's sockets receive: with the program's stamps, the kernel does so
+    /// for a few, as a control.
+    pub(super) fn receive_stamps(&self, slot: u32) -> ReceiveStamps {
         match self.plan.stamps {
-            StampSource::Kernel => true,
-            StampSource::User => slot.is_multiple_of(CONTROL_EVERY),
+            StampSource::Hardware => ReceiveStamps::Hardware,
+            StampSource::Kernel => ReceiveStamps::Software,
+            StampSource::User if self.plan.kernel_stamps && slot.is_multiple_of(CONTROL_EVERY) => {
+                ReceiveStamps::Software
+            }
+            StampSource::User => ReceiveStamps::Off,
         }
     }
 
@@ -107,7 +112,11 @@ impl Shard {
             connection.last_send = connection.queued();
             connection.sending = SEND_SILENT_MAX < connection.requests() * length;
             let Connection { fd, last_send, sending, .. } = *connection;
-            self.ring.send(token, fd, 0..last_send * length, sending);
+            if self.sample(slot) {
+                self.ring.send_stamped(token, fd, last_send);
+            } else {
+                self.ring.send(token, fd, 0..last_send * length, sending);
+            }
         }
         let now_ns = self.now_ns();
         // What completes after this is handled no earlier.

@@ -1,9 +1,10 @@
-//! Durations, rates and core lists as people write them: `1.5s`, `20k`, `0-3`.
+//! Durations, rates, samples and core lists as people write them: `1.5s`, `20k`, `1/1000`, `0-3`.
 //!
 //! The command line, a plan file and a report spell them alike, so each type parses and prints
 //! itself, and [`Scalar`] reads that text from a document.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -264,6 +265,50 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
+/// A sample: one in so many, written `1/1000`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneIn(NonZeroU32);
+
+impl OneIn {
+    /// Of how many each is taken.
+    pub fn count(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for OneIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1/{}", self.0)
+    }
+}
+
+/// A text that isn't one in so many.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("invalid sample `{0}`: give one in so many, e.g. 1/1000, or 1/1 for all")]
+pub struct InvalidOneIn(String);
+
+impl FromStr for OneIn {
+    type Err = InvalidOneIn;
+
+    fn from_str(text: &str) -> Result<OneIn, InvalidOneIn> {
+        let parts = text.split_once('/').filter(|(one, _)| one.trim() == "1");
+        let count = parts.and_then(|(_, count)| count.trim().parse().ok());
+        count.map(OneIn).ok_or_else(|| InvalidOneIn(text.to_owned()))
+    }
+}
+
+impl Serialize for OneIn {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for OneIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneIn, D::Error> {
+        Scalar::parse(deserializer)
+    }
+}
+
 /// A list of core numbers in ascending order without duplicates: `0,1` or `0-3,8`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreList(Vec<usize>);
@@ -384,6 +429,18 @@ mod tests {
         }
         for text in ["", "s", "10", "ten s", "1x", "1s x", "-1s", "99999999999h", "1..5s", "1é"] {
             assert!(text.parse::<Nanos>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sample_is_one_in_so_many() {
+        for (text, count, printed) in [("1/1000", 1_000, "1/1000"), (" 1 / 1 ", 1, "1/1")] {
+            let read: OneIn = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!((read.count(), read.to_string()), (count, printed.to_owned()), "{text}");
+        }
+        for text in ["", "1", "1/", "1/0", "2/1000", "/9", "1/-1", "1/1e3", "0.001", "1/4294967296"]
+        {
+            assert!(text.parse::<OneIn>().is_err(), "{text}");
         }
     }
 

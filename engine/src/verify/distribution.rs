@@ -43,6 +43,7 @@ pub(super) fn distributions(part: &Part) -> Vec<(&'static str, &DistributionPart
         ("corrected", &part.corrected),
         ("pacer_lateness", &part.pacer_lateness),
         ("connection_wait", &part.connection_wait),
+        ("send_path", &part.send_path),
         ("receive_lateness", &part.receive_lateness),
         ("connect_time", &part.connect_time),
     ];

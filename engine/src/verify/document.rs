@@ -65,8 +65,9 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
         "corrected" => Some(with_latency(counts)),
         "pacer_lateness" | "connection_wait" => Some(counts.sent),
         "connect_time" => Some(counts.connects_in_window),
+        "send_path" => Some(counts.sends_stamped),
         // With the program's stamps, those of a few are a control.
-        "receive_lateness" if plan.stamps == StampSource::User => None,
+        "receive_lateness" if plan.stamps() == StampSource::User => None,
         "receive_lateness" => Some(counts.stamped_by_kernel),
         _ => Some(counts.answered.saturating_sub(counts.unexpected_status)),
     }
@@ -106,7 +107,8 @@ fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec
             }
         }));
     }
-    let stamps = ResponseStamps::new(plan.stamps, &part.counts);
+    findings.push(sampled(report, part));
+    let stamps = ResponseStamps::new(plan.stamps(), &part.counts);
     findings.extend(compare("stamps.", &stamps, &part.stamps));
     if let Some(share) = &part.client_share {
         let found = Some(share.p50.corrected);
@@ -158,6 +160,12 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
             counts.sent_in_window + counts.unconnected,
         ),
         Finding::at_most("stamped_by_kernel", answered, counts.stamped_by_kernel),
+        Finding::at_most(
+            "stamped_by_hardware",
+            if plan.stamps() == StampSource::Hardware { counts.stamped_by_kernel } else { 0 },
+            counts.stamped_by_hardware,
+        ),
+        Finding::at_most("sends_stamped", counts.sends_sampled, counts.sends_stamped),
         Finding::at_most("waited", intended, counts.waited),
         Finding::at_most("capped", counts.waited, counts.capped),
         Finding::at_most("connects_in_window", counts.connects, counts.connects_in_window),
@@ -169,6 +177,24 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
         Finding::at_most("setup.answered", counts.setup.sent, counts.setup.answered),
         Finding::at_most("warmup.answered", counts.warmup.sent, counts.warmup.answered),
     ]
+}
+
+/// The sample of the sends: of the requests that each shard sent one in so many, the last of those
+/// that left together. The shards counted them from set-up on, and requests that were under way as
+/// the window began needn't follow each other.
+fn sampled(report: &Report, part: &Part) -> Finding {
+    let Counts { sent, unconnected, sends_sampled: found, .. } = part.counts;
+    let plan = &report.config.plan;
+    let Some(one_in) = plan.stamp_sends else {
+        return Finding::equal("sends_sampled", 0, found);
+    };
+    let (one_in, sent) = (u64::from(one_in.count()), sent.saturating_sub(unconnected));
+    let (edge, shards) = (plan.conns() * plan.pipeline, report.generator.shards.len() as u64);
+    let least = sent.saturating_sub(edge as u64) / one_in.max(plan.pipeline as u64);
+    let least = least.saturating_sub(shards);
+    let most = (sent + edge as u64) / one_in + shards;
+    let ok = (least..=most).contains(&found);
+    Finding::new("sends_sampled", format!("{least} to {most}"), found, ok)
 }
 
 /// Answers whose status the plan doesn't count as success.

@@ -13,7 +13,7 @@ use crate::stats::distribution::Distribution;
 use crate::sys::leaves::leaves;
 
 /// Distributions that every part has, first among those of [`distributions`].
-const ALWAYS: usize = 6;
+const ALWAYS: usize = 7;
 
 /// Counts, rates and histograms add, means weigh by their counts.
 pub(super) fn sum_of_agents(report: &Report) -> Vec<Finding> {

@@ -259,6 +259,9 @@ fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
     let WindowFigures { part, stationarity, series } = figures;
     let whole = &report.whole;
     let counts = Counts {
+        stamped_by_hardware: whole.counts.stamped_by_hardware,
+        sends_sampled: whole.counts.sends_sampled,
+        sends_stamped: whole.counts.sends_stamped,
         waited: whole.counts.waited,
         capped: whole.counts.capped,
         connection_errors: whole.counts.connection_errors.clone(),
@@ -276,7 +279,8 @@ fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
         warmup: whole.counts.warmup,
         ..part.counts
     };
-    let part = Part { counts, connect_time: whole.connect_time.clone(), ..part };
+    let (send_path, connect_time) = (whole.send_path.clone(), whole.connect_time.clone());
+    let part = Part { counts, send_path, connect_time, ..part };
     let mut findings = compare("samples: ", &part, whole);
     findings.extend(summed_up("samples: series", compare("", &series, &report.series)));
     let found = &report.stationarity;

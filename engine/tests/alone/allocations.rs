@@ -79,11 +79,14 @@ fn the_request_loop_allocates_nothing() {
     let address = serve(always_ok);
     let troubled = serve(trouble);
     let timeout = Nanos(100_000_000);
+    let stamp_sends = Some("1/1".parse().expect("a sample"));
     let plans = [
         open(plan(address), "2k"),
         Plan { conns: Some(8), ..plan(address) },
         Plan { conns: Some(8), period: Some(Nanos(5_000_000)), ..plan(address) },
+        Plan { conns: Some(8), stamp_sends, ..plan(address) },
         Plan { timeout, ..open(plan(troubled), "500") },
+        Plan { timeout, stamp_sends, ..open(plan(troubled), "500") },
         Plan { timeout, conns: Some(20), ..plan(troubled) },
     ];
     for plan in plans {

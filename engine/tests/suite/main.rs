@@ -20,6 +20,7 @@ mod sample_format;
 mod sample_loss;
 mod sample_run;
 mod secrets;
+mod send_stamps;
 mod shards;
 mod verdict;
 mod verify_report;

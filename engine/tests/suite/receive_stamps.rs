@@ -10,7 +10,7 @@ use crate::support::{always_ok, codes, open, plan, run, serve};
 
 /// A closed run of eight connections with these stamps.
 fn closed(stamps: StampSource) -> Report {
-    let plan = Plan { conns: Some(8), stamps, ..plan(serve(always_ok)) };
+    let plan = Plan { conns: Some(8), stamps: Some(stamps), ..plan(serve(always_ok)) };
     run(plan).report
 }
 
@@ -47,14 +47,14 @@ fn samples_tell_both_ends_of_a_response_and_add_up_to_the_report() {
         let folder = tempfile::tempdir().expect("a folder");
         let raw = folder.path().join("run.samples");
         let plan = Plan {
-            stamps,
+            stamps: Some(stamps),
             raw: Some(raw.clone()),
             duration: Nanos(300_000_000),
             ..open(plan(serve(always_ok)), "2k")
         };
         let report = run(plan).report;
         let by_kernel = match stamps {
-            StampSource::Kernel => StampedBy::Kernel,
+            StampSource::Kernel | StampSource::Hardware => StampedBy::Kernel,
             StampSource::User => StampedBy::Control,
         };
         let mut stamped = 0;

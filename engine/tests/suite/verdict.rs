@@ -74,13 +74,14 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 48] = [
+    let beyond: [(Code, Level, Change); 49] = [
         (Code::ReceiveLate, Level::Suspect, |report| by_the_program(report, 0.03, 6.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 6.0, 0.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 0.0, 30.0)),
         (Code::ClientShare, Level::Suspect, |report| {
-            report.config.plan.stamps = StampSource::User;
+            report.config.plan.stamps = Some(StampSource::User);
         }),
+        (Code::HardwareClock, Level::Suspect, |report| by_hardware(report, 0.98)),
         (Code::ClockStepped, Level::Suspect, |report| report.generator.shards[0].clock_steps = 1),
         (Code::Starved, Level::Suspect, |report| blocked(report, 1, 64)),
         (Code::Starved, Level::Suspect, |report| blocked(report, 6, 64)),
@@ -184,7 +185,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 #[test]
 fn a_figure_at_its_bound_is_no_reason() {
     let clean = clean();
-    let within: [Change; 30] = [
+    let within: [Change; 31] = [
         |report| blocked(report, 0, 64),
         |report| blocked(report, 1, 101),
         |report| report.whole.counts.pool_grew = 1,
@@ -211,11 +212,12 @@ fn a_figure_at_its_bound_is_no_reason() {
         |report| state(&mut report.whole.pacer_lateness, 0.999, Some(1_000.0)),
         |report| by_the_program(report, 0.01, 60.0),
         |report| by_the_program(report, 1.0, 4.9),
+        |report| by_hardware(report, 0.995),
         |report| added(report, 5.0, 0.0),
         |report| added(report, 0.0, 20.0),
         |report| {
             // Nothing was stamped: a clock that steps spoils nothing.
-            report.config.plan.stamps = StampSource::User;
+            report.config.plan.stamps = Some(StampSource::User);
             report.whole.counts.answered = 0;
             report.generator.shards[0].clock_steps = 1;
         },
@@ -276,6 +278,14 @@ fn by_the_program(report: &mut Report, share: f64, late_us: f64) {
     state(&mut part.naive, 0.5, Some(100.0));
     state(&mut part.receive_lateness, 0.5, Some(late_us));
     state(&mut part.receive_lateness, 0.99, None);
+}
+
+/// A run that asked for the hardware's stamps and got those of this share of the responses.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
+fn by_hardware(report: &mut Report, share: f64) {
+    report.config.plan.stamps = Some(StampSource::Hardware);
+    let part = &mut report.whole;
+    part.stamps.hardware = (share * part.counts.answered as f64) as u64;
 }
 
 /// A run whose generator added this much, µs, to the median of 100 µs and the p99 of 500 µs.

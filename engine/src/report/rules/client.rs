@@ -47,6 +47,33 @@ pub(super) fn receive_late(report: &Report, reasons: &mut Vec<Reason>) {
     });
 }
 
+/// The interface's hardware was to stamp the responses, and its clock isn't the wall clock.
+pub(super) fn hardware_clock(report: &Report, reasons: &mut Vec<Reason>) {
+    let part = &report.whole;
+    let without = part.counts.answered.saturating_sub(part.stamps.hardware);
+    let figure = share(without, part.counts.answered);
+    if report.config.plan.stamps() != StampSource::Hardware || figure <= UNSTAMPED_MAX {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::HardwareClock,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "{} of the responses have no stamp of the interface's hardware, or one that \
+             contradicts the kernel's",
+            percent(figure)
+        ),
+        figure,
+        threshold: UNSTAMPED_MAX,
+        meaning: "their latencies end when the kernel took the response in, after its interrupt"
+            .to_owned(),
+        cure: "keep the interface's clock on the wall clock: phc2sys -s CLOCK_REALTIME \
+               -c INTERFACE -O 0"
+            .to_owned(),
+    });
+}
+
 /// What the generator added before requests were sent, or that nobody knows what it added after.
 pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
     let plan = &report.config.plan;
@@ -85,12 +112,19 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
             );
         }
     }
-    if plan.stamps == StampSource::User && 0 < report.whole.counts.answered {
+    if plan.stamps() == StampSource::User && 0 < report.whole.counts.answered {
+        let (because, cure) = match &report.environment.unstamped {
+            None => ("--stamps user".to_owned(), "use --stamps kernel"),
+            Some(why) => (
+                format!("the kernel's stamps were {why}"),
+                "run where `truetail doctor` finds receive stamps",
+            ),
+        };
         add(
             1.0,
-            "responses are stamped by the program when it handles them (--stamps user)".to_owned(),
+            format!("responses are stamped by the program when it handles them ({because})"),
             "the generator's share of each latency is unknown",
-            "use --stamps kernel",
+            cure,
         );
     }
 }
@@ -100,7 +134,7 @@ pub(super) fn clock_stepped(report: &Report, reasons: &mut Vec<Reason>) {
     // Every shard notices the same step.
     let shards = &report.generator.shards;
     let steps = shards.iter().map(|shard| shard.clock_steps).max().unwrap_or(0);
-    if steps == 0 || report.config.plan.stamps == StampSource::User {
+    if steps == 0 || report.config.plan.stamps() == StampSource::User {
         return;
     }
     let times = if steps == 1 { "once".to_owned() } else { format!("{steps} times") };

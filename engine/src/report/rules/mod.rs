@@ -18,11 +18,12 @@ use super::verdict::{Level, Reason, Verdict};
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 26] = [
+const RULES: [Rule; 27] = [
     load::nothing_sent,
     load::rate_missed,
     generator::generator_late,
     client::receive_late,
+    client::hardware_clock,
     client::client_share,
     client::clock_stepped,
     generator::core_saturated,
