@@ -1,4 +1,4 @@
-//! Renders a request to bytes, once, before the run.
+//! Renders a request's head to bytes, once, before the run. The body follows it as it is.
 //!
 //! A request is sent exactly as the user gave it, or refused with the part that is wrong; nothing
 //! is silently repaired. A body always has a Content-Length, because the generator decides the
@@ -19,8 +19,8 @@ pub struct RequestSpec<'a> {
     pub path: &'a str,
     /// The user's header fields, sent in this order.
     pub headers: &'a [(String, String)],
-    /// The body; empty for none.
-    pub body: &'a [u8],
+    /// The length of the body in bytes; 0 for none.
+    pub body_bytes: u64,
     /// The User-Agent unless `headers` has one; no such field if empty.
     pub user_agent: &'a str,
     /// Whether to add `Connection: close`.
@@ -60,7 +60,7 @@ pub enum RequestError {
         /// The value as given.
         given: String,
         /// The length of the body in bytes.
-        body_bytes: usize,
+        body_bytes: u64,
     },
     /// Transfer-Encoding was given.
     #[error("header Transfer-Encoding: not supported, requests are sent with a Content-Length")]
@@ -70,11 +70,11 @@ pub enum RequestError {
     TraceBody,
 }
 
-/// A request ready to be sent any number of times.
+/// A request whose head, with the body behind it, can be sent any number of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    bytes: Vec<u8>,
-    head: bool,
+    head_bytes: Vec<u8>,
+    head_request: bool,
     close: bool,
 }
 
@@ -104,26 +104,29 @@ impl Request {
             push_field(&mut bytes, name, value);
         }
         let expects_body = ["POST", "PUT", "PATCH"].contains(&spec.method);
-        if !given("Content-Length") && (expects_body || !spec.body.is_empty()) {
-            push_field(&mut bytes, "Content-Length", &spec.body.len().to_string());
+        if !given("Content-Length") && (expects_body || 0 < spec.body_bytes) {
+            push_field(&mut bytes, "Content-Length", &spec.body_bytes.to_string());
         }
         let close_given = spec.headers.iter().any(|(name, value)| says_close(name, value));
         if spec.close && !close_given {
             push_field(&mut bytes, "Connection", "close");
         }
         bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(spec.body);
-        Ok(Request { bytes, head: spec.method == "HEAD", close: spec.close || close_given })
+        Ok(Request {
+            head_bytes: bytes,
+            head_request: spec.method == "HEAD",
+            close: spec.close || close_given,
+        })
     }
 
-    /// The bytes to send.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// The bytes to send before the body.
+    pub fn head_bytes(&self) -> &[u8] {
+        &self.head_bytes
     }
 
     /// Whether the responses have no body because the method is HEAD (RFC 9110, section 9.3.2).
     pub fn is_head(&self) -> bool {
-        self.head
+        self.head_request
     }
 
     /// Whether the request asks the server to close the connection after its response, either by
@@ -141,7 +144,7 @@ fn check_target(spec: &RequestSpec) -> Result<(), RequestError> {
     if spec.method == "CONNECT" {
         return Err(RequestError::Connect);
     }
-    if spec.method == "TRACE" && !spec.body.is_empty() {
+    if spec.method == "TRACE" && 0 < spec.body_bytes {
         return Err(RequestError::TraceBody);
     }
     let origin_form = spec.path.starts_with('/') || (spec.path == "*" && spec.method == "OPTIONS");
@@ -179,9 +182,9 @@ fn check_headers(spec: &RequestSpec) -> Result<(), RequestError> {
                 return Err(RequestError::Repeated(name.clone()));
             }
         }
-        if is_length && decimal(trim(value.as_bytes())) != Some(spec.body.len() as u64) {
+        if is_length && decimal(trim(value.as_bytes())) != Some(spec.body_bytes) {
             let given = value.clone();
-            return Err(RequestError::ContentLength { given, body_bytes: spec.body.len() });
+            return Err(RequestError::ContentLength { given, body_bytes: spec.body_bytes });
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::ring::{Completion, Ring, RingConfig, TOKEN_NONE};
+use engine::ring::{Completion, Payload, Ring, RingConfig, TOKEN_NONE};
 use socket2::Socket;
 
 use super::Counts;
@@ -97,7 +97,7 @@ impl Responder {
         let ring = Ring::new(RingConfig {
             sockets_max: conns_max,
             buffer_size: BUFFER_SIZE,
-            payload,
+            payload: Payload::copied(&payload, b"", 1)?,
             address: None,
         })?;
         let conns_max = u32::try_from(conns_max).map_err(io::Error::other)?;

@@ -168,8 +168,8 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "TEXT|@FILE",
         help_heading = REQUEST,
-        help = "The request body: literal text, or @FILE for a file's content; at most 256 MiB \
-            [default: none]",
+        help = "The request body: literal text, or @FILE for a file's content, at most 1 GiB; the \
+            file must not change during the run [default: none]",
     )]
     #[serde(deserialize_with = "file_values::text")]
     pub(crate) body: Option<String>,

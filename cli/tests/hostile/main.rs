@@ -30,6 +30,8 @@ const BUSY: LoadShape = LoadShape { users: 16, period_ms: 5, ..LOAD };
 const IMPATIENT: LoadShape = LoadShape { timeout: Timeout::Ms(400), ..LOAD };
 /// A request that no buffer holds.
 const LARGE: LoadShape = LoadShape { large: true, ..LOAD };
+/// The same from many users: the buffers of all their connections are full.
+const LARGE_OF_MANY: LoadShape = LoadShape { users: 64, ..LARGE };
 /// A timeout that is over only after the window: what hangs began before it.
 const PATIENT: LoadShape = LoadShape { warmup_ms: 100, timeout: Timeout::BeyondWindow, ..LOAD };
 
@@ -176,9 +178,14 @@ rows! {
     ];
     answers_a_large_request_early_and_keeps: Fault::AnswerEarlyAndKeep, LARGE, each(EARLY);
     answers_a_large_request_early_and_closes: Fault::AnswerEarlyAndClose, LARGE, each(EARLY);
+    answers_a_large_request_early_and_reads: Fault::AnswerEarlyAndRead, LARGE,
+        each(EARLY);
     answers_a_large_request_early_and_resets: Fault::AnswerEarlyAndReset, LARGE,
-        each(Expected::mixed(Any, Never, Any, &["reset", "write_failed"])
-            .equal(&[ConnectsWereAccepted]));
+        each(EARLY.codes(&["errors"]));
+    answers_many_large_requests_early_and_keeps: Fault::AnswerEarlyAndKeep, LARGE_OF_MANY,
+        each(EARLY);
+    answers_many_large_requests_early_and_resets: Fault::AnswerEarlyAndReset, LARGE_OF_MANY,
+        each(EARLY.codes(&["errors"]));
 
     // More than an answer.
     sends_two_responses_in_one: Fault::TwoInOne, LOAD, each(TRAILED);

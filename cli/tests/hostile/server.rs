@@ -39,6 +39,8 @@ const BACKLOG_SMALL: i32 = 1;
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /// A whole response after which the server closes.
 const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+/// The refusal of a large request, after which the server closes.
+const REFUSED: &[u8] = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 /// The shortest response, which drips.
 const SHORT: &[u8] = b"HTTP/1.1 204 \r\n\r\n";
 /// How long [`Fault::DripWholeResponse`] takes at least for a response.
@@ -79,7 +81,9 @@ pub enum Fault {
     AnswerEarlyAndKeep,
     /// Answers a large request at its head, sends FIN, and reads the rest.
     AnswerEarlyAndClose,
-    /// Answers a large request at its head, and closes with the body unread, which resets.
+    /// Answers a large request at its head, reads it, and keeps the connection.
+    AnswerEarlyAndRead,
+    /// Refuses a large request at its head, and closes with the body unread, which resets.
     AnswerEarlyAndReset,
 
     // More than an answer.
@@ -517,20 +521,25 @@ impl Connection<'_> {
             }
             Fault::RepeatAnswers => self.repeat_answers(),
             Fault::AnswerEarlyAndKeep => {
-                if self.answer_early(OK).is_some() {
+                if self.answer_early(OK, 200).is_some() {
                     self.server.park();
                 }
             }
             Fault::AnswerEarlyAndClose => {
-                if let Some(length) = self.answer_early(LAST) {
+                if let Some(length) = self.answer_early(LAST, 200) {
                     self.fin();
                     // The client has its response while its request is still on its way.
                     thread::sleep(DRIP);
                     self.read_body(length);
                 }
             }
+            Fault::AnswerEarlyAndRead => {
+                while let Some(length) = self.answer_early(OK, 200)
+                    && self.read_body(length)
+                {}
+            }
             Fault::AnswerEarlyAndReset => {
-                if self.answer_early(LAST).is_some() {
+                if self.answer_early(REFUSED, 413).is_some() {
                     self.server.note(|log| log.resets += 1);
                 }
             }
@@ -620,9 +629,9 @@ impl Connection<'_> {
     }
 
     /// Answers once the head of a request is read; the length of its body if it could.
-    fn answer_early(&mut self, response: &[u8]) -> Option<usize> {
+    fn answer_early(&mut self, response: &[u8], status: u16) -> Option<usize> {
         let length = self.read_head()?;
-        if !self.answer(response, Kind::Answer(200)) {
+        if !self.answer(response, Kind::Answer(status)) {
             return None;
         }
         self.server.note(|log| log.early += 1);

@@ -16,7 +16,7 @@ use super::limits::{self, check_files, check_memlock, cure_for_no_memory, examin
 use super::ports::port_range;
 use super::processor;
 use super::stamping::{check_receive_stamps, check_send_stamps};
-use crate::ring::{Ring, RingConfig};
+use crate::ring::{Payload, Ring, RingConfig};
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::CoreList;
@@ -98,11 +98,8 @@ fn check_kernel() -> Check {
 
 fn check_ring() -> Check {
     let name = "io_uring";
-    let built = Ring::new(RingConfig {
-        sockets_max: 1,
-        buffer_size: 64,
-        payload: Vec::new(),
-        address: None,
+    let built = Payload::copied(b"", b"", 1).and_then(|payload| {
+        Ring::new(RingConfig { sockets_max: 1, buffer_size: 64, payload, address: None })
     });
     let error = match built {
         Ok(ring) => return Check::good(name, ring.features().join(", ")),

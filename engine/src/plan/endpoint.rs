@@ -3,8 +3,7 @@
 //! No error shows what may be a secret: neither a URL's credentials or query, nor anything of a
 //! header but its position.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
@@ -150,52 +149,15 @@ fn probe(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
     socket.connect_timeout(&address.into(), PROBE_TIMEOUT)
 }
 
-/// The largest body, bytes. One send of the kernel carries just under 2 GiB, but each shard holds
-/// the request twice, so that it is memory that sets the bound.
-pub const BODY_MAX: u64 = 256 << 20;
-
-/// The bytes of the plan's body: the text itself, or the content of the file. No more than
-/// [`BODY_MAX`] are ever read.
-///
-/// # Errors
-/// The file can't be read, or the body is too large.
-pub fn read_body(plan: &Plan) -> Result<Vec<u8>, PlanError> {
-    let Some(text) = plan.body.as_deref() else { return Ok(Vec::new()) };
-    let Some(file) = text.strip_prefix('@') else {
-        return match text.len() as u64 {
-            size if BODY_MAX < size => Err(too_large("of the plan", &size.to_string())),
-            _ => Ok(text.as_bytes().to_vec()),
-        };
-    };
-    let read = || {
-        let file = File::open(file)?;
-        let found = file.metadata()?;
-        let mut bytes = Vec::new();
-        if found.is_file() && BODY_MAX < found.len() {
-            return Ok(Err(found.len().to_string()));
-        }
-        // A pipe doesn't tell its size, and a file may grow.
-        file.take(BODY_MAX + 1).read_to_end(&mut bytes)?;
-        let fits = bytes.len() as u64 <= BODY_MAX;
-        Ok(if fits { Ok(bytes) } else { Err(format!("more than {BODY_MAX}")) })
-    };
-    let read = read().map_err(|error: io::Error| {
-        let problem = format!("can't read the file ({error})");
-        PlanError::new("--body", text, problem, "give a readable file after @")
-    })?;
-    read.map_err(|size| too_large(text, &size))
-}
-
-fn too_large(shown: &str, size: &str) -> PlanError {
-    let problem = format!("the body has {size} bytes, and {BODY_MAX} (256 MiB) is the most");
-    PlanError::new("--body", shown, problem, "give a smaller one")
-}
-
-/// Renders the plan's request with the bytes of its body.
+/// Renders the head of the plan's request, which has a body of `body_bytes` bytes.
 ///
 /// # Errors
 /// The flag whose value can't be sent; for a header, its position.
-pub fn render_request(plan: &Plan, endpoint: &Endpoint, body: &[u8]) -> Result<Request, PlanError> {
+pub fn render_request(
+    plan: &Plan,
+    endpoint: &Endpoint,
+    body_bytes: u64,
+) -> Result<Request, PlanError> {
     let bad_header = |position: usize, problem: String, cure: &str| {
         PlanError::new("--header", format!("#{position}"), problem, cure)
     };
@@ -213,7 +175,7 @@ pub fn render_request(plan: &Plan, endpoint: &Endpoint, body: &[u8]) -> Result<R
             authority: &endpoint.authority,
             path: &endpoint.path,
             headers,
-            body,
+            body_bytes,
             user_agent: concat!("truetail/", env!("CARGO_PKG_VERSION")),
             close: plan.keepalive.is_off(),
         })
@@ -333,7 +295,7 @@ mod tests {
         // The URL parser lets non-ASCII paths pass.
         let endpoint = Endpoint { path: "/é?pa55".to_owned(), ..endpoint() };
         let plan = Plan { target: "http://h/é?pa55".to_owned(), ..Plan::default() };
-        let error = render_request(&plan, &endpoint, b"").expect_err("a bad path").to_string();
+        let error = render_request(&plan, &endpoint, 0).expect_err("a bad path").to_string();
         assert!(error.starts_with("--target http://h/é?…: the path"), "{error}");
     }
 
@@ -355,7 +317,7 @@ mod tests {
         ] {
             let headers = headers.into_iter().map(str::to_owned).collect();
             let plan = Plan { headers, ..Plan::default() };
-            let error = render_request(&plan, &endpoint(), b"").expect_err(problem);
+            let error = render_request(&plan, &endpoint(), 0).expect_err(problem);
             assert_eq!((error.flag, error.value.as_str()), ("--header", position));
             let text = error.to_string();
             assert!(text.contains(problem) && !text.contains("pa55"), "{text}");
@@ -363,34 +325,15 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_read_up_to_its_bound_and_no_further() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        let body = Some(format!("@{}", file.path().display()));
-        let plan = Plan { body, ..Plan::default() };
-        for (size, fits) in [(0, true), (BODY_MAX, true), (BODY_MAX + 1, false), (1 << 42, false)] {
-            file.as_file().set_len(size).expect("a hole takes no room");
-            let read = read_body(&plan);
-            assert_eq!(read.as_ref().map(|bytes| bytes.len() as u64).ok(), fits.then_some(size));
-            let told = read.err().map(|error| error.to_string()).unwrap_or_default();
-            assert_eq!(told.contains(&format!("the body has {size} bytes")), !fits, "{told}");
-        }
-        // It has no end.
-        let plan = Plan { body: Some("@/dev/zero".to_owned()), ..Plan::default() };
-        let error = read_body(&plan).expect_err("refused");
-        assert_eq!((error.flag, error.value.as_str()), ("--body", "@/dev/zero"));
-        assert!(error.to_string().contains("more than 268435456 bytes"), "{error}");
-    }
-
-    #[test]
     fn a_method_that_cannot_be_sent_is_told() {
-        for (method, body, shown) in [
-            ("CONNECT", "", "CONNECT"),
-            ("TRACE", "x", "TRACE"),
-            ("NO TOKEN", "", "NO TOKEN"),
-            ("", "", "''"),
+        for (method, body_bytes, shown) in [
+            ("CONNECT", 0, "CONNECT"),
+            ("TRACE", 1, "TRACE"),
+            ("NO TOKEN", 0, "NO TOKEN"),
+            ("", 0, "''"),
         ] {
             let plan = Plan { method: method.to_owned(), ..Plan::default() };
-            let error = render_request(&plan, &endpoint(), body.as_bytes()).expect_err(method);
+            let error = render_request(&plan, &endpoint(), body_bytes).expect_err(method);
             assert_eq!((error.flag, error.value.as_str()), ("--method", shown));
         }
     }

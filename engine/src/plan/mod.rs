@@ -1,5 +1,6 @@
 //! What to do: the plan, its defaults and contradictions, and the request that it makes.
 
+pub mod body;
 mod complete;
 pub mod endpoint;
 mod error;

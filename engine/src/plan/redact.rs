@@ -8,6 +8,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::plan::Plan;
+use crate::plan::body::Body;
 
 /// A plan without secrets, the only kind that gets into a report.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,12 +49,12 @@ const HASH_SHOWN: usize = 8;
 
 impl Redacted {
     /// The plan with body, query values and the values of all headers but those in `SHOWN` replaced
-    /// by their hashes; `body` is the content of the plan's body. Names stay, also that of a body's
-    /// file.
-    pub fn new(plan: &Plan, body: &[u8]) -> Redacted {
+    /// by their hashes; `body` is the plan's body. Names stay, also that of a body's file.
+    pub fn new(plan: &Plan, body: &Body) -> Redacted {
+        let hash = shown_hash(body.sha256());
         let shown_body = |text: &String| match text.strip_prefix('@') {
-            Some(file) => format!("@{file} {}", hash(body)),
-            None => hash(body),
+            Some(file) => format!("@{file} {hash}"),
+            None => hash.clone(),
         };
         Redacted(Plan {
             target: redacted_url(&plan.target),
@@ -125,8 +126,11 @@ fn redacted_pair(pair: &str) -> String {
 
 /// `sha256:` and the first 16 hexadecimal digits.
 fn hash(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    let digits: String = digest[..HASH_SHOWN].iter().map(|byte| format!("{byte:02x}")).collect();
+    shown_hash(&Sha256::digest(bytes).into())
+}
+
+fn shown_hash(sha256: &[u8; 32]) -> String {
+    let digits: String = sha256[..HASH_SHOWN].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
 }
 
@@ -191,7 +195,10 @@ mod tests {
             (Some("@order.json"), "abc", Some(format!("@order.json {ABC}"))),
         ] {
             let plan = Plan { body: body.map(str::to_owned), ..Plan::default() };
-            assert_eq!(Redacted::new(&plan, content.as_bytes()).plan().body, shown);
+            assert_eq!(
+                Redacted::new(&plan, &Body::of_bytes(content.as_bytes().to_vec())).plan().body,
+                shown
+            );
         }
     }
 
@@ -202,6 +209,6 @@ mod tests {
             headers: vec!["Accept: b".to_owned()],
             ..Plan::default()
         };
-        assert_eq!(Redacted::new(&plan, b"").into_plan(), plan);
+        assert_eq!(Redacted::new(&plan, &Body::of_bytes(Vec::new())).into_plan(), plan);
     }
 }

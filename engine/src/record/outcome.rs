@@ -103,6 +103,8 @@ pub enum Cause {
     EarlyResponse,
     /// Its connection ended with the answer to a request before it, or with that one's failure.
     BehindFailed,
+    /// The file of the request's body was cut short during the run: always the generator's side.
+    BodyUnreadable,
     /// The response broke a rule of the protocol: the rule's short name.
     Protocol(&'static str),
 }
@@ -136,7 +138,7 @@ pub(crate) const PROTOCOL_RULES: [&str; 22] = [
 
 impl Cause {
     /// All causes but the rules of the protocol.
-    pub(crate) const PLAIN: [Cause; 15] = [
+    pub(crate) const PLAIN: [Cause; 16] = [
         Cause::ConnectRefused,
         Cause::ConnectTimedOut,
         Cause::ConnectUnreachable,
@@ -152,6 +154,7 @@ impl Cause {
         Cause::Deadline,
         Cause::EarlyResponse,
         Cause::BehindFailed,
+        Cause::BodyUnreadable,
     ];
 
     /// The cause that has this name in a report.
@@ -183,6 +186,7 @@ impl Cause {
             Cause::Unsolicited => "unsolicited_bytes",
             Cause::EarlyResponse => "early_response",
             Cause::BehindFailed => "behind_failed",
+            Cause::BodyUnreadable => "body_unreadable",
             Cause::Protocol(rule) => return format!("protocol:{rule}"),
         }
         .to_owned()
@@ -213,6 +217,8 @@ impl Cause {
     pub fn of_send(errno: i32) -> Cause {
         match errno {
             libc::ECONNRESET => Cause::Reset,
+            // Of a mapped file, the pages beyond its end can't be read.
+            libc::EFAULT => Cause::BodyUnreadable,
             errno if is_local(errno) => Cause::LocalResource,
             _ => Cause::WriteFailed,
         }

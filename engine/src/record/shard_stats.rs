@@ -45,8 +45,8 @@ pub struct ShardStats {
     pub run_queue_delay_s: f64,
     /// Times that the completion queue overflowed, in the whole run.
     pub cq_overflows: u64,
-    /// Times that a receive ended because no buffer was free, and was armed again, in the whole
-    /// run.
+    /// Times that a receive ended because no buffer was free and the ring had none to add, and was
+    /// armed again, in the whole run.
     pub buffers_exhausted: u64,
     /// Times that the wall clock was set, in the whole run: the kernel's stamps around such a step
     /// can't be converted.
@@ -67,7 +67,7 @@ pub struct ShardMeter {
     back_ns: u64,
     begin: Option<Edge>,
     end: Option<Edge>,
-    /// Times that a receive ended because no buffer was free.
+    /// Times that a receive ended because no buffer was free and the ring had none to add.
     pub buffers_exhausted: u64,
 }
 

@@ -1,17 +1,24 @@
-//! The provided-buffer ring: receive buffers that the kernel picks from, and the pages behind them.
+//! The provided-buffer ring: receive buffers that the kernel picks from, the longest unused first.
+//!
+//! Few of them keep what is received in the processor's cache, so the kernel gets a few, and one
+//! more whenever it found none.
 #![expect(
     unsafe_code,
     reason = "the kernel writes into these pages; every block says why it is sound"
 )]
 
 use std::io;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::BufRingEntry;
 
+use super::pages::Pages;
+
 /// The most receive buffers that one ring can have, by the kernel's limit.
 pub(super) const BUFFERS_MAX: usize = 32_768;
+/// How many of them the kernel has at first: since Linux 6.14, a system call posts only 20 to 40
+/// completions that take one.
+const GIVEN_FIRST: usize = 64;
 
 /// Receive buffers that the kernel picks from.
 pub(super) struct BufferRing {
@@ -20,10 +27,12 @@ pub(super) struct BufferRing {
     size: usize,
     mask: u16,
     tail: u16,
+    /// How many of the buffers the kernel has had.
+    given: u16,
 }
 
 impl BufferRing {
-    /// `count` buffers (a power of two) of `size` bytes, all owned by the kernel.
+    /// Up to `count` buffers (a power of two) of `size` bytes, all owned by the kernel.
     ///
     /// # Errors
     /// No memory for them.
@@ -33,16 +42,32 @@ impl BufferRing {
             "the kernel takes powers of two up to 2^15"
         );
         let mut ring = BufferRing {
-            entries: Pages::new(count * size_of::<BufRingEntry>())?,
-            bytes: Pages::new(count * size)?,
+            entries: Pages::populated(count * size_of::<BufRingEntry>())?,
+            bytes: Pages::reserved(count * size)?,
             size,
             mask: u16::try_from(count - 1).expect("at most 2^15 buffers"),
             tail: 0,
+            given: 0,
         };
-        for buffer in 0..=ring.mask {
-            ring.give_back(buffer);
+        for _ in 0..count.min(GIVEN_FIRST) {
+            ring.give_another()?;
         }
         Ok(ring)
+    }
+
+    /// Gives the kernel a buffer that it hasn't had; returns whether there was one.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub(super) fn give_another(&mut self) -> io::Result<bool> {
+        if self.mask < self.given {
+            return Ok(false);
+        }
+        let start = usize::from(self.given) * self.size;
+        self.bytes.populate(start..start + self.size)?;
+        self.given += 1;
+        self.give_back(self.given - 1);
+        Ok(true)
     }
 
     /// The address of the entries, for registration; the memory lives as long as this value.
@@ -57,7 +82,7 @@ impl BufferRing {
 
     /// The bytes of a buffer that the kernel has completed.
     pub(super) fn slice(&self, buffer: u16) -> &[u8] {
-        assert!(buffer <= self.mask, "the kernel names only buffers that we gave it");
+        assert!(buffer < self.given, "the kernel names only buffers that we gave it");
         // SAFETY: the index is in range, the mapping is initialised by the kernel (zero pages), and
         // the kernel doesn't write to a buffer between completing it and getting it back.
         unsafe {
@@ -70,7 +95,7 @@ impl BufferRing {
 
     /// Gives a buffer (back) to the kernel.
     pub(super) fn give_back(&mut self, buffer: u16) {
-        assert!(buffer <= self.mask, "the kernel names only buffers that we gave it");
+        assert!(buffer < self.given, "the kernel names only buffers that we gave it");
         let base = self.entries.address().cast::<BufRingEntry>();
         // SAFETY: the slot index is masked into the mapping, which is page-aligned zero memory of
         // `count` entries; the kernel reads a slot only after the tail, stored last with release
@@ -85,46 +110,5 @@ impl BufferRing {
             let tail = BufRingEntry::tail(base).cast::<AtomicU16>();
             (*tail).store(self.tail, Ordering::Release);
         }
-    }
-}
-
-/// Anonymous zeroed pages.
-struct Pages {
-    address: NonNull<u8>,
-    length: usize,
-}
-
-impl Pages {
-    fn new(length: usize) -> io::Result<Pages> {
-        // SAFETY: a fresh anonymous mapping aliases nothing.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-                -1,
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Pages {
-            address: NonNull::new(address.cast()).expect("a mapping is never at zero"),
-            length,
-        })
-    }
-
-    fn address(&self) -> *mut u8 {
-        self.address.as_ptr()
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new` and is unmapped once.
-        let result = unsafe { libc::munmap(self.address.as_ptr().cast(), self.length) };
-        assert_eq!(result, 0, "unmapping what was mapped can't fail");
     }
 }

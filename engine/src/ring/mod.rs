@@ -2,6 +2,8 @@
 
 mod buffers;
 mod option;
+mod pages;
+mod payload;
 mod ring;
 pub(crate) mod send_stamps;
 mod sizes;
@@ -9,5 +11,6 @@ pub(crate) mod socket;
 pub(crate) mod stamps;
 pub(crate) mod token;
 
+pub use payload::Payload;
 pub use ring::{Completion, Ring, RingConfig, TOKEN_NONE};
 pub(crate) use sizes::RingSizes;

@@ -24,6 +24,7 @@ use io_uring::{
 use socket2::SockAddr;
 
 use crate::ring::buffers::BufferRing;
+use crate::ring::payload::Payload;
 use crate::ring::send_stamps::StampedSends;
 use crate::ring::sizes::RingSizes;
 use crate::ring::stamps::{self, Chunk};
@@ -44,7 +45,7 @@ pub struct RingConfig {
     /// Size of one receive buffer in bytes.
     pub buffer_size: usize,
     /// The bytes that [`Ring::send`] sends parts of.
-    pub payload: Vec<u8>,
+    pub payload: Payload,
     /// Where [`Ring::connect`] connects to.
     pub address: Option<SockAddr>,
 }
@@ -70,7 +71,7 @@ pub struct Ring {
     completions: ManuallyDrop<CompletionQueue<'static>>,
     ring: NonNull<IoUring>,
     buffers: BufferRing,
-    payload: Vec<u8>,
+    payload: Payload,
     /// In a box: the ring may move while a queued connect points to it.
     address: Option<Box<SockAddr>>,
     /// In a box, like the address: armed receives point to it.
@@ -78,6 +79,7 @@ pub struct Ring {
     /// On the heap, like the address.
     stamped_sends: StampedSends,
     no_sqarray: bool,
+    buffers_exhausted: u64,
     overflows: u64,
     overflowing: bool,
     not_send: PhantomData<*const ()>,
@@ -132,6 +134,7 @@ impl Ring {
             address: config.address.map(Box::new),
             stamped: Box::new(stamps::message_header()),
             no_sqarray,
+            buffers_exhausted: 0,
             overflows: 0,
             overflowing: false,
             not_send: PhantomData,
@@ -177,9 +180,8 @@ impl Ring {
     /// Sends a part of the payload. Success posts no completion unless `tell` is set; a failure
     /// always does, and `MSG_WAITALL` turns a short send into a failure.
     pub fn send(&mut self, token: u64, fd: RawFd, part: Range<usize>, tell: bool) {
-        let bytes = &self.payload[part];
-        let length = u32::try_from(bytes.len()).expect("a request is far below 4 GiB");
-        let entry = opcode::Send::new(Fd(fd), bytes.as_ptr(), length)
+        let (bytes, length) = self.payload.part(part);
+        let entry = opcode::Send::new(Fd(fd), bytes, length)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
             .user_data(token);
@@ -187,13 +189,13 @@ impl Ring {
         self.push(&entry.flags(flags));
     }
 
-    /// Has [`Ring::send_stamped`] send up to `count` times so many bytes of the payload.
-    pub(crate) fn stamp_sends(&mut self, bytes: usize, count: usize) {
-        self.stamped_sends = StampedSends::new(&self.payload, bytes, count);
+    /// Has [`Ring::send_stamped`] send the payload up to `count` times, which must be there as often.
+    pub(crate) fn stamp_sends(&mut self, count: usize) {
+        self.stamped_sends = StampedSends::new(&self.payload, count);
     }
 
-    /// Sends `count` times the bytes given to [`Ring::stamp_sends`], from the payload's start on,
-    /// and has the kernel stamp the last of them. Only a failure posts a completion.
+    /// Sends the payload `count` times, as often as [`Ring::stamp_sends`] allows, and has the kernel
+    /// stamp the last byte. Only a failure posts a completion.
     pub(crate) fn send_stamped(&mut self, token: u64, fd: RawFd, count: usize) {
         let entry = opcode::SendMsg::new(Fd(fd), self.stamped_sends.header(count))
             .flags((libc::MSG_NOSIGNAL | libc::MSG_WAITALL).cast_unsigned())
@@ -325,6 +327,9 @@ impl Ring {
     pub fn next_completion(&mut self) -> Option<Completion> {
         let entry = self.completions.next()?;
         let flags = entry.flags();
+        if entry.result() == -libc::ENOBUFS && !self.buffers.give_another().unwrap_or(false) {
+            self.buffers_exhausted += 1;
+        }
         Some(Completion {
             token: entry.user_data(),
             result: entry.result(),
@@ -349,6 +354,11 @@ impl Ring {
     #[inline]
     pub fn give_back(&mut self, buffer: u16) {
         self.buffers.give_back(buffer);
+    }
+
+    /// How many receives found no free buffer when there was none to add.
+    pub(crate) fn buffers_exhausted(&self) -> u64 {
+        self.buffers_exhausted
     }
 
     /// How often the completion queue overflowed; the kernel keeps such completions, late.
@@ -390,10 +400,10 @@ mod tests {
     const REQUEST: &[u8] = b"a request";
 
     fn ring() -> Ring {
-        let payload = REQUEST.repeat(2);
+        let payload = Payload::copied(REQUEST, b"", 2).expect("a page");
         let config = RingConfig { sockets_max: 1, buffer_size: 4_096, payload, address: None };
         let mut ring = Ring::new(config).expect("a ring");
-        ring.stamp_sends(REQUEST.len(), 2);
+        ring.stamp_sends(2);
         ring
     }
 
@@ -493,8 +503,8 @@ mod tests {
     #[test]
     fn a_thread_can_build_more_rings_in_a_row_than_it_may_register() {
         for _ in 0..20 {
-            let config =
-                RingConfig { sockets_max: 1, buffer_size: 64, payload: Vec::new(), address: None };
+            let payload = Payload::copied(b"", b"", 1).expect("a page");
+            let config = RingConfig { sockets_max: 1, buffer_size: 64, payload, address: None };
             Ring::new(config).expect("a dropped ring gives its registration back");
         }
     }

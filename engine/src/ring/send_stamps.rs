@@ -12,6 +12,7 @@ use std::os::fd::RawFd;
 use zerocopy::{FromBytes, Immutable};
 
 use super::option::set_option;
+use super::payload::Payload;
 use super::stamps::{ReceiveStamps, StampMessage, message_header};
 
 /// Messages taken from an error queue at once: a request that is sent again is stamped again.
@@ -45,12 +46,11 @@ struct Asking {
 }
 
 impl StampedSends {
-    /// Sends of `bytes` bytes of the payload, of twice as many, and so on up to `count` times. The
-    /// payload must stay where it is for as long as they are used.
-    pub(super) fn new(payload: &[u8], bytes: usize, count: usize) -> StampedSends {
+    /// Sends of the payload once, twice, and so on up to `count` times. The payload must stay where
+    /// it is for as long as they are used.
+    pub(super) fn new(payload: &Payload, count: usize) -> StampedSends {
         let send = |times: usize| {
-            let part = &payload[..times * bytes];
-            let iov_base = part.as_ptr().cast_mut().cast();
+            let (bytes, length) = payload.part(0..times * payload.len());
             let control = Asking {
                 length: std::mem::offset_of!(Asking, padding),
                 level: libc::SOL_SOCKET,
@@ -58,7 +58,8 @@ impl StampedSends {
                 flags: libc::SOF_TIMESTAMPING_TX_SOFTWARE,
                 padding: 0,
             };
-            let part = libc::iovec { iov_base, iov_len: part.len() };
+            let iov_len = usize::try_from(length).expect("a pointer has 64 bits");
+            let part = libc::iovec { iov_base: bytes.cast_mut().cast(), iov_len };
             StampedSend { header: message_header(), part, control }
         };
         let mut sends: Box<[StampedSend]> = (1..=count).map(send).collect();
@@ -121,8 +122,9 @@ pub(crate) fn count_bytes(fd: RawFd, receives: ReceiveStamps) -> io::Result<()> 
 /// # Errors
 /// The kernel's error.
 pub(crate) fn send_stamped(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
-    let sends = StampedSends::new(bytes, bytes.len(), 1);
-    // SAFETY: the header points to the bytes and to parts of `sends`, all of which live until the
+    let payload = Payload::copied(bytes, b"", 1)?;
+    let sends = StampedSends::new(&payload, 1);
+    // SAFETY: the header points to the payload and to parts of `sends`, all of which live until the
     // call returns; the kernel only reads them.
     let result = unsafe { libc::sendmsg(fd, sends.header(1), libc::MSG_NOSIGNAL) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -12,13 +12,12 @@ pub(crate) struct RingSizes {
     pub(crate) submissions: u32,
     /// Completions that fit before the queue overflows.
     pub(crate) completions: u32,
-    /// Receive buffers.
+    /// The most receive buffers.
     pub(crate) buffers: usize,
 }
 
 impl RingSizes {
-    /// Few connections with large bodies need many buffers each: 4 MiB hold what the kernel brings
-    /// in one turn of theirs.
+    /// Few connections with large bodies may need many buffers each.
     const BUFFERS_MIN: usize = 1_024;
     /// The kernel's largest completion queue.
     const COMPLETIONS_MAX: u32 = 65_536;

@@ -1,24 +1,25 @@
 //! Before a run: completes the plan and checks whatever can be checked without load.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
+
+use http1::request::Request;
 
 use crate::host;
 use crate::host::check::Check;
 use crate::host::stamping::{self, Stamping};
+use crate::plan::body::{Body, Content};
 use crate::plan::endpoint::{self, Endpoint};
 use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan, PlanError, StampSource, Switch};
 use crate::record::config::RecorderConfig;
+use crate::ring::Payload;
 use crate::samples::{self, Lane};
 use crate::shard::{Drive, SEND_SILENT_MAX, ShardPlan};
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::Nanos;
-
-/// The most bytes that one connection may have in flight with `--pipeline`: each shard keeps them
-/// ready to be sent.
-const PIPELINED_BYTES_MAX: usize = 16 << 20;
 
 /// A plan that has passed every check.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ pub struct Prepared {
     pub(super) plan: Plan,
     pub(super) redacted: Redacted,
     pub(super) address: SocketAddr,
-    request: Vec<u8>,
+    request: Payload,
     head_request: bool,
     /// Held until the run is over; `None` where the kernel doesn't stamp what arrives.
     stamping: Option<Arc<Stamping>>,
@@ -66,15 +67,18 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
         plan.place(&topology.default_cores(&allowed, &Attachment::default()));
     }
     // Read once: a pipe can't be read again, and a file may change.
-    let body = endpoint::read_body(&plan).map_err(PrepareError::Plan)?;
-    let request = endpoint::render_request(&plan, &endpoint, &body).map_err(PrepareError::Plan)?;
+    let body = Body::read(&plan).map_err(PrepareError::Plan)?;
+    let request =
+        endpoint::render_request(&plan, &endpoint, body.length()).map_err(PrepareError::Plan)?;
     if request.closes() {
         // RFC 9112, 9.6: a client that sends `Connection: close` sends nothing after that request.
         plan.keepalive = Switch::Off;
         plan.requests_per_connection = None;
     }
-    check_pipeline(&plan, request.bytes().len()).map_err(PrepareError::Plan)?;
-    check_sample(&plan, request.bytes().len()).map_err(PrepareError::Plan)?;
+    check_pipeline(&plan).map_err(PrepareError::Plan)?;
+    let payload = payload(&plan, &request, &body)
+        .map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
+    check_sample(&plan, payload.len()).map_err(PrepareError::Plan)?;
     host::require(plan.conns(), plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
         samples::check_writable(file).map_err(PrepareError::File)?;
@@ -111,10 +115,10 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
         stamping,
         unstamped,
         redacted: Redacted::new(&plan, &body),
+        request: payload,
         plan,
         address,
         head_request: request.is_head(),
-        request: request.bytes().to_vec(),
     })
 }
 
@@ -129,6 +133,30 @@ fn check_sample(plan: &Plan, length: usize) -> Result<(), PlanError> {
     Err(PlanError::new("--stamp-sends", one_in, problem, cure))
 }
 
+/// The bytes of the request: a file's are mapped, and all shards send the same. Where a connection's
+/// pipeline leaves in one send, they are there as often as it may hold them.
+fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
+    let head = request.head_bytes();
+    match body.content() {
+        Content::Bytes(bytes) => {
+            let pipelined = plan.pipeline * (head.len() + bytes.len());
+            let copies = if pipelined <= SEND_SILENT_MAX { plan.pipeline } else { 1 };
+            Payload::copied(head, bytes, copies)
+        }
+        Content::File(file) => {
+            let length = usize::try_from(body.length()).map_err(io::Error::other)?;
+            Payload::mapped(head, file, length)
+        }
+    }
+}
+
+/// Why a body couldn't be put behind its head.
+fn unplaced(plan: &Plan, error: &io::Error) -> PlanError {
+    let shown = plan.body.as_deref().filter(|body| body.starts_with('@')).unwrap_or("of the plan");
+    let problem = format!("no room for the body, or its file can't be mapped ({error})");
+    PlanError::new("--body", shown, problem, "give a smaller one, or a file on a local disk")
+}
+
 /// Checks that each source address is one of this machine's.
 fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
     for source in sources {
@@ -140,27 +168,14 @@ fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Checks that a connection can carry several requests of this many bytes at once.
-fn check_pipeline(plan: &Plan, request_bytes: usize) -> Result<(), PlanError> {
+/// Checks that a connection can carry several requests.
+fn check_pipeline(plan: &Plan) -> Result<(), PlanError> {
     let pipeline = plan.pipeline;
-    let refused = |problem: &str, cure| Err(PlanError::new("--pipeline", pipeline, problem, cure));
-    if pipeline == 1 {
+    if pipeline == 1 || plan.keepalive == Switch::On {
         return Ok(());
     }
-    if plan.keepalive == Switch::Off {
-        return refused(
-            "with `Connection: close`, a connection carries one request",
-            "omit it or that header",
-        );
-    }
-    if PIPELINED_BYTES_MAX < pipeline.saturating_mul(request_bytes) {
-        let problem = format!(
-            "so many requests of {request_bytes} bytes exceed {} MiB",
-            PIPELINED_BYTES_MAX >> 20
-        );
-        return refused(&problem, "lower it, or send a smaller --body");
-    }
-    Ok(())
+    let problem = "with `Connection: close`, a connection carries one request";
+    Err(PlanError::new("--pipeline", pipeline, problem, "omit it or that header"))
 }
 
 /// Checks that each source address is IPv4 or IPv6 like the target's.

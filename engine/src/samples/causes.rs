@@ -26,6 +26,7 @@ pub(super) fn code(cause: Cause) -> u16 {
         Cause::Deadline => 13,
         Cause::EarlyResponse => 14,
         Cause::BehindFailed => 15,
+        Cause::BodyUnreadable => 16,
         Cause::Protocol(rule) => (RULE_FIRST..)
             .zip(PROTOCOL_RULES)
             .find(|(_, known)| *known == rule)
@@ -45,9 +46,9 @@ pub(super) fn code_of_unsent(reason: UnsentReason) -> u16 {
 /// The name that a report gives the cause with this number: 1 `connect_refused`, 2
 /// `connect_timed_out`, 3 `connect_unreachable`, 4 `connect_failed`, 5 `local_resource`, 6 `reset`,
 /// 7 `closed_before_response`, 8 `cut_short`, 9 `read_failed`, 10 `write_failed`, 11 `timed_out`,
-/// 12 `unsolicited_bytes`, 13 `deadline`, 14 `early_response`, 15 `behind_failed`; of the unsent 64
-/// `dropped`, 65 `deadline`, 66 `end_of_run`; and from 256 on `protocol:` with the broken rule. `None` for a
-/// number without a meaning, 0 among them.
+/// 12 `unsolicited_bytes`, 13 `deadline`, 14 `early_response`, 15 `behind_failed`, 16
+/// `body_unreadable`; of the unsent 64 `dropped`, 65 `deadline`, 66 `end_of_run`; and from 256 on
+/// `protocol:` with the broken rule. `None` for a number without a meaning, 0 among them.
 pub fn cause_name(code: u16) -> Option<String> {
     let unsent = || unsent_of(code).map(|reason| reason.name().to_owned());
     cause_of(code).map(Cause::name).or_else(unsent)

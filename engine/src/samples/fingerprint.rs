@@ -51,6 +51,7 @@ fn text(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::body::Body;
     use crate::plan::redact::Redacted;
     use crate::plan::thresholds::Thresholds;
     use crate::plan::{Arrivals, Model, Overload, StampSource, Switch, Wait};
@@ -140,7 +141,7 @@ mod tests {
                 ..Thresholds::default()
             },
         };
-        let redacted = Redacted::new(&plan, b"abc").into_plan();
+        let redacted = Redacted::new(&plan, &Body::of_bytes(b"abc".to_vec())).into_plan();
         assert_eq!(text(&redacted), include_str!("fingerprint.txt"));
         assert_eq!(format!("{:016x}", plan_digest(&redacted)), "2f958430410daa5c");
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use http1::response::{KnownHead, Progress, Response, ResponseParser};
+use http1::response::{KnownHead, Progress, Response, ResponseParser, Violation};
 
 use crate::load::DueRequest;
 use crate::record::outcome::Cause;
@@ -66,6 +66,10 @@ pub struct Connection {
     pub last_send: usize,
     /// Whether that send has yet to report back.
     pub sending: bool,
+    /// How many of its bytes have left, as far as that was reported.
+    pub uploaded: usize,
+    /// Why it failed, if it did because the peer is gone.
+    pub broken: Option<Cause>,
     /// Whether a request on its socket ended without an answer.
     pub unanswered: bool,
     /// Its requests for which the kernel is asked when they left, by their number on its socket.
@@ -99,6 +103,8 @@ impl Connection {
             queued: 0,
             last_send: 0,
             sending: false,
+            uploaded: 0,
+            broken: None,
             unanswered: false,
             sampled: VecDeque::new(),
             stamped: false,
@@ -121,6 +127,7 @@ impl Connection {
         self.since_ns = since_ns;
         self.served = 0;
         self.unanswered = false;
+        self.broken = None;
         self.sampled.clear();
         self.parser.reset();
     }
@@ -225,9 +232,10 @@ impl Connection {
         if self.requests() == 0 {
             return Received::Closed;
         }
-        match self.parser.finish() {
-            Ok(response) => response_received(Response { keep_alive: false, ..response }),
-            Err(violation) => Received::Failed(Cause::of_violation(&violation)),
+        match (self.parser.finish(), self.broken) {
+            (Ok(response), _) => response_received(Response { keep_alive: false, ..response }),
+            (Err(Violation::ClosedBeforeResponse), Some(cause)) => Received::Failed(cause),
+            (Err(violation), _) => Received::Failed(Cause::of_violation(&violation)),
         }
     }
 }

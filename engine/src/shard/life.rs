@@ -169,6 +169,7 @@ impl Shard {
             Load::Open(load) => load.digest(),
             Load::Closed | Load::Paced(_) => Digest::default(),
         };
+        self.meter.buffers_exhausted = self.ring.buffers_exhausted();
         let stats = self.meter.report(
             self.recorder.counts.sent_in_window,
             self.ring.overflows(),

@@ -9,6 +9,7 @@ use crate::plan::{Arrivals, StampSource, Wait};
 use crate::record::config::RecorderConfig;
 use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardStats;
+use crate::ring::Payload;
 use crate::samples::{Lane, Sampled};
 use crate::sys::units::{OneIn, Rate};
 
@@ -62,7 +63,7 @@ pub struct ShardPlan {
     /// The most sends per system call.
     pub flush: usize,
     /// The request's bytes.
-    pub request: Vec<u8>,
+    pub request: Payload,
     /// Whether the request is a HEAD, whose response has no body.
     pub head_request: bool,
     /// The target.
@@ -123,7 +124,7 @@ impl ShardPlan {
             kernel_stamps: true,
             stamp_sends: None,
             flush: 4,
-            request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+            request: Payload::copied(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", 1).expect("a page"),
             head_request: false,
             address: target,
             sources: Vec::new(),

@@ -344,15 +344,26 @@ impl Shard {
 
     /// A send has completed, or failed.
     fn send_done(&mut self, slot: u32, result: i32) {
-        let expected = self.connections[slot].last_send * self.plan.request.len();
-        if result < 0 {
-            self.fail(slot, Cause::of_send(-result));
-        } else if usize::try_from(result).is_ok_and(|sent| sent < expected) {
-            self.fail(slot, Cause::WriteFailed);
-        } else {
-            self.connections[slot].sending = false;
-            if 0 < self.connections[slot].requests() {
-                self.ready(slot);
+        let connection = &mut self.connections[slot];
+        match (usize::try_from(result), -result) {
+            // The peer is gone. It may have answered before, so what was received decides.
+            (Err(_), errno @ (libc::EPIPE | libc::ECONNRESET))
+                if connection.state == State::InFlight =>
+            {
+                connection.broken = Some(Cause::of_send(errno));
+            }
+            (Err(_), errno) => self.fail(slot, Cause::of_send(errno)),
+            (Ok(0), _) => self.fail(slot, Cause::WriteFailed),
+            (Ok(sent), _) => {
+                connection.uploaded += sent;
+                connection.sending =
+                    connection.uploaded < connection.last_send * self.plan.request.len();
+                if connection.sending {
+                    // If a send fell short, the next one says why.
+                    self.upload(slot);
+                } else if 0 < connection.requests() {
+                    self.ready(slot);
+                }
             }
         }
     }
@@ -366,9 +377,7 @@ impl Shard {
                     self.received_bytes(slot, buffer, length);
                 }
                 (_, Ok(_)) => self.received_end(slot),
-                (_, Err(_)) if completion.result == -libc::ENOBUFS => {
-                    self.meter.buffers_exhausted += 1;
-                }
+                (_, Err(_)) if completion.result == -libc::ENOBUFS => {}
                 (_, Err(_)) => self.fail(slot, Cause::of_receive(-completion.result)),
             }
             // After the connection's last response, the slot may already have a new socket.

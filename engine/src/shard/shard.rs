@@ -19,8 +19,9 @@ use crate::sys::wall_clock::{ClockLook, WallClock};
 
 /// How often the executor gets the thread, ns: too rarely to show in the CPU time of a request.
 pub(super) const YIELD_NS: u64 = 50_000_000;
-/// Size of a receive buffer, bytes: a typical response fits into one.
-const BUFFER_SIZE: usize = 4_096;
+/// Size of a receive buffer, bytes. A response that takes many costs more for each than for its
+/// bytes.
+const BUFFER_SIZE: usize = 65_536;
 
 /// One pinned core's engine.
 pub struct Shard {
@@ -77,7 +78,7 @@ impl Shard {
         let mut ring = Ring::new(RingConfig {
             sockets_max: plan.conns,
             buffer_size: BUFFER_SIZE,
-            payload: plan.request.repeat(plan.pipeline),
+            payload: plan.request.clone(),
             address: Some(plan.address.clone()),
         })?;
         let mut connections = Connections::new(ConnectionsConfig {
@@ -88,7 +89,7 @@ impl Shard {
             head_request: plan.head_request,
         });
         if plan.stamp_sends.is_some() {
-            ring.stamp_sends(plan.request.len(), plan.pipeline);
+            ring.stamp_sends(plan.pipeline);
             (0..connections.len())
                 .for_each(|slot| connections[slot].sampled.reserve(plan.pipeline));
         }

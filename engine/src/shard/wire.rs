@@ -18,6 +18,8 @@ use crate::ring::token::Op;
 /// Requests above this size, bytes, may still be on their way out when the response comes, so their
 /// sends report back.
 pub(crate) const SEND_SILENT_MAX: usize = 16_384;
+/// The most bytes of one send: the shard is in the kernel while it copies them.
+const SEND_MAX: usize = 262_144;
 /// With the program's stamps, the kernel stamps every so many connections as a control.
 const CONTROL_EVERY: u32 = 16;
 
@@ -84,6 +86,18 @@ impl Shard {
         self.connections.begin(slot, due);
     }
 
+    /// Sends what is next of the requests that left last on this slot, as far as it has one range of
+    /// addresses, and is told when it has left.
+    pub(super) fn upload(&mut self, slot: u32) {
+        let token = self.connections.token(Op::Send, slot);
+        let request = &self.plan.request;
+        let Connection { fd, uploaded, last_send, .. } = self.connections[slot];
+        let start = uploaded % request.len();
+        let left = last_send * request.len() - uploaded;
+        let end = request.whole_len().min(start + left.min(SEND_MAX));
+        self.ring.send(token, fd, start..end, true);
+    }
+
     /// Submits the queued requests, if there are any.
     pub(super) fn flush_queued(&mut self) {
         if 0 < self.connections.queued() {
@@ -111,11 +125,14 @@ impl Shard {
             let connection = &mut self.connections[slot];
             connection.last_send = connection.queued();
             connection.sending = SEND_SILENT_MAX < connection.requests() * length;
+            connection.uploaded = 0;
             let Connection { fd, last_send, sending, .. } = *connection;
-            if self.sample(slot) {
+            if sending {
+                self.upload(slot);
+            } else if self.sample(slot) {
                 self.ring.send_stamped(token, fd, last_send);
             } else {
-                self.ring.send(token, fd, 0..last_send * length, sending);
+                self.ring.send(token, fd, 0..last_send * length, false);
             }
         }
         let now_ns = self.now_ns();
@@ -186,9 +203,9 @@ impl Shard {
         let is_connecting = connection.state == State::Connecting;
         let armed = if is_connecting { Op::Connect } else { Op::Receive };
         let pending = [armed, Op::Send].map(|kind| self.connections.token(kind, slot));
-        // A request that nobody answered may still be on its way out.
-        let pending = if connection.unanswered { &pending } else { &pending[..1] };
+        // A request that nobody answered, or that was answered early, may still be on its way out.
+        let may_send = connection.unanswered || connection.sending;
         let fd = self.connections.close(slot);
-        self.ring.close(fd, pending);
+        self.ring.close(fd, if may_send { &pending } else { &pending[..1] });
     }
 }

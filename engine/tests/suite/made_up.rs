@@ -6,6 +6,7 @@ use engine::host::watch::Machine;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::plan::body::Body;
 use engine::plan::redact::Redacted;
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
@@ -91,7 +92,7 @@ pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) ->
         })
         .collect();
     let run = RunContext {
-        plan: Redacted::new(plan, b""),
+        plan: Redacted::new(plan, &Body::of_bytes(Vec::new())),
         address,
         environment: host::environment::environment(&cores, Vec::new(), address),
         machine: Machine::default(),

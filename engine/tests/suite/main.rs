@@ -22,6 +22,7 @@ mod sample_run;
 mod secrets;
 mod send_stamps;
 mod shards;
+mod uploads;
 mod verdict;
 mod verify_report;
 mod verify_samples;

@@ -1,0 +1,183 @@
+//! The request's body: literal text, or the content of a file.
+//!
+//! A large file isn't kept in memory: it is read once, for its hash, and mapped when it is sent.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+
+use sha2::{Digest as _, Sha256};
+
+use super::error::PlanError;
+use super::plan::Plan;
+
+/// The largest body, bytes: a file.
+pub const BODY_MAX: u64 = 1 << 30;
+/// The largest body, bytes, that isn't a regular file: it is kept in memory.
+const COPIED_MAX: u64 = 256 << 20;
+/// The size, bytes, from which on a file is sent from where it is instead of being copied.
+const MAPPED_MIN: u64 = 1 << 20;
+
+/// A request's body.
+#[derive(Debug)]
+pub struct Body {
+    content: Content,
+    length: u64,
+    sha256: [u8; 32],
+}
+
+/// Where a body's bytes are.
+#[derive(Debug)]
+pub enum Content {
+    /// In memory.
+    Bytes(Vec<u8>),
+    /// At the start of a file.
+    File(File),
+}
+
+impl Body {
+    /// The body of a plan: its text, or the content of its file.
+    ///
+    /// # Errors
+    /// The file can't be read, or the body is too large.
+    pub fn read(plan: &Plan) -> Result<Body, PlanError> {
+        let text = plan.body.as_deref().unwrap_or_default();
+        let Some(name) = text.strip_prefix('@') else {
+            return match text.len() as u64 {
+                size if COPIED_MAX < size => {
+                    Err(too_large("of the plan", &size.to_string(), COPIED_MAX))
+                }
+                _ => Ok(Body::of_bytes(text.as_bytes().to_vec())),
+            };
+        };
+        let read = || -> io::Result<Result<Body, PlanError>> {
+            let file = File::open(name)?;
+            let found = file.metadata()?;
+            match found.len() {
+                size if found.is_file() && BODY_MAX < size => {
+                    Ok(Err(too_large(text, &size.to_string(), BODY_MAX)))
+                }
+                size if found.is_file() && MAPPED_MIN <= size => Body::of_file(file, size).map(Ok),
+                // A pipe doesn't tell its size, and a file may grow.
+                _ => {
+                    let mut bytes = Vec::new();
+                    file.take(COPIED_MAX + 1).read_to_end(&mut bytes)?;
+                    if COPIED_MAX < bytes.len() as u64 {
+                        let size = format!("more than {COPIED_MAX}");
+                        return Ok(Err(too_large(text, &size, COPIED_MAX)));
+                    }
+                    Ok(Ok(Body::of_bytes(bytes)))
+                }
+            }
+        };
+        read().map_err(|error| {
+            let problem = format!("can't read the file ({error})");
+            PlanError::new("--body", text, problem, "give a readable file after @")
+        })?
+    }
+
+    /// A body that is in memory.
+    pub fn of_bytes(bytes: Vec<u8>) -> Body {
+        Body {
+            length: bytes.len() as u64,
+            sha256: Sha256::digest(&bytes).into(),
+            content: Content::Bytes(bytes),
+        }
+    }
+
+    /// The first `length` bytes of a file. They are read, not mapped: where a file is cut short, a
+    /// read says so, and the first look at a mapping would be a signal.
+    fn of_file(mut file: File, length: u64) -> io::Result<Body> {
+        let mut hasher = Hasher(Sha256::new());
+        if io::copy(&mut (&mut file).take(length), &mut hasher)? < length {
+            return Err(io::Error::other("it was cut short meanwhile"));
+        }
+        Ok(Body { content: Content::File(file), length, sha256: hasher.0.finalize().into() })
+    }
+
+    /// Where its bytes are.
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Its length in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Its SHA-256, when it was read.
+    pub fn sha256(&self) -> &[u8; 32] {
+        &self.sha256
+    }
+}
+
+/// Hashes what is written to it.
+struct Hasher(Sha256);
+
+impl io::Write for Hasher {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn too_large(shown: &str, size: &str, most: u64) -> PlanError {
+    let mebibytes = most >> 20;
+    let problem = format!("the body has {size} bytes, and {most} ({mebibytes} MiB) is the most");
+    let cure = match most {
+        COPIED_MAX => "give a smaller one, or a regular file of up to 1024 MiB",
+        _ => "give a smaller one",
+    };
+    PlanError::new("--body", shown, problem, cure)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_body_is_read_up_to_its_bound_and_no_further() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let body = Some(format!("@{}", file.path().display()));
+        let plan = Plan { body, ..Plan::default() };
+        for (size, fits) in [
+            (0, true),
+            (MAPPED_MIN - 1, true),
+            (MAPPED_MIN, true),
+            (BODY_MAX, true),
+            (BODY_MAX + 1, false),
+            (1 << 42, false),
+        ] {
+            file.as_file().set_len(size).expect("a hole takes no room");
+            let read = Body::read(&plan);
+            assert_eq!(read.as_ref().map(Body::length).ok(), fits.then_some(size));
+            if let Ok(read) = &read {
+                let is_mapped = matches!(read.content, Content::File(_));
+                assert_eq!(is_mapped, MAPPED_MIN <= size, "{size}");
+            }
+            let told = read.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(told.contains(&format!("the body has {size} bytes")), !fits, "{told}");
+        }
+        // It has no end.
+        let plan = Plan { body: Some("@/dev/zero".to_owned()), ..Plan::default() };
+        let error = Body::read(&plan).expect_err("refused");
+        assert_eq!((error.flag, error.value.as_str()), ("--body", "@/dev/zero"));
+        assert!(error.to_string().contains("more than 268435456 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_file_has_the_hash_of_its_bytes() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let bytes: Vec<u8> = (0..3 * MAPPED_MIN / 2).map(|at| at.to_le_bytes()[1]).collect();
+        file.write_all(&bytes).expect("written");
+        let plan = Plan { body: Some(format!("@{}", file.path().display())), ..Plan::default() };
+        let read = Body::read(&plan).expect("a body");
+        assert!(matches!(read.content, Content::File(_)));
+        assert_eq!(read.sha256, Body::of_bytes(bytes).sha256);
+    }
+}

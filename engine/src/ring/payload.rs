@@ -1,0 +1,89 @@
+//! The bytes that rings send: a head and, right behind it, a body in memory or in a mapped file, once
+//! or several times in a row.
+//!
+//! Head and body have one range of addresses, so that any part of them is one send. Only the kernel
+//! reads a file's pages: where the file was cut short, a send fails, and no signal comes.
+#![expect(unsafe_code, reason = "bytes are laid out in pages; every block says why it is sound")]
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rustix::param::page_size;
+
+use super::pages::Pages;
+
+/// The bytes that rings send. A clone is the same bytes, not a copy of them.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    pages: Arc<Pages>,
+    /// Where the bytes begin in the pages.
+    offset: usize,
+    /// Of head and body.
+    length: usize,
+    /// How often they stand in a row.
+    copies: usize,
+}
+
+impl Payload {
+    /// A head and a body, `copies` times in a row.
+    ///
+    /// # Errors
+    /// No memory for them.
+    pub fn copied(head: &[u8], body: &[u8], copies: usize) -> io::Result<Payload> {
+        let length = head.len() + body.len();
+        let mut pages = Pages::reserved((copies * length).max(1))?;
+        for copy in 0..copies {
+            fill(&mut pages, copy * length, head);
+            fill(&mut pages, copy * length + head.len(), body);
+        }
+        Ok(Payload { pages: Arc::new(pages), offset: 0, length, copies })
+    }
+
+    /// A head, copied, and as its body the first `length` bytes of a file, mapped.
+    ///
+    /// # Errors
+    /// The file can't be mapped.
+    pub fn mapped(head: &[u8], file: &File, length: usize) -> io::Result<Payload> {
+        // The body begins with a page, and the head ends before it.
+        let body_at = head.len().next_multiple_of(page_size());
+        let mut pages = Pages::reserved(body_at + length)?;
+        let offset = body_at - head.len();
+        fill(&mut pages, offset, head);
+        pages.replace(body_at, file, length)?;
+        Ok(Payload { pages: Arc::new(pages), offset, length: head.len() + length, copies: 1 })
+    }
+
+    /// How many bytes head and body have.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// How many bytes there are in a row.
+    pub(crate) fn whole_len(&self) -> usize {
+        self.copies * self.length
+    }
+
+    /// The address and the length of a part of the row.
+    pub(super) fn part(&self, part: Range<usize>) -> (*const u8, u32) {
+        assert!(part.start <= part.end && part.end <= self.whole_len(), "a part of the payload");
+        let length = u32::try_from(part.len()).expect("a send is far below 4 GiB");
+        // SAFETY: the offset lies in the pages, or is their end.
+        (unsafe { self.pages.address().add(self.offset + part.start) }, length)
+    }
+}
+
+/// Copies bytes into pages, from `offset` on.
+fn fill(pages: &mut Pages, offset: usize, bytes: &[u8]) {
+    // SAFETY: the callers reserved room for the bytes behind `offset`, and the exclusive reference
+    // says that nobody looks at it.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), pages.address().add(offset), bytes.len());
+    }
+}
