@@ -4,11 +4,15 @@
 use engine::host::ports::Ports;
 use engine::plan::{StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key};
+use engine::record::shard_stats::ShardStats;
 use engine::report::{ClientPart, DistributionPart, Report, ResponseStamps};
 
 use super::figures::{count, things, time};
 use super::table;
 use super::wrap::indented;
+
+/// A shorter phase isn't shown, seconds.
+const PHASE_SHOWN_S: f64 = 0.1;
 
 /// The lines of the details; `written` names the files with the results.
 pub(crate) fn details(report: &Report, written: &[String]) -> String {
@@ -111,7 +115,8 @@ impl Lines {
         let (part, plan) = (&report.whole, &report.config.plan);
         let counts = &part.counts;
         let (all, within) = (count(counts.connects), count(counts.connects_in_window));
-        self.add("connections", &format!("{all} opened, {within} of them in the window"));
+        let phases = opened_and_closed(&report.generator.shards);
+        self.add("connections", &format!("{all} opened, {within} of them in the window{phases}"));
         if 1 < plan.pipeline {
             let shared = |part, whole| percent(part as f64 / u64::max(whole, 1) as f64);
             let text = format!(
@@ -215,6 +220,18 @@ fn taken(ports: &Ports) -> String {
     format!("peak {in_use} in use and {time_wait} in TIME_WAIT of {all}: {left} left{on}")
 }
 
+/// How long the set-up took to open the connections, and the end to close them, if that is worth
+/// telling: shards do it at the same time, so the slowest counts.
+fn opened_and_closed(shards: &[ShardStats]) -> String {
+    let slowest = |of: fn(&ShardStats) -> f64| shards.iter().map(of).fold(0.0, f64::max);
+    let opening_s = slowest(|shard| shard.opening_s);
+    let closing_s = slowest(|shard| shard.closing_s);
+    if opening_s.max(closing_s) < PHASE_SHOWN_S {
+        return String::new();
+    }
+    format!("; opened in {}, closed in {}", time(opening_s * 1e6), time(closing_s * 1e6))
+}
+
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
@@ -244,6 +261,16 @@ mod tests {
 
     use super::super::reports::{part, report, times};
     use super::*;
+
+    #[test]
+    fn long_phases_are_told_as_the_slowest_shard_had_them() {
+        let mut shards = report(true, part(250, 260, 1, 2)).generator.shards;
+        shards.push(shards[0].clone());
+        (shards[0].opening_s, shards[1].closing_s) = (0.42, 0.1);
+        assert_eq!(opened_and_closed(&shards), "; opened in 420 ms, closed in 100 ms");
+        (shards[0].opening_s, shards[1].closing_s) = (0.09, 0.09);
+        assert_eq!(opened_and_closed(&shards), "");
+    }
 
     #[test]
     fn a_quiet_run_has_few_lines() {

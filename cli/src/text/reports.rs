@@ -89,6 +89,8 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         cq_overflows: 0,
         buffers_exhausted: 0,
         clock_steps: 0,
+        opening_s: 0.0,
+        closing_s: 0.0,
     };
     let ports = Some(Ports {
         range: 28_232,

@@ -51,6 +51,10 @@ pub struct ShardStats {
     /// Times that the wall clock was set, in the whole run: the kernel's stamps around such a step
     /// can't be converted.
     pub clock_steps: u64,
+    /// Time in which the set-up opened connections, seconds.
+    pub opening_s: f64,
+    /// Time in which the connections were closed at the end, seconds.
+    pub closing_s: f64,
 }
 
 /// Measures a shard while it runs.
@@ -69,6 +73,10 @@ pub struct ShardMeter {
     end: Option<Edge>,
     /// Times that a receive ended because no buffer was free and the ring had none to add.
     pub buffers_exhausted: u64,
+    /// Time in which the set-up opened connections, ns.
+    pub opening_ns: u64,
+    /// Time in which the connections were closed at the end, ns.
+    pub closing_ns: u64,
 }
 
 /// The counters at one edge of the window.
@@ -98,6 +106,8 @@ impl ShardMeter {
             begin: None,
             end: None,
             buffers_exhausted: 0,
+            opening_ns: 0,
+            closing_ns: 0,
         }
     }
 
@@ -219,6 +229,8 @@ impl ShardMeter {
             cq_overflows,
             buffers_exhausted: self.buffers_exhausted,
             clock_steps,
+            opening_s: seconds(self.opening_ns),
+            closing_s: seconds(self.closing_ns),
         }
     }
 }

@@ -35,6 +35,9 @@ pub const TOKEN_NONE: u64 = u64::MAX;
 /// Submits of a full queue until the ring counts as broken.
 const SUBMITS_MAX: usize = 1_000;
 
+/// Polls of [`Ring::settle`] until what still completes isn't waited for: more than connections.
+const SETTLE_POLLS_MAX: usize = 1_000_000;
+
 /// The one group of receive buffers.
 const BUFFER_GROUP: u16 = 0;
 
@@ -322,6 +325,18 @@ impl Ring {
         self.completions.sync();
     }
 
+    /// Submits what is queued and drops all that completes at once: at the end, when everything has
+    /// been cancelled and closed.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..SETTLE_POLLS_MAX {
+            self.poll();
+            while self.next_completion().is_some() {}
+            if !self.has_news() {
+                return;
+            }
+        }
+    }
+
     /// The next completion, if one is posted.
     #[inline]
     pub fn next_completion(&mut self) -> Option<Completion> {
@@ -369,6 +384,9 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        // A cancelled operation stays in the kernel's table until its completion is posted, and for
+        // each that is left, the cancel below walks over all of them.
+        self.settle();
         // Operations in flight may write to the buffers until they are cancelled, so they end
         // before the memory does. A failure means that there was nothing left to cancel.
         let timeout = Timespec::new().sec(1);

@@ -27,7 +27,8 @@ impl Shard {
         true
     }
 
-    fn open_slot(&mut self, slot: u32, now_ns: u64) {
+    /// Opens a connection in a slot taken for it.
+    pub(super) fn open_slot(&mut self, slot: u32, now_ns: u64) {
         if let Err(cause) = self.open(slot, now_ns) {
             self.unconnected(slot, now_ns, cause);
         }

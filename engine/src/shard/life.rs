@@ -159,6 +159,8 @@ impl Shard {
                 self.close(slot);
             }
         }
+        self.ring.settle();
+        self.meter.closing_ns = self.now_ns().saturating_sub(now_ns);
         self.count_users();
         self.count_unsent(now_ns, capped);
         self.ring.submit();

@@ -21,6 +21,10 @@ use crate::sys::clock;
 const SETTLE_TIMES_MAX: u64 = 5;
 /// How long requests still in flight after set-up may take to be answered, ns.
 const SETUP_DRAIN_NS: u64 = 1_000_000_000;
+/// Connects that the set-up begins together: well below a listener's usual queue of 4,096.
+const CONNECTING_MAX: usize = 512;
+/// The longest pause before it begins so many more, ns.
+const BATCH_NS: u64 = 20_000_000;
 /// Gives set-up load other arrivals than the schedule's.
 const SETUP_SEED: u64 = 0x7365_7475_7000_0000;
 
@@ -58,26 +62,45 @@ impl Shard {
         self.drain_end_ns = self.plan.end_ns + self.plan.timeout_ns;
     }
 
-    /// Opens `conns` connections and waits until each has been tried.
+    /// Opens `conns` connections and waits until each has been tried. A target that is asked for too
+    /// many at once drops some of the requests, and the kernel repeats those only a second later: so
+    /// there are a few at a time, or a few every so often where the target is far away.
     async fn connect(&mut self, conns: usize) {
-        let now_ns = self.now_ns();
-        match self.load {
-            Load::Open(_) => (0..conns).for_each(|_| {
-                self.open_connection(now_ns);
-            }),
-            // Each user has its own slot, so a failed connect is retried later, not at once.
-            Load::Closed | Load::Paced(_) => {
-                (0..self.connections.len()).for_each(|slot| self.reopen(slot, now_ns));
+        let began_ns = self.now_ns();
+        let mut opened = 0;
+        let mut batch_ns = 0;
+        while (opened < conns || 0 < self.connections.coming()) && !self.is_stopped() {
+            let now_ns = self.now_ns();
+            if self.connections.connecting() < CONNECTING_MAX / 2 || batch_ns + BATCH_NS <= now_ns {
+                let batch = CONNECTING_MAX.min(conns - opened);
+                (opened..opened + batch).for_each(|slot| self.open_in_set_up(slot, now_ns));
+                opened += batch;
+                batch_ns = now_ns;
             }
-        }
-        while 0 < self.connections.coming() && !self.is_stopped() {
             if self.connections.fresh() == 0 {
-                self.ring.wait(self.plan.timeout_ns.min(YIELD_NS));
+                let wait_ns = if opened < conns { BATCH_NS } else { YIELD_NS };
+                self.ring.wait(self.plan.timeout_ns.min(wait_ns));
             }
             self.reap();
             self.begin_fresh();
             self.expire(self.now_ns());
             glommio::executor().yield_task_queue_now().await;
+        }
+        self.meter.opening_ns += self.now_ns() - began_ns;
+    }
+
+    /// Opens one connection: that of a user, who has a slot of its own and whose failed connect is
+    /// retried later, or else any.
+    fn open_in_set_up(&mut self, slot: usize, now_ns: u64) {
+        match self.load {
+            Load::Open(_) => {
+                self.open_connection(now_ns);
+            }
+            Load::Closed | Load::Paced(_) => {
+                let slot = u32::try_from(slot).expect("connections are numbered in 32 bits");
+                self.connections.take_closed(slot);
+                self.open_slot(slot, now_ns);
+            }
         }
     }
 
