@@ -1,5 +1,5 @@
 # The same verbs for people and for CI.
-.PHONY: build demo test check bench calibrate real-servers hostile
+.PHONY: build demo test check instructions ratchet bench bench-tools calibrate real-servers hostile
 
 # The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -24,6 +24,21 @@ check:
 	CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path http1/fuzz/Cargo.toml
 	$(MAKE) test
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	$(MAKE) instructions
+
+# Fails if a request takes more user-space instructions than perf/instructions.toml allows. Only what
+# counts them is built with optimisation.
+instructions:
+	@if command -v valgrind >/dev/null; then \
+		cargo build --release --locked -p perf && build/release/truetail-bench instructions; \
+	else \
+		echo "Instructions are not counted: valgrind is not installed."; \
+	fi
+
+# Writes today's counts as the new limits.
+ratchet:
+	cargo build --release --locked -p perf
+	build/release/truetail-bench --update-limits
 
 # Tests against nginx and Python's http.server, which must be installed.
 real-servers:
@@ -33,8 +48,17 @@ real-servers:
 hostile:
 	TRUETAIL_HOSTILE_SCALE=10 cargo test --locked -p cli --test hostile
 
+# In about twelve minutes; as Markdown.
 bench: build
 	target/release/truetail-bench
+
+# What the bench measures beside truetail, and with: as root, on Debian. oha, which Debian doesn't
+# have, is built from crates.io with OHA=1.
+bench-tools:
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+		wrk nghttp2-client hey apache2-utils nginx-light valgrind >/dev/null
+	$(if $(filter 1,$(OHA)),cargo install --locked oha)
 
 # Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band.
 calibrate: build

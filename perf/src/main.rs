@@ -1,21 +1,34 @@
-//! Benchmarks: what `make bench` prints.
+//! Benchmarks: what `make bench` prints, as Markdown, and the ratchet of `make check`.
 //!
-//! Four parts: ns of the hot functions, truetail and wrk side by side against the null target,
-//! pacer lateness, and the cost of raw samples. Wall time and CPU time on a shared machine are
-//! evidence, not a gate: compare figures of one run only.
+//! Wall time and CPU time on a shared machine are evidence, not a gate: compare figures of one run
+//! only. Instruction counts do gate.
 
+mod bench;
+mod bodies;
+mod closed;
+mod contest;
+mod hot;
+mod instructions;
 mod micro;
+mod open;
 mod pacing;
+mod pairs;
+mod peers;
+mod pipelined;
 mod process;
-mod raw;
-mod side_by_side;
+mod ratchet;
+mod servers;
 mod summary;
 
 use std::path::PathBuf;
+use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::{Parser, ValueEnum};
+use engine::host::environment::environment;
 use engine::sys::placement::allowed_cores;
+
+use bench::Bench;
 
 /// Benchmarks of truetail; without a PART, all of them.
 #[derive(Debug, Parser)]
@@ -27,6 +40,18 @@ struct Arguments {
     /// The binary to measure [default: the one next to this program]
     #[arg(long, value_name = "PATH")]
     truetail: Option<PathBuf>,
+    /// The file with the limits of the instruction counts
+    #[arg(long, value_name = "FILE", default_value = "perf/instructions.toml")]
+    limits: PathBuf,
+    /// Count instructions and write them to the file with the limits
+    #[arg(long, conflicts_with = "parts")]
+    update_limits: bool,
+    /// In a process under callgrind: call each hot function
+    #[arg(long, hide = true)]
+    call_functions: bool,
+    /// In a process under callgrind: run a closed loop with one connection
+    #[arg(long, value_name = "URL", hide = true)]
+    request: Option<String>,
     /// What to measure
     #[arg(value_name = "PART")]
     parts: Vec<Part>,
@@ -35,61 +60,111 @@ struct Arguments {
 /// One part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// ns of the hot functions
-    Micro,
-    /// truetail and wrk against the null target
-    SideBySide,
+    /// Closed loops on the null target, beside other load generators
+    Closed,
+    /// The same with 16 requests under way on each connection
+    Pipelined,
+    /// Response bodies of 128 B to 1 MiB from nginx, beside wrk
+    Bodies,
+    /// The open loop at shares of the closed loop's ceiling
+    Open,
     /// Pacer lateness and its CPU cost, for each way of waiting
     Pacing,
-    /// The CPU cost of raw samples
-    Raw,
+    /// What raw samples, kernel stamps and the progress line cost
+    Pairs,
+    /// ns of the hot functions
+    Micro,
+    /// User-space instructions, by callgrind; fails if one is above its limit
+    Instructions,
+}
+
+impl Part {
+    /// Whether it runs the binary.
+    fn runs_truetail(self) -> bool {
+        !matches!(self, Part::Micro | Part::Instructions)
+    }
 }
 
 /// The binary to measure: the given one, or the one next to this program.
 fn find_truetail(given: Option<PathBuf>) -> Result<PathBuf> {
-    let path = match given {
-        Some(path) => path,
-        None => std::env::current_exe()?.with_file_name("truetail"),
-    };
-    if !path.is_file() {
-        bail!(
-            "--truetail {}: no such file; build it with `cargo build --release -p cli`",
-            path.display()
-        );
+    match given {
+        Some(path) => Ok(path),
+        None => Ok(std::env::current_exe()?.with_file_name("truetail")),
     }
-    Ok(path)
+}
+
+/// The line that says where figures come from.
+fn machine() -> Result<String> {
+    let target = "127.0.0.1:80".parse().context("an address")?;
+    let here = environment(&[], Vec::new(), target);
+    let date = Command::new("date").args(["-u", "+%F"]).output().context("can't start `date`")?;
+    Ok(format!(
+        "{}, {} cores, {}, {}",
+        here.cpu.as_deref().unwrap_or("unknown CPU"),
+        here.cores_online,
+        here.kernel,
+        String::from_utf8_lossy(&date.stdout).trim()
+    ))
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let wants = |part| arguments.parts.is_empty() || arguments.parts.contains(&part);
-    if wants(Part::Micro) {
-        micro::print(arguments.quick);
-    }
-    if !Part::value_variants().iter().any(|part| *part != Part::Micro && wants(*part)) {
+    if arguments.call_functions {
+        instructions::call_functions();
         return Ok(());
     }
-    let truetail = find_truetail(arguments.truetail.clone())?;
-    process::raise_open_files()?;
+    if let Some(url) = arguments.request {
+        return instructions::request(url);
+    }
+    if arguments.update_limits {
+        return ratchet::update(&arguments.limits, arguments.quick);
+    }
+    let all = Part::value_variants();
+    let parts = if arguments.parts.is_empty() { all } else { &arguments.parts };
     let cores = allowed_cores();
-    let bench = process::Bench {
-        truetail,
+    let bench = Bench {
+        truetail: find_truetail(arguments.truetail)?,
         target_core: cores[0],
         client_core: *cores.last().expect("there is at least one core"),
     };
-    println!("target on core {}, client on core {}", bench.target_core, bench.client_core);
+    let mut peers = Vec::new();
+    if parts.iter().any(|part| part.runs_truetail()) {
+        introduce(&bench)?;
+        peers = peers::installed();
+    }
+    for part in parts {
+        let quick = arguments.quick;
+        match part {
+            Part::Closed => closed::print(&bench, &peers, quick)?,
+            Part::Pipelined => pipelined::print(&bench, &peers, quick)?,
+            Part::Bodies => bodies::print(&bench, &peers, quick)?,
+            Part::Open => open::print(&bench, quick)?,
+            Part::Pacing => pacing::print(&bench, quick)?,
+            Part::Pairs => pairs::print(&bench, quick)?,
+            Part::Micro => micro::print(quick),
+            Part::Instructions => ratchet::check(&arguments.limits, quick)?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that processes can be measured, and says where.
+fn introduce(bench: &Bench) -> Result<()> {
+    if !bench.truetail.is_file() {
+        bail!(
+            "--truetail {}: no such file; build it with `cargo build --release -p cli`",
+            bench.truetail.display()
+        );
+    }
+    process::raise_open_files()?;
+    println!(
+        "{}. Target on core {}, clients on core {}.\n",
+        machine()?,
+        bench.target_core,
+        bench.client_core
+    );
     if bench.target_core == bench.client_core {
-        println!("target and client share one core, so the figures say little");
-    }
-    println!();
-    if wants(Part::SideBySide) {
-        side_by_side::print(&bench, arguments.quick)?;
-    }
-    if wants(Part::Pacing) {
-        pacing::print(&bench, arguments.quick)?;
-    }
-    if wants(Part::Raw) {
-        raw::print(&bench, arguments.quick)?;
+        println!("Target and client share one core, so the figures say little.\n");
     }
     Ok(())
 }

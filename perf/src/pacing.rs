@@ -5,39 +5,48 @@ use std::time::Duration;
 use anyhow::Result;
 use engine::plan::CONNS_OPEN_DEFAULT;
 
-use crate::process::{Bench, NullTarget};
-use crate::summary::table;
+use crate::bench::{Bench, milliseconds};
+use crate::process::Stderr;
+use crate::servers::NullTarget;
+use crate::summary::{heading, or_dash, table};
+
+/// Time for the load to find its number of connections.
+const WARMUP: Duration = Duration::from_millis(500);
 
 /// Requests per second, Poisson.
 const RATE: &str = "20k";
 
 /// Prints the table.
 pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
-    let (seconds, waits): (u64, &[&str]) =
-        if quick { (1, &["hybrid"]) } else { (10, &["sleep", "hybrid", "spin"]) };
+    let (length, waits): (_, &[&str]) = if quick {
+        (Duration::from_millis(500), &["hybrid"])
+    } else {
+        (Duration::from_secs(8), &["sleep", "hybrid", "spin"])
+    };
+    println!("## Pacer lateness\n");
     println!(
-        "pacing: {RATE}/s Poisson for {seconds} s, pacer lateness in µs; CPU is the process's \
-         CPU seconds per second"
+        "{RATE}/s Poisson for {length:?}; lateness in µs, CPU in seconds of the process per \
+         second:\n"
     );
     let target = NullTarget::start(bench, CONNS_OPEN_DEFAULT)?;
     let mut rows = Vec::new();
     for wait in waits {
-        rows.push(row(bench, &target.url, wait, seconds)?);
+        rows.push(row(bench, &target.url, wait, length)?);
     }
     target.stop()?;
-    let heading = ["wait", "p50", "p99", "p99.9", "max", "sent/intended", "CPU"];
-    println!("{}", table(&heading, &rows));
+    let columns = ["`--wait`", "p50", "p99", "p99.9", "max", "sent of planned", "CPU"];
+    println!("{}", table(&heading(&columns), &rows));
     Ok(())
 }
 
-fn row(bench: &Bench, url: &str, wait: &str, seconds: u64) -> Result<Vec<String>> {
-    let duration = format!("{seconds}s");
-    let flags = ["--rate", RATE, "--wait", wait, "--duration", &duration, "--warmup", "1s"];
-    let (report, finished) = bench.run_truetail(url, &flags, Duration::from_secs(seconds + 1))?;
+fn row(bench: &Bench, url: &str, wait: &str, length: Duration) -> Result<Vec<String>> {
+    let (duration, warmup) = (milliseconds(length), milliseconds(WARMUP));
+    let flags = ["--rate", RATE, "--wait", wait, "--duration", &duration, "--warmup", &warmup];
+    let (report, finished) = bench.run_truetail(url, &flags, WARMUP + length, Stderr::File)?;
     let lateness = &report.whole.pacer_lateness;
-    let show = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{us:.1}"));
+    let show = |us: Option<f64>| or_dash(us.map(|us| format!("{us:.2}")));
     Ok(vec![
-        wait.to_owned(),
+        format!("`{wait}`"),
         show(lateness.quantile_us(0.5)),
         show(lateness.quantile_us(0.99)),
         show(lateness.quantile_us(0.999)),

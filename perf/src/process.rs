@@ -1,24 +1,15 @@
 //! Runs programs pinned to a core and reads their CPU time from the kernel.
 #![expect(unsafe_code, reason = "the standard library can't return a child's resource usage")]
 
-use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
-use engine::report::Report;
+use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
-
-/// What is measured, and on which cores.
-pub(crate) struct Bench {
-    /// The `truetail` binary.
-    pub(crate) truetail: PathBuf,
-    /// The core of the null target.
-    pub(crate) target_core: usize,
-    /// The core of the client.
-    pub(crate) client_core: usize,
-}
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
 /// Time that a client may take beyond its duration, to connect, drain and write.
 const SLACK: Duration = Duration::from_secs(30);
@@ -36,6 +27,15 @@ pub(crate) struct Finished {
     pub(crate) wall: Duration,
 }
 
+/// Where a process writes its errors and its progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stderr {
+    /// A file, whose last line says why the process failed.
+    File,
+    /// A terminal that nobody looks at.
+    Terminal,
+}
+
 /// Raises the soft limit on open files to the hard limit; children inherit it.
 pub(crate) fn raise_open_files() -> Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -44,8 +44,9 @@ pub(crate) fn raise_open_files() -> Result<()> {
 }
 
 /// The limit on a child's open files.
-pub(crate) fn files_max() -> u64 {
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+pub(crate) fn files_max() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 /// Whether a program is installed and starts.
@@ -56,79 +57,123 @@ pub(crate) fn is_installed(program: &str) -> bool {
 }
 
 /// Runs a command on one core; fails if it takes longer than `length` plus [`SLACK`].
-pub(crate) fn run_pinned(core: usize, command: &[String], length: Duration) -> Result<Finished> {
+pub(crate) fn run_pinned(
+    core: usize,
+    command: &[String],
+    length: Duration,
+    stderr: Stderr,
+) -> Result<Finished> {
+    let mut stdout_file = tempfile::tempfile()?;
+    let mut stderr_file = tempfile::tempfile()?;
+    let (stderr_end, terminal) = match stderr {
+        Stderr::File => (Stdio::from(stderr_file.try_clone()?), None),
+        Stderr::Terminal => {
+            let (end, terminal) = Terminal::open()?;
+            (end, Some(terminal))
+        }
+    };
     let started = Instant::now();
     let mut child = Running(
         pinned(core, command)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
+            .stdout(stdout_file.try_clone()?)
+            .stderr(stderr_end)
             .spawn()
             .with_context(|| format!("can't start `taskset` for {}", command[0]))?,
     );
-    let cpu_us = loop {
-        if let Some((success, cpu_us)) = child.try_reap()? {
-            if !success {
-                bail!("`{}` failed", command.join(" "));
-            }
-            break cpu_us;
-        }
-        if length + SLACK < started.elapsed() {
-            bail!("`{}` is still running {SLACK:?} after its duration", command.join(" "));
-        }
-        std::thread::sleep(POLL);
-    };
+    let (succeeded, cpu_us) = child.reap(length + SLACK).with_context(|| {
+        format!("`{}` is still running {SLACK:?} after its duration", command.join(" "))
+    })?;
     let wall = started.elapsed();
-    let mut stdout = String::new();
-    // A summary fits in the pipe, so the child can end without a reader.
-    child.0.stdout.take().expect("it is piped").read_to_string(&mut stdout)?;
-    Ok(Finished { stdout, cpu_us, wall })
+    if !succeeded {
+        bail!("{}", last_line(&mut stderr_file)?.unwrap_or("failed without a word".to_owned()));
+    }
+    if let Some(terminal) = terminal {
+        ensure!(0 < terminal.drained()?, "`{}` drew nothing on its terminal", command.join(" "));
+    }
+    Ok(Finished { stdout: whole(&mut stdout_file)?, cpu_us, wall })
+}
+
+fn whole(file: &mut File) -> io::Result<String> {
+    file.rewind()?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn last_line(file: &mut File) -> io::Result<Option<String>> {
+    let text = whole(file)?;
+    Ok(text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned))
+}
+
+/// The near end of a terminal, whose text a thread reads and forgets.
+struct Terminal(JoinHandle<usize>);
+
+impl Terminal {
+    /// A new terminal, and its far end, for a child.
+    fn open() -> Result<(Stdio, Terminal)> {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let near = openpt(flags).context("can't open a terminal")?;
+        grantpt(&near)?;
+        unlockpt(&near)?;
+        let far = ioctl_tiocgptpeer(&near, flags)?;
+        let mut near = File::from(near);
+        let reader = std::thread::spawn(move || {
+            let (mut read, mut buffer) = (0, [0; 4_096]);
+            // Once the last process has closed the far end, reading fails.
+            while let Ok(bytes @ 1..) = near.read(&mut buffer) {
+                read += bytes;
+            }
+            read
+        });
+        Ok((Stdio::from(far), Terminal(reader)))
+    }
+
+    /// The number of bytes that were written to it.
+    fn drained(self) -> Result<usize> {
+        self.0.join().map_err(|_| anyhow::anyhow!("the terminal's reader panicked"))
+    }
 }
 
 /// Pins a command to one core. `taskset` executes it in its own process, so the process ID and the
 /// CPU time are the command's.
-fn pinned(core: usize, command: &[String]) -> Command {
+pub(crate) fn pinned(core: usize, command: &[String]) -> Command {
     let mut taskset = Command::new("taskset");
     taskset.arg("-c").arg(core.to_string()).args(command);
     taskset
 }
 
-impl Bench {
-    /// Runs `truetail run` on the client's core with these flags; returns its report and its cost.
-    pub(crate) fn run_truetail(
-        &self,
-        url: &str,
-        flags: &[&str],
-        length: Duration,
-    ) -> Result<(Report, Finished)> {
-        let out = std::env::temp_dir().join(format!("truetail-bench-{}.json", std::process::id()));
-        let mut command =
-            vec![self.truetail.display().to_string(), "run".to_owned(), url.to_owned()];
-        command.extend(flags.iter().map(|&flag| flag.to_owned()));
-        // A run at the ceiling measures the generator, so its verdict is invalid; here that is
-        // wanted.
-        command.extend([
-            "--allow-invalid".to_owned(),
-            "--quiet".to_owned(),
-            "--out".to_owned(),
-            out.display().to_string(),
-        ]);
-        let finished = run_pinned(self.client_core, &command, length)?;
-        let text = std::fs::read_to_string(&out)
-            .with_context(|| format!("can't read {}", out.display()))?;
-        std::fs::remove_file(&out)?;
-        let report: Report = serde_json::from_str(&text).context("can't parse the report")?;
-        let counts = &report.whole.counts;
-        if counts.answered == 0 || counts.failed + counts.timed_out + counts.abandoned != 0 {
-            bail!("requests failed, so the run gives no figure: {counts:?}");
-        }
-        Ok((report, finished))
-    }
-}
-
 /// A child process that is killed when dropped.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
+    /// Starts the command.
+    pub(crate) fn start(command: &mut Command) -> io::Result<Running> {
+        command.spawn().map(Running)
+    }
+
+    /// Its standard output, if that is piped and wasn't taken before.
+    pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.0.stdout.take()
+    }
+
+    /// Asks it to end, by SIGTERM.
+    pub(crate) fn terminate(&self) -> Result<()> {
+        Ok(kill_process(self.pid(), Signal::TERM)?)
+    }
+
+    /// Waits for its end, at most this long; whether it succeeded, and its CPU time, µs.
+    pub(crate) fn reap(&mut self, longest: Duration) -> Result<(bool, f64)> {
+        let started = Instant::now();
+        while started.elapsed() < longest {
+            if let Some(ended) = self.try_reap()? {
+                return Ok(ended);
+            }
+            std::thread::sleep(POLL);
+        }
+        bail!("it did not end within {longest:?}");
+    }
+
     fn pid(&self) -> Pid {
         Pid::from_child(&self.0)
     }
@@ -169,74 +214,35 @@ impl Drop for Running {
     }
 }
 
-/// A null target in its own process.
-pub(crate) struct NullTarget {
-    running: Running,
-    stdout: BufReader<ChildStdout>,
-    /// Its URL.
-    pub(crate) url: String,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// What the null target answered and cost.
-pub(crate) struct NullCost {
-    /// Requests answered.
-    pub(crate) requests: f64,
-    /// User and system time, µs.
-    pub(crate) cpu_us: f64,
-}
-
-impl NullTarget {
-    /// Starts it on its core and waits until it listens. It has room for twice `conns` connections,
-    /// because those of one client may still be closing when the next connects.
-    pub(crate) fn start(bench: &Bench, conns: usize) -> Result<NullTarget> {
-        let core = bench.target_core.to_string();
-        let room = (2 * conns).to_string();
-        let program = bench.truetail.display().to_string();
-        let command = [
-            &program,
-            "null-target",
-            "--listen",
-            "127.0.0.1:0",
-            "--cores",
-            &core,
-            "--conns",
-            &room,
-        ];
-        let command = command.map(str::to_owned);
-        let mut child = Running(
-            pinned(bench.target_core, &command)
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .spawn()?,
-        );
-        let mut stdout = BufReader::new(child.0.stdout.take().expect("it is piped"));
-        let mut line = String::new();
-        stdout.read_line(&mut line)?;
-        let url = line
-            .trim()
-            .strip_prefix("listening on ")
-            .with_context(|| format!("the null target did not start; it printed {line:?}"))?
-            .to_owned();
-        Ok(NullTarget { running: child, stdout, url })
+    fn run(command: &[&str], stderr: Stderr) -> Result<Finished> {
+        let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
+        let core = engine::sys::placement::allowed_cores()[0];
+        run_pinned(core, &command, Duration::ZERO, stderr)
     }
 
-    /// Stops it with SIGTERM.
-    pub(crate) fn stop(mut self) -> Result<NullCost> {
-        kill_process(self.running.pid(), Signal::TERM)?;
-        let mut line = String::new();
-        self.stdout.read_line(&mut line)?;
-        let requests = line
-            .strip_prefix("answered ")
-            .and_then(|rest| rest.split(' ').next())
-            .and_then(|count| count.parse().ok())
-            .with_context(|| format!("can't parse the null target's {line:?}"))?;
-        let started = Instant::now();
-        while started.elapsed() < SLACK {
-            if let Some((_, cpu_us)) = self.running.try_reap()? {
-                return Ok(NullCost { requests, cpu_us });
-            }
-            std::thread::sleep(POLL);
-        }
-        bail!("the null target did not end within {SLACK:?}");
+    #[test]
+    fn a_command_gives_its_output_and_its_cost() {
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo $i; echo no >&2";
+        let finished = run(&["sh", "-c", script], Stderr::File).expect("it succeeds");
+        assert_eq!(finished.stdout, "20000\n");
+        assert!(0.0 < finished.cpu_us && finished.cpu_us < 1e6 * finished.wall.as_secs_f64() + 1e4);
+    }
+
+    #[test]
+    fn a_failure_has_the_last_line_of_stderr() {
+        let error = run(&["sh", "-c", "echo first >&2; echo last >&2; exit 3"], Stderr::File);
+        assert_eq!(error.err().map(|error| error.to_string()).as_deref(), Some("last"));
+    }
+
+    #[test]
+    fn a_terminal_is_one_and_takes_more_than_its_buffer() {
+        let script = "test -t 2 && head -c 100000 /dev/zero >&2";
+        assert!(run(&["sh", "-c", script], Stderr::Terminal).is_ok());
+        let silent = run(&["true"], Stderr::Terminal);
+        assert!(silent.is_err_and(|error| error.to_string().contains("drew nothing")));
     }
 }

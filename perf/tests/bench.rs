@@ -9,15 +9,22 @@ fn bench(arguments: &[&str]) -> Output {
     Command::new(BENCH).args(arguments).output().expect("the bench starts")
 }
 
-/// The numbers in these columns, counted from 0 after `first`, of the line that begins with
-/// `first`.
-fn numbers(output: &str, first: &str, columns: &[usize]) -> Vec<f64> {
-    let line = output.lines().find(|line| line.starts_with(first));
-    let cells: Vec<&str> = line.unwrap_or_else(|| panic!("{first}: {output}"))[first.len()..]
-        .split_whitespace()
-        .collect();
-    let number = |column: &usize| {
-        cells[*column].parse().unwrap_or_else(|_| panic!("{first} {column}: {cells:?}"))
+/// The cells of the table's row that begins with `first`, below the line `heading`.
+fn cells<'a>(output: &'a str, heading: &str, first: &str) -> Vec<&'a str> {
+    let row = |line: &'a str| {
+        let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
+        (cells[0] == first).then_some(cells)
+    };
+    let mut lines = output.lines().skip_while(|line| *line != heading);
+    lines.find_map(row).unwrap_or_else(|| panic!("{heading}: {first}: {output}"))
+}
+
+/// The number with which each of these columns of a row begins, counted from 0.
+fn numbers(output: &str, heading: &str, first: &str, columns: &[usize]) -> Vec<f64> {
+    let cells = cells(output, heading, first);
+    let number = |&column: &usize| {
+        let number = cells[column].split([' ', ';']).next().unwrap_or_default().replace(',', "");
+        number.parse().unwrap_or_else(|_| panic!("{heading}, {first}, {column}: {cells:?}"))
     };
     columns.iter().map(number).collect()
 }
@@ -54,7 +61,8 @@ fn the_hot_functions_have_a_cost() {
         "Schedule::next, Poisson, 1M/s",
         "Schedule::next, Poisson, 64M/s, one of 256 shards",
     ] {
-        assert!(numbers(&output, row, &[0, 1, 2]).iter().all(|ns| 0.0 < *ns), "{output}");
+        let ns = numbers(&output, "## Hot functions", row, &[1, 2, 3]);
+        assert!(ns.iter().all(|ns| 0.0 < *ns), "{output}");
     }
 }
 
@@ -62,9 +70,69 @@ fn the_hot_functions_have_a_cost() {
 fn runs_give_tables() {
     let truetail = truetail();
     let path = truetail.to_str().expect("a path in UTF-8");
-    let output = text(&bench(&["--quick", "--truetail", path, "side-by-side", "pacing"]));
-    assert!(numbers(&output, "16 ", &[0, 3, 6]).iter().all(|figure| 0.0 < *figure), "{output}");
-    assert!(numbers(&output, "hybrid", &[3, 5]).iter().all(|figure| 0.0 < *figure), "{output}");
+    let output = text(&bench(&[
+        "--quick",
+        "--truetail",
+        path,
+        "closed",
+        "pipelined",
+        "bodies",
+        "open",
+        "pacing",
+        "pairs",
+    ]));
+    for (heading, row, columns) in [
+        ("## Closed loop", "16", &[1][..]),
+        ("Requests per second, in the same way:", "16", &[1]),
+        ("## Open loop at shares of the closed loop's ceiling", "0.50", &[1, 2, 3, 4, 5, 6]),
+        ("## Pacer lateness", "`hybrid`", &[1, 2, 3, 4, 5, 6]),
+        ("## Cost of features", "`--raw`", &[1, 2, 3]),
+        ("## Cost of features", "progress line", &[1, 2, 3]),
+        ("## Cost of features", "all three", &[1, 2, 3]),
+    ] {
+        let figures = numbers(&output, heading, row, columns);
+        assert!(figures.iter().all(|figure| 0.0 < *figure), "{heading}, {row}: {output}");
+    }
+    let is_installed = |program: &str| Command::new(program).arg("-v").output().is_ok();
+    if is_installed("wrk") {
+        let peers = cells(&output, "## Closed loop", "connections");
+        let wrk = peers.iter().position(|name| *name == "wrk").expect("a column of wrk");
+        numbers(&output, "## Closed loop", "16", &[wrk]);
+        let peers = cells(&output, "## Pipelined", "");
+        let wrk = peers.iter().position(|name| *name == "wrk").expect("a column of wrk");
+        numbers(&output, "## Pipelined", "requests/s", &[wrk]);
+    }
+    if is_installed("nginx") {
+        numbers(&output, "## Response bodies", "1,048,576", &[1]);
+    }
+}
+
+/// The counts of this build are not those of the file, which is for the release build.
+#[test]
+fn instructions_are_held_by_their_limits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("limits.toml");
+    let limits = file.to_str().expect("a path in UTF-8");
+    let output = bench(&["--quick", "--limits", limits, "--update-limits"]);
+    if String::from_utf8_lossy(&output.stdout).contains("valgrind is not installed") {
+        return;
+    }
+    text(&output);
+    let written = std::fs::read_to_string(&file).expect("the limits");
+    let (head, counts) = written.split_once("[instructions]\n").expect("a table");
+    assert_eq!(counts.lines().count(), 14, "{written}");
+
+    let halve = |line: &str| {
+        let (name, count) = line.split_once(" = ").expect("a count");
+        let count: f64 = count.parse().expect("a number");
+        assert!(0.0 < count, "{line}");
+        format!("{name} = {:.1}\n", count / 2.0)
+    };
+    let halved: String = counts.lines().map(halve).collect();
+    std::fs::write(&file, format!("{head}[instructions]\n{halved}")).expect("writable");
+    let output = bench(&["--quick", "--limits", limits, "instructions"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("make ratchet"), "{error}");
 }
 
 #[test]

@@ -166,11 +166,12 @@ fn parse_head(bytes: &[u8]) -> Option<Head> {
     if words.next().is_some() {
         return None;
     }
-    let mut last = match version {
+    let is_old = match version {
         "HTTP/1.1" => false,
         "HTTP/1.0" => true,
         _ => return None,
     };
+    let (mut last, mut kept) = (false, !is_old);
     let mut body_bytes = None;
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':')?;
@@ -185,12 +186,16 @@ fn parse_head(bytes: &[u8]) -> Option<Head> {
             // The end of such a body is not searched for, so nothing after it can be parsed.
             last = true;
         } else if name.eq_ignore_ascii_case("connection") {
-            last |= value.split(',').any(|option| option.trim().eq_ignore_ascii_case("close"));
+            let has = |name| value.split(',').any(|word| word.trim().eq_ignore_ascii_case(name));
+            last |= has("close");
+            kept |= has("keep-alive");
         }
     }
-    let form = match (method, last) {
+    let form = match (method, last || !kept) {
+        ("HEAD", false) if is_old => Form::HeadLast,
         ("HEAD", false) => Form::Head,
         ("HEAD", true) => Form::HeadLast,
+        (_, false) if is_old => Form::WholeKept,
         (_, false) => Form::Whole,
         (_, true) => Form::WholeLast,
     };
@@ -233,7 +238,7 @@ mod tests {
 
     #[test]
     fn requests_come_out_in_any_split() {
-        use Form::{Head, HeadLast, Whole, WholeLast};
+        use Form::{Head, HeadLast, Whole, WholeKept, WholeLast};
         let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         check(get, &[Whole], false);
         check(&get.repeat(3), &[Whole, Whole, Whole], false);
@@ -249,6 +254,10 @@ mod tests {
         check("GET / HTTP/1.1\r\nConnection: x, Close\r\n\r\nGET", &[WholeLast], true);
         check("HEAD / HTTP/1.1\r\nconnection: close\r\n\r\n", &[HeadLast], true);
         check("GET / HTTP/1.0\r\n\r\n", &[WholeLast], true);
+        let kept = "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n";
+        check(&kept.repeat(2), &[WholeKept, WholeKept], false);
+        check("GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", &[WholeLast], true);
+        check("HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", &[HeadLast], true);
         check("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", &[WholeLast], true);
         check(&format!("{get}nonsense\r\n\r\n{get}"), &[Whole], true);
         check("GET / HTTP/2.0\r\n\r\n", &[], true);

@@ -1,0 +1,91 @@
+//! Closed loops: throughput and CPU per request on the null target, beside the peers.
+
+use anyhow::Result;
+
+use crate::bench::Bench;
+use crate::contest::{Contest, Runs, Target, cells, print_problems};
+use crate::peers::{Load, Peer};
+use crate::process::files_max;
+use crate::servers::FILES_SPARE;
+use crate::summary::{heading, table};
+
+/// The runs on so many connections.
+struct Level {
+    conns: usize,
+    seconds: u64,
+    rounds: usize,
+}
+
+/// The last takes longer, for wrk connects within its window, which takes it up to 5 s.
+const LEVELS: [Level; 5] = [
+    Level { conns: 16, seconds: 3, rounds: 5 },
+    Level { conns: 64, seconds: 3, rounds: 5 },
+    Level { conns: 256, seconds: 3, rounds: 5 },
+    Level { conns: 4_000, seconds: 3, rounds: 5 },
+    Level { conns: 20_000, seconds: 8, rounds: 3 },
+];
+
+const QUICK: [Level; 1] = [Level { conns: 16, seconds: 1, rounds: 1 }];
+
+/// Prints the tables.
+pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Result<()> {
+    println!("## Closed loop\n");
+    let levels: &[Level] = if quick { &QUICK } else { &LEVELS };
+    let mut cpu = Vec::new();
+    let mut rate = Vec::new();
+    for level in levels {
+        let Some(conns) = allowed(level.conns) else { continue };
+        let load = Load { url: "", conns, seconds: level.seconds, depth: 1, wrk_script: None };
+        let target = Target::Null { conns };
+        let all = Contest { bench, peers, target, load, rounds: level.rounds }.hold()?;
+        print_problems(&format!("{conns} connections"), &all);
+        let row = |cells| [vec![conns.to_string()], cells].concat();
+        let mut costs = cells(&all, |figures| figures.cpu_us_per_request, 2);
+        costs.push(all[0].median(|figures| figures.target_us_per_request.unwrap_or(f64::NAN), 2));
+        cpu.push(row(costs));
+        rate.push(row(cells(&all, |figures| figures.requests_per_second, 0)));
+        print_beyond(conns, level.seconds, &all);
+    }
+    let clients: Vec<&str> =
+        ["connections", "truetail"].into_iter().chain(peers.iter().map(|peer| peer.name)).collect();
+    println!(
+        "CPU per request in µs, user and system time of the whole process. Of truetail the median \
+         (lowest–highest) of the runs; of each peer the median, and truetail's cost as a multiple \
+         of it, pair by pair:\n"
+    );
+    println!("{}", table(&[heading(&clients), heading(&["null target"])].concat(), &cpu));
+    println!("Requests per second, in the same way:\n");
+    println!("{}", table(&heading(&clients), &rate));
+    Ok(())
+}
+
+/// So many connections, or nearly as many if the limit on open files is a little lower; `None` if
+/// it is much lower.
+fn allowed(conns: usize) -> Option<usize> {
+    let most = files_max().saturating_sub(FILES_SPARE);
+    if conns <= most {
+        return Some(conns);
+    }
+    let limit = files_max();
+    let nearly = conns - conns / 10 <= most;
+    let instead = if nearly { format!("{most}") } else { "skipped".to_owned() };
+    println!("{conns} connections: {instead}, as the limit on open files is {limit}.\n");
+    nearly.then_some(most)
+}
+
+/// Prints what opening and closing many connections takes.
+fn print_beyond(conns: usize, seconds: u64, all: &[Runs]) {
+    if conns < 1_000 {
+        return;
+    }
+    for runs in all {
+        if let Some(beyond) = runs.spread(|figures| figures.beyond_s) {
+            println!(
+                "{conns} connections, {}: {} s beyond its {seconds} s",
+                runs.name,
+                beyond.show(2)
+            );
+        }
+    }
+    println!();
+}

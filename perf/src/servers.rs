@@ -1,0 +1,133 @@
+//! The servers that clients are measured on: the null target, and nginx with files of given sizes.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::process::{ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
+
+use crate::bench::Bench;
+use crate::process::{Running, files_max, pinned};
+
+/// How long a server may take to start or to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Descriptors that a client and a target need besides their connections.
+pub(crate) const FILES_SPARE: usize = 128;
+
+/// A null target in its own process.
+pub(crate) struct NullTarget {
+    running: Running,
+    stdout: BufReader<ChildStdout>,
+    /// Its URL.
+    pub(crate) url: String,
+}
+
+/// What the null target answered and cost.
+pub(crate) struct NullCost {
+    /// Requests answered.
+    pub(crate) requests: f64,
+    /// User and system time, µs.
+    pub(crate) cpu_us: f64,
+}
+
+impl NullTarget {
+    /// Starts it on its core and waits until it listens. It has room for twice `conns` connections
+    /// where the limit on open files allows that, for clients that open new ones before the old
+    /// ones are closed.
+    pub(crate) fn start(bench: &Bench, conns: usize) -> Result<NullTarget> {
+        let core = bench.target_core.to_string();
+        let room = (2 * conns).min(files_max() - FILES_SPARE / 2).to_string();
+        let program = bench.truetail.display().to_string();
+        let command = [
+            &program,
+            "null-target",
+            "--listen",
+            "127.0.0.1:0",
+            "--cores",
+            &core,
+            "--conns",
+            &room,
+        ];
+        let command = command.map(str::to_owned);
+        let mut running = Running::start(
+            pinned(bench.target_core, &command).stdin(Stdio::null()).stdout(Stdio::piped()),
+        )?;
+        let mut stdout = BufReader::new(running.take_stdout().expect("it is piped"));
+        let mut line = String::new();
+        stdout.read_line(&mut line)?;
+        let url = line
+            .trim()
+            .strip_prefix("listening on ")
+            .with_context(|| format!("the null target did not start; it printed {line:?}"))?
+            .to_owned();
+        Ok(NullTarget { running, stdout, url })
+    }
+
+    /// Stops it with SIGTERM.
+    pub(crate) fn stop(mut self) -> Result<NullCost> {
+        self.running.terminate()?;
+        let mut line = String::new();
+        self.stdout.read_line(&mut line)?;
+        let requests = line
+            .strip_prefix("answered ")
+            .and_then(|rest| rest.split(' ').next())
+            .and_then(|count| count.parse().ok())
+            .with_context(|| format!("can't parse the null target's {line:?}"))?;
+        let (_, cpu_us) = self.running.reap(PATIENCE).context("the null target")?;
+        Ok(NullCost { requests, cpu_us })
+    }
+}
+
+/// nginx as one process, with a file of each size.
+pub(crate) struct Nginx {
+    _running: Running,
+    _folder: TempDir,
+    port: u16,
+}
+
+impl Nginx {
+    /// Starts it on the target's core and waits until it listens.
+    pub(crate) fn start(bench: &Bench, sizes: &[usize]) -> Result<Nginx> {
+        let folder = tempfile::tempdir()?;
+        for size in sizes {
+            fs::write(folder.path().join(size.to_string()), vec![b'x'; *size])?;
+        }
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let at = folder.path().display();
+        let configuration = format!(
+            "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log;
+             events {{ worker_connections 1024; }}
+             http {{
+               access_log off; gzip off; root {at}; sendfile on; tcp_nopush on;
+               keepalive_requests 1000000000;
+               client_body_temp_path {at}/body; proxy_temp_path {at}/proxy;
+               fastcgi_temp_path {at}/fastcgi; uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;
+               server {{ listen 127.0.0.1:{port}; }}
+             }}"
+        );
+        let file = folder.path().join("nginx.conf");
+        fs::write(&file, configuration)?;
+        let errors = format!("{at}/error.log");
+        let command = ["nginx", "-e", &errors, "-c", &file.display().to_string()];
+        let command = command.map(str::to_owned);
+        let running = Running::start(pinned(bench.target_core, &command).stdin(Stdio::null()))?;
+        let nginx = Nginx { _running: running, _folder: folder, port };
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if PATIENCE < began.elapsed() {
+                bail!("nginx doesn't listen; {errors} says why");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(nginx)
+    }
+
+    /// The URL of its file of this size.
+    pub(crate) fn url(&self, size: usize) -> String {
+        format!("http://127.0.0.1:{}/{size}", self.port)
+    }
+}
