@@ -14,7 +14,7 @@ const SIZES: [usize; 4] = [128, 4 << 10, 64 << 10, 1 << 20];
 
 /// Prints the table.
 pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Result<()> {
-    let (sizes, seconds, rounds) = if quick { (&SIZES[3..], 1, 1) } else { (&SIZES[..], 2, 5) };
+    let (sizes, seconds, rounds) = if quick { (&SIZES[3..], 1, 1) } else { (&SIZES[..], 2, 3) };
     println!("## Response bodies\n");
     if !is_installed("nginx") {
         println!("Left out: nginx is not installed.\n");

@@ -7,7 +7,7 @@ use crate::contest::{Contest, Runs, Target, cells, print_problems};
 use crate::peers::{Load, Peer};
 use crate::process::files_max;
 use crate::servers::FILES_SPARE;
-use crate::summary::{heading, table};
+use crate::summary::{heading, or_dash, table};
 
 /// The runs on so many connections.
 struct Level {
@@ -16,13 +16,13 @@ struct Level {
     rounds: usize,
 }
 
-/// The last takes longer, for wrk connects within its window, which takes it up to 5 s.
+/// The last window is longer, for wrk connects within it, which takes about 5 s.
 const LEVELS: [Level; 5] = [
     Level { conns: 16, seconds: 3, rounds: 5 },
     Level { conns: 64, seconds: 3, rounds: 5 },
     Level { conns: 256, seconds: 3, rounds: 5 },
     Level { conns: 4_000, seconds: 3, rounds: 5 },
-    Level { conns: 20_000, seconds: 8, rounds: 3 },
+    Level { conns: 20_000, seconds: 7, rounds: 3 },
 ];
 
 const QUICK: [Level; 1] = [Level { conns: 16, seconds: 1, rounds: 1 }];
@@ -33,6 +33,7 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     let levels: &[Level] = if quick { &QUICK } else { &LEVELS };
     let mut cpu = Vec::new();
     let mut rate = Vec::new();
+    let mut beyond = Vec::new();
     for level in levels {
         let Some(conns) = allowed(level.conns) else { continue };
         let load = Load { url: "", conns, seconds: level.seconds, depth: 1, wrk_script: None };
@@ -44,7 +45,8 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
         costs.push(all[0].median(|figures| figures.target_us_per_request.unwrap_or(f64::NAN), 2));
         cpu.push(row(costs));
         rate.push(row(cells(&all, |figures| figures.requests_per_second, 0)));
-        print_beyond(conns, level.seconds, &all);
+        let seconds = |runs: &Runs| or_dash(runs.spread(|run| run.beyond_s).map(|s| s.show(2)));
+        beyond.push(row(all.iter().map(seconds).collect()));
     }
     let clients: Vec<&str> =
         ["connections", "truetail"].into_iter().chain(peers.iter().map(|peer| peer.name)).collect();
@@ -56,6 +58,11 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     println!("{}", table(&[heading(&clients), heading(&["null target"])].concat(), &cpu));
     println!("Requests per second, in the same way:\n");
     println!("{}", table(&heading(&clients), &rate));
+    println!(
+        "Seconds from start to end beyond the window, median (lowest–highest): opening and closing \
+         connections. wrk opens them within its window:\n"
+    );
+    println!("{}", table(&heading(&clients), &beyond));
     Ok(())
 }
 
@@ -69,23 +76,6 @@ fn allowed(conns: usize) -> Option<usize> {
     let limit = files_max();
     let nearly = conns - conns / 10 <= most;
     let instead = if nearly { format!("{most}") } else { "skipped".to_owned() };
-    println!("{conns} connections: {instead}, as the limit on open files is {limit}.\n");
+    println!("{conns} connections: {instead}, for the limit on open files is {limit}.\n");
     nearly.then_some(most)
-}
-
-/// Prints what opening and closing many connections takes.
-fn print_beyond(conns: usize, seconds: u64, all: &[Runs]) {
-    if conns < 1_000 {
-        return;
-    }
-    for runs in all {
-        if let Some(beyond) = runs.spread(|figures| figures.beyond_s) {
-            println!(
-                "{conns} connections, {}: {} s beyond its {seconds} s",
-                runs.name,
-                beyond.show(2)
-            );
-        }
-    }
-    println!();
 }

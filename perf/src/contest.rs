@@ -14,7 +14,7 @@ use crate::servers::NullTarget;
 use crate::summary::{Spread, or_dash, show};
 
 /// Rounds in which slow peers take part.
-const ROUNDS_SLOW: usize = 3;
+const ROUNDS_SLOW: usize = 2;
 
 /// Where the load goes.
 pub(crate) enum Target<'a> {
@@ -31,7 +31,7 @@ pub(crate) struct Figures {
     pub(crate) cpu_us_per_request: f64,
     /// What the null target used for each request.
     pub(crate) target_us_per_request: Option<f64>,
-    /// Seconds that the program ran beyond its window: start, connecting, closing.
+    /// Seconds that the program ran beyond its window.
     pub(crate) beyond_s: f64,
 }
 
@@ -112,8 +112,13 @@ impl Contest<'_> {
 
     fn run_on(&self, client: Option<&Peer>, url: &str) -> Result<Answered> {
         let load = Load { url, ..self.load };
-        let Some(peer) = client else { return run_truetail(self.bench, &load) };
-        peer.run(self.bench, &load)
+        let answered = match client {
+            Some(peer) => peer.run(self.bench, &load)?,
+            None => run_truetail(self.bench, &load)?,
+        };
+        let (requests, conns) = (answered.requests, load.conns);
+        ensure!(conns as f64 <= requests, "{requests} requests on {conns} connections say nothing");
+        Ok(answered)
     }
 
     fn figures(&self, answered: &Answered) -> Figures {

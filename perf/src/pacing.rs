@@ -21,7 +21,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     let (length, waits): (_, &[&str]) = if quick {
         (Duration::from_millis(500), &["hybrid"])
     } else {
-        (Duration::from_secs(8), &["sleep", "hybrid", "spin"])
+        (Duration::from_secs(6), &["sleep", "hybrid", "spin"])
     };
     println!("## Pacer lateness\n");
     println!(

@@ -7,12 +7,12 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
 /// Time that a client may take beyond its duration, to connect, drain and write.
-const SLACK: Duration = Duration::from_secs(30);
+const SLACK: Duration = Duration::from_secs(60);
 
 /// How often a child's state is polled.
 const POLL: Duration = Duration::from_millis(5);
@@ -32,7 +32,7 @@ pub(crate) struct Finished {
 pub(crate) enum Stderr {
     /// A file, whose last line says why the process failed.
     File,
-    /// A terminal that nobody looks at.
+    /// A terminal, where a progress line is drawn.
     Terminal,
 }
 
@@ -81,15 +81,20 @@ pub(crate) fn run_pinned(
             .spawn()
             .with_context(|| format!("can't start `taskset` for {}", command[0]))?,
     );
-    let (succeeded, cpu_us) = child.reap(length + SLACK).with_context(|| {
-        format!("`{}` is still running {SLACK:?} after its duration", command.join(" "))
-    })?;
+    let (succeeded, cpu_us) = child
+        .reap(length + SLACK)
+        .with_context(|| format!("{} is still running {SLACK:?} after its duration", command[0]))?;
     let wall = started.elapsed();
+    let errors = match terminal {
+        None => whole(&mut stderr_file)?,
+        Some(terminal) => terminal.text()?,
+    };
     if !succeeded {
-        bail!("{}", last_line(&mut stderr_file)?.unwrap_or("failed without a word".to_owned()));
+        let last = errors.lines().map(str::trim).rfind(|line| !line.is_empty());
+        bail!("{}", last.unwrap_or("failed without a word"));
     }
-    if let Some(terminal) = terminal {
-        ensure!(0 < terminal.drained()?, "`{}` drew nothing on its terminal", command.join(" "));
+    if stderr == Stderr::Terminal {
+        ensure!(!errors.is_empty(), "{} drew nothing on its terminal", command[0]);
     }
     Ok(Finished { stdout: whole(&mut stdout_file)?, cpu_us, wall })
 }
@@ -101,13 +106,8 @@ fn whole(file: &mut File) -> io::Result<String> {
     Ok(text)
 }
 
-fn last_line(file: &mut File) -> io::Result<Option<String>> {
-    let text = whole(file)?;
-    Ok(text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(str::to_owned))
-}
-
-/// The near end of a terminal, whose text a thread reads and forgets.
-struct Terminal(JoinHandle<usize>);
+/// The near end of a terminal, with a thread that reads it.
+struct Terminal(JoinHandle<Vec<u8>>);
 
 impl Terminal {
     /// A new terminal, and its far end, for a child.
@@ -119,19 +119,20 @@ impl Terminal {
         let far = ioctl_tiocgptpeer(&near, flags)?;
         let mut near = File::from(near);
         let reader = std::thread::spawn(move || {
-            let (mut read, mut buffer) = (0, [0; 4_096]);
+            let (mut text, mut buffer) = (Vec::new(), [0; 4_096]);
             // Once the last process has closed the far end, reading fails.
-            while let Ok(bytes @ 1..) = near.read(&mut buffer) {
-                read += bytes;
+            while let Ok(length @ 1..) = near.read(&mut buffer) {
+                text.extend_from_slice(&buffer[..length]);
             }
-            read
+            text
         });
         Ok((Stdio::from(far), Terminal(reader)))
     }
 
-    /// The number of bytes that were written to it.
-    fn drained(self) -> Result<usize> {
-        self.0.join().map_err(|_| anyhow::anyhow!("the terminal's reader panicked"))
+    /// All that was written to it.
+    fn text(self) -> Result<String> {
+        let text = self.0.join().map_err(|_| anyhow!("the terminal's reader panicked"))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 
@@ -234,8 +235,10 @@ mod tests {
 
     #[test]
     fn a_failure_has_the_last_line_of_stderr() {
-        let error = run(&["sh", "-c", "echo first >&2; echo last >&2; exit 3"], Stderr::File);
-        assert_eq!(error.err().map(|error| error.to_string()).as_deref(), Some("last"));
+        for stderr in [Stderr::File, Stderr::Terminal] {
+            let error = run(&["sh", "-c", "echo first >&2; echo last >&2; exit 3"], stderr);
+            assert_eq!(error.err().map(|error| error.to_string()).as_deref(), Some("last"));
+        }
     }
 
     #[test]
