@@ -7,7 +7,7 @@ use crate::contest::{Contest, Runs, Target, cells, print_problems};
 use crate::peers::{Load, Peer};
 use crate::process::files_max;
 use crate::servers::FILES_SPARE;
-use crate::summary::{heading, or_dash, table};
+use crate::summary::{heading, or_dash, show, table};
 
 /// The runs on so many connections.
 struct Level {
@@ -40,7 +40,7 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
         let target = Target::Null { conns };
         let all = Contest { bench, peers, target, load, rounds: level.rounds }.hold()?;
         print_problems(&format!("{conns} connections"), &all);
-        let row = |cells| [vec![conns.to_string()], cells].concat();
+        let row = |cells| [vec![show(conns as f64, 0)], cells].concat();
         let mut costs = cells(&all, |figures| figures.cpu_us_per_request, 2);
         costs.push(all[0].median(|figures| figures.target_us_per_request.unwrap_or(f64::NAN), 2));
         cpu.push(row(costs));
@@ -59,8 +59,8 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     println!("Requests per second, in the same way:\n");
     println!("{}", table(&heading(&clients), &rate));
     println!(
-        "Seconds from start to end beyond the window, median (lowest–highest): opening and closing \
-         connections. wrk opens them within its window:\n"
+        "Seconds that the process ran beyond its window, to open and close connections (wrk opens \
+         them within its window), median (lowest–highest):\n"
     );
     println!("{}", table(&heading(&clients), &beyond));
     Ok(())

@@ -5,7 +5,7 @@ use std::fmt::Display;
 /// The median of some figures, with the lowest and the highest of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
-    /// The middle value; of an even number of values, the upper of the two.
+    /// The middle value; of an even number of values, the mean of the two in the middle.
     pub(crate) median: f64,
     pub(crate) lowest: f64,
     pub(crate) highest: f64,
@@ -17,7 +17,8 @@ impl Spread {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let (lowest, highest) = (*sorted.first()?, *sorted.last()?);
-        Some(Spread { median: sorted[sorted.len() / 2], lowest, highest })
+        let (below, above) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        Some(Spread { median: f64::midpoint(below, above), lowest, highest })
     }
 
     /// As text: `0.75 (0.71–0.79)`.
@@ -86,7 +87,7 @@ mod tests {
     fn the_median_is_in_the_middle_of_its_spread() {
         let spread = Spread::of([3.0, 1.0, 2.0]).expect("values");
         assert_eq!(spread, Spread { median: 2.0, lowest: 1.0, highest: 3.0 });
-        assert_eq!(Spread::of([3.0, 1.0, 2.0, 9.0]).map(|spread| spread.median), Some(3.0));
+        assert_eq!(Spread::of([3.0, 1.0, 2.0, 9.0]).map(|spread| spread.median), Some(2.5));
         assert_eq!(Spread::of([]), None);
         assert_eq!(spread.show(1), "2.0 (1.0–3.0)");
     }

@@ -120,7 +120,9 @@ fn instructions_are_held_by_their_limits() {
     text(&output);
     let written = std::fs::read_to_string(&file).expect("the limits");
     let (head, counts) = written.split_once("[instructions]\n").expect("a table");
-    assert_eq!(counts.lines().count(), 14, "{written}");
+    for name in ["ResponseParser::feed", "a request of a closed loop"] {
+        assert!(counts.contains(name), "{written}");
+    }
 
     let halve = |line: &str| {
         let (name, count) = line.split_once(" = ").expect("a count");
