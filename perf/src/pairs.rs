@@ -37,6 +37,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     let pairs = [
         ("`--raw`", Manner { flags: &["--raw", &file], ..plain }, &plain),
         ("`--stamps kernel`", Manner { ..plain }, &user),
+        ("`--stamp-sends 1/1000`", Manner { flags: &["--stamp-sends", "1/1000"], ..plain }, &plain),
         ("progress line", Manner { stderr: Stderr::Terminal, ..plain }, &plain),
         ("all three", Manner { flags: &["--raw", &file], stderr: Stderr::Terminal }, &user),
     ];
