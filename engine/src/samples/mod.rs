@@ -54,9 +54,9 @@
 //! | 38 | u16 | status of the response; without one, the cause, see [`cause_name`] |
 //!
 //! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed,
-//! 4 abandoned, 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the kernel's as a
-//! control, where latencies end at `handled`), and one that is set if the request had to wait for a
-//! connection. Receive lateness is known where the kernel stamped.
+//! 4 abandoned, 5 unsent), two of the stamp of `received` (0 the program's, 1 the kernel's, 2 the
+//! kernel's as a control, where latencies end at `handled`), and one that is set if the request had
+//! to wait for a connection. Receive lateness is known where the kernel stamped.
 //!
 //! The end block, 24 bytes, 96 for each shard in order, and a checksum:
 //!
