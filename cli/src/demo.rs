@@ -14,9 +14,9 @@ use engine::sys::units::{CoreList, Nanos};
 use target::{Stall, TargetConfig};
 
 use crate::args::DemoArgs;
+use crate::drive::{Results, drive};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::output::{OutputFile, say};
-use crate::run::{self, Results};
 use crate::signals::StopRequest;
 use crate::text::demo::{Stalls, doubts, explanation, tables};
 use crate::{json, target_server};
@@ -78,7 +78,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let mut results = Results::default();
     for (plan, file) in [(closed, closed_file), (open, open_file)] {
-        let (finished, _) = run::drive(plan, &stop, !args.quiet)?;
+        let (finished, _) = drive(plan, &stop, !args.quiet)?;
         results.add(file.finish(|writer| json::write(&finished.report, writer)));
         let interrupted = finished.report.interrupted;
         reports.push(finished.report);

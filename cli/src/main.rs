@@ -6,6 +6,7 @@ mod args;
 mod csv;
 mod demo;
 mod doctor;
+mod drive;
 mod failure;
 mod generate;
 mod hlog;

@@ -1,0 +1,101 @@
+//! A run under way, as every command that makes one drives it: with a progress line, to its end or
+//! to the first signal; and which of its results were written.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use engine::plan::Plan;
+use engine::run::{self, Finished, Prepared, Run, RunError};
+use engine::samples::SampleFile;
+use engine::sys::clock;
+
+use crate::failure::Failure;
+use crate::progress::{self, ProgressLine};
+use crate::signals::{self, StopRequest};
+
+/// Prepares a plan and runs it to its end or to the first signal, with a progress line. Returns
+/// the wall-clock time of the run's epoch as well.
+///
+/// # Errors
+/// A plan that can't run, a shard that can't start, a file that can't be written, or a signal
+/// before the run.
+pub(crate) fn drive(
+    plan: Plan,
+    stop: &StopRequest,
+    progress: bool,
+) -> Result<(Finished, SystemTime), Failure> {
+    let prepared = prepare(plan, stop)?;
+    let line = ProgressLine::new(prepared.plan(), progress);
+    if stop.asked() {
+        return Err(Failure::Interrupted);
+    }
+    let shards = prepared.plan().cores().len();
+    let samples = prepared.plan().raw.as_ref().map(|raw| {
+        stop.covering(|| {
+            let file = SampleFile::create(raw, shards)?;
+            let temporary = file.temporary().to_owned();
+            Ok((file, Some(temporary)))
+        })
+    });
+    let samples = samples.transpose().map_err(RunError::File)?;
+    let run = Run::start_with(prepared, samples)?;
+    while !run.is_finished() {
+        if stop.asked() {
+            run.stop();
+        }
+        line.show(&run.progress());
+        thread::sleep(progress::INTERVAL);
+    }
+    line.clear();
+    let finished = run.wait();
+    let since = Duration::from_nanos(clock::now_ns().saturating_sub(finished.epoch_ns));
+    Ok((finished, SystemTime::now() - since))
+}
+
+/// Prepares a plan unless a signal comes first. Resolving a name or connecting to a silent target
+/// takes seconds, on a thread that ends with the program.
+fn prepare(plan: Plan, stop: &StopRequest) -> Result<Prepared, Failure> {
+    let (done, is_done) = mpsc::channel();
+    let preparing = move || {
+        // Nobody listens any more if a signal came first.
+        let _ = done.send(run::prepare(plan));
+    };
+    thread::Builder::new().spawn(preparing).map_err(RunError::Thread)?;
+    loop {
+        if stop.asked() {
+            return Err(Failure::Interrupted);
+        }
+        match is_done.recv_timeout(signals::POLL_INTERVAL) {
+            Ok(prepared) => return Ok(prepared?),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => panic!("preparing a plan sends its result"),
+        }
+    }
+}
+
+/// Which results of a run were written: one that fails takes no other with it.
+#[derive(Default)]
+pub(crate) struct Results {
+    /// The complete files, as they were named.
+    pub(crate) written: Vec<String>,
+    /// Why others are missing.
+    pub(crate) failures: Vec<Failure>,
+}
+
+impl Results {
+    /// Notes the result of writing one file.
+    pub(crate) fn add(&mut self, written: Result<PathBuf, Failure>) {
+        match written {
+            Ok(path) => self.written.push(path.display().to_string()),
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+
+    /// Reports what went wrong and returns the exit code: that of the last failure, else `done`.
+    pub(crate) fn exit_code(&self, done: ExitCode) -> ExitCode {
+        self.failures.iter().fold(done, |_, failure| failure.report())
+    }
+}
