@@ -13,6 +13,7 @@ mod network;
 pub mod ports;
 mod processes;
 mod processor;
+mod reach;
 pub(crate) mod stamping;
 pub mod watch;
 
@@ -24,3 +25,4 @@ pub use network::Network;
 pub(crate) use network::attachment_towards;
 pub use processes::Contender;
 pub use processor::{Core, Virtualisation};
+pub(crate) use reach::reach;

@@ -235,6 +235,21 @@ impl Plan {
         Ok(())
     }
 
+    /// Has each connection carry one request, as the plan's own `Connection: close` asks: its
+    /// client sends nothing after that request (RFC 9112, section 9.6).
+    ///
+    /// # Errors
+    /// The plan has several requests on one connection.
+    pub(crate) fn close_each(&mut self) -> Result<(), PlanError> {
+        self.keepalive = Switch::Off;
+        self.requests_per_connection = None;
+        if self.pipeline == 1 {
+            return Ok(());
+        }
+        let problem = "with `Connection: close`, a connection carries one request";
+        Err(PlanError::new("--pipeline", self.pipeline, problem, "omit it or that header"))
+    }
+
     fn check_policies(&mut self, model: Model, conns: usize) -> Result<(), PlanError> {
         match (self.overload, self.queue_max) {
             (Overload::Drop, None) => self.queue_max = Some(QUEUE_MAX_DEFAULT),

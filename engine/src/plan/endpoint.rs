@@ -1,17 +1,10 @@
-//! From the plan to the wire: the URL's parts, the address behind its host, the request's bytes.
+//! The parts of the plan's URL.
 //!
-//! No error shows what may be a secret: neither a URL's credentials or query, nor anything of a
-//! header but its position.
-
-use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::time::Duration;
+//! No error shows what may be a secret: a URL's credentials or its query.
 
 use http::Uri;
-use http1::request::{Request, RequestError, RequestSpec};
-use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::plan::{Plan, PlanError};
+use crate::plan::PlanError;
 
 /// The parts of the plan's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +21,6 @@ pub struct Endpoint {
 
 /// The port of `http`.
 const PORT_DEFAULT: u16 = 80;
-/// Timeout of the connection that is opened once before the run.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Endpoint {
     /// Parses the plan's URL.
@@ -91,43 +82,11 @@ impl Endpoint {
         };
         Ok(Endpoint { authority, host, port, path })
     }
-
-    /// Connects once to each address of the host, in the resolver's order, until one accepts, and
-    /// returns that one. The connection comes from the first of `sources` of the same IP version,
-    /// as those of the run will.
-    ///
-    /// # Errors
-    /// The host has no address, or none that accepts a connection.
-    pub fn reach(&self, url: &str, sources: &[IpAddr]) -> Result<SocketAddr, PlanError> {
-        let addresses: Vec<SocketAddr> = (self.host.as_str(), self.port)
-            .to_socket_addrs()
-            .map(Iterator::collect)
-            .map_err(|error| {
-                let problem = format!("host {} has no address ({error})", self.host);
-                let cure = "check the name, or give an IP address";
-                PlanError::new("--target", shown(url), problem, cure)
-            })?;
-        let mut problem = format!("host {} has no address", self.host);
-        let mut cure = "start the server, or check host and port";
-        for address in addresses {
-            let source = sources.iter().find(|source| source.is_ipv6() == address.is_ipv6());
-            match probe(address, source.copied()) {
-                Ok(()) => return Ok(address),
-                Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
-                    problem = format!("no local port is free to connect to {address} ({error})");
-                    cure = "wait until connections have left TIME_WAIT, connect from more \
-                            addresses (--source-addresses), or widen net.ipv4.ip_local_port_range";
-                }
-                Err(error) => problem = format!("{address} accepts no connection ({error})"),
-            }
-        }
-        Err(PlanError::new("--target", shown(url), problem, cure))
-    }
 }
 
 /// What an error may show of a text that may not even be a URL: whatever stands before the last `@`
 /// may be credentials, and whatever follows the first `?` or `#` may be a secret.
-fn shown(url: &str) -> String {
+pub(crate) fn shown(url: &str) -> String {
     let (before, query) = url.find(['?', '#']).map_or((url, ""), |at| url.split_at(at));
     let cut = if query.is_empty() { "" } else { "?…" };
     let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
@@ -138,88 +97,6 @@ fn shown(url: &str) -> String {
         None => format!("{before}{cut}"),
         Some((_, rest)) => format!("{scheme}…@{rest}{cut}"),
     }
-}
-
-/// Connects to an address and closes the connection.
-fn probe(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if let Some(source) = source {
-        socket.bind(&SocketAddr::new(source, 0).into())?;
-    }
-    socket.connect_timeout(&address.into(), PROBE_TIMEOUT)
-}
-
-/// Renders the head of the plan's request, which has a body of `body_bytes` bytes.
-///
-/// # Errors
-/// The flag whose value can't be sent; for a header, its position.
-pub fn render_request(
-    plan: &Plan,
-    endpoint: &Endpoint,
-    body_bytes: u64,
-) -> Result<Request, PlanError> {
-    let bad_header = |position: usize, problem: String, cure: &str| {
-        PlanError::new("--header", format!("#{position}"), problem, cure)
-    };
-    let mut headers = Vec::new();
-    for (at, line) in plan.headers.iter().enumerate() {
-        let Some((name, value)) = line.split_once(':') else {
-            let problem = "no colon after the name".to_owned();
-            return Err(bad_header(at + 1, problem, "write it as 'Name: value'"));
-        };
-        headers.push((name.trim_end().to_owned(), value.trim().to_owned()));
-    }
-    let render = |headers: &[(String, String)]| {
-        Request::render(&RequestSpec {
-            method: &plan.method,
-            authority: &endpoint.authority,
-            path: &endpoint.path,
-            headers,
-            body_bytes,
-            user_agent: concat!("truetail/", env!("CARGO_PKG_VERSION")),
-            close: plan.keepalive.is_off(),
-        })
-    };
-    render(&headers).map_err(|error| {
-        let bad_method =
-            |problem: &str, cure: &str| PlanError::new("--method", &plan.method, problem, cure);
-        let bad_target = |problem: &str| {
-            let cure = "percent-encode the characters that a URL can't hold";
-            PlanError::new("--target", shown(&plan.target), problem, cure)
-        };
-        let problem = match &error {
-            RequestError::Method(_) => {
-                return bad_method("not a token (RFC 9110, section 9.1)", "use e.g. GET or POST");
-            }
-            RequestError::Connect => {
-                return bad_method(
-                    "opens a tunnel, which can't be measured",
-                    "use e.g. GET or POST",
-                );
-            }
-            RequestError::TraceBody => {
-                return bad_method("can't have a body (RFC 9110, section 9.3.8)", "omit --body");
-            }
-            RequestError::Path(_) => return bad_target("the path holds an invalid character"),
-            RequestError::Authority(_) => return bad_target("the host holds an invalid character"),
-            RequestError::HeaderName(_) => {
-                "the name isn't a token (RFC 9110, section 5.1)".to_owned()
-            }
-            RequestError::HeaderValue(_) => {
-                "the value holds a control character (RFC 9110, section 5.5)".to_owned()
-            }
-            RequestError::Repeated(name) => format!("{name} is given more than once"),
-            RequestError::ContentLength { body_bytes, .. } => {
-                format!("Content-Length doesn't match the body of {body_bytes} bytes")
-            }
-            RequestError::TransferEncoding => {
-                "Transfer-Encoding isn't supported: requests have a Content-Length".to_owned()
-            }
-        };
-        let mut positions = 1..headers.len();
-        let position = positions.find(|&count| render(&headers[..count]).is_err());
-        bad_header(position.unwrap_or(headers.len()), problem, "correct or omit it")
-    })
 }
 
 #[cfg(test)]
@@ -291,50 +168,6 @@ mod tests {
             assert_eq!(error.value, shown);
             let text = error.to_string();
             assert!(!text.contains("pa55") && !text.contains("w0rd"), "{text}");
-        }
-        // The URL parser lets non-ASCII paths pass.
-        let endpoint = Endpoint { path: "/é?pa55".to_owned(), ..endpoint() };
-        let plan = Plan { target: "http://h/é?pa55".to_owned(), ..Plan::default() };
-        let error = render_request(&plan, &endpoint, 0).expect_err("a bad path").to_string();
-        assert!(error.starts_with("--target http://h/é?…: the path"), "{error}");
-    }
-
-    fn endpoint() -> Endpoint {
-        Endpoint::parse("http://h/").expect("a URL")
-    }
-
-    #[test]
-    fn a_bad_header_is_told_by_its_position_alone() {
-        for (headers, position, problem) in [
-            (vec!["pa55"], "#1", "no colon"),
-            (vec![""], "#1", "no colon"),
-            (vec!["A: pa55", "Authorization Bearer pa55"], "#2", "no colon"),
-            (vec!["pa55 word: x"], "#1", "the name isn't a token"),
-            (vec!["A: b", "C: pa55\nd", "E: f"], "#2", "a control character"),
-            (vec!["Host: a", "B: c", "Host: pa55"], "#3", "Host is given more than once"),
-            (vec!["A: b", "Content-Length: pa55"], "#2", "the body of 0 bytes"),
-            (vec!["Transfer-Encoding: pa55"], "#1", "isn't supported"),
-        ] {
-            let headers = headers.into_iter().map(str::to_owned).collect();
-            let plan = Plan { headers, ..Plan::default() };
-            let error = render_request(&plan, &endpoint(), 0).expect_err(problem);
-            assert_eq!((error.flag, error.value.as_str()), ("--header", position));
-            let text = error.to_string();
-            assert!(text.contains(problem) && !text.contains("pa55"), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_method_that_cannot_be_sent_is_told() {
-        for (method, body_bytes, shown) in [
-            ("CONNECT", 0, "CONNECT"),
-            ("TRACE", 1, "TRACE"),
-            ("NO TOKEN", 0, "NO TOKEN"),
-            ("", 0, "''"),
-        ] {
-            let plan = Plan { method: method.to_owned(), ..Plan::default() };
-            let error = render_request(&plan, &endpoint(), body_bytes).expect_err(method);
-            assert_eq!((error.flag, error.value.as_str()), ("--method", shown));
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod endpoint;
 mod error;
 mod plan;
 pub mod redact;
+pub(crate) mod request;
 pub mod status;
 pub mod thresholds;
 

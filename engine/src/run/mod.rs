@@ -2,6 +2,7 @@
 
 mod prepare;
 mod run;
+mod shard_plan;
 
 pub use prepare::{PrepareError, Prepared, prepare};
 pub use run::{Finished, Phase, Progress, Run, RunError};

@@ -10,16 +10,15 @@ use crate::host;
 use crate::host::check::Check;
 use crate::host::stamping::{self, Stamping};
 use crate::plan::body::{Body, Content};
-use crate::plan::endpoint::{self, Endpoint};
+use crate::plan::endpoint::Endpoint;
 use crate::plan::redact::Redacted;
-use crate::plan::{Model, Plan, PlanError, StampSource, Switch};
-use crate::record::config::RecorderConfig;
+use crate::plan::request::render_request;
+use crate::plan::{Plan, PlanError, StampSource};
 use crate::ring::Payload;
-use crate::samples::{self, Lane};
-use crate::shard::{Drive, SEND_SILENT_MAX, ShardPlan};
+use crate::samples;
+use crate::shard::SEND_SILENT_MAX;
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
-use crate::sys::units::Nanos;
 
 /// A plan that has passed every check.
 #[derive(Clone, Debug)]
@@ -27,10 +26,10 @@ pub struct Prepared {
     pub(super) plan: Plan,
     pub(super) redacted: Redacted,
     pub(super) address: SocketAddr,
-    request: Payload,
-    head_request: bool,
+    pub(super) request: Payload,
+    pub(super) head_request: bool,
     /// Held until the run is over; `None` where the kernel doesn't stamp what arrives.
-    stamping: Option<Arc<Stamping>>,
+    pub(super) stamping: Option<Arc<Stamping>>,
     /// Why the plan got the program's stamps without asking for them.
     pub(super) unstamped: Option<String>,
 }
@@ -68,14 +67,10 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     }
     // Read once: a pipe can't be read again, and a file may change.
     let body = Body::read(&plan).map_err(PrepareError::Plan)?;
-    let request =
-        endpoint::render_request(&plan, &endpoint, body.length()).map_err(PrepareError::Plan)?;
+    let request = render_request(&plan, &endpoint, body.length()).map_err(PrepareError::Plan)?;
     if request.closes() {
-        // RFC 9112, 9.6: a client that sends `Connection: close` sends nothing after that request.
-        plan.keepalive = Switch::Off;
-        plan.requests_per_connection = None;
+        plan.close_each().map_err(PrepareError::Plan)?;
     }
-    check_pipeline(&plan).map_err(PrepareError::Plan)?;
     let payload = payload(&plan, &request, &body)
         .map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
     check_sample(&plan, payload.len()).map_err(PrepareError::Plan)?;
@@ -84,8 +79,8 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
         samples::check_writable(file).map_err(PrepareError::File)?;
     }
     check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
-    let address =
-        endpoint.reach(&plan.target, &plan.source_addresses).map_err(PrepareError::Target)?;
+    let address = host::reach(&endpoint, &plan.target, &plan.source_addresses)
+        .map_err(PrepareError::Target)?;
     check_kinds(&plan.source_addresses, address).map_err(PrepareError::Plan)?;
     if !names_cores {
         // The interface is only known now. It makes no cores more than those checked above.
@@ -168,16 +163,6 @@ fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Checks that a connection can carry several requests.
-fn check_pipeline(plan: &Plan) -> Result<(), PlanError> {
-    let pipeline = plan.pipeline;
-    if pipeline == 1 || plan.keepalive == Switch::On {
-        return Ok(());
-    }
-    let problem = "with `Connection: close`, a connection carries one request";
-    Err(PlanError::new("--pipeline", pipeline, problem, "omit it or that header"))
-}
-
 /// Checks that each source address is IPv4 or IPv6 like the target's.
 fn check_kinds(sources: &[IpAddr], target: SocketAddr) -> Result<(), PlanError> {
     match sources.iter().find(|source| source.is_ipv6() != target.is_ipv6()) {
@@ -198,60 +183,5 @@ impl Prepared {
     /// The completed plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
-    }
-
-    pub(super) fn shard_plan(&self, shard: usize, samples: Option<Lane>) -> ShardPlan {
-        let plan = &self.plan;
-        let shards = plan.cores().len();
-        let drive = match (plan.model(), plan.period) {
-            (Model::Open, _) => Drive::Open {
-                rate: plan.rate.expect("an open model has a rate"),
-                arrivals: plan.arrivals,
-                seed: plan.seed,
-            },
-            (Model::Closed, None) => Drive::Closed,
-            (Model::Closed, Some(period)) => Drive::Paced { period_ns: period.0 },
-        };
-        // The first shards take the remainder, so that no connection is lost.
-        let own = |total: usize| total / shards + usize::from(shard < total % shards);
-        let settles =
-            plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
-        let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);
-        ShardPlan {
-            shard,
-            shards,
-            core: plan.cores()[shard],
-            drive,
-            conns: own(plan.conns()),
-            conns_total: plan.conns(),
-            prewarm: own(plan.prewarm.unwrap_or(0)),
-            spare: own(plan.spare.unwrap_or(0)),
-            settle_ns: if settles { plan.settle.0 } else { 0 },
-            settle_min_ns: plan.settle_min.map_or(0, |least| least.0),
-            recorder_config: RecorderConfig::of_plan(plan),
-            end_ns: plan.end_ns(),
-            timeout_ns: plan.timeout.0,
-            deadline_ns: length_ns(plan.deadline),
-            queue_max_ns: length_ns(plan.queue_max),
-            requests_per_connection: match plan.keepalive {
-                Switch::Off => 1,
-                Switch::On => plan.requests_per_connection.unwrap_or(u64::MAX),
-            },
-            pipeline: plan.pipeline,
-            wait: plan.wait,
-            stamps: plan.stamps(),
-            kernel_stamps: self.stamping.is_some(),
-            stamp_sends: plan.stamp_sends,
-            flush: plan.flush(),
-            request: self.request.clone(),
-            head_request: self.head_request,
-            address: self.address.into(),
-            sources: plan
-                .source_addresses
-                .iter()
-                .map(|source| SocketAddr::new(*source, 0).into())
-                .collect(),
-            samples,
-        }
     }
 }

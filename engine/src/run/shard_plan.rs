@@ -1,0 +1,68 @@
+//! A shard's part of a prepared plan.
+
+use std::net::SocketAddr;
+
+use super::prepare::Prepared;
+use crate::plan::{Model, Switch};
+use crate::record::config::RecorderConfig;
+use crate::samples::Lane;
+use crate::shard::{Drive, ShardPlan};
+use crate::sys::units::Nanos;
+
+impl Prepared {
+    /// The plan of shard number `shard`, whose raw samples go to `samples`.
+    pub(super) fn shard_plan(&self, shard: usize, samples: Option<Lane>) -> ShardPlan {
+        let plan = &self.plan;
+        let shards = plan.cores().len();
+        let drive = match (plan.model(), plan.period) {
+            (Model::Open, _) => Drive::Open {
+                rate: plan.rate.expect("an open model has a rate"),
+                arrivals: plan.arrivals,
+                seed: plan.seed,
+            },
+            (Model::Closed, None) => Drive::Closed,
+            (Model::Closed, Some(period)) => Drive::Paced { period_ns: period.0 },
+        };
+        // The first shards take the remainder, so that no connection is lost.
+        let own = |total: usize| total / shards + usize::from(shard < total % shards);
+        let settles =
+            plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
+        let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);
+        ShardPlan {
+            shard,
+            shards,
+            core: plan.cores()[shard],
+            drive,
+            conns: own(plan.conns()),
+            conns_total: plan.conns(),
+            prewarm: own(plan.prewarm.unwrap_or(0)),
+            spare: own(plan.spare.unwrap_or(0)),
+            settle_ns: if settles { plan.settle.0 } else { 0 },
+            settle_min_ns: plan.settle_min.map_or(0, |least| least.0),
+            recorder_config: RecorderConfig::of_plan(plan),
+            end_ns: plan.end_ns(),
+            timeout_ns: plan.timeout.0,
+            deadline_ns: length_ns(plan.deadline),
+            queue_max_ns: length_ns(plan.queue_max),
+            requests_per_connection: match plan.keepalive {
+                Switch::Off => 1,
+                Switch::On => plan.requests_per_connection.unwrap_or(u64::MAX),
+            },
+            pipeline: plan.pipeline,
+            wait: plan.wait,
+            stamps: plan.stamps(),
+            kernel_stamps: self.stamping.is_some(),
+            stamp_sends: plan.stamp_sends,
+            flush: plan.flush(),
+            request: self.request.clone(),
+            head_request: self.head_request,
+            address: self.address.into(),
+            sources: plan
+                .source_addresses
+                .iter()
+                .map(|source| SocketAddr::new(*source, 0).into())
+                .collect(),
+            samples,
+        }
+    }
+}
