@@ -5,13 +5,13 @@
 
 use std::ffi::c_int;
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use engine::run::RunError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
@@ -46,16 +46,10 @@ impl StopRequest {
     /// # Errors
     /// The kernel refused a handler or a thread.
     pub(crate) fn listen() -> Result<StopRequest, Failure> {
-        let refuse = |error: io::Error| {
-            Failure::CouldNotRun(format!(
-                "threads: refused ({error}); raise the limit of processes: ulimit -u, or pids.max \
-                 of the control group"
-            ))
-        };
         let request = StopRequest::default();
         let heeded = USERS.into_iter().chain(LIMITS);
         let heeded = heeded.filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP));
-        let mut signals = Signals::new(heeded).map_err(refuse)?;
+        let mut signals = Signals::new(heeded).map_err(RunError::Thread)?;
         let listener = request.clone();
         thread::Builder::new()
             .name("truetail-signals".to_owned())
@@ -64,7 +58,7 @@ impl StopRequest {
                     listener.received(signal);
                 }
             })
-            .map_err(refuse)?;
+            .map_err(RunError::Thread)?;
         Ok(request)
     }
 

@@ -62,3 +62,8 @@ impl fmt::Display for Check {
         Ok(())
     }
 }
+
+/// A number of cores, with its noun.
+pub(super) fn cores(count: usize) -> String {
+    format!("{count} core{}", if count == 1 { "" } else { "s" })
+}

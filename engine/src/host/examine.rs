@@ -8,24 +8,19 @@ use std::fs;
 use std::sync::Mutex;
 use std::thread;
 
-use super::check::{Check, Severity};
-use super::executor;
-use super::hardware_stamps::check_hardware_stamps;
-use super::kernel::{clock_source, kernel_release, kernel_version};
-use super::limits::{self, check_files, check_memlock, cure_for_no_memory, examine_memlock};
-use super::ports::port_range;
-use super::processor;
+use super::check::{Check, Severity, cores};
+use super::interface_stamps::check_hardware_stamps;
+use super::kernel::{check_clock_source, check_kernel, cure_for_an_old_kernel};
+use super::limits::{
+    CURE_FOR_NO_THREAD, check_files, check_memlock, cure_for_no_memory, examine_memlock,
+};
+use super::ports::check_ports;
+use super::processor::check_governor;
 use super::stamping::{check_receive_stamps, check_send_stamps};
 use crate::ring::{Payload, Ring, RingConfig};
-use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::CoreList;
-
-/// The oldest kernel with all that the request path needs: deferred task work and multishot
-/// receives.
-const KERNEL_MIN: (u32, u32) = (6, 1);
-/// Ephemeral ports below which connections to one address may run out.
-const PORTS_FEW: u64 = 4_096;
+use crate::sys::{executor, placement};
 
 /// Threads of a run beside its shards: those that heed signals, prepare it, watch the machine and
 /// write raw samples.
@@ -80,22 +75,6 @@ pub fn require(conns: usize, shards: usize) -> Result<(), Check> {
     there(check_threads(shards, THREADS_RUNNING))
 }
 
-fn check_kernel() -> Check {
-    let release = kernel_release();
-    if kernel_version() < KERNEL_MIN {
-        let (major, minor) = KERNEL_MIN;
-        let cause = "it lacks deferred task work and multishot receives";
-        return Check::bad(
-            "kernel",
-            Severity::Missing,
-            release,
-            cause,
-            format!("use Linux {major}.{minor} or later"),
-        );
-    }
-    Check::good("kernel", release)
-}
-
 fn check_ring() -> Check {
     let name = "io_uring";
     let built = Payload::copied(b"", b"", 1).and_then(|payload| {
@@ -144,7 +123,7 @@ fn ring_refusal(error: &std::io::Error, disabled: &str, status: &str) -> (String
             ("no file descriptor was left for it", "raise the limit: ulimit -n 65536")
         }
         (Some(libc::EINVAL), _) => {
-            ("this kernel lacks a feature that the request path needs", "use Linux 6.1 or later")
+            ("this kernel lacks a feature that the request path needs", &*cure_for_an_old_kernel())
         }
         _ => ("the kernel gave no further reason", "look into the kernel's log: dmesg"),
     };
@@ -184,8 +163,8 @@ fn check_threads(shards: usize, running: usize) -> Check {
             name,
             Severity::Missing,
             format!("refused ({error})"),
-            format!("a run on {} needs {needed}", limits::cores(shards)),
-            "raise the limit of processes: ulimit -u, or pids.max of the control group",
+            format!("a run on {} needs {needed}", cores(shards)),
+            CURE_FOR_NO_THREAD,
         ),
     }
 }
@@ -207,29 +186,6 @@ fn check_executor() -> Check {
                 Some(libc::ENOMEM) => cure_for_no_memory(1, 1),
                 _ => "look into the kernel's log: dmesg".to_owned(),
             },
-        ),
-    }
-}
-
-fn check_ports() -> Check {
-    let name = "ephemeral ports";
-    match port_range() {
-        Some((first, last)) => {
-            let count = last - first + 1;
-            let found = format!("{count} ({first} to {last})");
-            if count < PORTS_FEW {
-                let cause = "a closed connection keeps its port in TIME_WAIT for a minute, and there are few";
-                let cure = "widen it: sysctl -w net.ipv4.ip_local_port_range='1024 65535'";
-                return Check::bad(name, Severity::Warning, found, cause, cure);
-            }
-            Check::good(name, found)
-        }
-        None => Check::bad(
-            name,
-            Severity::Warning,
-            "unknown",
-            "the kernel's range can't be read",
-            "mount /proc",
         ),
     }
 }
@@ -300,39 +256,6 @@ fn interrupt_cores(interfaces: &[(String, Attachment)]) -> String {
     match interfaces {
         [] => "unknown".to_owned(),
         interfaces => interfaces.iter().map(entry).collect::<Vec<_>>().join("; "),
-    }
-}
-
-fn check_governor() -> Check {
-    let name = "frequency governor";
-    match processor::governor(placement::allowed_cores()[0]) {
-        None => Check::good(name, "none: the hypervisor or the hardware sets the frequency"),
-        Some(governor) if governor == "performance" => Check::good(name, governor),
-        Some(governor) => Check::bad(
-            name,
-            Severity::Warning,
-            governor,
-            "the CPU frequency follows the load, and so do latencies",
-            "set it: cpupower frequency-set -g performance",
-        ),
-    }
-}
-
-fn check_clock_source() -> Check {
-    let name = "clock source";
-    let source = clock_source();
-    match source.as_deref() {
-        // These are read without a system call.
-        Some("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page") => {
-            Check::good(name, source.unwrap_or_default())
-        }
-        _ => Check::bad(
-            name,
-            Severity::Warning,
-            source.unwrap_or_else(|| "unknown".to_owned()),
-            "reading it may take a system call, and every request reads it several times",
-            "boot with clocksource=tsc if the TSC is stable",
-        ),
     }
 }
 

@@ -11,14 +11,13 @@ use rustix::param::page_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::check::{Check, Severity};
+use super::check::{Check, Severity, cores};
 use super::kernel::kernel_version;
 use crate::plan::CONNS_OPEN_DEFAULT;
 use crate::ring::RingSizes;
+use crate::sys::executor::EXECUTOR_IO_MEMORY;
 use crate::sys::placement;
 
-/// Memory that glommio registers per executor, which our own ring doesn't use.
-pub(crate) const EXECUTOR_IO_MEMORY: usize = 64 * 1024;
 /// The limit below which glommio starts no executor, bytes. It checks the limit alone, even if the
 /// process is exempt.
 const MEMLOCK_MIN: u64 = 512 * 1024;
@@ -28,6 +27,9 @@ const EXECUTOR_SUBMISSIONS: u64 = 128;
 const EXECUTOR_COMPLETIONS: u64 = 256;
 /// The first Linux that counts the rings' own memory.
 const RINGS_COUNT_SINCE: (u32, u32) = (6, 14);
+/// What to do if the kernel refuses a thread.
+pub(crate) const CURE_FOR_NO_THREAD: &str =
+    "raise the limit of processes: ulimit -u, or pids.max of the control group";
 /// Connections of one shard above which its rings don't grow: they have the kernel's largest size.
 const SHARD_CONNS_MAX: usize = 1 << SHARD_CONNS_BITS;
 const SHARD_CONNS_BITS: u32 = 15;
@@ -167,11 +169,6 @@ impl LockedMemory {
             ..usual
         }
     }
-}
-
-/// A number of cores, with its noun.
-pub(super) fn cores(count: usize) -> String {
-    format!("{count} core{}", if count == 1 { "" } else { "s" })
 }
 
 /// Whether a process with this `/proc/self/status` may lock memory without a limit. Capabilities of

@@ -5,8 +5,7 @@ mod cgroup;
 pub mod check;
 pub mod environment;
 mod examine;
-pub(crate) mod executor;
-mod hardware_stamps;
+mod interface_stamps;
 mod kernel;
 pub(crate) mod limits;
 mod network;
@@ -19,7 +18,7 @@ pub mod watch;
 
 pub use cgroup::ControlGroup;
 pub use examine::{examine, require};
-pub(crate) use hardware_stamps::require_hardware_stamps;
+pub(crate) use interface_stamps::require_hardware_stamps;
 pub use limits::Limit;
 pub use network::Network;
 pub(crate) use network::attachment_towards;

@@ -10,6 +10,11 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use super::check::{Check, Severity};
+
+/// Ephemeral ports below which connections to one address may run out.
+const PORTS_FEW: u64 = 4_096;
+
 /// Ephemeral ports used by connections to the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports {
@@ -32,6 +37,30 @@ pub(super) fn port_range() -> Option<(u64, u64)> {
     let mut ends = text.split_whitespace().map(str::parse::<u64>);
     let (first, last) = (ends.next()?.ok()?, ends.next()?.ok()?);
     (first <= last).then_some((first, last))
+}
+
+/// Checks that the kernel's range isn't narrow.
+pub(super) fn check_ports() -> Check {
+    let name = "ephemeral ports";
+    match port_range() {
+        Some((first, last)) => {
+            let count = last - first + 1;
+            let found = format!("{count} ({first} to {last})");
+            if count < PORTS_FEW {
+                let cause = "a closed connection keeps its port in TIME_WAIT for a minute, and there are few";
+                let cure = "widen it: sysctl -w net.ipv4.ip_local_port_range='1024 65535'";
+                return Check::bad(name, Severity::Warning, found, cause, cure);
+            }
+            Check::good(name, found)
+        }
+        None => Check::bad(
+            name,
+            Severity::Warning,
+            "unknown",
+            "the kernel's range can't be read",
+            "mount /proc",
+        ),
+    }
 }
 
 /// The local address of packets to `target`. Connecting a UDP socket looks the route up and sends

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Ticks in which the kernel counts processor time, per second: USER_HZ is 100 on every
-/// architecture of ours.
-const TICKS_PER_S: f64 = 100.0;
+use crate::sys::stat::{Stat, TICK_NS};
+use crate::sys::units::SECOND_NS;
+
 /// As many are named at most.
 const NAMED: usize = 3;
 /// As many of the busiest are looked at more closely, thread by thread.
@@ -35,7 +35,7 @@ impl Processes {
     /// Reads the accounts of all processes that `/proc` shows, one file each.
     pub(super) fn read() -> Processes {
         let each = numbered(Path::new("/proc"));
-        Processes(each.filter_map(|pid| Some((pid, process(pid)?.ticks))).collect())
+        Processes(each.filter_map(|pid| Some((pid, process(pid)?.ticks()))).collect())
     }
 
     /// The processes, other than this one, that took most since `before`, of those with a thread on
@@ -52,7 +52,8 @@ impl Processes {
             .filter_map(|(pid, ticks)| {
                 let name = process(pid)?.name;
                 let core = core_of(pid, ticks, cores)?;
-                Some(Contender { name, pid, cpu_s: ticks as f64 / TICKS_PER_S, core })
+                let cpu_s = (ticks * TICK_NS) as f64 / SECOND_NS as f64;
+                Some(Contender { name, pid, cpu_s, core })
             })
             .take(NAMED)
             .collect()
@@ -62,10 +63,10 @@ impl Processes {
 /// One of these cores on which a thread was last seen that took a good part of its process's ticks.
 fn core_of(pid: u32, ticks: u64, cores: &[usize]) -> Option<usize> {
     let folder = format!("/proc/{pid}/task");
-    let threads = numbered(Path::new(&folder))
-        .filter_map(|thread| account(&fs::read_to_string(format!("{folder}/{thread}/stat")).ok()?));
-    let on_cores = |thread: &Account| cores.contains(&thread.core) && ticks <= 10 * thread.ticks;
-    threads.filter(on_cores).max_by_key(|thread| thread.ticks).map(|thread| thread.core)
+    let threads =
+        numbered(Path::new(&folder)).filter_map(|thread| stat(&format!("{folder}/{thread}/stat")));
+    let on_cores = |thread: &Stat| cores.contains(&thread.core) && ticks <= 10 * thread.ticks();
+    threads.filter(on_cores).max_by_key(Stat::ticks).map(|thread| thread.core)
 }
 
 /// The entries of a folder that are numbers.
@@ -74,44 +75,18 @@ fn numbered(folder: &Path) -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// What `stat` says of a process or a thread.
-#[derive(Debug, PartialEq)]
-struct Account {
-    name: String,
-    ticks: u64,
-    core: usize,
+fn process(pid: u32) -> Option<Stat> {
+    stat(&format!("/proc/{pid}/stat"))
 }
 
-fn process(pid: u32) -> Option<Account> {
-    account(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Fields 2, 14 and 15, and 39; the name is in parentheses and may hold blanks and parentheses.
-fn account(stat: &str) -> Option<Account> {
-    let (before, rest) = stat.rsplit_once(')')?;
-    let (_, name) = before.split_once('(')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Account {
-        name: name.to_owned(),
-        ticks: number(14)?.checked_add(number(15)?)?,
-        core: number(39)?.try_into().ok()?,
-    })
+fn stat(file: &str) -> Option<Stat> {
+    Stat::parse(&fs::read_to_string(file).ok()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
-
-    #[test]
-    fn the_kernels_words_are_read() {
-        let rest = (16..=38).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
-        let stat = format!("7 (a b) c) R 1 7 7 0 -1 0 90 0 0 0 11 22 {rest} 3 0");
-        let expected = Account { name: "a b) c".to_owned(), ticks: 33, core: 3 };
-        assert_eq!(account(&stat), Some(expected));
-        assert_eq!(account("7 (a) R 1"), None);
-    }
 
     #[test]
     fn a_busy_process_is_named_with_its_core() {
@@ -121,7 +96,7 @@ mod tests {
             .stdout(Stdio::null())
             .spawn()
             .expect("a shell");
-        let took = || process(busy.id()).map_or(0, |account| account.ticks);
+        let took = || process(busy.id()).map_or(0, |stat| stat.ticks());
         while took() < 20 {
             std::thread::yield_now();
         }

@@ -6,7 +6,9 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use super::check::{Check, Severity};
 use crate::sys::kernel_files::read;
+use crate::sys::placement;
 use crate::sys::topology::Topology;
 
 /// A core that ran a shard; `None` where the kernel doesn't say.
@@ -94,6 +96,22 @@ pub(super) fn cores(numbers: &[usize], info: &CpuInfo, topology: &Topology) -> V
 /// A core's frequency governor; `None` if the kernel doesn't control the frequency.
 pub(super) fn governor(core: usize) -> Option<String> {
     read(in_folder(core, "cpufreq/scaling_governor"))
+}
+
+/// Checks that the frequency doesn't follow the load.
+pub(super) fn check_governor() -> Check {
+    let name = "frequency governor";
+    match governor(placement::allowed_cores()[0]) {
+        None => Check::good(name, "none: the hypervisor or the hardware sets the frequency"),
+        Some(governor) if governor == "performance" => Check::good(name, governor),
+        Some(governor) => Check::bad(
+            name,
+            Severity::Warning,
+            governor,
+            "the CPU frequency follows the load, and so do latencies",
+            "set it: cpupower frequency-set -g performance",
+        ),
+    }
 }
 
 fn in_folder(core: usize, file: &str) -> String {

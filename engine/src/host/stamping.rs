@@ -11,10 +11,10 @@ use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
 use super::check::{Check, Severity};
-use super::hardware_stamps::lacks_send_stamps;
+use super::interface_stamps::lacks_send_stamps;
 use super::network::interface_towards;
+use crate::ring::receive_stamps::{ReceiveStamps, receive_is_stamped, stamp_receives};
 use crate::ring::send_stamps::{count_bytes, left_at, send_stamped};
-use crate::ring::stamps::{ReceiveStamps, receive_is_stamped, stamp_receives};
 
 /// How long to wait for the first stamp.
 const PATIENCE: Duration = Duration::from_secs(5);

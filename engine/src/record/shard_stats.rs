@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use serde::{Deserialize, Serialize};
 
+use crate::sys::stat::{Stat, TICK_NS};
 use crate::sys::units::SECOND_NS;
 
 /// One shard's own figures for the window.
@@ -256,7 +257,7 @@ impl ThreadTimes {
         let read = |file: &str| fs::read_to_string(format!("{folder}/{file}")).unwrap_or_default();
         ThreadTimes {
             cpu_ns: cpu.tv_sec.cast_unsigned() * SECOND_NS + cpu.tv_nsec.cast_unsigned(),
-            system_ns: system_ticks(&read("stat")) * TICK_NS,
+            system_ns: Stat::parse(&read("stat")).map_or(0, |stat| stat.system_ticks * TICK_NS),
             involuntary_switches: involuntary_switches(&read("status")),
             run_queue_ns: run_queue_ns(&read("schedstat")),
         }
@@ -273,16 +274,6 @@ impl ThreadTimes {
             run_queue_ns: self.run_queue_ns.saturating_sub(before.run_queue_ns),
         }
     }
-}
-
-/// Length of the tick in which the kernel counts user and system time: USER_HZ is 100 on every
-/// architecture of ours.
-const TICK_NS: u64 = 10_000_000;
-
-/// Field 15 of a thread's `stat`; the name before it is in parentheses and may hold blanks.
-fn system_ticks(stat: &str) -> u64 {
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    after_name.split_whitespace().nth(12).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 fn involuntary_switches(status: &str) -> u64 {
@@ -346,8 +337,6 @@ mod tests {
 
     #[test]
     fn the_kernels_words_are_read() {
-        let stat = "7 (a b) c) R 1 7 7 0 -1 4194304 90 0 0 0 11 22 0 0 20 0 1 0 100";
-        assert_eq!(system_ticks(stat), 22);
         assert_eq!(involuntary_switches("Name:\tx\nnonvoluntary_ctxt_switches:\t9\n"), 9);
         assert_eq!(run_queue_ns("12 34 5\n"), 34);
     }

@@ -1,5 +1,6 @@
 //! The report of a run: the shards' numbers merged, laid out as a document and judged.
 
+mod edge;
 pub mod merge;
 mod report;
 mod rules;

@@ -4,11 +4,11 @@ mod buffers;
 mod option;
 mod pages;
 mod payload;
+pub(crate) mod receive_stamps;
 mod ring;
 pub(crate) mod send_stamps;
 mod sizes;
 pub(crate) mod socket;
-pub(crate) mod stamps;
 pub(crate) mod token;
 
 pub use payload::Payload;

@@ -25,9 +25,9 @@ use socket2::SockAddr;
 
 use crate::ring::buffers::BufferRing;
 use crate::ring::payload::Payload;
+use crate::ring::receive_stamps::{self, Chunk};
 use crate::ring::send_stamps::StampedSends;
 use crate::ring::sizes::RingSizes;
-use crate::ring::stamps::{self, Chunk};
 
 /// The token of operations whose completion is ignored.
 pub const TOKEN_NONE: u64 = u64::MAX;
@@ -135,7 +135,7 @@ impl Ring {
             stamped_sends: StampedSends::default(),
             payload: config.payload,
             address: config.address.map(Box::new),
-            stamped: Box::new(stamps::message_header()),
+            stamped: Box::new(receive_stamps::message_header()),
             no_sqarray,
             buffers_exhausted: 0,
             overflows: 0,
@@ -362,7 +362,7 @@ impl Ring {
     /// What a completion of a stamped receive brought.
     #[inline]
     pub(crate) fn received_stamped(&self, buffer: u16, length: usize) -> Chunk<'_> {
-        stamps::chunk(&self.buffers.slice(buffer)[..length])
+        receive_stamps::chunk(&self.buffers.slice(buffer)[..length])
     }
 
     /// Gives a buffer back to the kernel.
@@ -411,8 +411,8 @@ mod tests {
     use std::os::fd::AsRawFd as _;
 
     use super::*;
+    use crate::ring::receive_stamps::{ReceiveStamps, stamp_receives};
     use crate::ring::send_stamps::{count_bytes, left_at};
-    use crate::ring::stamps::{ReceiveStamps, stamp_receives};
     use crate::sys::wall_clock::ClockLook;
 
     const REQUEST: &[u8] = b"a request";

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable};
 
 use super::option::set_option;
 use super::payload::Payload;
-use super::stamps::{ReceiveStamps, StampMessage, message_header};
+use super::receive_stamps::{ReceiveStamps, StampMessage, message_header};
 
 /// Messages taken from an error queue at once: a request that is sent again is stamped again.
 const READS_MAX: usize = 16;

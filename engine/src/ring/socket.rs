@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 
 use super::option::set_option;
-use super::stamps::{ReceiveStamps, stamp_receives};
+use super::receive_stamps::{ReceiveStamps, stamp_receives};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// A socket that can be connected to `target`, from `source` if one is given, with these stamps of

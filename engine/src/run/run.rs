@@ -12,8 +12,8 @@ use glommio::ExecutorJoinHandle;
 
 use super::prepare::Prepared;
 use crate::host::environment::{Environment, environment};
+use crate::host::limits;
 use crate::host::watch::{Watch, Watched};
-use crate::host::{executor, limits};
 use crate::plan::redact::Redacted;
 use crate::plan::{Plan, PlanError};
 use crate::report::merge::{self, Measured, RunContext};
@@ -21,8 +21,8 @@ use crate::report::{Report, Samples};
 use crate::samples::{self, Header, Lane, SampleFile, SampleWriter, SamplesSummary, ShardEnd};
 use crate::shard::progress::{ShardProgress, SharedProgress};
 use crate::shard::{Shard, ShardPlan, ShardReport};
-use crate::sys::clock;
 use crate::sys::control::Signals;
+use crate::sys::{clock, executor};
 
 /// Why a prepared run couldn't start.
 #[derive(Debug, thiserror::Error)]
@@ -41,10 +41,7 @@ pub enum RunError {
     #[error("{0}")]
     File(PlanError),
     /// A thread beside the shards couldn't be started.
-    #[error(
-        "threads: refused ({0}); raise the limit of processes: ulimit -u, or pids.max of the \
-         control group"
-    )]
+    #[error("threads: refused ({0}); {cure}", cure = limits::CURE_FOR_NO_THREAD)]
     Thread(io::Error),
 }
 

@@ -95,6 +95,40 @@ impl ShardPlan {
     }
 }
 
+/// What drives a shard's load, as plain data.
+#[derive(Clone, Copy, Debug)]
+pub enum Drive {
+    /// Arrivals by a schedule.
+    Open {
+        /// Requests per second of all shards.
+        rate: Rate,
+        /// How they are spaced.
+        arrivals: Arrivals,
+        /// Seed of the schedule.
+        seed: u64,
+    },
+    /// Each connection sends again as soon as its response has arrived.
+    Closed,
+    /// Each connection sends once per period.
+    Paced {
+        /// The period, ns.
+        period_ns: u64,
+    },
+}
+
+/// What one shard did: plain data.
+#[derive(Clone, Debug)]
+pub struct ShardReport {
+    /// Its numbers.
+    pub recorder: Recorder,
+    /// Digest of the arrivals taken from the schedule.
+    pub digest: Digest,
+    /// The shard's own busy time, stalls and resources.
+    pub stats: ShardStats,
+    /// How many raw samples it handed over.
+    pub sampled: Option<Sampled>,
+}
+
 #[cfg(test)]
 impl ShardPlan {
     /// An open load of one request a minute, to `target`, over at most two connections.
@@ -131,38 +165,4 @@ impl ShardPlan {
             samples: None,
         }
     }
-}
-
-/// What drives a shard's load, as plain data.
-#[derive(Clone, Copy, Debug)]
-pub enum Drive {
-    /// Arrivals by a schedule.
-    Open {
-        /// Requests per second of all shards.
-        rate: Rate,
-        /// How they are spaced.
-        arrivals: Arrivals,
-        /// Seed of the schedule.
-        seed: u64,
-    },
-    /// Each connection sends again as soon as its response has arrived.
-    Closed,
-    /// Each connection sends once per period.
-    Paced {
-        /// The period, ns.
-        period_ns: u64,
-    },
-}
-
-/// What one shard did: plain data.
-#[derive(Clone, Debug)]
-pub struct ShardReport {
-    /// Its numbers.
-    pub recorder: Recorder,
-    /// Digest of the arrivals taken from the schedule.
-    pub digest: Digest,
-    /// The shard's own busy time, stalls and resources.
-    pub stats: ShardStats,
-    /// How many raw samples it handed over.
-    pub sampled: Option<Sampled>,
 }

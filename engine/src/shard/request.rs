@@ -12,7 +12,7 @@ use crate::load::{DueRequest, Load};
 use crate::plan::{StampSource, Wait};
 use crate::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use crate::record::stamps::{Ending, StampedBy, Stamps};
-use crate::ring::stamps::Chunk;
+use crate::ring::receive_stamps::Chunk;
 use crate::ring::token::{Op, Token};
 use crate::ring::{Completion, TOKEN_NONE};
 

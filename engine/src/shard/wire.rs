@@ -11,8 +11,8 @@ use crate::load::{DueRequest, Load};
 use crate::plan::StampSource;
 use crate::record::outcome::Cause;
 use crate::record::stamps::Stamps;
+use crate::ring::receive_stamps::ReceiveStamps;
 use crate::ring::socket::new_socket;
-use crate::ring::stamps::ReceiveStamps;
 use crate::ring::token::Op;
 
 /// Requests above this size, bytes, may still be on their way out when the response comes, so their

@@ -1,12 +1,14 @@
-//! The floor of the engine: units, the monotonic clock, CPU placement, and what a run's threads
+//! The floor of the engine: units, the clocks, CPU placement, executors, and what a run's threads
 //! share.
 
 pub mod clock;
 pub(crate) mod control;
+pub(crate) mod executor;
 pub(crate) mod kernel_files;
 pub(crate) mod leaves;
 pub mod placement;
 pub mod seal;
+pub(crate) mod stat;
 pub mod topology;
 pub mod units;
 pub(crate) mod wall_clock;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement, PoolPlacement};
 
-use super::limits::EXECUTOR_IO_MEMORY;
+/// Memory that glommio registers per executor, which our own ring doesn't use.
+pub(crate) const EXECUTOR_IO_MEMORY: usize = 64 * 1024;
 
 /// Starts an executor on a core, with the future that it runs.
 ///
@@ -13,7 +14,7 @@ use super::limits::EXECUTOR_IO_MEMORY;
 /// The kernel's refusal of its thread or its rings, or a core that doesn't exist.
 ///
 /// # Panics
-/// Where the cores' topology can't be read or io_uring is refused: [`super::require`] comes first.
+/// Where the cores' topology can't be read or io_uring is refused: the checks before a run come first.
 pub(crate) fn start<T, F, G>(core: usize, make: G) -> io::Result<ExecutorJoinHandle<T>>
 where
     T: Send + 'static,
