@@ -14,7 +14,7 @@ use engine::sys::units::Scalar;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
-use super::{COUNT_MAX, WHOLE_MAX, by_name, file_name, ip_address, whole_number};
+use super::values::{COUNT_MAX, WHOLE_MAX, by_name, file_name, ip_address, whole_number};
 
 /// A text.
 pub(super) fn text<'de, D: Deserializer<'de>>(file: D) -> Result<Option<String>, D::Error> {

@@ -21,15 +21,9 @@ use engine::sys::units::{CoreList, Nanos, OneIn, Rate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    COUNT_MAX, JUDGEMENT, RESULTS, ResultArgs, WHOLE_MAX, by_name, file, file_name, file_values,
-    ip_address, whole_number,
-};
-
-const LOAD: &str = "Load";
-const CONNECTIONS: &str = "Connections";
-const REQUEST: &str = "Request";
-const MACHINE: &str = "Machine";
+use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, VERDICT};
+use super::values::{COUNT_MAX, WHOLE_MAX, by_name, file, file_name, ip_address, whole_number};
+use super::{ResultArgs, file_values};
 
 const THRESHOLD: &str = "A threshold of the verdict; repeatable. Overrides the plan file's";
 
@@ -359,7 +353,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "LIST",
-        help_heading = JUDGEMENT,
+        help_heading = VERDICT,
         help = with_default(
             "Statuses that count as success: codes and classes, e.g. 200,404 or 2xx",
             Plan::default().expect_status
@@ -370,7 +364,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         long = "threshold",
         value_name = "NAME=VALUE",
-        help_heading = JUDGEMENT,
+        help_heading = VERDICT,
         help = THRESHOLD,
         long_help = format!(
             "{THRESHOLD}. Shares are fractions of 1, names in _us are in microseconds. [default: \
@@ -431,7 +425,7 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
-        help_heading = JUDGEMENT,
+        help_heading = VERDICT,
         help = "Exit 0 even if the verdict is invalid (default: 3)",
     )]
     pub(crate) allow_invalid: bool,

@@ -1,0 +1,20 @@
+//! The headings under which the help lists flags.
+
+/// Of `run`: what is requested.
+pub(super) const REQUEST: &str = "Request";
+/// Of `run`: how often, and for how long.
+pub(super) const LOAD: &str = "Load";
+/// Of `run`: over which connections.
+pub(super) const CONNECTIONS: &str = "Connections";
+/// Of `run`: where it runs, and how.
+pub(super) const MACHINE: &str = "Machine";
+/// Of `run`: what it is judged by.
+pub(super) const VERDICT: &str = "Verdict";
+/// Of `run`: which files it writes.
+pub(super) const RESULTS: &str = "Results";
+/// Of `run`: what else its plan is read from.
+pub(super) const PLAN: &str = "Plan";
+/// Of `target`: how long its responses take.
+pub(super) const LATENCY: &str = "Latency";
+/// Of `target`: when it stops.
+pub(super) const STALLS: &str = "Stalls";

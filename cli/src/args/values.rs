@@ -1,0 +1,65 @@
+//! How the values of flags are read from text.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use serde::de::value::Error as NameError;
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
+
+/// A path to a file.
+pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.to_str() {
+        Some(name) => file_name(name),
+        None => Ok(path),
+    })
+}
+
+/// A path that has to be text.
+pub(super) fn file_name(text: &str) -> Result<PathBuf, String> {
+    match text.strip_prefix('-') {
+        Some(_) => Err(format!("invalid file name `{text}`: looks like a flag, write ./{text}")),
+        None if text.is_empty() => Err("invalid file name ``: name a file".to_owned()),
+        None => Ok(PathBuf::from(text)),
+    }
+}
+
+/// A whole number from 0 to a bound.
+pub(super) fn whole_number<T: TryFrom<u64>>(
+    max: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number: &u64| *number <= max);
+        number
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| format!("invalid number `{text}`: give a whole number from 0 to {max}"))
+    }
+}
+
+/// The largest count of anything on one machine; its use decides how many are too many.
+pub(super) const COUNT_MAX: u64 = u32::MAX as u64;
+/// The largest integer of a plan file: TOML's are signed.
+pub(super) const WHOLE_MAX: u64 = i64::MAX.cast_unsigned();
+
+/// A choice by the name that serde knows it by.
+pub(super) fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
+    T::deserialize(name.into_deserializer())
+}
+
+/// One of this machine's addresses.
+pub(super) fn ip_address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| {
+        format!("invalid address `{text}`: give IP addresses of this machine, e.g. 127.0.0.2")
+    })
+}
+
+/// A fraction; its use decides its range.
+pub(super) fn fraction(text: &str) -> Result<f64, String> {
+    text.parse()
+        .map_err(|_| format!("invalid fraction `{text}`: give a number from 0 to 1, e.g. 0.01"))
+}
+
+/// An address to listen on.
+pub(super) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("invalid address `{text}`: give IP:PORT, e.g. 127.0.0.1:8080"))
+}
