@@ -24,4 +24,4 @@ pub use network::Network;
 pub(crate) use network::attachment_towards;
 pub use processes::Contender;
 pub use processor::{Core, Virtualisation};
-pub(crate) use reach::reach;
+pub(crate) use reach::{reach, resolve};

@@ -12,39 +12,62 @@ use crate::plan::endpoint::{Endpoint, shown};
 /// Timeout of the connection that is opened once before the run.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Connects once to each address of the host, in the resolver's order, until one accepts, and
-/// returns that one. The connection comes from the first of `sources` of the same IP version,
-/// as those of the run will.
+/// The addresses of the plan's host, in the resolver's order.
 ///
 /// # Errors
-/// The host has no address, or none that accepts a connection.
-pub(crate) fn reach(
-    endpoint: &Endpoint,
-    url: &str,
-    sources: &[IpAddr],
-) -> Result<SocketAddr, PlanError> {
-    let addresses: Vec<SocketAddr> = (endpoint.host.as_str(), endpoint.port)
+/// It has none.
+pub(crate) fn resolve(endpoint: &Endpoint, url: &str) -> Result<Vec<SocketAddr>, PlanError> {
+    let host = &endpoint.host;
+    let refuse =
+        |problem: String, cure: &str| PlanError::new("--target", shown(url), problem, cure);
+    let addresses: Vec<SocketAddr> = (host.as_str(), endpoint.port)
         .to_socket_addrs()
         .map(Iterator::collect)
         .map_err(|error| {
-            let problem = format!("host {} has no address ({error})", endpoint.host);
             let cure = "check the name, or give an IP address";
-            PlanError::new("--target", shown(url), problem, cure)
+            refuse(format!("host {host} has no address ({error})"), cure)
         })?;
-    let mut problem = format!("host {} has no address", endpoint.host);
-    let mut cure = "start the server, or check host and port";
-    for address in addresses {
-        let source = sources.iter().find(|source| source.is_ipv6() == address.is_ipv6());
-        match probe(address, source.copied()) {
-            Ok(()) => return Ok(address),
-            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
-                problem = format!("no local port is free to connect to {address} ({error})");
-                cure = "wait until connections have left TIME_WAIT, connect from more \
-                        addresses (--source-addresses), or widen net.ipv4.ip_local_port_range";
-            }
-            Err(error) => problem = format!("{address} accepts no connection ({error})"),
-        }
+    if addresses.is_empty() {
+        let cure = "start the server, or check host and port";
+        return Err(refuse(format!("host {host} has no address"), cure));
     }
+    Ok(addresses)
+}
+
+/// Connects once to each of the host's addresses until one accepts, and returns that one. The
+/// connection comes from `source`, the first address that the run will connect from, if it names
+/// any.
+///
+/// # Errors
+/// None accepts a connection.
+///
+/// # Panics
+/// Without an address.
+pub(crate) fn reach(
+    addresses: &[SocketAddr],
+    url: &str,
+    source: Option<IpAddr>,
+) -> Result<SocketAddr, PlanError> {
+    let mut last = None;
+    for address in addresses {
+        let error = match probe(*address, source) {
+            Ok(()) => return Ok(*address),
+            Err(error) => error,
+        };
+        last = Some(if error.kind() == io::ErrorKind::AddrNotAvailable {
+            (
+                format!("no local port is free to connect to {address} ({error})"),
+                "wait until connections have left TIME_WAIT, connect from more addresses \
+                 (--source-addresses), or widen net.ipv4.ip_local_port_range",
+            )
+        } else {
+            (
+                format!("{address} accepts no connection ({error})"),
+                "start the server, or check host and port",
+            )
+        });
+    }
+    let (problem, cure) = last.expect("a host has an address");
     Err(PlanError::new("--target", shown(url), problem, cure))
 }
 

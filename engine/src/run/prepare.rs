@@ -79,9 +79,10 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
         samples::check_writable(file).map_err(PrepareError::File)?;
     }
     check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
-    let address = host::reach(&endpoint, &plan.target, &plan.source_addresses)
-        .map_err(PrepareError::Target)?;
-    check_kinds(&plan.source_addresses, address).map_err(PrepareError::Plan)?;
+    let addresses = host::resolve(&endpoint, &plan.target).map_err(PrepareError::Target)?;
+    let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
+    let source = plan.source_addresses.first().copied();
+    let address = host::reach(&addresses, &plan.target, source).map_err(PrepareError::Target)?;
     if !names_cores {
         // The interface is only known now. It makes no cores more than those checked above.
         plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)));
@@ -157,31 +158,77 @@ fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
     for source in sources {
         if let Err(error) = TcpListener::bind((*source, 0)) {
             let problem = format!("not an address of this machine ({error})");
-            return Err(wrong_source(*source, problem));
+            let cure = "name addresses of this machine, such as 127.0.0.2";
+            return Err(PlanError::new("--source-addresses", source, problem, cure));
         }
     }
     Ok(())
 }
 
-/// Checks that each source address is IPv4 or IPv6 like the target's.
-fn check_kinds(sources: &[IpAddr], target: SocketAddr) -> Result<(), PlanError> {
-    match sources.iter().find(|source| source.is_ipv6() != target.is_ipv6()) {
-        None => Ok(()),
-        Some(source) => {
-            let problem = format!("can't connect to {target}: one is IPv6, the other IPv4");
-            Err(wrong_source(*source, problem))
-        }
+/// Those of the target's addresses that the sources can connect to: IPv4 or IPv6, as they are.
+fn of_version(
+    mut addresses: Vec<SocketAddr>,
+    sources: &[IpAddr],
+) -> Result<Vec<SocketAddr>, PlanError> {
+    let Some(first) = sources.first() else { return Ok(addresses) };
+    let version = |is_ipv6: bool| if is_ipv6 { "IPv6" } else { "IPv4" };
+    let refuse = |source: &IpAddr, problem: String, cure: String| {
+        Err(PlanError::new("--source-addresses", source, problem, cure))
+    };
+    if let Some(other) = sources.iter().find(|source| source.is_ipv6() != first.is_ipv6()) {
+        let (one, two) = (version(first.is_ipv6()), version(other.is_ipv6()));
+        let problem = format!("{two}, while {first} is {one}");
+        return refuse(other, problem, format!("name only {one} or only {two} addresses"));
     }
-}
-
-fn wrong_source(source: IpAddr, problem: String) -> PlanError {
-    let cure = "name addresses of this machine, such as 127.0.0.2";
-    PlanError::new("--source-addresses", source, problem, cure)
+    let found = addresses.first().copied();
+    addresses.retain(|address| address.is_ipv6() == first.is_ipv6());
+    match found {
+        Some(target) if addresses.is_empty() => {
+            let problem = format!("can't connect to {target}: one is IPv6, the other IPv4");
+            let cure = format!("name {} addresses of this machine", version(target.is_ipv6()));
+            refuse(first, problem, cure)
+        }
+        _ => Ok(addresses),
+    }
 }
 
 impl Prepared {
     /// The completed plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_choose_among_the_addresses_of_a_name_those_of_their_ip_version() {
+        let both: Vec<SocketAddr> =
+            ["[::1]:80", "127.0.0.1:80"].map(|text| text.parse().expect("an address")).to_vec();
+        let ips = |texts: &[&str]| -> Vec<IpAddr> {
+            texts.iter().map(|text| text.parse().expect("an address")).collect()
+        };
+        for (sources, chosen) in [
+            (&[][..], &both[..]),
+            (&["127.0.0.2", "127.0.0.3"], &both[1..]),
+            (&["::1"], &both[..1]),
+        ] {
+            assert_eq!(of_version(both.clone(), &ips(sources)).as_deref(), Ok(chosen));
+        }
+        let refused = |addresses: &[SocketAddr], sources: &[&str]| {
+            of_version(addresses.to_vec(), &ips(sources)).expect_err("refused").to_string()
+        };
+        assert_eq!(
+            refused(&both[..1], &["127.0.0.2"]),
+            "--source-addresses 127.0.0.2: can't connect to [::1]:80: one is IPv6, the other IPv4; \
+             name IPv6 addresses of this machine"
+        );
+        assert_eq!(
+            refused(&both, &["127.0.0.2", "::1"]),
+            "--source-addresses ::1: IPv6, while 127.0.0.2 is IPv4; name only IPv4 or only IPv6 \
+             addresses"
+        );
     }
 }
