@@ -223,6 +223,7 @@ mod tests {
         let closed = "model = \"closed\"\nperiod = \"5ms\"\nbackfill = \"on\"\n";
         let closing = "keepalive = \"off\"\n";
         let reusing = "requests-per-connection = 7\n";
+        let pipelined = "pipeline = 4\n";
         for (flags, file) in [
             (["--model", "closed"], open),
             (["--period", "5ms"], open),
@@ -230,6 +231,11 @@ mod tests {
             (["--rate", "20k"], closed),
             (["--keepalive", "off"], reusing),
             (["--requests-per-connection", "7"], closing),
+            (["--keepalive", "off"], pipelined),
+            (["--requests-per-connection", "2"], pipelined),
+            (["--pipeline", "4"], closing),
+            (["--pipeline", "8"], reusing),
+            (["--pipeline", "4"], closed),
         ] {
             let plan = plan_of(&flags, Some(file)).expect("a plan");
             plan.complete(&[0]).unwrap_or_else(|error| panic!("{flags:?}: {error}"));

@@ -544,6 +544,8 @@ impl PlanFlags {
             overload: self.overload,
             keepalive: self.keepalive,
             requests_per_connection: self.requests_per_connection,
+            pipeline: self.pipeline,
+            backfill: self.backfill,
         }
     }
 }

@@ -44,6 +44,10 @@ pub struct Overrides {
     pub keepalive: Option<Switch>,
     /// `--requests-per-connection`.
     pub requests_per_connection: Option<u64>,
+    /// `--pipeline`.
+    pub pipeline: Option<usize>,
+    /// `--backfill`.
+    pub backfill: Option<Switch>,
 }
 
 impl Plan {
@@ -64,11 +68,23 @@ impl Plan {
         if flags.overload == Some(Overload::Queue) {
             *queue_max = None;
         }
+        let pipelined = flags.pipeline.filter(|pipeline| 1 < *pipeline);
         if flags.keepalive == Some(Switch::Off) {
-            self.requests_per_connection = None;
+            (self.requests_per_connection, self.pipeline) = (None, 1);
         }
-        if flags.requests_per_connection.is_some() {
+        if flags.requests_per_connection.is_some() || pipelined.is_some() {
             self.keepalive = Switch::On;
+        }
+        let fewer = |requests: u64, pipeline: usize| requests < pipeline as u64;
+        if flags.requests_per_connection.is_some_and(|requests| fewer(requests, self.pipeline))
+            || flags.backfill == Some(Switch::On)
+        {
+            self.pipeline = 1;
+        }
+        if let Some(pipeline) = pipelined {
+            self.backfill = Switch::Off;
+            self.requests_per_connection =
+                self.requests_per_connection.filter(|requests| !fewer(*requests, pipeline));
         }
     }
 
@@ -479,6 +495,7 @@ mod tests {
         };
         let once = Plan { keepalive: Switch::Off, ..plan() };
         let often = Plan { requests_per_connection: Some(7), ..plan() };
+        let pipelined = Plan { pipeline: 4, ..plan() };
         let none = Overrides::default();
         let rate = open.rate;
         for (file, flags, kept) in [
@@ -496,6 +513,19 @@ mod tests {
             (&closed, none, closed.clone()),
             (&often, Overrides { keepalive: Some(Switch::Off), ..none }, plan()),
             (&once, Overrides { requests_per_connection: Some(7), ..none }, plan()),
+            (&once, Overrides { pipeline: Some(4), ..none }, plan()),
+            (&once, Overrides { pipeline: Some(1), ..none }, once.clone()),
+            (&pipelined, Overrides { keepalive: Some(Switch::Off), ..none }, plan()),
+            (&pipelined, Overrides { backfill: Some(Switch::On), ..none }, plan()),
+            (&pipelined, Overrides { requests_per_connection: Some(3), ..none }, plan()),
+            (&pipelined, Overrides { requests_per_connection: Some(4), ..none }, pipelined.clone()),
+            (&often, Overrides { pipeline: Some(8), ..none }, plan()),
+            (&often, Overrides { pipeline: Some(7), ..none }, often.clone()),
+            (
+                &closed,
+                Overrides { pipeline: Some(2), ..none },
+                Plan { backfill: Switch::Off, ..closed.clone() },
+            ),
         ] {
             let mut file = file.clone();
             file.drop_conflicts(&flags);
