@@ -21,8 +21,11 @@ use crate::sys::clock;
 const SETTLE_TIMES_MAX: u64 = 5;
 /// How long requests still in flight after set-up may take to be answered, ns.
 const SETUP_DRAIN_NS: u64 = 1_000_000_000;
-/// Connects that the set-up begins together: well below a listener's usual queue of 4,096.
-const CONNECTING_MAX: usize = 512;
+/// Connects that one shard's setup begins together.
+const BATCH_MAX: usize = 512;
+/// Connects that the setups of all shards begin together: with half as many again, which may still
+/// be under way from before, well below a listener's usual queue of 4,096.
+const BATCHES_MAX: usize = 1_024;
 /// The longest pause before it begins so many more, ns.
 const BATCH_NS: u64 = 20_000_000;
 /// Gives set-up load other arrivals than the schedule's.
@@ -69,10 +72,13 @@ impl Shard {
         let began_ns = self.now_ns();
         let mut opened = 0;
         let mut batch_ns = 0;
+        let batch_max = batch_max(self.plan.shards);
         while (opened < conns || 0 < self.connections.coming()) && !self.is_stopped() {
             let now_ns = self.now_ns();
-            if self.connections.connecting() < CONNECTING_MAX / 2 || batch_ns + BATCH_NS <= now_ns {
-                let batch = CONNECTING_MAX.min(conns - opened);
+            if self.connections.connecting() < batch_max.div_ceil(2)
+                || batch_ns + BATCH_NS <= now_ns
+            {
+                let batch = batch_max.min(conns - opened);
                 (opened..opened + batch).for_each(|slot| self.open_in_set_up(slot, now_ns));
                 opened += batch;
                 batch_ns = now_ns;
@@ -156,6 +162,11 @@ impl Shard {
     }
 }
 
+/// Connects that the setup of one of so many shards begins together.
+fn batch_max(shards: usize) -> usize {
+    (BATCHES_MAX / shards).clamp(1, BATCH_MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{SocketAddr, TcpListener};
@@ -168,6 +179,14 @@ mod tests {
     use crate::shard::ShardPlan;
     use crate::shard::progress::SharedProgress;
     use crate::sys::control::Signals;
+
+    #[test]
+    fn all_shards_together_stay_well_below_a_listeners_queue() {
+        for shards in 1..=1_024 {
+            let most = shards * (batch_max(shards) + batch_max(shards).div_ceil(2));
+            assert!((shards..=2_048).contains(&most), "{shards} shards: {most}");
+        }
+    }
 
     #[test]
     fn a_socket_that_fails_once_costs_its_user_one_request_and_nobody_else_any() {
