@@ -52,7 +52,7 @@ pub fn examine() -> Vec<Check> {
         Check::good("siblings", siblings(&topology.physical_cores())),
         Check::good("memory nodes", nodes(&topology.nodes())),
         Check::good("interrupt cores", interrupt_cores(&Attachment::all_here())),
-        check_governor(),
+        check_governor(&placement::allowed_cores()),
         check_clock_source(),
     ]);
     checks

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{Check, Severity};
 use crate::sys::kernel_files::read;
-use crate::sys::placement;
 use crate::sys::topology::Topology;
+use crate::sys::units::CoreList;
 
 /// A core that ran a shard; `None` where the kernel doesn't say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,20 +98,34 @@ pub(super) fn governor(core: usize) -> Option<String> {
     read(in_folder(core, "cpufreq/scaling_governor"))
 }
 
-/// Checks that the frequency doesn't follow the load.
-pub(super) fn check_governor() -> Check {
-    let name = "frequency governor";
-    match governor(placement::allowed_cores()[0]) {
-        None => Check::good(name, "none: the hypervisor or the hardware sets the frequency"),
-        Some(governor) if governor == "performance" => Check::good(name, governor),
-        Some(governor) => Check::bad(
-            name,
-            Severity::Warning,
-            governor,
-            "the CPU frequency follows the load, and so do latencies",
-            "set it: cpupower frequency-set -g performance",
-        ),
+/// Checks that the frequency of no core follows the load.
+pub(super) fn check_governor(cores: &[usize]) -> Check {
+    let mut cores_by_governor: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for core in cores {
+        if let Some(governor) = governor(*core) {
+            cores_by_governor.entry(governor).or_default().push(*core);
+        }
     }
+    governor_check(cores_by_governor)
+}
+
+/// What to say of the cores under each governor.
+fn governor_check(mut cores_by_governor: BTreeMap<String, Vec<usize>>) -> Check {
+    let name = "frequency governor";
+    let steady = "performance";
+    let is_steady = cores_by_governor.remove(steady).is_some();
+    if cores_by_governor.is_empty() {
+        let none = "none: the hypervisor or the hardware sets the frequency";
+        return Check::good(name, if is_steady { steady } else { none });
+    }
+    let entry = |(governor, cores)| format!("{governor} on cores {}", CoreList::new(cores));
+    Check::bad(
+        name,
+        Severity::Warning,
+        cores_by_governor.into_iter().map(entry).collect::<Vec<_>>().join(", "),
+        "the CPU frequency follows the load, and so do latencies",
+        "set it: cpupower frequency-set -g performance",
+    )
 }
 
 fn in_folder(core: usize, file: &str) -> String {
@@ -177,5 +191,23 @@ mod tests {
     fn a_frequency_in_khz_is_turned_into_mhz() {
         assert_eq!(mhz_of_khz("2300500"), Some(2_300.5));
         assert_eq!(mhz_of_khz("<unknown>"), None);
+    }
+
+    #[test]
+    fn the_governor_of_every_core_counts() {
+        let found = |governors: &[(&str, &[usize])]| {
+            let of =
+                |(governor, cores): &(&str, &[usize])| ((*governor).to_owned(), cores.to_vec());
+            let check = governor_check(governors.iter().map(of).collect());
+            (check.severity, check.found)
+        };
+        let good = |text: &str| (Severity::Good, text.to_owned());
+        assert_eq!(found(&[("performance", &[0, 1])]), good("performance"));
+        assert_eq!(found(&[]), good("none: the hypervisor or the hardware sets the frequency"));
+        assert_eq!(
+            found(&[("performance", &[0]), ("powersave", &[1, 2, 3])]),
+            (Severity::Warning, "powersave on cores 1-3".to_owned()),
+            "core 0 is the one that a run leaves free"
+        );
     }
 }
