@@ -33,11 +33,12 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("raw.samples").display().to_string();
     let plain = Manner { flags: &[], stderr: Stderr::File };
-    let user = Manner { flags: &["--stamps", "user"], stderr: Stderr::File };
+    let unsampled = Manner { flags: &["--stamp-sends", "off"], ..plain };
+    let user = Manner { flags: &["--stamps", "user"], ..plain };
     let pairs = [
         ("`--raw`", Manner { flags: &["--raw", &file], ..plain }, &plain),
         ("`--stamps kernel`", Manner { ..plain }, &user),
-        ("`--stamp-sends 1/1000`", Manner { flags: &["--stamp-sends", "1/1000"], ..plain }, &plain),
+        ("`--stamp-sends 1/1000`", Manner { ..plain }, &unsampled),
         ("progress line", Manner { stderr: Stderr::Terminal, ..plain }, &plain),
         ("all three", Manner { flags: &["--raw", &file], stderr: Stderr::Terminal }, &user),
     ];

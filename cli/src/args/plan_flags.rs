@@ -15,7 +15,8 @@ use engine::plan::status::StatusSet;
 use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
     Arrivals, CONNS_CLOSED_DEFAULT, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_OPEN_DEFAULT,
-    Model, Overload, Overrides, Plan, QUEUE_MAX_DEFAULT, StampSource, Switch, Wait,
+    Model, Overload, Overrides, Plan, QUEUE_MAX_DEFAULT, STAMP_SENDS_DEFAULT, StampSource, Switch,
+    Wait,
 };
 use engine::sys::units::{CoreList, Nanos, OneIn, Rate};
 use serde::de::DeserializeOwned;
@@ -204,10 +205,13 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
-        value_name = "1/N",
+        value_name = "1/N|off",
         help_heading = MACHINE,
-        help = "Have the kernel say of one request in N when it left the host; each costs a system \
-            call more [default: none]",
+        help = format!(
+            "Have the kernel say of one request in N when it left the host: how far the send stamps \
+                are off. Each costs a system call more [default: {STAMP_SENDS_DEFAULT}, off with \
+                --stamps user and where the kernel can't]"
+        ),
     )]
     pub(crate) stamp_sends: Option<OneIn>,
 

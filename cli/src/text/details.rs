@@ -6,6 +6,7 @@ use engine::plan::{StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key};
 use engine::record::shard_stats::ShardStats;
 use engine::report::{ClientPart, DistributionPart, Report, ResponseStamps};
+use engine::sys::units::OneIn;
 
 use super::figures::{count, things, time};
 use super::table;
@@ -50,7 +51,8 @@ impl Lines {
         let part = &report.whole;
         self.add("pacer lateness", &p50_p99(&part.pacer_lateness));
         self.add("connection wait", &p50_p99(&part.connection_wait));
-        if let Some(one_in) = report.config.plan.stamp_sends {
+        let sample = report.config.plan.stamp_sends;
+        if let Some(one_in) = sample.filter(|sample| *sample != OneIn::OFF) {
             let Counts { sends_sampled, sends_stamped, .. } = part.counts;
             let missing = match sends_sampled.saturating_sub(sends_stamped) {
                 0 => String::new(),

@@ -1,10 +1,12 @@
 //! Completes a plan: fills in defaults and refuses every contradiction before anything runs. Also
 //! decides which keys of a plan file a flag drops.
 
+use std::num::NonZeroU32;
+
 use super::error::PlanError;
 use super::plan::{Model, Overload, Plan, StampSource, Switch};
 use crate::sys::topology::{Attachment, Topology};
-use crate::sys::units::{CoreList, Nanos, Rate, SECOND_NS};
+use crate::sys::units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 
 /// How long an arrival may wait with [`Overload::Drop`] by default: time to open a connection.
 pub const QUEUE_MAX_DEFAULT: Nanos = Nanos(100_000_000);
@@ -22,6 +24,9 @@ pub const FLUSH_OPEN_DEFAULT: usize = 4;
 /// 1, 4, 8, 16 and 32 cost 3.72, 3.54, 3.51, 3.49 and 3.60 µs of CPU per request (medians of three
 /// runs of 2 s, Linux 6.18): beyond 8 nothing is gained, and the stamps get worse.
 pub const FLUSH_CLOSED_DEFAULT: usize = 8;
+/// Default sample of the requests for which the kernel says when they left: too few to show in the
+/// CPU time of a request.
+pub const STAMP_SENDS_DEFAULT: OneIn = OneIn::new(NonZeroU32::new(1_000).expect("not zero"));
 /// The most requests that one connection may have in flight at once.
 pub const PIPELINE_MAX: usize = 64;
 /// The most sends that one system call may submit.

@@ -13,12 +13,13 @@ use crate::plan::body::{Body, Content};
 use crate::plan::endpoint::Endpoint;
 use crate::plan::redact::Redacted;
 use crate::plan::request::render_request;
-use crate::plan::{Plan, PlanError, StampSource};
+use crate::plan::{Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
 use crate::ring::Payload;
 use crate::samples;
 use crate::shard::SEND_SILENT_MAX;
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
+use crate::sys::units::OneIn;
 
 /// A plan that has passed every check.
 #[derive(Clone, Debug)]
@@ -73,7 +74,6 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     }
     let payload = payload(&plan, &request, &body)
         .map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
-    check_sample(&plan, payload.len()).map_err(PrepareError::Plan)?;
     host::require(plan.conns(), plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
         samples::check_writable(file).map_err(PrepareError::File)?;
@@ -86,9 +86,6 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     if !names_cores {
         // The interface is only known now. It makes no cores more than those checked above.
         plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)));
-    }
-    if plan.stamp_sends.is_some() {
-        stamping::require_send_stamps(Some(address)).map_err(PrepareError::Host)?;
     }
     if plan.stamps() == StampSource::Hardware {
         host::require_hardware_stamps(address).map_err(PrepareError::Host)?;
@@ -107,6 +104,7 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
         // Only a few connections would be stamped, as a control, and a run does without.
         (StampSource::User, Err(_)) => None,
     };
+    complete_sample(&mut plan, payload.len(), address)?;
     Ok(Prepared {
         stamping,
         unstamped,
@@ -118,15 +116,34 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     })
 }
 
-/// Checks that the kernel can stamp the last byte of requests of this length, if it is to.
-fn check_sample(plan: &Plan, length: usize) -> Result<(), PlanError> {
-    let length = length.saturating_mul(plan.pipeline);
-    let Some(one_in) = plan.stamp_sends.filter(|_| SEND_SILENT_MAX < length) else { return Ok(()) };
-    let problem = format!(
-        "a send of {length} bytes may leave in parts, and the kernel would stamp the first"
-    );
-    let cure = format!("omit it, or send at most {SEND_SILENT_MAX} bytes at once");
-    Err(PlanError::new("--stamp-sends", one_in, problem, cure))
+/// Checks that the kernel can stamp the last byte of each send of these requests, if it is to; with
+/// nothing said, a few are stamped where that is possible.
+fn complete_sample(
+    plan: &mut Plan,
+    request_length: usize,
+    address: SocketAddr,
+) -> Result<(), PrepareError> {
+    if plan.stamp_sends == Some(OneIn::OFF) {
+        return Ok(());
+    }
+    let length = request_length.saturating_mul(plan.pipeline);
+    let fits = length <= SEND_SILENT_MAX;
+    let Some(one_in) = plan.stamp_sends else {
+        let is_stamped = plan.stamps() != StampSource::User
+            && fits
+            && stamping::require_send_stamps(Some(address)).is_ok();
+        plan.stamp_sends = Some(if is_stamped { STAMP_SENDS_DEFAULT } else { OneIn::OFF });
+        return Ok(());
+    };
+    if !fits {
+        let problem = format!(
+            "a send of {length} bytes may leave in parts, and the kernel would stamp the first"
+        );
+        let cure = format!("omit it, or send at most {SEND_SILENT_MAX} bytes at once");
+        let error = PlanError::new("--stamp-sends", one_in, problem, cure);
+        return Err(PrepareError::Plan(error));
+    }
+    stamping::require_send_stamps(Some(address)).map_err(PrepareError::Host)
 }
 
 /// The bytes of the request: a file's are mapped, and all shards send the same. Where a connection's

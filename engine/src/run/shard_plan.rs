@@ -7,7 +7,7 @@ use crate::plan::{Model, Switch};
 use crate::record::config::RecorderConfig;
 use crate::samples::Lane;
 use crate::shard::{Drive, ShardPlan};
-use crate::sys::units::Nanos;
+use crate::sys::units::{Nanos, OneIn};
 
 impl Prepared {
     /// The plan of shard number `shard`, whose raw samples go to `samples`.
@@ -52,7 +52,7 @@ impl Prepared {
             wait: plan.wait,
             stamps: plan.stamps(),
             kernel_stamps: self.stamping.is_some(),
-            stamp_sends: plan.stamp_sends,
+            stamp_sends: plan.stamp_sends.and_then(OneIn::count),
             flush: plan.flush(),
             request: self.request.clone(),
             head_request: self.head_request,

@@ -22,6 +22,8 @@ pub struct ConnectionsConfig {
     pub requests_per_connection: u64,
     /// The most sends of one system call.
     pub flush: usize,
+    /// The same, while the shard is behind its schedule.
+    pub flush_behind: usize,
     /// Whether the request is a HEAD, whose response has no body.
     pub head_request: bool,
 }
@@ -32,6 +34,7 @@ pub struct Connections {
     pipeline: usize,
     requests_per_connection: u64,
     flush: usize,
+    flush_behind: usize,
     closed: SlotStack,
     idle: SlotStack,
     /// Connections with requests that may have room for more, each at most once.
@@ -63,12 +66,13 @@ impl Connections {
             pipeline,
             requests_per_connection: config.requests_per_connection,
             flush,
+            flush_behind: config.flush_behind,
             closed,
             idle: SlotStack::new(conns),
             partly: VecDeque::with_capacity(if pipeline == 1 { 0 } else { conns }),
             is_partly: vec![false; conns],
-            queued: VecDeque::with_capacity(flush * pipeline),
-            sends: VecDeque::with_capacity(flush),
+            queued: VecDeque::with_capacity(config.flush_behind * pipeline),
+            sends: VecDeque::with_capacity(config.flush_behind),
             fresh: Vec::with_capacity(conns),
             rearm: Vec::with_capacity(conns),
             retry: VecDeque::with_capacity(conns),
@@ -283,10 +287,12 @@ impl Connections {
         self.idle.remove(slot);
     }
 
-    /// Whether a request on this connection would need one more send than a system call may carry.
+    /// Whether a request on this connection would need one more send than a system call may carry
+    /// while the shard is in time, or `behind` its schedule.
     #[inline]
-    pub fn must_flush(&self, slot: u32) -> bool {
-        self.sends.len() == self.flush && self[slot].queued() == 0
+    pub fn must_flush(&self, slot: u32, behind: bool) -> bool {
+        let most = if behind { self.flush_behind } else { self.flush };
+        most <= self.sends.len() && self[slot].queued() == 0
     }
 
     /// A request takes the connection and is queued.
@@ -359,6 +365,7 @@ mod tests {
             pipeline: 3,
             requests_per_connection: 4,
             flush: 2,
+            flush_behind: 2,
             head_request: false,
         });
         for fd in [7, 8] {

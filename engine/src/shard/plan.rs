@@ -1,5 +1,7 @@
 //! The two types that cross a shard's border, both plain data: what to do, and what was done.
 
+use std::num::NonZeroU32;
+
 use socket2::SockAddr;
 
 use crate::load::schedule::{Digest, Schedule};
@@ -11,7 +13,7 @@ use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardStats;
 use crate::ring::Payload;
 use crate::samples::{Lane, Sampled};
-use crate::sys::units::{OneIn, Rate};
+use crate::sys::units::Rate;
 
 /// What one shard has to do, derived from the plan.
 #[derive(Clone, Debug)]
@@ -59,7 +61,7 @@ pub struct ShardPlan {
     /// Whether the kernel stamps what sockets receive.
     pub kernel_stamps: bool,
     /// Of how many requests one is asked when it left the host.
-    pub stamp_sends: Option<OneIn>,
+    pub stamp_sends: Option<NonZeroU32>,
     /// The most sends per system call.
     pub flush: usize,
     /// The request's bytes.

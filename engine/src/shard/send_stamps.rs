@@ -26,7 +26,7 @@ impl Shard {
         let requests = connection.last_send as u64;
         let is_sampled = self.before_sample < requests;
         if is_sampled {
-            self.before_sample += u64::from(one_in.count());
+            self.before_sample += u64::from(one_in.get());
             connection.sampled.push_back(connection.served);
         }
         self.before_sample = self.before_sample.saturating_sub(requests);

@@ -19,6 +19,8 @@ use crate::sys::wall_clock::{ClockLook, WallClock};
 
 /// How often the executor gets the thread, ns: too rarely to show in the CPU time of a request.
 pub(super) const YIELD_NS: u64 = 50_000_000;
+/// How many times `flush` sends one call carries while the shard is behind its schedule.
+const BEHIND_FLUSHES: usize = 4;
 /// Size of a receive buffer, bytes. A response that takes many costs more for each than for its
 /// bytes.
 const BUFFER_SIZE: usize = 65_536;
@@ -86,6 +88,7 @@ impl Shard {
             pipeline: plan.pipeline,
             requests_per_connection: plan.requests_per_connection,
             flush: plan.flush,
+            flush_behind: plan.flush * BEHIND_FLUSHES,
             head_request: plan.head_request,
         });
         if plan.stamp_sends.is_some() {

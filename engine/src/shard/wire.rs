@@ -1,7 +1,8 @@
 //! What a shard hands to the kernel: connects, sends, receives and closes.
 //!
 //! `sent` is stamped just before the system call that carries the request. A call carries at most
-//! `flush` sends, because one stamp for a long batch is wrong for its last members. Requests on the
+//! `flush` sends, because one stamp for a long batch is wrong for its last members; while the shard
+//! is behind its schedule it carries more, since calls are what it falls behind by. Requests on the
 //! same connection leave in one send. A send is handed to the ring only once its requests are
 //! stamped, so that a full ring never submits unstamped requests.
 
@@ -20,6 +21,9 @@ use crate::ring::token::Op;
 pub(crate) const SEND_SILENT_MAX: usize = 16_384;
 /// The most bytes of one send: the shard is in the kernel while it copies them.
 const SEND_MAX: usize = 262_144;
+/// A request due longer ago than this is behind its schedule, ns: several times what the longest
+/// batch takes.
+const BEHIND_NS: u64 = 100_000;
 /// With the program's stamps, the kernel stamps every so many connections as a control.
 const CONTROL_EVERY: u32 = 16;
 
@@ -80,7 +84,8 @@ impl Shard {
     /// Gives a connection a request and queues it for the next system call.
     #[inline]
     pub(super) fn begin(&mut self, slot: u32, due: DueRequest) {
-        if self.connections.must_flush(slot) {
+        let behind = BEHIND_NS < self.handled_ns.saturating_sub(due.intended_ns);
+        if self.connections.must_flush(slot, behind) {
             self.flush();
         }
         self.connections.begin(slot, due);

@@ -265,35 +265,49 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-/// A sample: one in so many, written `1/1000`.
+/// A sample: one in so many, written `1/1000`, or none at all, written `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OneIn(NonZeroU32);
+pub struct OneIn(Option<NonZeroU32>);
 
 impl OneIn {
-    /// Of how many each is taken.
-    pub fn count(self) -> u32 {
-        self.0.get()
+    /// No sample.
+    pub const OFF: OneIn = OneIn(None);
+
+    /// A sample of one in `count`.
+    pub const fn new(count: NonZeroU32) -> OneIn {
+        OneIn(Some(count))
+    }
+
+    /// Of how many each is taken; `None` if none is.
+    pub fn count(self) -> Option<NonZeroU32> {
+        self.0
     }
 }
 
 impl fmt::Display for OneIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1/{}", self.0)
+        match self.0 {
+            Some(count) => write!(f, "1/{count}"),
+            None => f.write_str("off"),
+        }
     }
 }
 
 /// A text that isn't one in so many.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("invalid sample `{0}`: give one in so many, e.g. 1/1000, or 1/1 for all")]
+#[error("invalid sample `{0}`: give one in so many, e.g. 1/1000, 1/1 for all, or off")]
 pub struct InvalidOneIn(String);
 
 impl FromStr for OneIn {
     type Err = InvalidOneIn;
 
     fn from_str(text: &str) -> Result<OneIn, InvalidOneIn> {
+        if text.trim() == "off" {
+            return Ok(OneIn::OFF);
+        }
         let parts = text.split_once('/').filter(|(one, _)| one.trim() == "1");
         let count = parts.and_then(|(_, count)| count.trim().parse().ok());
-        count.map(OneIn).ok_or_else(|| InvalidOneIn(text.to_owned()))
+        count.map(OneIn::new).ok_or_else(|| InvalidOneIn(text.to_owned()))
     }
 }
 
@@ -434,9 +448,12 @@ mod tests {
 
     #[test]
     fn a_sample_is_one_in_so_many() {
-        for (text, count, printed) in [("1/1000", 1_000, "1/1000"), (" 1 / 1 ", 1, "1/1")] {
+        for (text, count, printed) in
+            [("1/1000", 1_000, "1/1000"), (" 1 / 1 ", 1, "1/1"), ("off", 0, "off")]
+        {
             let read: OneIn = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!((read.count(), read.to_string()), (count, printed.to_owned()), "{text}");
+            assert_eq!(read.count(), NonZeroU32::new(count), "{text}");
+            assert_eq!(read.to_string(), printed, "{text}");
         }
         for text in ["", "1", "1/", "1/0", "2/1000", "/9", "1/-1", "1/1e3", "0.001", "1/4294967296"]
         {

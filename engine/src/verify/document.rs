@@ -25,7 +25,7 @@ use crate::stats::distribution::{LATENESS_DIGITS, interval_histogram};
 use crate::stats::interval::dependent;
 use crate::stats::stationarity::stationarity;
 use crate::sys::leaves::{leaf_text, leaves};
-use crate::sys::units::{Rate, SECOND_NS};
+use crate::sys::units::{OneIn, Rate, SECOND_NS};
 
 /// Checks everything in a report that follows from the rest of it. The whole run's checks are
 /// listed one by one; those of its parts and intervals as one finding each, beside what is wrong in
@@ -185,10 +185,10 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
 fn sampled(report: &Report, part: &Part) -> Finding {
     let Counts { sent, unconnected, sends_sampled: found, .. } = part.counts;
     let plan = &report.config.plan;
-    let Some(one_in) = plan.stamp_sends else {
+    let Some(one_in) = plan.stamp_sends.and_then(OneIn::count) else {
         return Finding::equal("sends_sampled", 0, found);
     };
-    let (one_in, sent) = (u64::from(one_in.count()), sent.saturating_sub(unconnected));
+    let (one_in, sent) = (u64::from(one_in.get()), sent.saturating_sub(unconnected));
     let (edge, shards) = (plan.conns() * plan.pipeline, report.generator.shards.len() as u64);
     let least = sent.saturating_sub(edge as u64) / one_in.max(plan.pipeline as u64);
     let least = least.saturating_sub(shards);

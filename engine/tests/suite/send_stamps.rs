@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use engine::plan::{Plan, Switch};
+use engine::plan::{Plan, StampSource, Switch};
 use engine::report::Report;
 use engine::run;
 use engine::sys::placement::allowed_cores;
@@ -56,10 +56,29 @@ fn every_so_many_requests_leave_the_host_with_a_stamp() {
 
 #[test]
 fn without_a_sample_nothing_is_asked() {
-    let report = run(open(plan(serve(always_ok)), "500")).report;
+    let none = Plan { stamp_sends: Some(OneIn::OFF), ..plan(serve(always_ok)) };
+    let report = run(open(none, "500")).report;
     let part = &report.whole;
     let counts = (part.counts.sends_sampled, part.counts.sends_stamped, part.send_path.count);
     assert_eq!(counts, (0, 0, 0));
+}
+
+#[test]
+fn with_nothing_said_a_few_sends_are_stamped_where_that_is_possible() {
+    let address = serve(always_ok);
+    let report = run(open(plan(address), "500")).report;
+    assert_eq!(report.config.plan.stamp_sends, one_in(1_000));
+    assert_eq!(report.whole.send_path.count, 1, "each shard takes its first");
+    assert_verified(&report);
+    for without in [
+        Plan { stamps: Some(StampSource::User), ..plan(address) },
+        Plan { body: Some("x".repeat(17_000)), ..plan(address) },
+    ] {
+        let report = run(Plan { conns: Some(1), ..without }).report;
+        assert_eq!(report.config.plan.stamp_sends, Some(OneIn::OFF));
+        assert_eq!(report.whole.counts.sends_sampled, 0);
+        assert_verified(&report);
+    }
 }
 
 #[test]
