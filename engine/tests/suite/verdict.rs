@@ -43,6 +43,8 @@ fn clean() -> Report {
     let mut report = made_up::report(&plan, vec![recorded], None);
     for shard in &mut report.generator.shards {
         (shard.observed_s, shard.busy) = (0.5, 0.5);
+        // That of the thread that made the report.
+        shard.run_queue_delay_s = 0.0;
     }
     let machine = &mut report.generator.machine;
     (machine.observed_s, machine.steal, machine.throttled_s) = (0.5, Some(0.0), Some(0.0));
