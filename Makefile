@@ -7,7 +7,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # In a checkout without symbolic links, a text file stands in for the link and is replaced. A folder
 # there makes ln fail and name it.
 build:
-	cargo build --release --locked --bins --examples
+	cargo build --release --locked --bins
 	@test target/release -ef build/release || ln -sfnT ../build/release target/release
 
 demo: build
@@ -62,4 +62,4 @@ bench-tools:
 
 # Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band.
 calibrate: build
-	target/release/examples/experiments
+	target/release/truetail calibrate --truth

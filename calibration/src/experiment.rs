@@ -6,10 +6,11 @@
 
 use engine::plan::Plan;
 use engine::report::{DistributionPart, Report};
-use engine::run::{self, PrepareError, Run, RunError};
+use engine::run::{self, Finished, PrepareError, Run, RunError};
 use engine::stats::distribution::Distribution;
 use engine::sys::placement;
 use engine::sys::units::CoreList;
+use serde::Serialize;
 use target::{Ledger, LedgerError, Span, TargetConfig, TargetError};
 use thiserror::Error;
 
@@ -17,7 +18,7 @@ use crate::truth::{Sample, Truth};
 
 /// Time for a request and its response to cross the loopback and wake both ends: 14 µs on a quiet
 /// machine, several times that if a virtual machine's core has to be woken.
-const PATH_MS: f64 = 0.2;
+pub(crate) const PATH_MS: f64 = 0.2;
 
 /// What both ends of one run measured.
 #[derive(Clone, Debug)]
@@ -57,22 +58,34 @@ pub enum ExperimentError {
 /// # Errors
 /// If either could not start.
 pub fn observe(config: TargetConfig, plan: Plan) -> Result<Observed, ExperimentError> {
+    observe_with(config, plan, |plan| Ok(Run::start(run::prepare(plan)?)?.wait()))
+}
+
+/// [`observe`] with somebody else to run the plan.
+///
+/// # Errors
+/// If the target could not start or stop, and those of `drive`.
+pub fn observe_with<E: From<ExperimentError>>(
+    config: TargetConfig,
+    plan: Plan,
+    drive: impl FnOnce(Plan) -> Result<Finished, E>,
+) -> Result<Observed, E> {
     let allowed = placement::allowed_cores();
     let (first, last) = (allowed[0], allowed[allowed.len() - 1]);
     let mut config = config;
     if config.cores.is_empty() {
         config.cores = vec![first];
     }
-    let target = target::start(config)?;
+    let target = target::start(config).map_err(ExperimentError::Target)?;
     let plan = Plan {
         target: format!("http://{}/", target.local_addr()),
         cores: Some(plan.cores.unwrap_or_else(|| CoreList::new(vec![last]))),
         ..plan
     };
     let (warmup_ns, end_ns) = (plan.warmup.0, plan.end_ns());
-    let finished = Run::start(run::prepare(plan)?)?.wait();
+    let finished = drive(plan)?;
     let epoch_ns = finished.epoch_ns;
-    let ledger = target.stop()?;
+    let ledger = target.stop().map_err(ExperimentError::Target)?;
     Ok(Observed {
         report: finished.report,
         corrected: finished.measured.corrected,
@@ -83,7 +96,7 @@ pub fn observe(config: TargetConfig, plan: Plan) -> Result<Observed, ExperimentE
 }
 
 /// A measured figure beside its prediction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The figure's name: `p99`, `mean`.
     pub name: String,
@@ -100,7 +113,12 @@ pub struct Comparison {
 impl Comparison {
     /// Whether the measured figure is in its band.
     pub fn holds(&self) -> bool {
-        self.band_ms.0 <= self.measured_ms && self.measured_ms <= self.band_ms.1
+        !self.is_below() && self.measured_ms <= self.band_ms.1
+    }
+
+    /// Whether the measured figure is lower than any that agrees with the prediction.
+    pub fn is_below(&self) -> bool {
+        self.measured_ms < self.band_ms.0
     }
 }
 

@@ -1,6 +1,7 @@
 //! Calibration: what the generator's numbers are checked against.
 #![forbid(unsafe_code)]
 
+pub mod cases;
 pub mod experiment;
 pub mod null_target;
 pub mod truth;

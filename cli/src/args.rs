@@ -13,11 +13,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use engine::plan::Wait;
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 
 use headings::{LATENCY, PLAN, STALLS};
 pub(crate) use plan_flags::PlanFlags;
+use plan_flags::{WAITS, choice};
 pub(crate) use usage::{is_bare, one_line};
 use values::{COUNT_MAX, WHOLE_MAX, file, fraction, socket_address, whole_number};
 
@@ -71,6 +73,8 @@ Cores: 0,1 or 0-3")]
     Target(TargetArgs),
     /// Run the cheapest possible server, to find the limits of the generator itself
     NullTarget(NullTargetArgs),
+    /// Measure targets whose latency follows by arithmetic, and compare
+    Calibrate(CalibrateArgs),
     /// Show coordinated omission: measure one stalling target in a closed loop and by arrival rate
     Demo(DemoArgs),
     /// Print shell completions
@@ -267,6 +271,31 @@ pub(crate) struct NullTargetArgs {
         default_value = "4096"
     )]
     pub(crate) conns: usize,
+}
+
+/// Arguments of `calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Compare with arithmetic each latency that this machine measures of targets that stall, pause
+    /// and queue, in about five minutes
+    #[arg(long, required = true)]
+    pub(crate) truth: bool,
+
+    /// Take about half a minute: wider bands
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// How a shard waits for the next arrival
+    #[arg(long, value_parser = choice::<Wait>(&WAITS), default_value = "hybrid")]
+    pub(crate) wait: Wait,
+
+    /// Write the outcome of each case as JSON
+    #[arg(long, value_name = "FILE", value_parser = file())]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Hide the progress line
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 /// Arguments of `demo`.

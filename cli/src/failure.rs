@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use calibration::experiment::ExperimentError;
 use engine::host;
 use engine::run::{PrepareError, RunError};
 
@@ -64,6 +65,18 @@ pub(crate) fn refused(cores: usize, error: &dyn fmt::Display) -> Failure {
         Err(missing) => missing.to_string(),
         Ok(()) => error.to_string(),
     })
+}
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Failure {
+        match error {
+            ExperimentError::Prepare(error) => error.into(),
+            ExperimentError::Run(error) => error.into(),
+            error @ (ExperimentError::Target(_) | ExperimentError::Ledger(_)) => {
+                Failure::CouldNotRun(error.to_string())
+            }
+        }
+    }
 }
 
 impl From<RunError> for Failure {

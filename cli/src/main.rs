@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod calibrate;
 mod csv;
 mod demo;
 mod doctor;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Doctor => doctor::doctor(),
         Command::Target(args) => target_server::serve(args),
         Command::NullTarget(args) => null_target::serve(args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Demo(args) => demo::demo(args),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { command } => generate::man(command.as_deref()),

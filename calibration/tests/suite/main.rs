@@ -6,6 +6,6 @@
 mod support;
 
 mod arrivals;
+mod cases;
 mod hold;
 mod ledger;
-mod published_pair;

@@ -28,6 +28,9 @@ use super::{ResultArgs, file_values};
 
 const THRESHOLD: &str = "A threshold of the verdict; repeatable. Overrides the plan file's";
 
+/// How a shard may wait, by name.
+pub(super) const WAITS: [&str; 3] = ["sleep", "hybrid", "spin"];
+
 /// The plan's fields, and where the results go, as far as they were given.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -181,7 +184,7 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
-        value_parser = choice::<Wait>(&["sleep", "hybrid", "spin"]),
+        value_parser = choice::<Wait>(&WAITS),
         help_heading = MACHINE,
         help = with_default(
             "How a shard waits for the next arrival: better timing takes more CPU",
@@ -555,7 +558,7 @@ impl PlanFlags {
 }
 
 /// A choice among these names, which are serde's.
-fn choice<T: DeserializeOwned + Clone + Send + Sync + 'static>(
+pub(super) fn choice<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     names: &'static [&'static str],
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(names).try_map(|name| by_name(&name))

@@ -1,6 +1,8 @@
 //! Signals in each phase of a run: the first ends it with what it has, the second at once.
 #![expect(unsafe_code, reason = "what a signal does by default has no safe form")]
 
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
 use crate::phases::{Held, Phase};
@@ -105,4 +107,31 @@ fn every_signal_of_the_user_ends_a_server_in_good_order() {
         let output = crate::support::bounded(server);
         assert_eq!(output.status.code(), Some(0), "{name}");
     }
+}
+
+#[test]
+fn a_signal_ends_calibrate_with_the_cases_that_are_done() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("truth.json");
+    let mut command = Command::new(BINARY);
+    command.args(["calibrate", "--truth", "--quick", "--quiet", "--out"]).arg(&out);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut said = String::new();
+    while !said.ends_with("\n\n") {
+        assert!(0 < stdout.read_line(&mut said).expect("text"), "{said}");
+    }
+    signal(&child, "INT");
+    stdout.read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
+    let document: serde_json::Value =
+        serde_json::from_slice(&fs::read(out).expect("a document")).expect("JSON");
+    assert_eq!((&document["interrupted"], &document["passed"]), (&true.into(), &false.into()));
+    let cases = document["cases"].as_array().expect("cases");
+    assert!((1..9).contains(&cases.len()), "{said}");
+    assert!(
+        said.contains(&format!("of 9 cases passed, interrupted after {}\n", cases.len())),
+        "{said}"
+    );
+    assert_eq!(cases[0]["intended"], cases[0]["ledger"], "{said}");
 }

@@ -1,0 +1,25 @@
+//! Every case of ground truth over real HTTP, at smoke size: the predictions hold, and the controls
+//! measure less than users wait.
+
+use anyhow::ensure;
+use calibration::cases::{Size, cases};
+use engine::plan::Wait;
+
+use crate::support::{alone, check_up_to};
+
+/// How often a case is repeated while the machine disturbs it.
+const RUNS_MAX: usize = 15;
+
+#[test]
+fn each_case_measures_what_arithmetic_predicts_and_each_control_less() {
+    let _cores = alone();
+    let cases = cases(Size::Smoke, Wait::Hybrid);
+    assert_eq!(cases.iter().filter(|case| case.is_control).count(), 2);
+    for case in &cases {
+        check_up_to(RUNS_MAX, &case.target, &case.plan, |observed| {
+            let outcome = case.judge(observed)?;
+            ensure!(outcome.passed, "{outcome:#?}");
+            Ok(())
+        });
+    }
+}

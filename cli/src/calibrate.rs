@@ -1,0 +1,70 @@
+//! The command `calibrate`: the instrument measured itself, against arithmetic.
+
+use std::process::ExitCode;
+
+use calibration::cases::{self, Case, Outcome, Size};
+use calibration::experiment::{ExperimentError, observe_with};
+use serde::Serialize;
+
+use crate::args::CalibrateArgs;
+use crate::drive::{Results, drive};
+use crate::failure::{EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED, Failure};
+use crate::output::{OutputFile, say};
+use crate::signals::StopRequest;
+use crate::{json, text};
+
+/// What `--out` writes.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    cases: &'a [Outcome],
+    /// Whether each case went as it must.
+    passed: bool,
+    interrupted: bool,
+}
+
+/// Runs each case against a target of its own and prints it as it ends.
+pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
+    let stop = StopRequest::listen()?;
+    let out = args.out.as_ref().map(|path| OutputFile::open("--out", path, &stop)).transpose()?;
+    let size = if args.quick { Size::Smoke } else { Size::Full };
+    let cases = cases::cases(size, args.wait);
+    let mut outcomes = Vec::new();
+    let mut interrupted = false;
+    for case in &cases {
+        match outcome(case, &stop, !args.quiet) {
+            Ok(Some(outcome)) => {
+                say(&text::calibrate::case(&outcome))?;
+                outcomes.push(outcome);
+            }
+            Ok(None) | Err(Failure::Interrupted) => {
+                interrupted = true;
+                break;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    let passed = !interrupted && outcomes.iter().all(|outcome| outcome.passed);
+    let mut results = Results::default();
+    if let Some(out) = out {
+        let document = Document { cases: &outcomes, passed, interrupted };
+        results.add(out.finish(|writer| json::write(&document, writer)));
+    }
+    say(&text::calibrate::sum(&outcomes, cases.len(), &results.written))?;
+    Ok(results.exit_code(match (interrupted, passed) {
+        (true, _) => ExitCode::from(EXIT_INTERRUPTED),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(EXIT_COULD_NOT_RUN),
+    }))
+}
+
+/// Runs one case; `None` if a signal cut it short.
+fn outcome(case: &Case, stop: &StopRequest, progress: bool) -> Result<Option<Outcome>, Failure> {
+    let observed = observe_with(case.target.clone(), case.plan.clone(), |plan| {
+        drive(plan, stop, progress).map(|(finished, _)| finished)
+    })?;
+    if observed.report.interrupted {
+        return Ok(None);
+    }
+    let outcome = case.judge(&observed).map_err(ExperimentError::Ledger)?;
+    Ok(Some(outcome))
+}
