@@ -62,7 +62,7 @@ struct Arguments {
 enum Part {
     /// Closed loops on the null target, beside other load generators
     Closed,
-    /// The same with 16 requests under way on each connection
+    /// The same with 16 requests in flight on each connection
     Pipelined,
     /// Response bodies of 128 B to 1 MiB from nginx, beside wrk
     Bodies,

@@ -14,7 +14,7 @@ pub(crate) struct Load<'a> {
     pub(crate) url: &'a str,
     pub(crate) conns: usize,
     pub(crate) seconds: u64,
-    /// Requests under way on each connection.
+    /// Requests in flight on each connection.
     pub(crate) depth: usize,
     /// The script with which wrk pipelines; for a depth above 1.
     pub(crate) wrk_script: Option<&'a Path>,
@@ -30,7 +30,7 @@ pub(crate) struct Peer {
     requests: Figure,
     /// Where it prints how many that is in a second.
     rate: Figure,
-    /// Whether it can have several requests under way on a connection.
+    /// Whether it can have several requests in flight on a connection.
     pub(crate) pipelines: bool,
     /// Whether it costs several times what the others do, so that fewer runs tell enough.
     pub(crate) is_slow: bool,

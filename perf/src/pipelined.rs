@@ -1,4 +1,4 @@
-//! Pipelining: 16 requests under way on each connection, on the null target.
+//! Pipelining: 16 requests in flight on each connection, on the null target.
 
 use std::io::Write as _;
 
@@ -24,7 +24,7 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     let target = Target::Null { conns: CONNS };
     let all = Contest { bench, peers: &peers, target, load, rounds }.hold()?;
     print_problems(&format!("{DEPTH} requests deep"), &all);
-    println!("{CONNS} connections with {DEPTH} requests under way on each:\n");
+    println!("{CONNS} connections with {DEPTH} requests in flight on each:\n");
     let names = peers.iter().map(|peer| peer.name);
     let clients: Vec<&str> = ["", "truetail"].into_iter().chain(names).collect();
     let row = |name: &str, cells| [vec![name.to_owned()], cells].concat();

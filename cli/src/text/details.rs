@@ -1,6 +1,8 @@
 //! The details of a run below its table, one line each: lateness, requests, connections, and what
 //! the run checks of itself.
 
+use std::collections::BTreeMap;
+
 use engine::host::ports::Ports;
 use engine::plan::{StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key};
@@ -93,7 +95,7 @@ impl Lines {
         self.add("intended", &format!("{sent} sent{without} + {unsent} unsent{reasons}"));
         let early = match counts.incomplete_uploads {
             0 => String::new(),
-            early => format!(" ({} before the request was wholly sent)", count(early)),
+            early => format!(" ({} before the request was completely sent)", count(early)),
         };
         self.add(
             "sent",
@@ -110,7 +112,11 @@ impl Lines {
             unexpected => format!(" ({} unexpected)", count(unexpected)),
         };
         self.add("status", &(listed(&counts.status) + &unexpected));
-        self.add("errors", &listed(&counts.errors));
+        let mut causes = counts.errors.by_name();
+        if 0 < counts.abandoned {
+            causes.insert("abandoned".to_owned(), counts.abandoned);
+        }
+        self.add("errors", &largest_first(causes));
     }
 
     fn connections(&mut self, report: &Report) {
@@ -139,7 +145,7 @@ impl Lines {
             );
         }
         if 0 < counts.connection_errors.total() {
-            self.add("idle errors", &listed(&counts.connection_errors));
+            self.add("conn errors", &listed(&counts.connection_errors));
         }
         if 0 < counts.connects_in_window {
             self.add("connect time", &p50_p99(&part.connect_time));
@@ -240,10 +246,14 @@ fn percent(share: f64) -> String {
 
 /// Names and counts, the largest first.
 fn listed<K: Key>(counts: &CountsBy<K>) -> String {
-    if counts.total() == 0 {
+    largest_first(counts.by_name())
+}
+
+fn largest_first(named: BTreeMap<String, u64>) -> String {
+    if named.is_empty() {
         return "none".to_owned();
     }
-    let mut named: Vec<(String, u64)> = counts.by_name().into_iter().collect();
+    let mut named: Vec<(String, u64)> = named.into_iter().collect();
     // A stable sort keeps the names of equal counts in order.
     named.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let texts: Vec<String> =
@@ -339,7 +349,7 @@ mod tests {
         errors           timed_out: 7, reset: 1
         connections      40 opened, 1,000 of them in the window
         waited           70 arrivals found no connection free, 60 at the cap of 1,000
-        idle errors      local_resource: 2
+        conn errors      local_resource: 2
         connect time     p50 90.0 µs, p99 n/a (n = 20, need 563)
         local ports      peak 45 in use and 1,000 in TIME_WAIT of 28,232: 27,187 left
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
@@ -361,7 +371,7 @@ mod tests {
         let text = details(&report(true, part), &[]);
         for line in [
             "intended         1,870 sent + 8,130 without a connection + 0 unsent\n",
-            "sent 1,800 answered (7 before the request was wholly sent) + 50 timed out + 20 failed + \
+            "sent 1,800 answered (7 before the request was completely sent) + 50 timed out + 20 failed + \
              0 abandoned",
         ] {
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

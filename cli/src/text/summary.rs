@@ -71,7 +71,7 @@ fn subject(report: &Report) -> [String; 2] {
             format!("closed loop, {conns}, one request every {period}")
         }
     };
-    let errors = counts.errors.total();
+    let errors = counts.ended_in_error();
     let unexpected = match counts.unexpected_status {
         0 => String::new(),
         unexpected => format!(" ({} with an unexpected status)", count(unexpected)),
@@ -182,12 +182,14 @@ mod tests {
         let mut report = report(true, part(250, 250, 1, 2));
         report.interrupted = true;
         report.config.schedule_until = 8.2;
-        report.whole.counts.errors = [(Cause::Reset, 1), (Cause::TimedOut, 7)].into();
+        let counts = &mut report.whole.counts;
+        (counts.failed, counts.timed_out, counts.abandoned) = (1, 7, 3);
+        counts.errors = [(Cause::Reset, 1), (Cause::TimedOut, 7)].into();
         let text = summary(&report, &[]);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[2].starts_with("interrupted after 3.2 s of 30s"), "{text}");
-        assert!(lines[3].ends_with("8 errors"), "{text}");
-        assert!(text.contains("timed_out: 7, reset: 1"), "{text}");
+        assert!(lines[3].ends_with("11 errors"), "{text}");
+        assert!(text.contains("errors           timed_out: 7, abandoned: 3, reset: 1"), "{text}");
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub enum Told {
     /// A response that was there before its request is no answer, but an outcome of its own or
     /// unasked bytes: each user who is connected before the run meets one.
     EarlyResponses,
-    /// Answers to requests that weren't wholly sent: a count, and no reason of the verdict.
+    /// Answers to requests that weren't completely sent: a count, and no reason of the verdict.
     IncompleteUploads,
     /// A window without a request.
     NothingSent,
@@ -226,7 +226,7 @@ pub fn check(row: &Row) {
     assert!(differences.is_empty(), "{} of 4 runs differ", differences.len());
 }
 
-/// The length of a body that can't be wholly sent before a server reads it: above the kernel's
+/// The length of a body that can't be completely sent before a server reads it: above the kernel's
 /// largest send buffer.
 fn large_body() -> usize {
     let sizes = fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").expect("Linux has it");

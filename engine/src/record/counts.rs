@@ -152,6 +152,11 @@ impl Counts {
         }
     }
 
+    /// Requests that were sent and ended in an error: failed, timed out or abandoned.
+    pub fn ended_in_error(&self) -> u64 {
+        self.timed_out + self.failed + self.abandoned
+    }
+
     /// Counts how a request ended. That it was intended, and sent, is counted when it happens.
     #[inline]
     pub fn ended(&mut self, outcome: Outcome) {

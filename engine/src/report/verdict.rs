@@ -85,7 +85,7 @@ pub enum Code {
     RawSamplesLost,
     /// The run was stopped early.
     Interrupted,
-    /// Many requests failed or had an unexpected status.
+    /// Many requests had no good answer: errors and unexpected statuses.
     Errors,
 }
 

@@ -71,7 +71,7 @@ pub struct Progress {
     pub intended: u64,
     /// Requests with a complete response.
     pub answered: u64,
-    /// Requests that failed or timed out.
+    /// Requests that timed out, failed or were abandoned.
     pub errors: u64,
     /// Requests awaiting their response.
     pub in_flight: u64,

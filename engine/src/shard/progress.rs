@@ -90,7 +90,7 @@ pub struct ShardProgress {
     pub intended: u64,
     /// Requests with a complete response.
     pub answered: u64,
-    /// Requests that timed out or failed.
+    /// Requests that timed out, failed or were abandoned.
     pub errors: u64,
     /// Requests awaiting their response.
     pub in_flight: u64,

@@ -317,7 +317,7 @@ fn series(report: &Report, pieces: &Pieces) -> Vec<Finding> {
         ("sent", counts.sent, |interval| interval.sent),
         ("unsent", counts.unsent, |interval| interval.unsent),
         ("answered", counts.answered, |interval| interval.answered),
-        ("errors", counts.timed_out + counts.failed + counts.abandoned, |interval| interval.errors),
+        ("errors", counts.ended_in_error(), |interval| interval.errors),
         ("sends", counts.sent_in_window, |interval| interval.sends),
     ];
     let sum = |number: CountOf| -> u64 {

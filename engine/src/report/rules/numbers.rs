@@ -160,7 +160,8 @@ pub(super) fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
 pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
     let counts = &report.whole.counts;
-    let bad = counts.failed + counts.timed_out + counts.abandoned + counts.unexpected_status;
+    let (failed, unexpected) = (counts.ended_in_error(), counts.unexpected_status);
+    let bad = failed + unexpected;
     let figure = share(bad, counts.intended);
     if figure <= bounds.errors {
         return;
@@ -178,7 +179,8 @@ pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
         level,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
-            "{bad} of {} requests ({}) failed or had an unexpected status; the limit is {}",
+            "{bad} of {} requests ({}) had no good answer: errors {failed}, unexpected statuses \
+             {unexpected}; the limit is {}",
             counts.intended,
             percent(figure),
             percent(bounds.errors)
