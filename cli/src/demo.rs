@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use engine::plan::body::SharedBody;
 use engine::plan::{Plan, Wait};
 use engine::report::Report;
 use engine::sys::placement;
@@ -78,7 +79,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let mut results = Results::default();
     for (plan, file) in [(closed, closed_file), (open, open_file)] {
-        let (finished, _) = drive(plan, &stop, !args.quiet)?;
+        let (finished, _) = drive(plan, &SharedBody::default(), &stop, !args.quiet)?;
         results.add(file.finish(|writer| json::write(&finished.report, writer)));
         let interrupted = finished.report.interrupted;
         reports.push(finished.report);

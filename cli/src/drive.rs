@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use engine::plan::Plan;
+use engine::plan::body::SharedBody;
 use engine::run::{self, Finished, Prepared, Run, RunError};
 use engine::samples::SampleFile;
 use engine::sys::clock;
@@ -16,18 +17,20 @@ use crate::failure::Failure;
 use crate::progress::{self, ProgressLine};
 use crate::signals::{self, StopRequest};
 
-/// Prepares a plan and runs it to its end or to the first signal, with a progress line. Returns
-/// the wall-clock time of the run's epoch as well.
+/// Prepares a plan and runs it to its end or to the first signal, with a progress line. `body` is
+/// read unless an earlier run with the same body did. Returns the wall-clock time of the run's
+/// epoch as well.
 ///
 /// # Errors
 /// A plan that can't run, a shard that can't start, a file that can't be written, or a signal
 /// before the run.
 pub(crate) fn drive(
     plan: Plan,
+    body: &SharedBody,
     stop: &StopRequest,
     progress: bool,
 ) -> Result<(Finished, SystemTime), Failure> {
-    let prepared = prepare(plan, stop)?;
+    let prepared = prepare(plan, body.clone(), stop)?;
     let line = ProgressLine::new(prepared.plan(), progress);
     if stop.asked() {
         return Err(Failure::Interrupted);
@@ -57,11 +60,11 @@ pub(crate) fn drive(
 
 /// Prepares a plan unless a signal comes first. Resolving a name or connecting to a silent target
 /// takes seconds, on a thread that ends with the program.
-fn prepare(plan: Plan, stop: &StopRequest) -> Result<Prepared, Failure> {
+fn prepare(plan: Plan, body: SharedBody, stop: &StopRequest) -> Result<Prepared, Failure> {
     let (done, is_done) = mpsc::channel();
     let preparing = move || {
         // Nobody listens any more if a signal came first.
-        let _ = done.send(run::prepare(plan));
+        let _ = done.send(run::prepare_with(plan, &body));
     };
     thread::Builder::new().spawn(preparing).map_err(RunError::Thread)?;
     loop {

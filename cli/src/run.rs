@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use engine::plan::Plan;
+use engine::plan::body::SharedBody;
 use engine::report::verdict::Level;
 use engine::run::Finished;
 
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let out = open("--out", &wanted.out)?;
     let hdr = open("--hdr", &wanted.hdr)?;
     let csv = open("--csv", &wanted.csv)?;
-    let (finished, began) = drive(plan, &stop, !wanted.quiet)?;
+    let (finished, began) = drive(plan, &SharedBody::default(), &stop, !wanted.quiet)?;
 
     let Finished { report, measured, .. } = &finished;
     let mut results = Results::default();

@@ -1,9 +1,11 @@
 //! The request's body: literal text, or the content of a file.
 //!
 //! A large file isn't kept in memory: it is read once, for its hash, and mapped when it is sent.
+//! Nothing is read twice, not even for several runs: a pipe can't be, and a file may change.
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
@@ -107,6 +109,25 @@ impl Body {
     /// Its SHA-256, when it was read.
     pub fn sha256(&self) -> &[u8; 32] {
         &self.sha256
+    }
+}
+
+/// The body of one plan or of several that have the same, read when the first of them is prepared.
+/// A clone is the same body.
+#[derive(Clone, Debug, Default)]
+pub struct SharedBody(Arc<Mutex<Option<Arc<Body>>>>);
+
+impl SharedBody {
+    /// The body, read from this plan unless it was read before.
+    ///
+    /// # Errors
+    /// Those of [`Body::read`]; then the next call tries again.
+    pub fn read(&self, plan: &Plan) -> Result<Arc<Body>, PlanError> {
+        let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*read {
+            Some(body) => Ok(body.clone()),
+            None => Ok(read.insert(Arc::new(Body::read(plan)?)).clone()),
+        }
     }
 }
 

@@ -226,6 +226,21 @@ impl Default for Plan {
 }
 
 impl Plan {
+    /// The plan of one of several runs that this one stands for: its raw samples have a file of
+    /// their own, `r.bin` that of run 2 as `r-2.bin`.
+    pub fn nth_run(&self, number: usize) -> Plan {
+        let numbered = |file: &PathBuf| {
+            let mut name = file.file_stem().unwrap_or_default().to_owned();
+            name.push(format!("-{number}"));
+            if let Some(extension) = file.extension() {
+                name.push(".");
+                name.push(extension);
+            }
+            file.with_file_name(name)
+        };
+        Plan { raw: self.raw.as_ref().map(numbered), ..self.clone() }
+    }
+
     /// The model of a completed plan.
     pub fn model(&self) -> Model {
         self.model.expect("the plan was completed")
@@ -260,6 +275,17 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_of_several_runs_has_its_own_file() {
+        for (file, second) in
+            [("a/r.bin", "a/r-2.bin"), ("r", "r-2"), ("r.x.bin", "r.x-2.bin"), (".r", ".r-2")]
+        {
+            let plan = Plan { raw: Some(file.into()), ..Plan::default() };
+            assert_eq!(plan.nth_run(2), Plan { raw: Some(second.into()), ..Plan::default() });
+        }
+        assert_eq!(Plan::default().nth_run(1), Plan::default());
+    }
 
     #[test]
     fn a_plan_file_says_what_the_flags_say() {

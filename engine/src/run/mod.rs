@@ -4,5 +4,5 @@ mod prepare;
 mod run;
 mod shard_plan;
 
-pub use prepare::{PrepareError, Prepared, prepare};
+pub use prepare::{PrepareError, Prepared, prepare, prepare_with};
 pub use run::{Finished, Phase, Progress, Run, RunError};

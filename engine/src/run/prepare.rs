@@ -9,7 +9,7 @@ use http1::request::Request;
 use crate::host;
 use crate::host::check::Check;
 use crate::host::stamping::{self, Stamping};
-use crate::plan::body::{Body, Content};
+use crate::plan::body::{Body, Content, SharedBody};
 use crate::plan::endpoint::Endpoint;
 use crate::plan::redact::Redacted;
 use crate::plan::request::render_request;
@@ -52,12 +52,21 @@ pub enum PrepareError {
     File(PlanError),
 }
 
+/// [`prepare_with`] a body that no other run sends.
+///
+/// # Errors
+/// Those of [`prepare_with`].
+pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
+    prepare_with(plan, &SharedBody::default())
+}
+
 /// Completes a plan and checks whatever can be checked without load: the URL, the request, the
-/// cores, the machine and, with one connection, that the target is listening.
+/// cores, the machine and, with one connection, that the target is listening. The plan's body is
+/// read unless `body` was read for an earlier run.
 ///
 /// # Errors
 /// The first problem, with its cure.
-pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
+pub fn prepare_with(plan: Plan, body: &SharedBody) -> Result<Prepared, PrepareError> {
     let endpoint = Endpoint::parse(&plan.target).map_err(PrepareError::Plan)?;
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
@@ -66,8 +75,7 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     if !names_cores {
         plan.place(&topology.default_cores(&allowed, &Attachment::default()));
     }
-    // Read once: a pipe can't be read again, and a file may change.
-    let body = Body::read(&plan).map_err(PrepareError::Plan)?;
+    let body = body.read(&plan).map_err(PrepareError::Plan)?;
     let request = render_request(&plan, &endpoint, body.length()).map_err(PrepareError::Plan)?;
     if request.closes() {
         plan.close_each().map_err(PrepareError::Plan)?;

@@ -2,16 +2,18 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use engine::plan::Plan;
+use engine::plan::body::SharedBody;
 use engine::record::outcome::Cause;
 use engine::report::Report;
 use engine::sys::units::Nanos;
 use tempfile::NamedTempFile;
 
-use crate::support::{OK, plan, run};
+use crate::support::{self, OK, plan, run};
 
 /// Above the kernel's largest send buffer, a whole number of neither pages nor sends.
 const BODY_BYTES: usize = (6 << 20) + 4_321;
@@ -210,4 +212,35 @@ fn a_file_cut_short_during_the_run_fails_the_requests_and_not_the_run() {
         let read = read.recv_timeout(Duration::from_secs(10)).expect("the client has closed");
         assert!(read <= 1 << 20, "{read} bytes of 1 MiB");
     }
+}
+
+#[test]
+fn several_runs_send_what_one_pipe_held_and_keep_their_samples_apart() {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(b"abc").expect("room for three bytes");
+    drop(writer);
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = Plan {
+        method: "POST".to_owned(),
+        body: Some(format!("@/proc/self/fd/{}", reader.as_raw_fd())),
+        raw: Some(folder.path().join("r.bin")),
+        duration: Nanos(100_000_000),
+        conns: Some(1),
+        ..plan(support::serve(support::always_ok))
+    };
+    let body = SharedBody::default();
+    for number in 1..=2 {
+        let prepared = engine::run::prepare_with(plan.nth_run(number), &body);
+        let prepared = prepared.unwrap_or_else(|error| panic!("{error}"));
+        let run = engine::run::Run::start(prepared).unwrap_or_else(|error| panic!("{error}"));
+        let report = run.wait().report;
+        assert!(0 < report.whole.counts.answered, "{:?}", report.whole.counts);
+        let shown = report.config.plan.body.as_ref().expect("the request has a body");
+        // First digits of the test vector for "abc" (FIPS 180-4 examples).
+        assert!(shown.ends_with(" sha256:ba7816bf8f01cfea"), "{shown}");
+    }
+    let mut files: Vec<_> = folder.path().read_dir().expect("a folder").flatten().collect();
+    files.sort_by_key(std::fs::DirEntry::file_name);
+    let names: Vec<_> = files.iter().map(std::fs::DirEntry::file_name).collect();
+    assert_eq!(names, ["r-1.bin", "r-2.bin"]);
 }
