@@ -27,35 +27,33 @@ pub struct RequestSpec<'a> {
     pub close: bool,
 }
 
-/// Why a request cannot be sent; each names the part that the user has to change.
+/// Why a request can't be sent: what is wrong with the part that the variant names. The text doesn't
+/// repeat that part, which may be a secret.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RequestError {
     /// The method is not a token.
-    #[error("method {0:?} is not a token (RFC 9110, section 9.1)")]
+    #[error("not a token (RFC 9110, section 9.1)")]
     Method(String),
     /// CONNECT asks for a tunnel, which has no responses to measure.
-    #[error("method CONNECT opens a tunnel and cannot be measured")]
+    #[error("opens a tunnel, which can't be measured")]
     Connect,
     /// The path is not in origin form.
-    #[error(
-        "path {0:?} must begin with / and contain only visible ASCII without # (RFC 9112, section \
-         3.2.1)"
-    )]
+    #[error("the path holds an invalid character")]
     Path(String),
     /// The authority cannot be a Host value.
-    #[error("host {0:?} is not a host with an optional port (RFC 9110, section 7.2)")]
+    #[error("the host holds an invalid character")]
     Authority(String),
     /// A header name is not a token.
-    #[error("header name {0:?} is not a token (RFC 9110, section 5.1)")]
+    #[error("the name isn't a token (RFC 9110, section 5.1)")]
     HeaderName(String),
     /// A header value contains a control character such as CR, LF or NUL.
-    #[error("header {0}: the value contains a control character (RFC 9110, section 5.5)")]
+    #[error("the value holds a control character (RFC 9110, section 5.5)")]
     HeaderValue(String),
     /// A header that may occur only once is repeated.
-    #[error("header {0}: given more than once (RFC 9112, sections 3.2 and 6.3)")]
+    #[error("{0} is given more than once")]
     Repeated(String),
     /// The given Content-Length is not the length of the body.
-    #[error("header Content-Length: {given:?} is wrong, the body has {body_bytes} bytes")]
+    #[error("Content-Length doesn't match the body of {body_bytes} bytes")]
     ContentLength {
         /// The value as given.
         given: String,
@@ -63,10 +61,10 @@ pub enum RequestError {
         body_bytes: u64,
     },
     /// Transfer-Encoding was given.
-    #[error("header Transfer-Encoding: not supported, requests are sent with a Content-Length")]
+    #[error("Transfer-Encoding isn't supported: requests have a Content-Length")]
     TransferEncoding,
     /// A TRACE request has a body.
-    #[error("a TRACE request cannot have a body (RFC 9110, section 9.3.8)")]
+    #[error("can't have a body (RFC 9110, section 9.3.8)")]
     TraceBody,
 }
 

@@ -136,7 +136,7 @@ fn refuses_a_bad_header() {
     for value in ["a\rb", "a\nb", "a\0b", "a\r\n b", "\u{7f}", "\u{1}"] {
         let spec = RequestSpec { headers: &fields(&[("X-Bad", value)]), ..GET };
         assert_eq!(refusal(&spec), RequestError::HeaderValue("X-Bad".to_owned()));
-        assert!(refusal(&spec).to_string().contains("X-Bad"));
+        assert!(!refusal(&spec).to_string().contains(value), "a value may be a secret");
         let agent = RequestSpec { user_agent: value, ..GET };
         assert_eq!(refusal(&agent), RequestError::HeaderValue("User-Agent".to_owned()));
     }

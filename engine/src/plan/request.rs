@@ -42,43 +42,25 @@ pub(crate) fn render_request(
     };
     render(&headers).map_err(|error| {
         let bad_method =
-            |problem: &str, cure: &str| PlanError::new("--method", &plan.method, problem, cure);
-        let bad_target = |problem: &str| {
-            let cure = "percent-encode the characters that a URL can't hold";
-            PlanError::new("--target", shown(&plan.target), problem, cure)
-        };
-        let problem = match &error {
-            RequestError::Method(_) => {
-                return bad_method("not a token (RFC 9110, section 9.1)", "use e.g. GET or POST");
+            |cure: &str| PlanError::new("--method", &plan.method, error.to_string(), cure);
+        match &error {
+            RequestError::Method(_) | RequestError::Connect => bad_method("use e.g. GET or POST"),
+            RequestError::TraceBody => bad_method("omit --body"),
+            RequestError::Path(_) | RequestError::Authority(_) => {
+                let cure = "percent-encode the characters that a URL can't hold";
+                PlanError::new("--target", shown(&plan.target), error.to_string(), cure)
             }
-            RequestError::Connect => {
-                return bad_method(
-                    "opens a tunnel, which can't be measured",
-                    "use e.g. GET or POST",
-                );
+            RequestError::HeaderName(_)
+            | RequestError::HeaderValue(_)
+            | RequestError::Repeated(_)
+            | RequestError::ContentLength { .. }
+            | RequestError::TransferEncoding => {
+                let mut positions = 1..headers.len();
+                let position = positions.find(|&count| render(&headers[..count]).is_err());
+                let position = position.unwrap_or(headers.len());
+                bad_header(position, error.to_string(), "correct or omit it")
             }
-            RequestError::TraceBody => {
-                return bad_method("can't have a body (RFC 9110, section 9.3.8)", "omit --body");
-            }
-            RequestError::Path(_) => return bad_target("the path holds an invalid character"),
-            RequestError::Authority(_) => return bad_target("the host holds an invalid character"),
-            RequestError::HeaderName(_) => {
-                "the name isn't a token (RFC 9110, section 5.1)".to_owned()
-            }
-            RequestError::HeaderValue(_) => {
-                "the value holds a control character (RFC 9110, section 5.5)".to_owned()
-            }
-            RequestError::Repeated(name) => format!("{name} is given more than once"),
-            RequestError::ContentLength { body_bytes, .. } => {
-                format!("Content-Length doesn't match the body of {body_bytes} bytes")
-            }
-            RequestError::TransferEncoding => {
-                "Transfer-Encoding isn't supported: requests have a Content-Length".to_owned()
-            }
-        };
-        let mut positions = 1..headers.len();
-        let position = positions.find(|&count| render(&headers[..count]).is_err());
-        bad_header(position.unwrap_or(headers.len()), problem, "correct or omit it")
+        }
     })
 }
 

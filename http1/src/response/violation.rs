@@ -1,81 +1,60 @@
 //! Protocol errors in responses: a closed list, each with the rule that is broken.
 
-use thiserror::Error;
-
 /// A broken rule or an exceeded limit. After one the connection cannot be used any more.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Violation {
-    /// The first bytes are not `HTTP/`.
-    #[error("not HTTP: a response begins with HTTP/ (RFC 9112, section 4)")]
+    /// The first bytes are not `HTTP/` (RFC 9112, section 4).
     NotHttp,
-    /// The version is not `1.` and a digit.
-    #[error("the version is not HTTP/1.x (RFC 9112, section 2.3)")]
+    /// The version is not `1.` and a digit (RFC 9112, section 2.3).
     Version,
-    /// The status line has no three-digit code from 100 up, or a control character.
-    #[error("the status line is malformed (RFC 9112, section 4)")]
+    /// The status line has no three-digit code from 100 up, or a control character (RFC 9112,
+    /// section 4).
     StatusLine,
-    /// A header line has no name, or a name with a forbidden byte, or blanks before its colon.
-    #[error("a header name is malformed (RFC 9112, section 5.1)")]
+    /// A header line has no name, or a name with a forbidden byte, or blanks before its colon (RFC
+    /// 9112, section 5.1).
     HeaderName,
-    /// A header value contains a control character, a NUL or a bare CR.
-    #[error("a header value contains a forbidden byte (RFC 9110, section 5.5)")]
+    /// A header value contains a control character, a NUL or a bare CR (RFC 9110, section 5.5).
     HeaderValue,
-    /// A line of the head ends in a CR without LF.
-    #[error("a line ends in a CR without LF (RFC 9112, section 2.2)")]
+    /// A line of the head ends in a CR without LF (RFC 9112, section 2.2).
     LineEnd,
-    /// The head is longer than the parser's limit.
-    #[error("the head exceeds 64 KiB (limit; RFC 9110, section 5.4)")]
+    /// The head is longer than the parser's limit (RFC 9110, section 5.4).
     HeadTooLarge,
-    /// There are more header or trailer fields than the parser's limit.
-    #[error("more than 128 fields (limit; RFC 9110, section 5.4)")]
+    /// There are more header or trailer fields than the parser's limit (RFC 9110, section 5.4).
     TooManyFields,
-    /// The Content-Length is not a decimal number that fits 64 bits.
-    #[error("Content-Length is not a number (RFC 9112, section 6.3, rule 5)")]
+    /// The Content-Length is not a decimal number that fits 64 bits (RFC 9112, section 6.3, rule
+    /// 5).
     ContentLength,
-    /// Several Content-Length values differ.
-    #[error("Content-Length values differ (RFC 9112, section 6.3, rule 5)")]
+    /// Several Content-Length values differ (RFC 9112, section 6.3, rule 5).
     ContentLengthsDiffer,
-    /// Transfer-Encoding and Content-Length are both present.
-    #[error("both Transfer-Encoding and Content-Length (RFC 9112, section 6.3, rule 3)")]
+    /// Transfer-Encoding and Content-Length are both present (RFC 9112, section 6.3, rule 3).
     TwoFramings,
-    /// A transfer coding that is not registered, or parameters on one.
-    #[error("unknown transfer coding (RFC 9112, sections 6.1 and 7)")]
+    /// A transfer coding that is not registered, or parameters on one (RFC 9112, sections 6.1 and
+    /// 7).
     TransferCoding,
-    /// The chunked coding is applied more than once.
-    #[error("chunked applied twice (RFC 9112, section 6.1)")]
+    /// The chunked coding is applied more than once (RFC 9112, section 6.1).
     ChunkedTwice,
-    /// The server switches protocols without being asked to.
-    #[error("101 without a request to upgrade (RFC 9110, section 7.8)")]
+    /// The server switches protocols without being asked to (RFC 9110, section 7.8).
     Upgrade,
-    /// More interim (1xx) responses than the parser's limit.
-    #[error("more than 16 interim responses (limit; RFC 9110, section 15.2)")]
+    /// More interim (1xx) responses than the parser's limit (RFC 9110, section 15.2).
     TooManyInterim,
-    /// A chunk size is not a hexadecimal number.
-    #[error("a chunk size is malformed (RFC 9112, section 7.1)")]
+    /// A chunk size is not a hexadecimal number (RFC 9112, section 7.1).
     ChunkSize,
-    /// A chunk size, or the sum of them, does not fit 64 bits.
-    #[error("a chunk size overflows 64 bits (RFC 9112, section 7.1)")]
+    /// A chunk size, or the sum of them, does not fit 64 bits (RFC 9112, section 7.1).
     ChunkSizeOverflow,
-    /// A chunk extension contains a control character.
-    #[error("a chunk extension contains a forbidden byte (RFC 9112, section 7.1.1)")]
+    /// A chunk extension contains a control character (RFC 9112, section 7.1.1).
     ChunkExtension,
-    /// A chunk line is longer than the parser's limit.
-    #[error("a chunk line exceeds 16 KiB (limit; RFC 9112, section 7.1.1)")]
+    /// A chunk line is longer than the parser's limit (RFC 9112, section 7.1.1).
     ChunkLineTooLong,
-    /// A chunk line does not end in CR LF, or a chunk's data is not followed by it.
-    #[error("CR LF is missing in the chunked framing (RFC 9112, section 7.1)")]
+    /// A chunk line does not end in CR LF, or a chunk's data is not followed by it (RFC 9112,
+    /// section 7.1).
     ChunkEnd,
-    /// A trailer field is malformed.
-    #[error("a trailer field is malformed (RFC 9112, section 7.1.2)")]
+    /// A trailer field is malformed (RFC 9112, section 7.1.2).
     Trailer,
-    /// The trailer section is longer than the parser's limit.
-    #[error("the trailers exceed 16 KiB (limit; RFC 9112, section 7.1.2)")]
+    /// The trailer section is longer than the parser's limit (RFC 9112, section 7.1.2).
     TrailersTooLarge,
-    /// The stream ended before the first byte of a response.
-    #[error("closed before the response (RFC 9112, section 9.5)")]
+    /// The stream ended before the first byte of a response (RFC 9112, section 9.5).
     ClosedBeforeResponse,
-    /// The stream ended inside a response.
-    #[error("cut short inside the response (RFC 9112, section 8)")]
+    /// The stream ended inside a response (RFC 9112, section 8).
     CutShort,
 }
 
