@@ -31,7 +31,7 @@ First steps:
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
-  1    the run could not start, or verify found a difference
+  1    the run could not start, a result could not be written, or verify found a difference
   2    usage error
   3    the verdict is invalid: don't trust the numbers
   130  interrupted; what was measured so far is written and marked";
@@ -149,7 +149,7 @@ pub(crate) struct VerifyArgs {
     /// The report written by `run --out`
     pub(crate) report: PathBuf,
 
-    /// The raw samples written by `run --raw`, one file per agent
+    /// The raw samples written by `run --raw`
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) raw: Vec<PathBuf>,
 }
@@ -192,7 +192,7 @@ pub(crate) struct TargetArgs {
     #[arg(
         long,
         value_name = "BYTES",
-        value_parser = whole_number::<usize>(COUNT_MAX),
+        value_parser = whole_number(0..=COUNT_MAX),
         default_value = "128"
     )]
     pub(crate) body_size: usize,
@@ -223,7 +223,7 @@ pub(crate) struct TargetArgs {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<u64>(WHOLE_MAX),
+        value_parser = whole_number(0..=WHOLE_MAX),
         default_value = "1",
         help_heading = LATENCY
     )]
@@ -245,7 +245,7 @@ pub(crate) struct TargetArgs {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<u64>(WHOLE_MAX),
+        value_parser = whole_number(0..=WHOLE_MAX),
         requires = "pause_for",
         help_heading = STALLS
     )]
@@ -267,7 +267,7 @@ pub(crate) struct NullTargetArgs {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<usize>(COUNT_MAX),
+        value_parser = whole_number(0..=COUNT_MAX),
         default_value = "4096"
     )]
     pub(crate) conns: usize,

@@ -1,34 +1,42 @@
 //! The run over time as CSV: a header, then a row for each interval of the window.
 //!
 //! A request counts in the interval in which it was due; only `sends` and `answers` count what
-//! happened in the interval, whenever the requests were due. The columns, all of them numbers:
-//!
-//! | column | content |
-//! | --- | --- |
-//! | `start_s` | start of the interval, seconds since the start of the window |
-//! | `length_s` | its length, seconds; the last interval ends with the window |
-//! | `intended` | requests that were due |
-//! | `sent`, `unsent` | of the intended, sent and never sent |
-//! | `answered`, `errors` | of the sent, answered; timed out, failed or abandoned |
-//! | `in_flight` | responses still awaited at the end of the interval, whenever due |
-//! | `p50_us`, `p99_us`, `max_us` | corrected latency, µs, to two figures; empty if unknown |
-//! | `sends`, `answers` | requests sent and responses received in the interval, by their stamps |
-//! | `late_p50_us`, `late_p99_us`, `late_max_us` | receive lateness, µs; empty if unknown |
+//! happened in the interval, whenever the requests were due.
 
 use std::io::{self, Write};
 
 use engine::report::SeriesPart;
 
-/// The first line.
-const HEADER: &str = "start_s,length_s,intended,sent,unsent,answered,errors,in_flight,\
-                      p50_us,p99_us,max_us,sends,answers,late_p50_us,late_p99_us,late_max_us";
+/// The columns, in order, as groups of names with what they hold; all of them are numbers.
+const COLUMNS: [(&[&str], &str); 9] = [
+    (&["start_s"], "seconds since the start of the window"),
+    (&["length_s"], "length of the interval, seconds; the last one ends with the window"),
+    (&["intended"], "requests that were due"),
+    (&["sent", "unsent"], "of the intended, sent and never sent"),
+    (&["answered", "errors"], "of the sent, answered; timed out, failed or abandoned"),
+    (&["in_flight"], "responses still awaited at the end of the interval, whenever due"),
+    (&["p50_us", "p99_us", "max_us"], "corrected latency, µs, to two digits; empty if unknown"),
+    (&["sends", "answers"], "requests sent and responses received in the interval"),
+    (&["late_p50_us", "late_p99_us", "late_max_us"], "receive lateness, µs; empty if unknown"),
+];
+
+/// The names of the columns, in order.
+fn names() -> impl Iterator<Item = &'static str> {
+    COLUMNS.into_iter().flat_map(|(names, _)| names).copied()
+}
+
+/// What each column holds, in one sentence.
+pub(crate) fn columns() -> String {
+    let group = |(names, content): &(&[&str], &str)| format!("{}: {content}", names.join(", "));
+    COLUMNS.iter().map(group).collect::<Vec<_>>().join(". ")
+}
 
 /// Writes the series of a window of this length.
 ///
 /// # Errors
 /// Those of the writer.
 pub(crate) fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) -> io::Result<()> {
-    writeln!(writer, "{HEADER}")?;
+    writeln!(writer, "{}", names().collect::<Vec<_>>().join(","))?;
     for interval in &series.intervals {
         let start_s = interval.start_s;
         let length_s = series.interval_s.min(window_s - start_s).max(0.0);

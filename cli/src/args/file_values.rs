@@ -14,7 +14,7 @@ use engine::sys::units::Scalar;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
-use super::values::{COUNT_MAX, WHOLE_MAX, by_name, file_name, ip_address, whole_number};
+use super::values::{WHOLE_MAX, by_name, file_name, ip_address, whole_number};
 
 /// A text.
 pub(super) fn text<'de, D: Deserializer<'de>>(file: D) -> Result<Option<String>, D::Error> {
@@ -27,13 +27,17 @@ pub(super) fn path<'de, D: Deserializer<'de>>(file: D) -> Result<Option<PathBuf>
 }
 
 /// A number of things.
-pub(super) fn count<'de, D: Deserializer<'de>>(file: D) -> Result<Option<usize>, D::Error> {
-    parsed(file, whole_number(COUNT_MAX))
+pub(super) fn count<'de, const MIN: usize, const MAX: usize, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<usize>, D::Error> {
+    parsed(file, whole_number(MIN..=MAX))
 }
 
 /// A whole number.
-pub(super) fn whole<'de, D: Deserializer<'de>>(file: D) -> Result<Option<u64>, D::Error> {
-    parsed(file, whole_number(WHOLE_MAX))
+pub(super) fn whole<'de, const MIN: u64, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<u64>, D::Error> {
+    parsed(file, whole_number(MIN..=WHOLE_MAX))
 }
 
 /// A choice by its name.

@@ -11,20 +11,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use engine::plan::body::BODY_MAX;
 use engine::plan::status::StatusSet;
 use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
-    Arrivals, CONNS_CLOSED_DEFAULT, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_OPEN_DEFAULT,
-    Model, Overload, Overrides, Plan, QUEUE_MAX_DEFAULT, STAMP_SENDS_DEFAULT, StampSource, Switch,
-    Wait,
+    Arrivals, CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_MAX,
+    FLUSH_OPEN_DEFAULT, Model, Overload, Overrides, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT,
+    STAMP_SENDS_DEFAULT, StampSource, Switch, Wait,
 };
 use engine::sys::units::{CoreList, Nanos, OneIn, Rate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, VERDICT};
-use super::values::{COUNT_MAX, WHOLE_MAX, by_name, file, file_name, ip_address, whole_number};
+use super::values::{WHOLE_MAX, by_name, file, file_name, ip_address, whole_number};
 use super::{ResultArgs, file_values};
+use crate::csv;
 
 const THRESHOLD: &str = "A threshold of the verdict; repeatable. Overrides the plan file's";
 
@@ -82,27 +84,27 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<u64>(WHOLE_MAX),
+        value_parser = whole_number(0..=WHOLE_MAX),
         help_heading = LOAD,
         help = with_default(
             "Open model: seed of the schedule; the same seed gives the same arrivals",
             Plan::default().seed
         ),
     )]
-    #[serde(deserialize_with = "file_values::whole")]
+    #[serde(deserialize_with = "file_values::whole::<0, _>")]
     pub(crate) seed: Option<u64>,
 
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<usize>(COUNT_MAX),
+        value_parser = whole_number(1..=CONNS_MAX),
         help_heading = LOAD,
         help = format!(
             "Open model: most connections, so most requests in flight; closed model: number of \
                 users [default: {CONNS_OPEN_DEFAULT} open, {CONNS_CLOSED_DEFAULT} closed]"
         ),
     )]
-    #[serde(deserialize_with = "file_values::count")]
+    #[serde(deserialize_with = "file_values::count::<1, CONNS_MAX, _>")]
     pub(crate) conns: Option<usize>,
 
     #[arg(
@@ -166,8 +168,11 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "TEXT|@FILE",
         help_heading = REQUEST,
-        help = "The request body: literal text, or @FILE for a file's content, at most 1 GiB; the \
-            file must not change during the run [default: none]",
+        help = format!(
+            "The request body: literal text, or @FILE for a file's content, at most {} GiB; the \
+                file must not change during the run [default: none]",
+            BODY_MAX >> 30
+        ),
     )]
     #[serde(deserialize_with = "file_values::text")]
     pub(crate) body: Option<String>,
@@ -201,7 +206,8 @@ pub(crate) struct PlanFlags {
         help_heading = MACHINE,
         help = "Whose stamp a response's arrival has: the kernel's keeps the client's wake-up and \
             queue out of latencies; hardware is the interface's, whose clock phc2sys must keep on \
-            the wall clock (never tried on such an interface) [default: kernel, or user where the kernel stamps nothing]",
+            the wall clock (never tried on such an interface) [default: kernel, or user where the \
+            kernel stamps nothing]",
     )]
     #[serde(deserialize_with = "file_values::choice")]
     pub(crate) stamps: Option<StampSource>,
@@ -221,28 +227,30 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<usize>(COUNT_MAX),
+        value_parser = whole_number(1..=FLUSH_MAX),
         help_heading = MACHINE,
         help = format!(
             "Most sends per system call: more saves CPU, fewer keep the send stamps exact \
                 [default: {FLUSH_OPEN_DEFAULT} open, {FLUSH_CLOSED_DEFAULT} closed]"
         ),
     )]
-    #[serde(deserialize_with = "file_values::count")]
+    #[serde(deserialize_with = "file_values::count::<1, FLUSH_MAX, _>")]
     pub(crate) flush: Option<usize>,
 
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<usize>(COUNT_MAX),
+        value_parser = whole_number(1..=PIPELINE_MAX),
         help_heading = CONNECTIONS,
         help = with_default(
-            "Most requests in flight on one connection, 1 to 64; a closed model keeps that many \
-                in flight on each",
+            &format!(
+                "Most requests in flight on one connection, 1 to {PIPELINE_MAX}; a closed model \
+                    keeps that many in flight on each"
+            ),
             Plan::default().pipeline
         ),
     )]
-    #[serde(deserialize_with = "file_values::count")]
+    #[serde(deserialize_with = "file_values::count::<1, PIPELINE_MAX, _>")]
     pub(crate) pipeline: Option<usize>,
 
     #[arg(
@@ -298,11 +306,11 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<u64>(WHOLE_MAX),
+        value_parser = whole_number(1..=WHOLE_MAX),
         help_heading = CONNECTIONS,
         help = "Close a connection after this many requests [default: when the target closes it]",
     )]
-    #[serde(deserialize_with = "file_values::whole")]
+    #[serde(deserialize_with = "file_values::whole::<1, _>")]
     pub(crate) requests_per_connection: Option<u64>,
 
     #[arg(
@@ -340,21 +348,21 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<usize>(COUNT_MAX),
+        value_parser = whole_number(0..=CONNS_MAX),
         help_heading = CONNECTIONS,
         help = "Open model: connections to open before the first request [default: 0]",
     )]
-    #[serde(deserialize_with = "file_values::count")]
+    #[serde(deserialize_with = "file_values::count::<0, CONNS_MAX, _>")]
     pub(crate) prewarm: Option<usize>,
 
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<usize>(COUNT_MAX),
+        value_parser = whole_number(0..=CONNS_MAX),
         help_heading = CONNECTIONS,
         help = "Open model: idle connections to add once the load has settled [default: 0]",
     )]
-    #[serde(deserialize_with = "file_values::count")]
+    #[serde(deserialize_with = "file_values::count::<0, CONNS_MAX, _>")]
     pub(crate) spare: Option<usize>,
 
     #[arg(
@@ -409,12 +417,12 @@ pub(crate) struct PlanFlags {
         value_parser = file(),
         help_heading = RESULTS,
         help = "Write the run over time as CSV, one row per interval of the window",
-        long_help = "Write the run over time as CSV: a header, then one row for each of at most \
-            512 intervals of the window. A request counts in the interval in which it was due. \
-            Columns: start_s, in seconds since the start of the window, and length_s; the counts \
-            intended, sent, unsent, answered, errors (timed out, failed or abandoned) and \
-            in_flight (at the end of the interval); p50_us, p99_us and max_us, corrected latency \
-            in microseconds, empty if unknown; sends and answers, counted when they happened"
+        long_help = format!(
+            "Write the run over time as CSV: a header, then one row for each of at most 512 \
+                intervals of the window. A request counts in the interval in which it was due. \
+                Columns: {}",
+            csv::columns()
+        ),
     )]
     #[serde(deserialize_with = "file_values::path")]
     pub(crate) csv: Option<PathBuf>,

@@ -93,7 +93,7 @@ mod tests {
             ),
             (
                 ["run", "--conns", "many"],
-                "--conns many: invalid number: give a whole number from 0 to 4294967295; \
+                "--conns many: invalid number: give a whole number from 1 to 1000000; \
                 see `truetail run --help`",
             ),
             (
@@ -134,8 +134,10 @@ mod tests {
             ),
             (["run", "--cores", "-1"], "--cores -1: invalid core list: give", "0-3"),
             (["run", "--cores", ""], "--cores '': invalid core list: give", "0-3"),
-            (["run", "--conns", "-1"], "--conns -1: invalid number: give", "from 0 to 4294967295"),
-            (["run", "--conns", ""], "--conns '': invalid number: give", "from 0 to 4294967295"),
+            (["run", "--conns", "-1"], "--conns -1: invalid number: give", "from 1 to 1000000"),
+            (["run", "--conns", "0"], "--conns 0: invalid number: give", "from 1 to 1000000"),
+            (["run", "--pipeline", "65"], "--pipeline 65: invalid number: give", "from 1 to 64"),
+            (["run", "--conns", ""], "--conns '': invalid number: give", "from 1 to 1000000"),
             (["run", "--seed", "-1"], "--seed -1: ", "from 0 to 9223372036854775807"),
             (["run", "--seed", "1.5"], "--seed 1.5: invalid number: give", "from 0 to"),
             (["run", "--model", "-1"], "--model -1: unknown value", "choose from open, closed"),

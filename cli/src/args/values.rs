@@ -1,7 +1,10 @@
 //! How the values of flags are read from text.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use serde::de::value::Error as NameError;
@@ -24,20 +27,23 @@ pub(super) fn file_name(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// A whole number from 0 to a bound.
-pub(super) fn whole_number<T: TryFrom<u64>>(
-    max: u64,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
+/// A whole number in a range.
+pub(super) fn whole_number<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + fmt::Display + Clone,
+{
     move |text| {
-        let number = text.parse().ok().filter(|number: &u64| *number <= max);
-        number
-            .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| format!("invalid number `{text}`: give a whole number from 0 to {max}"))
+        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            let (min, max) = (range.start(), range.end());
+            format!("invalid number `{text}`: give a whole number from {min} to {max}")
+        })
     }
 }
 
 /// The largest count of anything on one machine; its use decides how many are too many.
-pub(super) const COUNT_MAX: u64 = u32::MAX as u64;
+pub(super) const COUNT_MAX: usize = u32::MAX as usize;
 /// The largest integer of a plan file: TOML's are signed.
 pub(super) const WHOLE_MAX: u64 = i64::MAX.cast_unsigned();
 

@@ -71,7 +71,7 @@ fn values_that_contradict_or_cannot_be() {
         &["--duration 0s", "records nothing", "--duration 10s"],
     );
     refused(&["run", url, "--duration", "10"], 2, &["--duration 10", "30s"]);
-    refused(&["run", url, "--conns", "0"], 2, &["--conns 0", "between 1 and"]);
+    refused(&["run", url, "--conns", "0"], 2, &["--conns 0", "from 1 to"]);
     refused(&["run", url, "--conns", "many"], 2, &["--conns many", "whole number"]);
     refused(&["run", url, "--cores", "4000"], 2, &["--cores 4000", "not available", "choose from"]);
     refused(&["run", url, "--cores", "a"], 2, &["--cores a", "0-3"]);
