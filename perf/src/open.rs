@@ -82,7 +82,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
 }
 
 /// Of the shard within the window: the rest of an open loop's process is mostly the load of its
-/// set-up, which is in no count.
+/// setup, which is in no count.
 fn cpu_us_per_request(report: &Report) -> f64 {
     let shards = report.generator.shards.iter();
     let cpu_s: f64 = shards.map(|shard| shard.cpu_user_s + shard.cpu_system_s).sum();

@@ -52,7 +52,7 @@ fn check(of_model: &Plan) {
             assert_eq!(ledger.connections.accepted, counts.connects + 1, "{clue}");
             let arrivals: u64 = ledger.arrivals_per_ms.counts.iter().map(|n| u64::from(*n)).sum();
             assert_eq!(arrivals, ledger.received, "{clue}");
-            // The schedule begins with the warm-up, so requests of the set-up are not part of it.
+            // The schedule begins with the warm-up, so requests of the setup are not part of it.
             let scheduled = observed.report.config.schedule_arrivals;
             let since_epoch = ledger.received - counts.setup.sent;
             assert!(scheduled.is_none_or(|arrivals| arrivals == since_epoch), "{clue}");

@@ -228,7 +228,7 @@ fn taken(ports: &Ports) -> String {
     format!("peak {in_use} in use and {time_wait} in TIME_WAIT of {all}: {left} left{on}")
 }
 
-/// How long the set-up took to open the connections, and the end to close them, if that is worth
+/// How long the setup took to open the connections, and the end to close them, if that is worth
 /// telling: shards do it at the same time, so the slowest counts.
 fn opened_and_closed(shards: &[ShardStats]) -> String {
     let slowest = |of: fn(&ShardStats) -> f64| shards.iter().map(of).fold(0.0, f64::max);

@@ -1,7 +1,7 @@
 //! The checks of `truetail doctor` and before every run: kernel, io_uring, limits, ports, cores and
 //! where they are, governor, clock source.
 //!
-//! Both use the same checks, so both say the same.
+//! A run makes those without which it can't start, in the same words.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -35,8 +35,8 @@ const SHARD_CONNS_MAX: usize = 1 << SHARD_CONNS_BITS;
 const SHARD_CONNS_BITS: u32 = 15;
 /// The capability to lock memory without a limit, as its bit in `/proc/self/status`.
 const CAP_IPC_LOCK: u64 = 1 << 14;
-/// Descriptors that a run needs beside its connections: standard streams, reports, and per shard
-/// the executor's rings.
+/// Descriptors that a run needs beside its connections and its shards: standard streams and
+/// reports.
 const FILES_SPARE: u64 = 64;
 /// Descriptors of one executor and its shard beside the connections.
 const FILES_PER_SHARD: u64 = 16;

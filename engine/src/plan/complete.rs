@@ -16,11 +16,11 @@ pub const CONNS_OPEN_DEFAULT: usize = 1_000;
 pub const CONNS_CLOSED_DEFAULT: usize = 64;
 /// The most connections of one plan.
 pub const CONNS_MAX: usize = 1_000_000;
-/// Default requests per system call of an open model. Below the ceiling few arrivals coincide, so
+/// Default sends per system call of an open model. Below the ceiling few arrivals coincide, so
 /// this bounds what a burst does to the stamps: the fourth of four leaves about 10 µs after its
 /// own.
 pub const FLUSH_OPEN_DEFAULT: usize = 4;
-/// Default requests per system call of a closed model. At 64 connections against the null target,
+/// Default sends per system call of a closed model. At 64 connections against the null target,
 /// 1, 4, 8, 16 and 32 cost 3.72, 3.54, 3.51, 3.49 and 3.60 µs of CPU per request (medians of three
 /// runs of 2 s, Linux 6.18): beyond 8 nothing is gained, and the stamps get worse.
 pub const FLUSH_CLOSED_DEFAULT: usize = 8;
@@ -31,7 +31,7 @@ pub const STAMP_SENDS_DEFAULT: OneIn = OneIn::new(NonZeroU32::new(1_000).expect(
 pub const PIPELINE_MAX: usize = 64;
 /// The most sends that one system call may submit.
 pub const FLUSH_MAX: usize = 64;
-/// The longest window, warm-up, period or timeout.
+/// The longest duration that a plan may name.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(7 * 24 * 3_600);
 
 /// The flags that can contradict a plan file; `None` for those that weren't given.
@@ -218,7 +218,7 @@ impl Plan {
                     flag,
                     length,
                     format!("must be at most {DURATION_MAX}"),
-                    "split the run into shorter ones",
+                    "give a shorter one",
                 ));
             }
         }

@@ -1,7 +1,7 @@
 //! What to do: the plan of one run, as flags, plan file and report spell it.
 //!
 //! A plan is plain data. [`Plan::complete`] fills in what was left open and refuses what can't be
-//! run; after it, every `Option` that has a default is `Some`.
+//! run; after it, what the accessors below return is there.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ pub struct Plan {
     /// Local addresses to connect from, in turn. Default: the kernel chooses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
-    /// Open model with a warm-up: set-up load is offered until no connection has been added for
+    /// Open model with a warm-up: setup load is offered until no connection has been added for
     /// this long.
     pub settle: Nanos,
     /// The shortest time for which that load is offered.
@@ -98,7 +98,7 @@ pub struct Plan {
     /// Open model: connections to open before the first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prewarm: Option<usize>,
-    /// Open model: idle connections to add after set-up, beyond those that its load needed.
+    /// Open model: idle connections to add after setup, beyond those that its load needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spare: Option<usize>,
     /// The status codes that count as success.

@@ -14,7 +14,7 @@ use crate::sys::leaves::leaves;
 pub struct Thresholds {
     /// Share of the intended requests that may be missing among the sent ones.
     pub unsent: f64,
-    /// How far the offered rate may be off the plan's, as a share; chance is allowed for on top. Of a
+    /// How far the offered rate may be off the plan's, as a share, unless chance explains more. Of a
     /// paced loop, share of the intended requests that may be sent after the window's end.
     pub offered: f64,
     /// Pacer lateness p99, or the highest percentile known below it, against corrected p50. The mean
@@ -27,7 +27,7 @@ pub struct Thresholds {
     pub lateness_tail: f64,
     /// Pacer lateness p99.9 that never counts against a run, µs.
     pub lateness_tail_floor_us: f64,
-    /// The same percentile against that of corrected, from which the tail is the generator's own.
+    /// Pacer lateness p99 as a share of corrected p99, from which the run is invalid.
     pub lateness_invalid: f64,
     /// What the generator added to corrected p50, or to p99 if it is above
     /// [`Thresholds::lateness_floor_us`], as a share of it; and receive lateness against naive at

@@ -57,7 +57,7 @@ pub struct Counts {
     pub errors: CountsBy<Cause>,
     /// Connections that failed while they carried no request of the window, by cause.
     pub connection_errors: CountsBy<Cause>,
-    /// Connections opened, from set-up to drain.
+    /// Connections opened, from setup to drain.
     pub connects: u64,
     /// Of these, in the window: by how much the pool had to grow, or to be replaced, under
     /// measurement.
@@ -82,7 +82,7 @@ pub struct Counts {
     pub shared_receives: u64,
     /// Of the answered, those whose response came before the request was completely sent.
     pub incomplete_uploads: u64,
-    /// Set-up load, recorded nowhere else.
+    /// Setup load, recorded nowhere else.
     pub setup: SetupCounts,
     /// Load of the warm-up, recorded nowhere else.
     pub warmup: UnrecordedCounts,
@@ -104,8 +104,8 @@ pub struct SetupCounts {
     pub sent: u64,
     /// Ended by a whole response.
     pub answered: u64,
-    /// Whether the pool of connections had settled when set-up ended, on all shards; `None` for a
-    /// set-up that doesn't wait for that.
+    /// Whether the pool of connections had settled when setup ended, on all shards; `None` for a
+    /// setup that doesn't wait for that.
     pub settled: Option<bool>,
 }
 

@@ -47,7 +47,7 @@ pub struct Times {
     pub successes: Latencies,
     /// Those of all other requests that have one.
     pub others: Latencies,
-    /// Requests sent at their intended moment: each with three zeros in place of the next three.
+    /// Requests sent at their intended moment: each stands for a zero in each of the next three.
     on_time: u64,
     /// Intended → noticed, of the others.
     pacer_lateness: Distribution,

@@ -52,7 +52,7 @@ pub struct ShardStats {
     /// Times that the wall clock was set, in the whole run: the kernel's stamps around such a step
     /// can't be converted.
     pub clock_steps: u64,
-    /// Time in which the set-up opened connections, seconds.
+    /// Time in which the setup opened connections, seconds.
     pub opening_s: f64,
     /// Time in which the connections were closed at the end, seconds.
     pub closing_s: f64,
@@ -74,7 +74,7 @@ pub struct ShardMeter {
     end: Option<Edge>,
     /// Times that a receive ended because no buffer was free and the ring had none to add.
     pub buffers_exhausted: u64,
-    /// Time in which the set-up opened connections, ns.
+    /// Time in which the setup opened connections, ns.
     pub opening_ns: u64,
     /// Time in which the connections were closed at the end, ns.
     pub closing_ns: u64,
@@ -199,7 +199,7 @@ impl ShardMeter {
     /// The figures for the window, in which `sent` requests were sent; all zero if it was never
     /// reached.
     pub fn report(&self, sent: u64, cq_overflows: u64, clock_steps: u64) -> ShardStats {
-        let now = || Edge { ..self.edge(self.back_ns) };
+        let now = || self.edge(self.back_ns);
         let begin = self.begin.unwrap_or_else(now);
         let end = self.end.unwrap_or_else(now);
         let thread = end.thread.since(&begin.thread);

@@ -54,7 +54,7 @@ pub enum Code {
     Starved,
     /// A closed loop leaves out the requests that independent users would have sent.
     ClosedLoop,
-    /// Set-up ended before the pool of connections had settled.
+    /// Setup ended before the pool of connections had settled.
     NotSettled,
     /// The pool of connections grew under measurement.
     PoolGrew,

@@ -32,7 +32,7 @@ pub(super) struct BufferRing {
 }
 
 impl BufferRing {
-    /// Up to `count` buffers (a power of two) of `size` bytes, all owned by the kernel.
+    /// Up to `count` buffers (a power of two) of `size` bytes; the kernel gets a few at first.
     ///
     /// # Errors
     /// No memory for them.

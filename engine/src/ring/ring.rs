@@ -192,7 +192,7 @@ impl Ring {
         self.push(&entry.flags(flags));
     }
 
-    /// Has [`Ring::send_stamped`] send the payload up to `count` times, which must be there as often.
+    /// Prepares [`Ring::send_stamped`] for up to `count` copies, which the payload must hold.
     pub(crate) fn stamp_sends(&mut self, count: usize) {
         self.stamped_sends = StampedSends::new(&self.payload, count);
     }

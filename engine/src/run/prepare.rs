@@ -92,7 +92,7 @@ pub fn prepare_with(plan: Plan, body: &SharedBody) -> Result<Prepared, PrepareEr
     let source = plan.source_addresses.first().copied();
     let address = host::reach(&addresses, &plan.target, source).map_err(PrepareError::Target)?;
     if !names_cores {
-        // The interface is only known now. It makes no cores more than those checked above.
+        // The interface is known only now. The cores may change with it, but not grow in number.
         plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)));
     }
     if plan.stamps() == StampSource::Hardware {

@@ -65,7 +65,7 @@ pub enum Phase {
 pub struct Progress {
     /// Where it is.
     pub phase: Phase,
-    /// Time since the epoch, ns; during set-up, since the start of set-up.
+    /// Time since the epoch, ns; during setup, since the start of setup.
     pub elapsed_ns: u64,
     /// Requests that have fallen due.
     pub intended: u64,

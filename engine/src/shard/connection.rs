@@ -76,7 +76,7 @@ pub struct Connection {
     pub sampled: VecDeque<u64>,
     /// Whether the kernel stamps what its socket receives.
     pub stamped: bool,
-    /// When its socket began to connect, ns since the epoch.
+    /// When it began to connect, or its user came again after giving up, ns since the epoch.
     pub since_ns: u64,
     /// Requests that its socket has carried.
     pub served: u64,

@@ -31,7 +31,7 @@ const LINGER_MAX_NS: u64 = 200_000_000;
 const COUNTED_MAX: u32 = 4_000_000;
 
 impl Shard {
-    /// Runs from set-up to the end of the drain; `None` if the run was cancelled.
+    /// Runs from setup to the end of the drain; `None` if the run was cancelled.
     pub async fn run(mut self) -> Option<ShardReport> {
         self.set_up().await;
         let epoch_ns = self.meet()?;
@@ -101,7 +101,7 @@ impl Shard {
             InFlightIntegral::new(self.plan.recorder_config.window_ns, self.plan.end_ns);
         self.deadlines = Deadlines::new(self.plan.conns);
         for slot in 0..self.connections.len() {
-            // What is connected, or being connected, carries a stamp of the set-up's epoch.
+            // What is connected, or being connected, carries a stamp of the setup's epoch.
             self.connections[slot].since_ns = 0;
             if self.connections[slot].state == State::Connecting {
                 self.deadlines.check_by(slot, self.plan.timeout_ns);
@@ -112,7 +112,7 @@ impl Shard {
         while clock::now_ns() < self.epoch_ns {
             std::hint::spin_loop();
         }
-        // What came since the set-up came before the first request: it can't be its answer, and
+        // What came since the setup came before the first request: it can't be its answer, and
         // what was closed since then carries none.
         self.catch_up();
         self.running = true;

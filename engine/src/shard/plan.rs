@@ -32,12 +32,12 @@ pub struct ShardPlan {
     pub conns_total: usize,
     /// Connections to open before anything is sent.
     pub prewarm: usize,
-    /// Set-up load is offered until no connection has been added for this long, ns; 0 for no such
+    /// Setup load is offered until no connection has been added for this long, ns; 0 for no such
     /// load.
     pub settle_ns: u64,
     /// The shortest time for which that load is offered, ns.
     pub settle_min_ns: u64,
-    /// Idle connections to add after set-up, beyond those that its load needed.
+    /// Idle connections to add after setup, beyond those that its load needed.
     pub spare: usize,
     /// What is recorded and how.
     pub recorder_config: RecorderConfig,

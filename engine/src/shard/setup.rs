@@ -1,4 +1,4 @@
-//! Set-up, before the epoch: opens the connections that the load needs, so that the window doesn't
+//! Setup, before the epoch: opens the connections that the load needs, so that the window doesn't
 //! measure connects.
 //!
 //! A closed model opens all its connections. An open one opens those that `--prewarm` asks for;
@@ -16,10 +16,10 @@ use crate::load::share::Share;
 use crate::load::{Load, OpenLoad};
 use crate::sys::clock;
 
-/// Set-up load ends after this many settling times, settled or not: with a target that closes its
+/// Setup load ends after this many settling times, settled or not: with a target that closes its
 /// connections, new ones would be added forever.
 const SETTLE_TIMES_MAX: u64 = 5;
-/// How long requests still in flight after set-up may take to be answered, ns.
+/// How long requests still in flight after setup may take to be answered, ns.
 const SETUP_DRAIN_NS: u64 = 1_000_000_000;
 /// Connects that one shard's setup begins together.
 const BATCH_MAX: usize = 512;
@@ -28,7 +28,7 @@ const BATCH_MAX: usize = 512;
 const BATCHES_MAX: usize = 1_024;
 /// The longest pause before it begins so many more, ns.
 const BATCH_NS: u64 = 20_000_000;
-/// Gives set-up load other arrivals than the schedule's.
+/// Gives setup load other arrivals than the schedule's.
 const SETUP_SEED: u64 = 0x7365_7475_7000_0000;
 
 impl Shard {
@@ -49,7 +49,7 @@ impl Shard {
             let seed = schedule::mix(seed ^ SETUP_SEED);
             let share = Share::equal(self.plan.shard, self.plan.shards);
             let mut load = OpenLoad::new(Schedule::new(rate, arrivals, seed, longest_ns, share));
-            // Its schedule starts with the set-up: what is overdue by now is skipped.
+            // Its schedule starts with the setup: what is overdue by now is skipped.
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);
             let settled = self.settle(longest_ns).await;
@@ -110,7 +110,7 @@ impl Shard {
         }
     }
 
-    /// Offers set-up load until no connection has been added for the settling time, at most until
+    /// Offers setup load until no connection has been added for the settling time, at most until
     /// `longest_ns`; returns whether it settled.
     async fn settle(&mut self, longest_ns: u64) -> bool {
         let mut settled = false;

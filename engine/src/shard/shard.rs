@@ -42,13 +42,13 @@ pub struct Shard {
     pub(super) signals: Arc<Signals>,
     /// Time zero of all the shard's times, ns of CLOCK_MONOTONIC.
     pub(super) epoch_ns: u64,
-    /// When recording starts: with the window, or never during set-up.
+    /// When recording starts: with the window, or never during setup.
     pub(super) window_ns: u64,
     /// When the load ends: as planned, or earlier if interrupted.
     pub(super) end_ns: u64,
     /// When what is still in flight is abandoned.
     pub(super) drain_end_ns: u64,
-    /// Whether the epoch has come; before it, there is only set-up load.
+    /// Whether the epoch has come; before it, there is only setup load.
     pub(super) running: bool,
     /// The wall clock, of which the kernel's stamps are.
     pub(super) wall_clock: WallClock,
@@ -62,7 +62,7 @@ pub struct Shard {
     pub(super) next_source: usize,
     /// Requests to send before the next of the sample for which the kernel says when they left.
     pub(super) before_sample: u64,
-    /// Twice as long as nearly every response of the window took, ns, once it has been asked for.
+    /// Twice the naive p99 of the window, ns, once it has been asked for.
     pub(super) slow_ns: Option<u64>,
 }
 
@@ -135,8 +135,8 @@ impl Shard {
         clock::now_ns().saturating_sub(self.epoch_ns)
     }
 
-    /// Twice as long as nearly every response of the window took, ns; 0 if there was none. To be
-    /// asked for after the window.
+    /// Twice the naive p99 of the window, ns; 0 without a response. To be asked for after the
+    /// window.
     pub(super) fn slow_ns(&mut self) -> u64 {
         let times = &self.recorder.times;
         *self.slow_ns.get_or_insert_with(|| {

@@ -180,7 +180,7 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
 }
 
 /// The sample of the sends: of the requests that each shard sent one in so many, the last of those
-/// that left together. The shards counted them from set-up on, and requests that were under way as
+/// that left together. The shards counted them from setup on, and requests that were in flight as
 /// the window began needn't follow each other.
 fn sampled(report: &Report, part: &Part) -> Finding {
     let Counts { sent, unconnected, sends_sampled: found, .. } = part.counts;

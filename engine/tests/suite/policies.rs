@@ -1,4 +1,4 @@
-//! What a plan says beside its load: overload, deadlines, the life of connections, the set-up,
+//! What a plan says beside its load: overload, deadlines, the life of connections, the setup,
 //! successes, the series.
 
 use std::io::Write;
