@@ -13,8 +13,8 @@ use crate::process::Stderr;
 use crate::servers::NullTarget;
 use crate::summary::{Spread, or_dash, show};
 
-/// Rounds in which slow peers take part.
-const ROUNDS_SLOW: usize = 2;
+/// Rounds in which the peers take part that are there for orientation only.
+const ROUNDS_BRIEF: usize = 2;
 
 /// Where the load goes.
 pub(crate) enum Target<'a> {
@@ -73,7 +73,7 @@ impl Contest<'_> {
             }
             for at in order {
                 let (client, runs) = (clients[at], &mut all[at]);
-                let is_out = ROUNDS_SLOW <= round && client.is_some_and(|peer| peer.is_slow);
+                let is_out = ROUNDS_BRIEF <= round && client.is_some_and(|peer| peer.is_brief);
                 if runs.problem.is_some() || is_out {
                     continue;
                 }

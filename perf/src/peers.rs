@@ -32,8 +32,8 @@ pub(crate) struct Peer {
     rate: Figure,
     /// Whether it can have several requests in flight on a connection.
     pub(crate) pipelines: bool,
-    /// Whether it costs several times what the others do, so that fewer runs tell enough.
-    pub(crate) is_slow: bool,
+    /// Whether it takes part in the first rounds only.
+    pub(crate) is_brief: bool,
 }
 
 /// A number in a program's output: a word, counted from 0, of the first line with this text.
@@ -61,7 +61,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         requests: Figure { line: " requests in ", word: 0 },
         rate: Figure { line: "Requests/sec:", word: 1 },
         pipelines: true,
-        is_slow: false,
+        is_brief: false,
     },
     Peer {
         name: "h2load",
@@ -71,7 +71,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         requests: Figure { line: " succeeded,", word: 7 },
         rate: Figure { line: "finished in ", word: 3 },
         pipelines: true,
-        is_slow: false,
+        is_brief: false,
     },
     Peer {
         name: "hey",
@@ -81,7 +81,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         requests: Figure { line: "[200]", word: 1 },
         rate: Figure { line: "Requests/sec:", word: 1 },
         pipelines: false,
-        is_slow: true,
+        is_brief: true,
     },
     Peer {
         name: "ab",
@@ -92,7 +92,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         requests: Figure { line: "Complete requests:", word: 2 },
         rate: Figure { line: "Requests per second:", word: 3 },
         pipelines: false,
-        is_slow: true,
+        is_brief: true,
     },
     Peer {
         name: "oha",
@@ -102,7 +102,7 @@ pub(crate) const PEERS: [Peer; 5] = [
         requests: Figure { line: "[200]", word: 1 },
         rate: Figure { line: "Requests/sec:", word: 1 },
         pipelines: false,
-        is_slow: true,
+        is_brief: true,
     },
 ];
 
