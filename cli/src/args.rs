@@ -31,7 +31,8 @@ First steps:
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
-  1    the run could not start, a result could not be written, or verify found a difference
+  1    the run could not start, a result could not be written, verify found a difference, or
+       calibrate a case out of its band
   2    usage error
   3    the verdict is invalid: don't trust the numbers
   130  interrupted; what was measured so far is written and marked";

@@ -19,6 +19,8 @@ use engine::plan::{
     FLUSH_OPEN_DEFAULT, Model, Overload, Overrides, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT,
     STAMP_SENDS_DEFAULT, StampSource, Switch, Wait,
 };
+use engine::report::moves::MOVES;
+use engine::report::verdict::Code;
 use engine::sys::units::{CoreList, Nanos, OneIn, Rate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -382,8 +384,8 @@ pub(crate) struct PlanFlags {
         help_heading = VERDICT,
         help = THRESHOLD,
         long_help = format!(
-            "{THRESHOLD}. Shares are fractions of 1, names in _us are in microseconds. [default: \
-                {}]",
+            "{THRESHOLD}. Shares are fractions of 1, names in _us are in microseconds. The \
+                defaults, and the reasons that each decides on: {}",
             default_thresholds()
         ),
     )]
@@ -572,10 +574,14 @@ pub(super) fn choice<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     PossibleValuesParser::new(names).try_map(|name| by_name(&name))
 }
 
-/// The thresholds by name, with their defaults.
+/// The thresholds by name, with their defaults and the reasons of the verdict that they decide on.
 fn default_thresholds() -> String {
-    let entries = Thresholds::default().entries().into_iter();
-    entries.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
+    let entries = std::iter::zip(Thresholds::default().entries(), MOVES);
+    let entry = |((name, value), (_, reasons)): ((String, f64), (&str, &[Code]))| {
+        let reasons: Vec<String> = reasons.iter().map(Code::to_string).collect();
+        format!("{name}={value} ({})", reasons.join(", "))
+    };
+    entries.map(entry).collect::<Vec<_>>().join("; ")
 }
 
 /// A flag's help with the plan's own default.

@@ -74,21 +74,15 @@ fn noun(topic: Topic) -> &'static str {
 
 /// The codes of these reasons.
 fn names(verdict: &Verdict, of: impl Fn(&Reason) -> bool) -> String {
-    let names = verdict.reasons.iter().filter(|reason| of(reason)).map(name);
-    names.collect::<Vec<String>>().join(", ")
-}
-
-/// A reason's code as in the report.
-fn name(reason: &Reason) -> String {
-    let word = toml::Value::try_from(reason.code).expect("a code is a word");
-    word.as_str().expect("a code is a word").to_owned()
+    let names = verdict.reasons.iter().filter(|reason| of(reason));
+    names.map(|reason| reason.code.to_string()).collect::<Vec<String>>().join(", ")
 }
 
 /// Evidence, meaning and cure. A reason milder than the verdict says so.
 fn sentences(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
     let Reason { evidence, meaning, cure, .. } = reason;
-    format!("{}{milder}: {evidence}. Meaning: {meaning}. Cure: {cure}.", name(reason))
+    format!("{}{milder}: {evidence}. Meaning: {meaning}. Cure: {cure}.", reason.code)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod edge;
 pub mod merge;
+pub mod moves;
 mod report;
 mod rules;
 pub mod verdict;

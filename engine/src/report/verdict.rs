@@ -5,6 +5,8 @@
 //! table, [`crate::plan::thresholds::Thresholds`]; what no plan may change is a constant beside the
 //! rule that uses it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Whether a run can be trusted.
@@ -87,6 +89,13 @@ pub enum Code {
     Interrupted,
     /// Many requests had no good answer: errors and unexpected statuses.
     Errors,
+}
+
+impl fmt::Display for Code {
+    /// As the document spells it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// What a reason speaks against; the rest of the report can be trusted as far as it goes.

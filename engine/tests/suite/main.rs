@@ -13,6 +13,7 @@ mod outcomes;
 mod pipelining;
 mod policies;
 mod reader_path;
+mod readme;
 mod receive_stamps;
 mod rooms;
 mod sample_file;
