@@ -118,9 +118,10 @@ mod tests {
     fn every_flag_reaches_the_plan() {
         let args = "http://x/ --model closed --rate 333.333333 --arrivals constant --seed 9 \
             --conns 7 --period 1.5ms --duration 1m30s --warmup 0s --timeout 250us --method PUT \
-            --body @f --cores 0-1 --wait spin --stamps user --stamp-sends 1/50 --flush 3 --pipeline 4 --overload drop --queue-max 3ms \
-            --deadline 2s --keepalive off --requests-per-connection 7 \
-            --source-addresses 127.0.0.2,::1 --settle 2s --settle-min 1s --prewarm 5 --spare 3 --expect-status 2xx,404 \
+            --body @f --cores 0-1 --wait spin --stamps user --stamp-sends 1/50 --flush 3 \
+            --pipeline 4 --overload drop --queue-max 3ms --deadline 2s --keepalive off \
+            --requests-per-connection 7 --source-addresses 127.0.0.2,::1 --settle 2s \
+            --settle-min 1s --prewarm 5 --spare 3 --expect-status 2xx,404 \
             --backfill on --raw r.bin --threshold busy=0.5 --threshold errors=0";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d"]);
@@ -129,10 +130,12 @@ mod tests {
         let want = "target = 'http://x/'\nmodel = 'closed'\nrate = 333.333333\n\
             arrivals = 'constant'\nseed = 9\nconns = 7\nperiod = '1.5ms'\nduration = '1m30s'\n\
             warmup = '0s'\ntimeout = '250us'\nmethod = 'PUT'\nheaders = ['A: b', 'C: d']\n\
-            body = '@f'\ncores = '0-1'\nwait = 'spin'\nstamps = 'user'\nstamp_sends = '1/50'\nflush = 3\npipeline = 4\noverload = 'drop'\n\
+            body = '@f'\ncores = '0-1'\nwait = 'spin'\nstamps = 'user'\n\
+            stamp_sends = '1/50'\nflush = 3\npipeline = 4\noverload = 'drop'\n\
             queue_max = '3ms'\ndeadline = '2s'\nkeepalive = 'off'\n\
             requests_per_connection = 7\nsource_addresses = ['127.0.0.2', '::1']\n\
-            settle = '2s'\nsettle_min = '1s'\nprewarm = 5\nspare = 3\nexpect_status = '2xx,404'\nbackfill = 'on'\n\
+            settle = '2s'\nsettle_min = '1s'\nprewarm = 5\nspare = 3\n\
+            expect_status = '2xx,404'\nbackfill = 'on'\n\
             raw = 'r.bin'\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {

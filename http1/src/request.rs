@@ -27,8 +27,8 @@ pub struct RequestSpec<'a> {
     pub close: bool,
 }
 
-/// Why a request can't be sent: what is wrong with the part that the variant names. The text doesn't
-/// repeat that part, which may be a secret.
+/// Why a request can't be sent: what is wrong with the part that the variant names. The text
+/// doesn't repeat that part, which may be a secret.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RequestError {
     /// The method is not a token.

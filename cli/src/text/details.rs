@@ -371,8 +371,8 @@ mod tests {
         let text = details(&report(true, part), &[]);
         for line in [
             "intended         1,870 sent + 8,130 without a connection + 0 unsent\n",
-            "sent 1,800 answered (7 before the request was completely sent) + 50 timed out + 20 failed + \
-             0 abandoned",
+            "sent 1,800 answered (7 before the request was completely sent) + 50 timed out + \
+             20 failed + 0 abandoned",
         ] {
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(words(&text).contains(&words(line)), "{line} is missing in: {text}");

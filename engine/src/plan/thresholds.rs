@@ -14,8 +14,8 @@ use crate::sys::leaves::leaves;
 pub struct Thresholds {
     /// Share of the intended requests that may be missing among the sent ones.
     pub unsent: f64,
-    /// How far the offered rate may be off the plan's, as a share, unless chance explains more. Of a
-    /// paced loop, share of the intended requests that may be sent after the window's end.
+    /// How far the offered rate may be off the plan's, as a share, unless chance explains more. Of
+    /// a paced loop, share of the intended requests that may be sent after the window's end.
     pub offered: f64,
     /// Pacer lateness p99, or the highest percentile known below it, against corrected p50. The mean
     /// time to connect against the same, from which a pool that grew may be invalid.

@@ -14,7 +14,8 @@ pub(crate) const EXECUTOR_IO_MEMORY: usize = 64 * 1024;
 /// The kernel's refusal of its thread or its rings, or a core that doesn't exist.
 ///
 /// # Panics
-/// Where the cores' topology can't be read or io_uring is refused: the checks before a run come first.
+/// Where the cores' topology can't be read or io_uring is refused: the checks before a run come
+/// first.
 pub(crate) fn start<T, F, G>(core: usize, make: G) -> io::Result<ExecutorJoinHandle<T>>
 where
     T: Send + 'static,
