@@ -1,0 +1,41 @@
+//! What a server did, as it counts it itself.
+
+use std::collections::BTreeMap;
+
+/// What a server did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Requests read to their end.
+    pub requests: u64,
+    /// Requests that the client didn't finish, as far as the server read on.
+    pub requests_cut: u64,
+    /// Whole responses to a request, by status: each request has one at most.
+    pub answers: BTreeMap<u16, u64>,
+    /// Of these, how many were sent before the request was read to its end.
+    pub early: u64,
+    /// Responses beyond one for each request: repeated, or before any request.
+    pub extra: u64,
+    /// Responses that break a rule, that aren't whole, or that were due when the server reset.
+    pub broken: u64,
+    /// Requests read that got nothing.
+    pub ignored: u64,
+    /// Responses that couldn't be written because the client had gone.
+    pub unwritten: u64,
+    /// Connections that the server closed first, by FIN.
+    pub closes: u64,
+    /// Connections that the server reset.
+    pub resets: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+}
+
+impl Log {
+    /// Whole responses to requests, whatever their status.
+    pub fn answered(&self) -> u64 {
+        self.answers.values().sum()
+    }
+}
