@@ -215,29 +215,21 @@ impl Recorder {
         }
     }
 
-    /// `count` requests of the window, due evenly between the two moments, are left unsent at
-    /// `ended_ns`.
-    pub fn unsent_between(&mut self, from_ns: u64, to_ns: u64, count: u64, ended_ns: u64) {
-        /// Pieces of which each counts as due at its middle.
-        const PIECES: u64 = 1_000;
-        let length_ns = to_ns.saturating_sub(from_ns);
-        if length_ns == 0 {
-            return;
+    /// `count` requests of the window, all due at `due_ns`, were given up unsent at `over_ns`: the
+    /// same as [`Recorder::intended`] and [`Recorder::ended`] for each, without the evidence of
+    /// their arrivals.
+    pub fn unsent(&mut self, due_ns: u64, over_ns: u64, reason: UnsentReason, count: u64) {
+        let age_ns = over_ns.saturating_sub(due_ns);
+        let has_latency = Outcome::Unsent(reason).has_latency();
+        if has_latency {
+            self.times.others.corrected.record_n(age_ns, count);
+            self.times.corrected_when_handled.record_n(age_ns, count);
         }
-        let mut counted = 0;
-        for piece in 0..PIECES {
-            let up_to = share(count, piece + 1, PIECES);
-            let due_ns = from_ns + share(length_ns, 2 * piece + 1, 2 * PIECES);
-            let age_ns = ended_ns.saturating_sub(due_ns);
-            self.times.others.corrected.record_n(age_ns, up_to - counted);
-            self.times.corrected_when_handled.record_n(age_ns, up_to - counted);
-            self.series.unsent(due_ns - self.config.window_ns, age_ns, up_to - counted);
-            counted = up_to;
-        }
+        let age_ns = has_latency.then_some(age_ns);
+        self.series.unsent(due_ns - self.config.window_ns, age_ns, count);
         self.counts.intended += count;
         self.counts.unsent += count;
-        self.counts.unsent_reasons.add_n(UnsentReason::End, count);
-        self.counts.waited += count;
+        self.counts.unsent_reasons.add_n(reason, count);
     }
 
     /// A connection begun at `since_ns` is open at `at_ns`; with `in_window` the load needed it
@@ -260,10 +252,4 @@ impl Recorder {
         }
         self.counts += other.counts.clone();
     }
-}
-
-/// `whole · part / parts`, rounded down.
-fn share(whole: u64, part: u64, parts: u64) -> u64 {
-    u64::try_from(u128::from(whole) * u128::from(part) / u128::from(parts))
-        .expect("a part is at most the whole")
 }

@@ -156,13 +156,16 @@ impl Series {
         let _ = self.slot(at_ns).receive_lateness.record(late_ns.min(VALUE_MAX_NS));
     }
 
-    /// `count` requests that were due at `at_ns` were never sent, `latency_ns` old at the end.
-    pub fn unsent(&mut self, at_ns: u64, latency_ns: u64, count: u64) {
+    /// `count` requests that were due at `at_ns` were never sent; `latency_ns` is their age when they
+    /// were given up, if that counts as a latency.
+    pub fn unsent(&mut self, at_ns: u64, latency_ns: Option<u64>, count: u64) {
         let slot = self.slot(at_ns);
         slot.counts.intended += count;
         slot.counts.unsent += count;
-        // The run's own distributions count what lies beyond the range.
-        let _ = slot.latency.record_n(latency_ns.min(VALUE_MAX_NS), count);
+        if let Some(latency_ns) = latency_ns {
+            // The run's own distributions count what lies beyond the range.
+            let _ = slot.latency.record_n(latency_ns.min(VALUE_MAX_NS), count);
+        }
     }
 
     /// A request was handed to the kernel at `at_ns`, within the window.

@@ -204,6 +204,14 @@ impl Connection {
         }
     }
 
+    /// Whether all of its oldest request has left, as far as was reported; each has `length` bytes.
+    #[inline]
+    pub fn is_sent(&self, length: usize) -> bool {
+        // While a send is busy, its requests are the last that the connection has.
+        let ahead = self.last_send.saturating_sub(self.requests());
+        !self.sending || self.last_send < self.requests() || (ahead + 1) * length <= self.uploaded
+    }
+
     /// How many of them go out with the next system call.
     #[inline]
     pub fn queued(&self) -> usize {
@@ -267,6 +275,29 @@ mod tests {
         connection.send().sent_ns = 2;
         let answer = Received::Response { status: 200, consumed: OK.len(), keep_alive: true };
         assert_eq!(connection.received(known, &[OK, OK].concat()), answer);
+    }
+
+    #[test]
+    fn a_request_is_sent_when_its_own_part_of_the_send_has_left() {
+        let mut connection = Connection::new(3, false);
+        connection.open(7, 0);
+        connection.connected();
+        for intended_ns in [1, 2, 3] {
+            connection.begin(DueRequest { intended_ns, noticed_ns: intended_ns, waited: false });
+            connection.send().sent_ns = 4;
+        }
+        // The first left alone before, the others in a send of their own.
+        (connection.last_send, connection.sending) = (2, true);
+        assert!(connection.is_sent(100));
+        connection.end();
+        for (uploaded, is_sent) in [(0, false), (99, false), (100, true)] {
+            connection.uploaded = uploaded;
+            assert_eq!(connection.is_sent(100), is_sent, "{uploaded} bytes");
+        }
+        connection.end();
+        assert!(!connection.is_sent(100), "the second of the send");
+        connection.uploaded = 200;
+        assert!(connection.is_sent(100));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A shard's life: set up, wait for the other shards, run turns until the drain is over, report.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -146,7 +147,7 @@ impl Shard {
         self.catch_up();
         let now_ns = self.now_ns();
         self.stamp_queued();
-        let capped = self.connections.is_full();
+        let capped = matches!(self.load, Load::Open(_)) && self.connections.is_full();
         for slot in 0..self.connections.len() {
             while self.connections[slot].state == State::InFlight {
                 let ended_ns = now_ns.max(self.connections[slot].oldest.sent_ns);
@@ -162,8 +163,7 @@ impl Shard {
         self.ring.settle();
         self.meter.closing_ns = self.now_ns().saturating_sub(now_ns);
         self.count_users();
-        self.count_unsent(now_ns, capped);
-        self.ring.submit();
+        self.count_unsent(now_ns, capped, COUNTED_MAX);
         self.show(now_ns);
         self.meter.observe(now_ns);
         self.signals.ended.fetch_add(1, Ordering::Relaxed);
@@ -192,11 +192,12 @@ impl Shard {
         }
     }
 
-    /// Counts the requests left unsent at the end; `capped`: all connections were busy then.
-    fn count_unsent(&mut self, now_ns: u64, capped: bool) {
+    /// Counts the requests left unsent at the end, up to so many of a schedule one by one;
+    /// `capped`: arrivals waited while all connections were busy.
+    fn count_unsent(&mut self, now_ns: u64, capped: bool, counted_max: u32) {
         for number in 0_u32.. {
-            if number == COUNTED_MAX && matches!(self.load, Load::Open(_)) {
-                return self.count_rest(now_ns);
+            if number == counted_max && matches!(self.load, Load::Open(_)) {
+                return self.count_rest(now_ns, capped);
             }
             let (intended_ns, counted) = match &mut self.load {
                 Load::Open(load) => match load.pop_waiting() {
@@ -216,20 +217,31 @@ impl Shard {
                 self.intended(intended_ns);
                 self.count_waited(intended_ns, capped);
             }
-            match self.expiry(intended_ns) {
-                (over_ns, reason) if over_ns <= now_ns => self.unsent(intended_ns, over_ns, reason),
-                _ => self.unsent(intended_ns, now_ns, UnsentReason::End),
-            }
+            let (over_ns, reason) = self.given_up(intended_ns, now_ns);
+            self.unsent(intended_ns, over_ns, reason);
+        }
+    }
+
+    /// When a request that is left unsent at the end was given up, and why.
+    fn given_up(&self, intended_ns: u64, now_ns: u64) -> (u64, UnsentReason) {
+        match self.expiry(intended_ns) {
+            (over_ns, reason) if over_ns <= now_ns => (over_ns, reason),
+            _ => (now_ns, UnsentReason::End),
         }
     }
 
     /// Counts the rest of a schedule by its rate, if no machine could follow it: one by one would
     /// take minutes.
-    fn count_rest(&mut self, now_ns: u64) {
+    fn count_rest(&mut self, now_ns: u64, capped: bool) {
         let Load::Open(load) = &mut self.load else { return };
         let Some((from_ns, count)) = load.take_rest(self.window_ns, self.end_ns) else { return };
         self.progress.intended += count;
-        self.recorder.unsent_between(from_ns, self.end_ns, count, now_ns);
+        for (due_ns, count) in evenly(from_ns..self.end_ns, count) {
+            let (over_ns, reason) = self.given_up(due_ns, now_ns);
+            self.recorder.unsent(due_ns, over_ns, reason, count);
+        }
+        self.recorder.counts.waited += count;
+        self.recorder.counts.capped += if capped { count } else { 0 };
         if let Some(sampler) = &mut self.sampler {
             sampler.lose(count);
         }
@@ -253,16 +265,36 @@ impl Shard {
     }
 }
 
+/// So many requests due evenly within a stretch, as pieces that are each due at their middle: when,
+/// and how many.
+fn evenly(within_ns: Range<u64>, count: u64) -> impl Iterator<Item = (u64, u64)> {
+    /// Pieces of any stretch.
+    const PIECES: u64 = 1_000;
+    let share = |whole: u64, part: u64, parts: u64| {
+        u64::try_from(u128::from(whole) * u128::from(part) / u128::from(parts))
+            .expect("a part is at most the whole")
+    };
+    let length_ns = within_ns.end.saturating_sub(within_ns.start);
+    (0..PIECES).map(move |piece| {
+        let due_ns = within_ns.start + share(length_ns, 2 * piece + 1, 2 * PIECES);
+        (due_ns, share(count, piece + 1, PIECES) - share(count, piece, PIECES))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::plan::Arrivals;
+    use crate::record::config::RecorderConfig;
+    use crate::record::recorder::Recorder;
     use crate::shard::{Drive, ShardPlan};
+
+    const MS: u64 = 1_000_000;
 
     #[test]
     fn a_request_that_never_got_its_connection_expired_at_its_deadline_not_at_the_end() {
-        const MS: u64 = 1_000_000;
         let target = "127.0.0.1:1".parse::<std::net::SocketAddr>().expect("an address");
         let plan = ShardPlan {
             drive: Drive::Paced { period_ns: MS },
@@ -274,10 +306,77 @@ mod tests {
         };
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         // The last was due at 4 ms: at 103 ms its deadline hasn't passed yet.
-        shard.count_unsent(103 * MS, false);
+        shard.count_unsent(103 * MS, false, COUNTED_MAX);
         let Shard { recorder, .. } = shard;
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 4);
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::End), 1);
         assert_eq!(recorder.times.others.corrected.max_ns(), Some(100 * MS));
+    }
+
+    /// What a shard counts whose 1,000 requests of 1,000 ms are all left unsent at 1,500 ms, the
+    /// first `counted_max` of them one by one.
+    fn left_over(plan: ShardPlan, counted_max: u32) -> Recorder {
+        let config =
+            RecorderConfig { scheduled: true, end_ns: 1_000 * MS, ..RecorderConfig::default() };
+        let (rate, arrivals) = ("1000".parse().expect("a rate"), Arrivals::Constant);
+        let drive = Drive::Open { rate, arrivals, seed: 1 };
+        let plan = ShardPlan { drive, recorder_config: config, end_ns: 1_000 * MS, ..plan };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        shard.count_unsent(1_500 * MS, true, counted_max);
+        shard.recorder
+    }
+
+    #[test]
+    fn a_rest_counted_by_the_rate_is_given_up_when_and_why_each_would_have_been() {
+        let target = "127.0.0.1:1".parse::<std::net::SocketAddr>().expect("an address");
+        let plan = || ShardPlan::open_for_test(target.into());
+        let policies: [fn(ShardPlan) -> ShardPlan; 4] = [
+            |plan| plan,
+            |plan| ShardPlan { queue_max_ns: 0, ..plan },
+            |plan| ShardPlan { deadline_ns: 800 * MS, ..plan },
+            |plan| ShardPlan { queue_max_ns: 900 * MS, deadline_ns: 950 * MS, ..plan },
+        ];
+        for (number, policy) in policies.into_iter().enumerate() {
+            let each = left_over(policy(plan()), COUNTED_MAX);
+            let rest = left_over(policy(plan()), 100);
+            let counted = |recorder: &Recorder| {
+                let counts = &recorder.counts;
+                (counts.intended, counts.unsent, counts.waited, counts.capped)
+            };
+            assert_eq!(counted(&each), (1_000, 1_000, 1_000, 1_000));
+            assert_eq!(counted(&rest), counted(&each), "policy {number}");
+            // The one due at the border may lie on the other side of it.
+            for reason in [UnsentReason::End, UnsentReason::Deadline, UnsentReason::Dropped] {
+                let of = |recorder: &Recorder| recorder.counts.unsent_reasons.of(reason);
+                assert!(of(&rest).abs_diff(of(&each)) <= 1, "policy {number}, {reason:?}");
+            }
+            let dropped = rest.counts.unsent_reasons.of(UnsentReason::Dropped);
+            let in_series = rest.series.slots().iter().map(|slot| slot.latency.len()).sum::<u64>();
+            let (rest, each) = (&rest.times.others.corrected, &each.times.others.corrected);
+            assert_eq!((rest.count(), in_series), (1_000 - dropped, 1_000 - dropped));
+            let off_ns = |one: Option<u64>, other: Option<u64>| {
+                one.unwrap_or(0).abs_diff(other.unwrap_or(0))
+            };
+            assert!(off_ns(rest.max_ns(), each.max_ns()) <= MS, "policy {number}");
+            assert!(off_ns(rest.min_ns(), each.min_ns()) <= MS, "policy {number}");
+        }
+    }
+
+    #[test]
+    fn no_arrival_of_a_paced_loop_waits_at_the_cap() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let target = listener.local_addr().expect("bound");
+        let plan = ShardPlan {
+            drive: Drive::Paced { period_ns: MS },
+            conns: 1,
+            conns_total: 1,
+            end_ns: 5 * MS,
+            ..ShardPlan::open_for_test(target.into())
+        };
+        let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
+        shard.reopen(0, 0);
+        assert!(shard.connections.is_full());
+        let counts = shard.finish().recorder.counts;
+        assert_eq!((counts.waited, counts.capped), (5, 0));
     }
 }

@@ -461,6 +461,7 @@ impl Shard {
     fn received_end(&mut self, slot: u32) {
         match self.connections[slot].received_end() {
             Received::Response { status, .. } => {
+                // The kernel stamps no close, and the last bytes may have come long before it.
                 self.answered(slot, status, None);
                 self.lose(slot);
             }
@@ -487,8 +488,7 @@ impl Shard {
     /// `arrived_ns`. Returns whether the request had been sent completely.
     fn answered(&mut self, slot: u32, status: u16, arrived_ns: Option<u64>) -> bool {
         let connection = &self.connections[slot];
-        // With others behind it, it isn't the one that the send is still busy with.
-        let whole = !connection.sending || 1 < connection.requests();
+        let whole = connection.is_sent(self.plan.request.len());
         if !whole && self.window_ns <= connection.oldest.intended_ns {
             self.recorder.counts.incomplete_uploads += 1;
         }

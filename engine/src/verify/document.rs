@@ -10,7 +10,7 @@ use super::parts::sum_of_agents;
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
 use super::units::seconds_to_ns;
-use crate::plan::{Plan, StampSource};
+use crate::plan::{Model, Plan, StampSource};
 use crate::record::counts::{Counts, CountsBy, IntervalCounts};
 use crate::record::outcome::UnsentReason;
 use crate::record::series::SeriesInterval;
@@ -167,7 +167,12 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
         ),
         Finding::at_most("sends_stamped", counts.sends_sampled, counts.sends_stamped),
         Finding::at_most("waited", intended, counts.waited),
-        Finding::at_most("capped", counts.waited, counts.capped),
+        // A user of a closed model waits for its own connection.
+        Finding::at_most(
+            "capped",
+            if plan.model() == Model::Open { counts.waited } else { 0 },
+            counts.capped,
+        ),
         Finding::at_most("connects_in_window", counts.connects, counts.connects_in_window),
         Finding::at_most("pool_grew", counts.connects_in_window, counts.pool_grew),
         Finding::at_most("users_blocked", counts.users, counts.users_blocked),

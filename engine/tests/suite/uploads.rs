@@ -184,6 +184,21 @@ fn an_early_response_counts_where_the_server_resets_behind_it() {
 }
 
 #[test]
+fn an_early_response_counts_where_requests_share_a_send() {
+    let (address, _sent) = serve(|stream, rest, _: &Sender<()>| {
+        stream.write_all(OK).expect("the client waits for it");
+        drain(stream, rest.len());
+    });
+    let file = body_file();
+    let report = run(Plan { pipeline: 4, ..upload(address, &file, 4) }).report;
+    let counts = &report.whole.counts;
+    assert!(0 < counts.answered, "{counts:?}");
+    assert_eq!(counts.incomplete_uploads, counts.answered, "{counts:?}");
+    assert_eq!(counts.errors.of(Cause::BehindFailed), counts.failed, "{counts:?}");
+    assert_eq!(counts.failed, 3 * counts.answered, "each took the connection of three others");
+}
+
+#[test]
 fn a_reset_without_a_response_is_a_failure() {
     let (address, _reset) = serve(|_, _, _: &Sender<()>| {});
     let file = body_file();
