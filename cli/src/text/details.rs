@@ -68,7 +68,9 @@ impl Lines {
             self.add("receive lateness", &p50_p99(&part.receive_lateness));
         }
         let ResponseStamps { source, kernel, hardware, program } = part.stamps;
-        if source == StampSource::Hardware || 0 < program && 0 < kernel {
+        if source == StampSource::Hardware
+            || 0 < program && (0 < kernel || source == StampSource::Kernel)
+        {
             let by_hardware = match source {
                 StampSource::Hardware => format!("{} by the interface, ", count(hardware)),
                 StampSource::Kernel | StampSource::User => String::new(),
@@ -377,6 +379,19 @@ mod tests {
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(words(&text).contains(&words(line)), "{line} is missing in: {text}");
         }
+    }
+
+    #[test]
+    fn stamps_that_only_the_program_gave_are_said_where_the_kernel_was_to_give_them() {
+        let shown = |source: StampSource, kernel: u64| {
+            let mut part = part(250, 260, 1, 2);
+            part.stamps = ResponseStamps { source, kernel, hardware: 0, program: 10_000 - kernel };
+            details(&report(true, part), &[])
+        };
+        let line = "stamps           0 by the kernel, 10,000 by the program\n";
+        assert!(shown(StampSource::Kernel, 0).contains(line));
+        assert!(!shown(StampSource::Kernel, 10_000).contains("by the program"));
+        assert!(!shown(StampSource::User, 0).contains("by the program"), "as planned");
     }
 
     #[test]

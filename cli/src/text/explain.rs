@@ -103,9 +103,13 @@ fn cause(part: &Part, plan: &Plan, widest: &Widest) -> String {
     let us = |distribution| widest.row.of(distribution).unwrap_or(0.0);
     let (pacer_us, wait_us) = (us(&part.pacer_lateness), us(&part.connection_wait));
     let mut text = if wait_us < pacer_us {
+        let lower = match plan.model() {
+            Model::Open => "lower --rate",
+            Model::Closed => "use a longer --period",
+        };
         format!(
             "The generator itself was late (pacer lateness {name} {}): give it more or quieter cores \
-             with --cores, or lower --rate, before you trust these numbers.",
+             with --cores, or {lower}, before you trust these numbers.",
             time(pacer_us)
         )
     } else {
@@ -193,7 +197,14 @@ mod tests {
     #[test]
     fn a_late_pacer_is_the_generators() {
         let late = part(1_000, 9_000, 8_000, 5);
-        check(OPEN, &late, &["9.0 times", "generator itself was late", "8.00 ms", "--cores"]);
+        check(
+            OPEN,
+            &late,
+            &["9.0 times", "generator itself was late", "8.00 ms", "--cores, or lower --rate"],
+        );
+        let paced = Plan { period: Some("1s".parse().expect("a period")), ..plan(false) };
+        let text = difference(&late, &paced);
+        assert!(text.contains("--cores, or use a longer --period"), "{text}");
     }
 
     #[test]

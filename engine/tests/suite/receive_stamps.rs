@@ -1,8 +1,12 @@
 //! Whose stamp a response's arrival has, and what of the latencies is the generator's own.
 
+use std::io::Write as _;
+use std::net::TcpStream;
+
 use engine::plan::{Plan, StampSource};
 use engine::record::stamps::StampedBy;
 use engine::report::Report;
+use engine::report::verdict::Code;
 use engine::samples::SampleReader;
 use engine::sys::units::Nanos;
 
@@ -29,6 +33,35 @@ fn responses_are_stamped_by_the_kernel() {
     let share = part.client_share.as_ref().expect("enough requests for a median");
     assert!(share.p50.corrected <= share.p50.when_handled, "{share:?}");
     assert!(!codes(&report).contains(&"client_share".to_owned()), "a closed loop adds nothing");
+}
+
+#[test]
+fn responses_that_end_with_their_connection_leave_the_generators_share_unknown() {
+    let until_close = |_, stream: &mut TcpStream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nhello");
+        false
+    };
+    let report = run(Plan { conns: Some(8), ..plan(serve(until_close)) }).report;
+    let part = &report.whole;
+    assert!(0 < part.counts.answered, "{:?}", part.counts);
+    assert_eq!((part.stamps.kernel, part.stamps.program), (0, part.counts.answered));
+    let mut reasons = report.verdict.reasons.iter();
+    let unknown = reasons.find(|reason| reason.code == Code::ClientShare);
+    let unknown = unknown.unwrap_or_else(|| panic!("{:?}", report.verdict));
+    assert!(unknown.meaning.contains("is unknown"), "{unknown:?}");
+    assert!(unknown.cure.contains("Content-Length"), "{unknown:?}");
+}
+
+#[test]
+fn a_response_of_known_length_keeps_the_kernels_stamp_although_it_is_its_connections_last() {
+    let last = |_, stream: &mut TcpStream| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n";
+        let _ = stream.write_all(format!("{head}hello").as_bytes());
+        false
+    };
+    let report = run(Plan { conns: Some(8), ..plan(serve(last)) }).report;
+    let part = &report.whole;
+    assert!(part.counts.answered / 2 < part.stamps.kernel, "{:?}", part.stamps);
 }
 
 #[test]

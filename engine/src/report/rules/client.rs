@@ -6,9 +6,11 @@ use crate::plan::StampSource;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::report::{ClientPart, Report};
 
-/// Share of the responses that may lack the kernel's stamp: a kernel begins to stamp a moment after
-/// the first socket asks for it.
+/// Share of the responses that may lack the kernel's stamp, such as those that end when the target
+/// closes the connection.
 const UNSTAMPED_MAX: f64 = 0.01;
+/// Share of the responses from which the median is one with the program's stamp.
+const MOST: f64 = 0.5;
 
 /// Latencies end when the program handled the response, and the responses that the kernel stamped
 /// show how late that was.
@@ -112,16 +114,25 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
             );
         }
     }
-    if plan.stamps() == StampSource::User && 0 < report.whole.counts.answered {
-        let (because, cure) = match &report.environment.unstamped {
-            None => ("--stamps user".to_owned(), "use --stamps kernel"),
-            Some(why) => (
+    let unstamped = share(report.whole.stamps.program, report.whole.counts.answered);
+    if MOST < unstamped {
+        let (because, cure) = match (plan.stamps(), &report.environment.unstamped) {
+            (StampSource::User, None) => ("--stamps user".to_owned(), "use --stamps kernel"),
+            (StampSource::User, Some(why)) => (
                 format!("the kernel's stamps were {why}"),
                 "run where `truetail doctor` finds receive stamps",
             ),
+            (StampSource::Kernel | StampSource::Hardware, _) => (
+                format!(
+                    "{} of them; the kernel has no stamp for the end of a response that ends when \
+                     the target closes the connection",
+                    percent(unstamped)
+                ),
+                "let the target send Content-Length, or chunks",
+            ),
         };
         add(
-            1.0,
+            unstamped,
             format!("responses are stamped by the program when it handles them ({because})"),
             "the generator's share of each latency is unknown",
             cure,

@@ -102,10 +102,10 @@ pub(super) fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
                 "percentiles marked n/a are unknown"
             }
             .to_owned(),
-            cure: if report.interrupted {
-                "let the run finish"
-            } else {
-                "use a longer --duration or a higher --rate"
+            cure: match report.config.plan.model() {
+                _ if report.interrupted => "let the run finish",
+                Model::Open => "use a longer --duration or a higher --rate",
+                Model::Closed => "use a longer --duration or more --conns",
             }
             .to_owned(),
         });
@@ -114,8 +114,23 @@ pub(super) fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
 
 pub(super) fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
     let Some(samples) = report.samples.as_ref().filter(|samples| 0 < samples.lost) else { return };
-    let why = samples.error.as_ref().map_or("the disk could not keep up", |error| &error.text);
+    // What was counted by the rate alone has no samples, whatever the disk does.
+    let uncounted = report.config.schedule_estimated.unwrap_or(0).min(samples.lost);
+    let why = match &samples.error {
+        Some(error) => error.text.clone(),
+        None if uncounted == 0 => "the disk could not keep up".to_owned(),
+        None => {
+            let by_disk = match samples.lost - uncounted {
+                0 => String::new(),
+                lost => format!("; {lost} more because the disk could not keep up"),
+            };
+            format!("{uncounted} arrivals were counted by the rate, not one by one{by_disk}")
+        }
+    };
     let cure = match samples.error.as_ref().map(|error| error.kind) {
+        None if uncounted == samples.lost => {
+            "lower --rate: the other reasons say what kept the arrivals from being sent"
+        }
         None => "write --raw to a faster disk, or lower the load",
         Some(FileErrorKind::NoRoom) => "write --raw to a disk with more room",
         Some(FileErrorKind::Disk) => {
