@@ -189,13 +189,21 @@ impl Lines {
         );
         let steady = match &report.stationarity {
             None => "window too short to tell".to_owned(),
-            Some(found) => format!(
-                "last quarter {} the first: KS distance {:.3} (limit {:.3}), p99 ratio {:.2}",
-                if found.stationary { "like" } else { "unlike" },
-                found.distance,
-                found.distance_max,
-                found.p99_ratio
-            ),
+            Some(found) => {
+                let recurring = found.distance_recurring.map_or(String::new(), |distance| {
+                    format!(", {distance:.3} to what is most alike elsewhere")
+                });
+                let first = match (found.stationary, found.distance_recurring) {
+                    (false, _) => "unlike the first",
+                    (true, None) => "like the first",
+                    (true, Some(_)) => "unlike the first, but both recur",
+                };
+                format!(
+                    "last quarter {first}: KS distance {:.3}{recurring} (limit {:.3}), p99 ratio \
+                     {:.2}",
+                    found.distance, found.distance_max, found.p99_ratio
+                )
+            }
         };
         self.add("stationarity", &steady);
     }
@@ -323,6 +331,7 @@ mod tests {
         report.stationarity = Some(Stationarity {
             distance: 0.034,
             distance_max: 0.131,
+            distance_recurring: None,
             p99_first_ns: 1_000_000,
             p99_last_ns: 1_100_000,
             p99_ratio: 1.1,
@@ -379,6 +388,25 @@ mod tests {
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(words(&text).contains(&words(line)), "{line} is missing in: {text}");
         }
+    }
+
+    #[test]
+    fn quarters_that_recur_are_said_to() {
+        let mut report = report(true, part(250, 260, 1, 2));
+        report.stationarity = Some(Stationarity {
+            distance: 0.38,
+            distance_max: 0.157,
+            distance_recurring: Some(0.021),
+            p99_first_ns: 1_000_000,
+            p99_last_ns: 1_100_000,
+            p99_ratio: 1.1,
+            stationary: true,
+        });
+        let text = details(&report, &[]);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = "stationarity last quarter unlike the first, but both recur: KS distance 0.380, \
+                    0.021 to what is most alike elsewhere (limit 0.157), p99 ratio 1.10";
+        assert!(words.contains(line), "{text}");
     }
 
     #[test]

@@ -260,6 +260,11 @@ impl Series {
         }
     }
 
+    /// The latencies of each interval.
+    pub fn latencies(&self) -> Vec<&Histogram<u64>> {
+        self.slots().iter().map(|slot| &slot.latency).collect()
+    }
+
     /// The latencies of each full second, or of each interval where that is longer: independent
     /// observations of one quantity.
     pub fn batches(&self) -> Vec<Histogram<u64>> {

@@ -153,7 +153,7 @@ pub(crate) fn window_figures(recorder: &Recorder, plan: &Plan, until_ns: u64) ->
     let batches = recorder.series.batches();
     WindowFigures {
         part: part(recorder, plan, window_ns, &batches),
-        stationarity: stationarity(&batches, &plan.thresholds),
+        stationarity: stationarity(&recorder.series.latencies(), &batches, &plan.thresholds),
         series: SeriesPart::new(&recorder.series),
     }
 }

@@ -41,8 +41,9 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     findings.push(Finding::equal("config.corrected_by", correction, corrected_by));
     findings.extend(schedule(report, &pieces));
     findings.extend(series(report, &pieces));
-    let (found, bounds) = (&report.stationarity, &report.config.plan.thresholds);
-    findings.extend(compare("stationarity.", &stationarity(&pieces.batches, bounds), found));
+    let intervals: Vec<&Histogram<u64>> = pieces.histograms.iter().collect();
+    let expected = stationarity(&intervals, &pieces.batches, &report.config.plan.thresholds);
+    findings.extend(compare("stationarity.", &expected, &report.stationarity));
     let law = &report.littles_law;
     let expected = LittlesLaw::new(law.in_flight_mean, law.expected, law.at_target_mean);
     findings.extend(compare("littles_law.", &expected, law));

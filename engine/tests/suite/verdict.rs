@@ -330,6 +330,7 @@ fn shifted(distance: f64) -> Stationarity {
     Stationarity {
         distance,
         distance_max,
+        distance_recurring: None,
         p99_first_ns: 500_000,
         p99_last_ns: 500_000,
         p99_ratio: 1.0,

@@ -69,16 +69,20 @@ pub(super) fn not_stationary(report: &Report, reasons: &mut Vec<Reason>) {
     let Some(found) = report.stationarity.as_ref().filter(|found| !found.stationary) else {
         return;
     };
+    let (figure, back) = match found.distance_recurring {
+        None => (found.distance, String::new()),
+        Some(distance) => (distance, format!(", {distance:.3} to what is most alike elsewhere")),
+    };
     reasons.push(Reason {
         code: Code::NotStationary,
         level: Level::Suspect,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
-            "latency in the last quarter differs from the first: KS distance {:.3} (limit {:.3}), \
-             p99 ratio {:.2}",
+            "latency in the last quarter differs from the first: KS distance {:.3}{back} (limit \
+             {:.3}), p99 ratio {:.2}",
             found.distance, found.distance_max, found.p99_ratio
         ),
-        figure: found.distance,
+        figure,
         threshold: found.distance_max,
         meaning: "percentiles over the whole window mix two states and describe neither".to_owned(),
         cure: "use a longer --warmup, or find what changed in the series (--csv)".to_owned(),
