@@ -22,11 +22,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     for file in &args.raw {
         samples::open("--raw", file)?;
     }
-    let report = json::read_report(BufReader::new(file)).map_err(|error| {
-        Failure::CouldNotRun(format!(
-            "REPORT {path}: not a report of this version ({error}); {cure}"
-        ))
-    })?;
+    let report = json::read_report(BufReader::new(file))
+        .map_err(|error| Failure::CouldNotRun(format!("REPORT {path}: {error}")))?;
     let mut findings = report_alone(&report);
     if !args.raw.is_empty() {
         let files: Vec<&Path> = args.raw.iter().map(AsRef::as_ref).collect();

@@ -52,12 +52,12 @@ mod tests {
     fn a_difference_shows_both_values() {
         let long = "0123456789".repeat(5);
         let all = [
-            finding("schema", "1", "1"),
+            finding("schema", "2", "2"),
             finding("corrected.p99", "41000.5", "1000.25"),
             finding("histogram", &long, &long),
         ];
         insta::assert_snapshot!(findings(&all), @r"
-        ok       schema         1
+        ok       schema         2
         DIFFERS  corrected.p99  1000.25, expected 41000.5
         ok       histogram      012345678901234567890123456789012345678…
 

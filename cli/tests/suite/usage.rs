@@ -149,6 +149,10 @@ fn files_that_cannot_be_written_or_read() {
     let plan = path("plan.toml");
     fs::write(&plan, "rate = 5\nrats = 6\n").expect("written");
     refused(&["verify", &plan], 1, &["REPORT", &plan, "not a report", "run --out"]);
+    // One of an older version: it lacks what this one reads, and its number says why.
+    let older = path("older.json");
+    fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 2"]);
     let unreadable = format!("--raw {missing}: can't be read (");
     refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "written by `run --raw`"]);
     refused(&["samples", &plan, "--json"], 1, &[&format!("FILE {plan}: at byte 0: ")]);

@@ -24,8 +24,8 @@ use crate::stats::distribution::Distribution;
 use crate::stats::percentiles::Percentiles;
 use crate::stats::stationarity::Stationarity;
 
-/// Version of the document.
-pub const SCHEMA: u32 = 1;
+/// Version of the document. A field that is added, dropped or means something else needs a new one.
+pub const SCHEMA: u32 = 2;
 
 /// The whole report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
