@@ -68,14 +68,19 @@ pub struct Response {
 /// A head that arrives in one piece is parsed in place. A split head is collected in a buffer of
 /// the parser, which starts at 1 KiB, grows to at most 64 KiB and never shrinks, so that a
 /// connection pays for its largest split head once.
+///
+/// It is no larger than a cache line: with thousands of connections, each line that a response needs
+/// is one that was forgotten since the last.
 #[derive(Debug)]
 pub struct ResponseParser {
     head_request: bool,
-    state: State,
-    /// The head of the response whose body is being read.
-    head: Head,
-    body_bytes: u64,
+    /// Of the response whose body is being read.
+    keep_alive: bool,
+    /// Of the response whose body is being read.
+    status: u16,
     interim: u32,
+    state: State,
+    body_bytes: u64,
     /// The part seen so far of a split head.
     buffer: Vec<u8>,
     /// The state of the lines in that part, or in the trailers so far.
@@ -105,7 +110,8 @@ impl ResponseParser {
         ResponseParser {
             head_request,
             state: State::Head,
-            head: Head { status: 0, framing: Framing::Length(0), keep_alive: false },
+            keep_alive: false,
+            status: 0,
             body_bytes: 0,
             interim: 0,
             buffer: Vec::with_capacity(BUFFER_MIN),
@@ -306,7 +312,7 @@ impl ResponseParser {
                 Ok(())
             };
         }
-        self.head = head;
+        (self.status, self.keep_alive) = (head.status, head.keep_alive);
         self.state = match head.framing {
             Framing::Length(length) => State::Length(length),
             Framing::Chunked => State::Chunks(Chunks::new()),
@@ -366,8 +372,8 @@ impl ResponseParser {
     /// The complete response; the parser is ready for the next one.
     fn done(&mut self, consumed: usize) -> Response {
         let response = Response {
-            status: self.head.status,
-            keep_alive: self.head.keep_alive,
+            status: self.status,
+            keep_alive: self.keep_alive,
             body_bytes: self.body_bytes,
             consumed,
         };

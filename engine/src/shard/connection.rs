@@ -4,6 +4,7 @@
 //! clock and records nothing: it reports what happened to its oldest request, and the shard acts.
 
 use std::collections::VecDeque;
+use std::mem::offset_of;
 use std::os::fd::RawFd;
 
 use http1::response::{KnownHead, Progress, Response, ResponseParser, Violation};
@@ -49,72 +50,86 @@ pub enum Received {
 }
 
 /// One connection and its requests.
+///
+/// What each request reads comes first, in as few cache lines as it fits: with thousands of
+/// connections, each line is one that was forgotten since the last.
+#[repr(C, align(64))]
 pub struct Connection {
+    /// The stamps of its oldest request.
+    pub oldest: Stamps,
     /// The socket; -1 when closed.
     pub fd: RawFd,
     /// Counts this slot's sockets, to recognise completions of an earlier one.
     pub generation: u32,
-    /// Its state.
-    pub state: State,
-    /// The stamps of its oldest request.
-    pub oldest: Stamps,
-    /// Those of the requests behind it, in order.
-    behind: VecDeque<Stamps>,
-    /// How many of its requests, the last ones, go out with the next system call.
-    queued: usize,
-    /// How many requests its last send carried.
-    pub last_send: usize,
-    /// Whether that send has yet to report back.
-    pub sending: bool,
-    /// How many of its bytes have left, as far as that was reported.
-    pub uploaded: usize,
-    /// Why it failed, if it did because the peer is gone.
-    pub broken: Option<Cause>,
-    /// Whether a request on its socket ended without an answer.
-    pub unanswered: bool,
-    /// Its requests for which the kernel is asked when they left, by their number on its socket.
-    pub sampled: VecDeque<u64>,
-    /// Whether the kernel stamps what its socket receives.
-    pub stamped: bool,
-    /// When it began to connect, or its user came again after giving up, ns since the epoch.
-    pub since_ns: u64,
     /// Requests that its socket has carried.
     pub served: u64,
+    /// How many of its requests, the last ones, go out with the next system call.
+    queued: u16,
+    /// How many requests its last send carried.
+    last_send: u16,
+    /// How many requests it has.
+    requests: u16,
+    /// For how many of these the kernel is asked when they left.
+    samples: u16,
+    /// Its state.
+    pub state: State,
+    /// Whether its last send has yet to report back.
+    pub sending: bool,
+    /// Whether the kernel stamps what its socket receives.
+    pub stamped: bool,
     /// Whether its socket is new: nothing may arrive on it before its first request.
     pub fresh: bool,
     /// Whether the slot had a socket in the window.
     pub seen: bool,
+    /// Whether a request on its socket ended without an answer.
+    pub unanswered: bool,
+    parser: ResponseParser,
+    /// The stamps of the requests behind the oldest, in order.
+    behind: VecDeque<Stamps>,
+    /// The numbers on its socket of the requests for which the kernel is asked when they left.
+    sampled: VecDeque<u64>,
+    /// How many bytes of its last send have left, as far as that was reported.
+    pub uploaded: usize,
+    /// When its socket began to connect, or its user came again after giving up, ns since the epoch.
+    pub since_ns: u64,
     /// For how much of the window its user was blocked, on any socket, ns.
     pub blocked_ns: u64,
     /// Up to when that has been counted, ns since the epoch.
     pub blocked_to_ns: u64,
-    parser: ResponseParser,
+    /// Why it failed, if it did because the peer is gone: errno of its send.
+    pub broken: Option<i32>,
 }
+
+// What a request needs of a connection that doesn't pipeline lies in two cache lines.
+const _: () =
+    assert!(offset_of!(Connection, parser) == 64 && offset_of!(Connection, behind) == 128);
 
 impl Connection {
     /// A closed connection, for up to `pipeline` requests at once.
     pub fn new(pipeline: usize, head_request: bool) -> Connection {
         Connection {
+            oldest: Stamps::default(),
             fd: -1,
             generation: 0,
-            state: State::Closed,
-            oldest: Stamps::default(),
-            behind: VecDeque::with_capacity(pipeline - 1),
+            served: 0,
             queued: 0,
             last_send: 0,
+            requests: 0,
+            samples: 0,
+            state: State::Closed,
             sending: false,
-            uploaded: 0,
-            broken: None,
-            unanswered: false,
-            sampled: VecDeque::new(),
             stamped: false,
-            since_ns: 0,
-            served: 0,
             fresh: false,
             seen: false,
+            unanswered: false,
+            parser: ResponseParser::new(head_request),
+            behind: VecDeque::with_capacity(pipeline - 1),
+            sampled: VecDeque::new(),
+            uploaded: 0,
+            since_ns: 0,
             blocked_ns: 0,
             blocked_to_ns: 0,
-            parser: ResponseParser::new(head_request),
+            broken: None,
         }
     }
 
@@ -128,6 +143,7 @@ impl Connection {
         self.served = 0;
         self.unanswered = false;
         self.broken = None;
+        self.samples = 0;
         self.sampled.clear();
         self.parser.reset();
     }
@@ -152,6 +168,7 @@ impl Connection {
             State::Queued | State::InFlight => self.behind.push_back(stamps),
             State::Closed | State::Connecting => panic!("only a connected socket takes requests"),
         }
+        self.requests += 1;
         self.queued += 1;
         self.served += 1;
     }
@@ -159,7 +176,7 @@ impl Connection {
     /// The first of the queued requests goes out with the next system call: its stamps.
     #[inline]
     pub fn send(&mut self) -> &mut Stamps {
-        let ahead = self.requests() - self.queued;
+        let ahead = self.requests() - self.queued();
         self.queued = self.queued.checked_sub(1).expect("only a queued request can be sent");
         if ahead == 0 {
             self.state = State::InFlight;
@@ -173,14 +190,14 @@ impl Connection {
     pub fn end(&mut self) -> Stamps {
         assert_eq!(self.state, State::InFlight, "only a request that was sent can end");
         let ended = self.oldest;
-        match self.behind.pop_front() {
-            None => self.state = State::Idle,
-            Some(next) => {
-                self.oldest = next;
-                if self.requests() == self.queued {
-                    self.state = State::Queued;
-                }
-            }
+        self.requests -= 1;
+        if self.requests == 0 {
+            self.state = State::Idle;
+            return ended;
+        }
+        self.oldest = self.behind.pop_front().expect("the stamps of each request");
+        if self.requests == self.queued {
+            self.state = State::Queued;
         }
         ended
     }
@@ -198,24 +215,59 @@ impl Connection {
     /// How many requests it has.
     #[inline]
     pub fn requests(&self) -> usize {
-        match self.state {
-            State::Queued | State::InFlight => 1 + self.behind.len(),
-            State::Closed | State::Connecting | State::Idle => 0,
-        }
+        usize::from(self.requests)
     }
 
     /// Whether all of its oldest request has left, as far as was reported; each has `length` bytes.
     #[inline]
     pub fn is_sent(&self, length: usize) -> bool {
         // While a send is busy, its requests are the last that the connection has.
-        let ahead = self.last_send.saturating_sub(self.requests());
-        !self.sending || self.last_send < self.requests() || (ahead + 1) * length <= self.uploaded
+        let ahead = self.last_send().saturating_sub(self.requests());
+        !self.sending || self.last_send() < self.requests() || (ahead + 1) * length <= self.uploaded
     }
 
     /// How many of them go out with the next system call.
     #[inline]
     pub fn queued(&self) -> usize {
-        self.queued
+        usize::from(self.queued)
+    }
+
+    /// How many requests its last send carried.
+    #[inline]
+    pub fn last_send(&self) -> usize {
+        usize::from(self.last_send)
+    }
+
+    /// All queued requests leave now, in one send.
+    #[inline]
+    pub fn send_queued(&mut self) {
+        self.last_send = self.queued;
+    }
+
+    /// Makes room for the numbers of this many sampled requests.
+    pub fn reserve_samples(&mut self, count: usize) {
+        self.sampled.reserve(count);
+    }
+
+    /// The kernel is asked when the last of its requests leaves.
+    pub fn sample(&mut self) {
+        self.samples += 1;
+        self.sampled.push_back(self.served);
+    }
+
+    /// The request that has just ended: its number on its socket, if the kernel was asked when it
+    /// left.
+    #[inline]
+    pub fn take_sample(&mut self) -> Option<u64> {
+        if self.samples == 0 {
+            return None;
+        }
+        let number = self.served - self.requests() as u64;
+        if self.sampled.front() != Some(&number) {
+            return None;
+        }
+        self.samples -= 1;
+        self.sampled.pop_front()
     }
 
     /// Bytes arrived; `known` is the head that the shard has seen last, on any connection.
@@ -242,7 +294,9 @@ impl Connection {
         }
         match (self.parser.finish(), self.broken) {
             (Ok(response), _) => response_received(Response { keep_alive: false, ..response }),
-            (Err(Violation::ClosedBeforeResponse), Some(cause)) => Received::Failed(cause),
+            (Err(Violation::ClosedBeforeResponse), Some(errno)) => {
+                Received::Failed(Cause::of_send(errno))
+            }
             (Err(violation), _) => Received::Failed(Cause::of_violation(&violation)),
         }
     }

@@ -350,14 +350,14 @@ impl Shard {
             (Err(_), errno @ (libc::EPIPE | libc::ECONNRESET))
                 if connection.state == State::InFlight =>
             {
-                connection.broken = Some(Cause::of_send(errno));
+                connection.broken = Some(errno);
             }
             (Err(_), errno) => self.fail(slot, Cause::of_send(errno)),
             (Ok(0), _) => self.fail(slot, Cause::WriteFailed),
             (Ok(sent), _) => {
                 connection.uploaded += sent;
                 connection.sending =
-                    connection.uploaded < connection.last_send * self.plan.request.len();
+                    connection.uploaded < connection.last_send() * self.plan.request.len();
                 if connection.sending {
                     // If a send fell short, the next one says why.
                     self.upload(slot);

@@ -23,11 +23,11 @@ impl Shard {
     pub(super) fn sample(&mut self, slot: u32) -> bool {
         let Some(one_in) = self.plan.stamp_sends else { return false };
         let connection = &mut self.connections[slot];
-        let requests = connection.last_send as u64;
+        let requests = connection.last_send() as u64;
         let is_sampled = self.before_sample < requests;
         if is_sampled {
             self.before_sample += u64::from(one_in.get());
-            connection.sampled.push_back(connection.served);
+            connection.sample();
         }
         self.before_sample = self.before_sample.saturating_sub(requests);
         is_sampled
@@ -37,11 +37,7 @@ impl Shard {
     #[inline]
     pub(super) fn read_send_stamp(&mut self, slot: u32, stamps: &Stamps) {
         let connection = &mut self.connections[slot];
-        let number = connection.served - connection.requests() as u64;
-        if connection.sampled.front() != Some(&number) {
-            return;
-        }
-        connection.sampled.pop_front();
+        let Some(number) = connection.take_sample() else { return };
         // All requests have the same bytes. The kernel counts modulo 2^32.
         let bytes = number.wrapping_mul(self.plan.request.len() as u64);
         let last = u32::try_from(bytes.wrapping_sub(1) & u64::from(u32::MAX)).expect("32 bits");

@@ -94,7 +94,7 @@ impl Shard {
         if plan.stamp_sends.is_some() {
             ring.stamp_sends(plan.pipeline);
             (0..connections.len())
-                .for_each(|slot| connections[slot].sampled.reserve(plan.pipeline));
+                .for_each(|slot| connections[slot].reserve_samples(plan.pipeline));
         }
         Ok(Shard {
             ring,

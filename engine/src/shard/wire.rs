@@ -96,9 +96,10 @@ impl Shard {
     pub(super) fn upload(&mut self, slot: u32) {
         let token = self.connections.token(Op::Send, slot);
         let request = &self.plan.request;
-        let Connection { fd, uploaded, last_send, .. } = self.connections[slot];
+        let connection = &self.connections[slot];
+        let Connection { fd, uploaded, .. } = *connection;
         let start = uploaded % request.len();
-        let left = last_send * request.len() - uploaded;
+        let left = connection.last_send() * request.len() - uploaded;
         let end = request.whole_len().min(start + left.min(SEND_MAX));
         self.ring.send(token, fd, start..end, true);
     }
@@ -128,11 +129,11 @@ impl Shard {
         while let Some(slot) = self.connections.take_send() {
             let token = self.connections.token(Op::Send, slot);
             let connection = &mut self.connections[slot];
-            connection.last_send = connection.queued();
+            connection.send_queued();
             connection.sending = SEND_SILENT_MAX < connection.requests() * length;
-            connection.uploaded = 0;
-            let Connection { fd, last_send, sending, .. } = *connection;
-            if sending {
+            let (fd, last_send) = (connection.fd, connection.last_send());
+            if connection.sending {
+                connection.uploaded = 0;
                 self.upload(slot);
             } else if self.sample(slot) {
                 self.ring.send_stamped(token, fd, last_send);
@@ -147,7 +148,7 @@ impl Shard {
         while let Some(slot) = self.connections.take_queued() {
             let connection = &mut self.connections[slot];
             connection.seen |= self.window_ns <= now_ns;
-            let together = 1 < connection.last_send;
+            let together = 1 < connection.last_send();
             let is_first = connection.state == State::Queued;
             let stamps = connection.send();
             stamps.sent_ns = now_ns;
