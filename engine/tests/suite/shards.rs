@@ -3,11 +3,15 @@
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::{Arrivals, Plan};
+use engine::record::outcome::{Cause, Outcome, TimeoutKind};
+use engine::record::stamps::{Ending, Stamps};
 use engine::run::prepare;
 use engine::sys::placement::allowed_cores;
 use engine::sys::topology::{Attachment, Topology};
-use engine::sys::units::CoreList;
+use engine::sys::units::{CoreList, Nanos};
+use engine::verify::report_alone;
 
+use crate::made_up;
 use crate::support::{always_ok, open, plan, run, serve};
 
 /// The digest and the number of arrivals of a plan's schedule, as so many shards share it.
@@ -87,4 +91,45 @@ fn the_report_tells_what_took_the_time_of_the_shards_cores_and_their_siblings() 
     let own = times.iter().find(|time| time.core == core).expect("the shard's core");
     assert!(0.0 < own.busy, "{own:?}");
     assert_eq!(report.environment.network.interrupt_cores, None, "the loopback has none");
+}
+
+#[test]
+fn sixty_four_shards_merge_into_what_one_would_have_recorded() {
+    let cores = (0..64).collect::<Vec<_>>();
+    let plan = |shards: usize| Plan {
+        cores: Some(CoreList::new(cores[..shards].to_vec())),
+        duration: Nanos::from_secs(2),
+        warmup: Nanos(100_000_000),
+        ..open(Plan { target: "http://127.0.0.1:1/".to_owned(), ..Plan::default() }, "64k")
+    };
+    // Latencies from 1 us to 130 ms, and each kind of outcome but those of a connection.
+    let fate = |due_ns: u64| {
+        let mixed = due_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        // Sends keep the order of the arrivals.
+        let (noticed_ns, sent_ns) = (due_ns + mixed % 2 * 500, due_ns + 500);
+        let waited = noticed_ns < sent_ns;
+        let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited };
+        let ending = Ending::at(sent_ns + 1_000 + mixed % 1_000 * (mixed % 131));
+        match mixed % 97 {
+            0 => (stamps, ending, Outcome::Failed(Cause::Reset)),
+            1 => (stamps, ending, Outcome::TimedOut(TimeoutKind::Timeout)),
+            2 => (stamps, ending, Outcome::Answered(503)),
+            3 => (stamps, ending, Outcome::Abandoned),
+            _ => (stamps, ending, Outcome::Answered(200)),
+        }
+    };
+    let merged = |shards: usize| {
+        let plan = plan(shards).complete(&cores).expect("a plan that runs");
+        let shard = |shard| made_up::record(&plan, (shard, shards), fate, |_, _, _| {});
+        made_up::report(&plan, (0..shards).map(shard).collect(), None)
+    };
+    let one = merged(1);
+    assert!(100_000 < one.whole.counts.intended, "{:?}", one.whole.counts);
+    for shards in [2, 16, 64] {
+        let many = merged(shards);
+        assert_eq!(many.whole, one.whole, "{shards} shards");
+        assert_eq!(many.config.schedule_digest, one.config.schedule_digest, "{shards} shards");
+        let wrong = report_alone(&many).into_iter().filter(|finding| !finding.ok);
+        assert_eq!(wrong.collect::<Vec<_>>(), [], "{shards} shards");
+    }
 }
