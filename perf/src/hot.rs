@@ -11,7 +11,7 @@ use engine::record::recorder::Recorder;
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::stats::distribution::Distribution;
 use engine::sys::units::SECOND_NS;
-use http1::response::{Progress, ResponseParser};
+use http1::response::{KnownHead, Progress, ResponseParser};
 
 /// A typical response in one buffer: head, Content-Length and body.
 pub(crate) const RESPONSE: &[u8] =
@@ -55,14 +55,30 @@ pub(crate) fn functions() -> Vec<Hot> {
     for shards in [1, 16, 64, 256] {
         functions.push(schedule(Arrivals::Poisson, "64M", shards));
     }
-    functions.extend([feed(), distributions(), recorder()]);
+    functions.extend([feed_new(), feed_known(), distributions(), recorder()]);
     functions
 }
 
-fn feed() -> Hot {
-    let mut parser = ResponseParser::new(false);
-    Hot::new(format!("ResponseParser::feed, a response of {} bytes", RESPONSE.len()), move |_| {
-        let progress = parser.feed(black_box(RESPONSE));
+/// A response whose head is parsed, since the one before had another.
+fn feed_new() -> Hot {
+    let mut next_day = RESPONSE.to_vec();
+    let date = RESPONSE.windows(7).position(|bytes| bytes == b"Mon, 01").expect("a date");
+    next_day[date..date + 7].copy_from_slice(b"Tue, 02");
+    feed("new head", [RESPONSE.to_vec(), next_day])
+}
+
+/// A response whose head isn't parsed again, since it is the one before, byte for byte.
+fn feed_known() -> Hot {
+    feed("known head", [RESPONSE.to_vec(), RESPONSE.to_vec()])
+}
+
+/// These two responses in turn.
+fn feed(head: &str, responses: [Vec<u8>; 2]) -> Hot {
+    let (mut parser, mut known) = (ResponseParser::new(false), KnownHead::default());
+    let name = format!("ResponseParser::feed_with, {head}, a response of {} bytes", RESPONSE.len());
+    Hot::new(name, move |i| {
+        let response = &responses[usize::from(i % 2 == 1)];
+        let progress = parser.feed_with(&mut known, black_box(response));
         assert!(
             matches!(black_box(progress), Ok(Progress::Done(_))),
             "it is one complete response"

@@ -54,7 +54,8 @@ fn truetail() -> PathBuf {
 fn the_hot_functions_have_a_cost() {
     let output = text(&bench(&["--quick", "micro"]));
     for row in [
-        "ResponseParser::feed, a response of 175 bytes",
+        "ResponseParser::feed_with, new head, a response of 175 bytes",
+        "ResponseParser::feed_with, known head, a response of 175 bytes",
         "Distribution::record ×4, one request",
         "Recorder::sent and ended, one request",
         "Schedule::next, constant, 20k/s",
@@ -120,7 +121,7 @@ fn instructions_are_held_by_their_limits() {
     text(&output);
     let written = std::fs::read_to_string(&file).expect("the limits");
     let (head, counts) = written.split_once("[instructions]\n").expect("a table");
-    for name in ["ResponseParser::feed", "a request of a closed loop"] {
+    for name in ["ResponseParser::feed_with", "a request of a closed loop"] {
         assert!(counts.contains(name), "{written}");
     }
 
