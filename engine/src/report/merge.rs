@@ -13,6 +13,7 @@ use crate::plan::{Model, Plan};
 use crate::record::outcome::UnsentReason;
 use crate::record::recorder::Recorder;
 use crate::record::series::Series;
+use crate::report::profile::{Profile, Taken};
 use crate::report::rules::judge;
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{
@@ -104,6 +105,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         ),
         stationarity,
         samples,
+        profile: None,
         series,
         per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
         merged: part,
@@ -124,6 +126,12 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
             series: recorder.series,
         },
     )
+}
+
+/// Adds a profile to a report, and judges it again.
+pub fn add_profile(report: &mut Report, taken: Taken) {
+    report.profile = Some(Profile::new(taken, report.whole.rate.answered));
+    report.verdict = judge(report);
 }
 
 /// The version of the schedule that a plan's arrivals are of.

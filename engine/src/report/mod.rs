@@ -3,6 +3,7 @@
 mod edge;
 pub mod merge;
 pub mod moves;
+pub mod profile;
 mod report;
 mod rules;
 pub mod verdict;

@@ -17,6 +17,7 @@ use crate::plan::{Plan, StampSource};
 use crate::record::counts::{Counts, IntervalCounts};
 use crate::record::series::{Series, SeriesInterval};
 use crate::record::shard_stats::ShardStats;
+use crate::report::profile::Profile;
 use crate::report::verdict::Verdict;
 use crate::samples::FileError;
 use crate::stats::arrival_proof::ArrivalProof;
@@ -55,6 +56,8 @@ pub struct Report {
     pub stationarity: Option<Stationarity>,
     /// What became of the raw samples; `None` without `--raw`.
     pub samples: Option<Samples>,
+    /// Where the processor time went; `None` of a run that wasn't profiled.
+    pub profile: Option<Profile>,
     /// The run over time.
     pub series: SeriesPart,
     /// Each agent's figures; a local run has one agent.

@@ -85,6 +85,8 @@ pub enum Code {
     CpuThrottled,
     /// Raw samples are missing.
     RawSamplesLost,
+    /// The run was profiled, which costs processor time.
+    Profiled,
     /// The run was stopped early.
     Interrupted,
     /// Many requests had no good answer: errors and unexpected statuses.

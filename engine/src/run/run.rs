@@ -4,6 +4,7 @@
 //! here: [`Run::progress`] is there to be shown.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -194,6 +195,19 @@ impl Run {
     /// Whether all shards have ended.
     pub fn is_finished(&self) -> bool {
         self.signals.ended.load(Ordering::Relaxed) == self.handles.len()
+    }
+
+    /// The recorded window on CLOCK_MONOTONIC, ns, as it now looks: an interruption shortens it.
+    /// `None` during set-up.
+    pub fn window(&self) -> Option<Range<u64>> {
+        let epoch_ns = self.signals.epoch_ns.load(Ordering::Acquire);
+        let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);
+        let plan = &self.prepared.plan;
+        (epoch_ns != 0).then(|| {
+            let until_ns = epoch_ns + plan.end_ns();
+            let until_ns = if stop_ns == 0 { until_ns } else { until_ns.min(stop_ns) };
+            epoch_ns + plan.warmup.0..until_ns
+        })
     }
 
     /// How far the run has got.

@@ -53,6 +53,7 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     let most = format!("at most {on_the_wire}");
     findings.push(Finding::new("littles_law.at_target_mean", most, at_target, ok));
     findings.extend(samples(report));
+    findings.extend(profile(report));
     findings.extend(verdict(report));
     findings
 }
@@ -404,6 +405,27 @@ fn samples(report: &Report) -> Vec<Finding> {
         ]);
     }
     findings
+}
+
+/// What a profile says follows from its samples, and its frames can be those of one profile. How
+/// much time the process used, and where its samples fell, is the profiler's word.
+fn profile(report: &Report) -> Vec<Finding> {
+    let Some(profile) = &report.profile else { return Vec::new() };
+    let expected = profile.again(report.whole.rate.answered);
+    let mut findings = compare("", &expected, profile);
+    let own = |kernel: bool| {
+        let frames = profile.frames.iter().filter(|frame| frame.kernel == kernel);
+        frames.map(|frame| frame.own.samples).sum::<u64>()
+    };
+    let in_kernel = profile.kernel.as_ref().map_or(0, |kernel| kernel.samples);
+    let sorted = profile.frames.is_sorted_by(|a, b| b.own.samples <= a.own.samples);
+    findings.extend([
+        Finding::equal("samples", in_kernel + profile.user.samples, profile.samples),
+        Finding::at_most("frames: samples in the kernel", in_kernel, own(true)),
+        Finding::at_most("frames: samples in user space", profile.user.samples, own(false)),
+        Finding::new("frames: order", "the heaviest first", sorted, sorted),
+    ]);
+    summed_up("profile", findings)
 }
 
 /// The verdict is what these numbers lead to, to the last word.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine::plan::Plan;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
-use engine::report::{Report, Samples};
+use engine::report::{Report, Samples, merge};
 use engine::sys::units::{CoreList, Nanos};
 use serde_json::Value;
 
@@ -34,7 +34,9 @@ fn complete() -> Report {
         recorder.connected(0, MS, true);
     }
     let samples = Samples { file: Some("raw.bin".to_owned()), written: 1, lost: 0, error: None };
-    made_up::report(&plan, recorded, Some(samples))
+    let mut report = made_up::report(&plan, recorded, Some(samples));
+    merge::add_profile(&mut report, made_up::profile());
+    report
 }
 
 /// Of 100 requests one each is unsent, unconnected, timed out, abandoned and not a success.

@@ -14,6 +14,7 @@ use engine::record::recorder::Recorder;
 use engine::record::shard_stats::{ShardMeter, ShardStats};
 use engine::record::stamps::{Ending, Stamps};
 use engine::report::merge::{self, RunContext};
+use engine::report::profile::{Sampler, Taken};
 use engine::report::{Report, Samples};
 use engine::shard::ShardReport;
 
@@ -101,4 +102,24 @@ pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) ->
         samples,
     };
     merge::report(run, &shards).0
+}
+
+/// What a profiler took of some run: ten samples, six of them in the kernel.
+pub fn profile() -> Taken {
+    Taken {
+        source: Sampler::Perf,
+        user_only: None,
+        kernel_unnamed: None,
+        event: "cpu-clock".to_owned(),
+        frequency: 999,
+        observed_s: 2.0,
+        cpu_s: 0.5,
+        samples: 10,
+        kernel: 6,
+        frames: vec![
+            ("tcp_sendmsg".to_owned(), true, 5),
+            ("turn".to_owned(), false, 3),
+            ("parse".to_owned(), false, 1),
+        ],
+    }
 }

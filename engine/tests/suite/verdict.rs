@@ -8,6 +8,7 @@ use engine::plan::{Plan, StampSource, Switch};
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::judge;
+use engine::report::merge::add_profile;
 use engine::report::verdict::{Code, Level, Topic};
 use engine::report::{ClientPart, ClientShare, DistributionPart, Report, Samples};
 use engine::stats::stationarity::Stationarity;
@@ -77,7 +78,8 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 50] = [
+    let beyond: [(Code, Level, Change); 51] = [
+        (Code::Profiled, Level::Suspect, |report| add_profile(report, made_up::profile())),
         (Code::ReceiveLate, Level::Suspect, |report| by_the_program(report, 0.03, 6.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 6.0, 0.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 0.0, 30.0)),

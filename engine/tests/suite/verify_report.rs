@@ -1,11 +1,12 @@
 //! `verify` on a tampered report: every value is either checked or listed as uncheckable, and no
 //! document makes it panic.
 
-use engine::report::{DistributionPart, Report};
+use engine::report::{DistributionPart, Report, merge};
 use engine::stats::distribution::Distribution;
 use engine::verify::{report_alone, with_samples};
 use serde_json::Value;
 
+use crate::made_up;
 use crate::sample_run::{SampledRun, plan, wrong};
 
 /// The paths of a report's document, of values and of what holds them. Of many that are alike there
@@ -232,4 +233,28 @@ fn no_document_makes_verify_panic() {
     let report = changed(&document, path, &Value::from(1.5)).expect("a report");
     let wrong = wrong(report_alone(&report));
     assert!(wrong[0].found.starts_with("--threshold percentile=1.5: "), "{wrong:?}");
+}
+
+#[test]
+fn a_changed_figure_of_a_profile_is_found() {
+    let mut report = SampledRun::new(plan("500")).report;
+    merge::add_profile(&mut report, made_up::profile());
+    assert_eq!(wrong(report_alone(&report)), []);
+    let document = serde_json::to_value(&report).expect("a document");
+    // How many samples fell where, and in how much time, is the profiler's word; so are the names.
+    let words = ["user_only", "kernel_unnamed", "event", "frequency", "name", "kernel", "source"];
+    let mut found = 0;
+    for path in paths(&document).into_iter().filter(|path| path.starts_with("/profile/")) {
+        let value = another(document.pointer(&path).expect("a value"), &path);
+        let report = value.and_then(|value| changed(&document, &path, &value));
+        let Some(report) = report else { continue };
+        let is_word = words.iter().any(|word| path.ends_with(&format!("/{word}")));
+        let is_wrong = !wrong(report_alone(&report)).is_empty();
+        assert!(is_wrong || is_word, "{path} was not found");
+        found += usize::from(is_wrong);
+    }
+    assert!(19 <= found, "all figures: {found}");
+    let profile = report.profile.as_mut().expect("a profile");
+    profile.frames.reverse();
+    assert!(!wrong(report_alone(&report)).is_empty(), "the heaviest frame comes first");
 }

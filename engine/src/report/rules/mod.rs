@@ -18,7 +18,7 @@ use super::verdict::{Level, Reason, Verdict};
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 27] = [
+const RULES: [Rule; 28] = [
     load::nothing_sent,
     load::rate_missed,
     generator::generator_late,
@@ -44,6 +44,7 @@ const RULES: [Rule; 27] = [
     machine::core_shared,
     machine::cpu_throttled,
     numbers::raw_samples_lost,
+    numbers::profiled,
     numbers::interrupted,
     numbers::errors,
 ];

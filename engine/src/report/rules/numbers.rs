@@ -3,6 +3,7 @@
 use super::share::{percent, share};
 use crate::plan::Model;
 use crate::report::Report;
+use crate::report::profile::Sampler;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::samples::FileErrorKind;
 use crate::stats::distribution::omitted;
@@ -153,6 +154,30 @@ pub(super) fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
         threshold: 0.0,
         meaning: "the report is complete, but the samples aren't and can't verify it".to_owned(),
         cure: cure.to_owned(),
+    });
+}
+
+pub(super) fn profiled(report: &Report, reasons: &mut Vec<Reason>) {
+    let Some(profile) = &report.profile else { return };
+    let by = match profile.source {
+        Sampler::Perf => "perf",
+        Sampler::InProcess => "a signal handler in its own threads",
+    };
+    reasons.push(Reason {
+        code: Code::Profiled,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput, Topic::Latency],
+        evidence: format!(
+            "{by} took {} samples of its stacks in {:.3} s of processor time",
+            profile.samples, profile.cpu_s
+        ),
+        figure: profile.samples as f64,
+        threshold: 0.0,
+        meaning: "each sample stops a thread for microseconds: requests cost more, and some are \
+                  late"
+            .to_owned(),
+        cure: "take the numbers from a run without --flamegraph, the profile from this one"
+            .to_owned(),
     });
 }
 
