@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 
 /// Each crate, and those of ours that it may import.
-const EDGES: [(&str, &[&str]); 6] = [
+const EDGES: [(&str, &[&str]); 7] = [
     ("http1", &[]),
     ("engine", &["http1"]),
     ("target", &[]),
     ("calibration", &["engine", "target"]),
-    ("cli", &["http1", "engine", "target", "calibration"]),
+    ("profile", &["engine"]),
+    ("cli", &["http1", "engine", "target", "calibration", "profile"]),
     ("perf", &["http1", "engine"]),
 ];
 

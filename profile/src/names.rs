@@ -1,0 +1,102 @@
+//! Names of functions as a graph shows them, and the suffixes that stacks carry for them.
+
+/// The suffix of a kernel's function, as all flamegraph tools write it.
+pub(crate) const KERNEL: &str = "_[k]";
+/// The suffix of a function that was inlined into its caller.
+pub(crate) const INLINED: &str = "_[i]";
+
+/// The innermost function of a stack, and whether it is the kernel's. One that was inlined comes with
+/// the function whose code it is in: there are many of its name.
+pub(crate) fn innermost(stack: &str) -> (String, bool) {
+    let mut frames = stack.rsplit(';');
+    let frame = frames.next().unwrap_or(stack);
+    let (name, kernel) = plain(frame);
+    let outer = frames.find(|frame| !frame.ends_with(INLINED));
+    match outer {
+        Some(outer) if frame.ends_with(INLINED) => {
+            (format!("{name} in {}", plain(outer).0), kernel)
+        }
+        _ => (name.to_owned(), kernel),
+    }
+}
+
+/// A frame's name without its suffix, and whether it is a function of the kernel.
+pub(crate) fn plain(frame: &str) -> (&str, bool) {
+    match frame.strip_suffix(KERNEL) {
+        Some(name) => (name, true),
+        None => (frame.strip_suffix(INLINED).unwrap_or(frame), false),
+    }
+}
+
+/// A Rust name without generic arguments, which are longer than the rest of it, and without the type
+/// that an `impl` in another module is for.
+pub(crate) fn simplified(name: &str) -> String {
+    let mut kept = String::with_capacity(name.len());
+    let mut depth = 0_usize;
+    let mut previous = None;
+    for character in name.chars() {
+        // The arrow of a function's type closes nothing.
+        let closes = character == '>' && previous != Some('-');
+        let opens = character == '<'
+            && match previous {
+                None => false,
+                Some(':') => true,
+                Some(before) => before.is_alphanumeric() || "_}])".contains(before),
+            };
+        if character == '<' && (opens || 0 < depth) {
+            depth += 1;
+        } else if closes && 0 < depth {
+            depth -= 1;
+        } else if depth == 0 {
+            kept.push(character);
+        }
+        previous = Some(character);
+    }
+    kept.replace("::::", "::").trim_end_matches(':').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generic_arguments_are_left_out() {
+        for (name, simple) in [
+            ("tcp_sendmsg_locked", "tcp_sendmsg_locked"),
+            ("engine::ring::ring::Ring::enter", "engine::ring::ring::Ring::enter"),
+            ("glommio::task::raw::RawTask<F,R,S>::run", "glommio::task::raw::RawTask::run"),
+            ("hdrhistogram::Histogram<T>::record", "hdrhistogram::Histogram::record"),
+            ("core::ptr::read::<u64>", "core::ptr::read"),
+            ("core::ptr::read::<u64>::inner", "core::ptr::read::inner"),
+            (
+                "engine::shard::request::<impl engine::shard::shard::Shard>::turn",
+                "engine::shard::request::turn",
+            ),
+            (
+                "<alloc::vec::Vec<u8, A> as core::ops::Drop>::drop",
+                "<alloc::vec::Vec as core::ops::Drop>::drop",
+            ),
+            ("{async_block#0}<a::{closure_env#0}, Option<b<c>>>", "{async_block#0}"),
+            ("call<fn(u8) -> Option<u8>, ()>", "call"),
+            ("run<Pin<Box<T>>", "run"),
+        ] {
+            assert_eq!(simplified(name), simple);
+        }
+    }
+
+    #[test]
+    fn suffixes_say_what_a_frame_is() {
+        assert_eq!(plain("tcp_sendmsg_[k]"), ("tcp_sendmsg", true));
+        assert_eq!(plain("reap_[i]"), ("reap", false));
+        assert_eq!(plain("a::reap"), ("a::reap", false));
+        for (stack, name, kernel) in [
+            ("shard;a::turn;send_[k]", "send", true),
+            ("shard;a::turn", "a::turn", false),
+            ("shard;a::turn;now_[i];load_[i]", "load in a::turn", false),
+            ("shard", "shard", false),
+            ("", "", false),
+        ] {
+            assert_eq!(innermost(stack), (name.to_owned(), kernel));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! `perf record` as a child process that samples the stacks of this process.
+//!
+//! It is started before the run, disabled, and told over its standard input when to take samples. It
+//! answers on its standard error and writes to a file without a name, so nothing is left behind
+//! however the program ends: perf ends with the process that it watches.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::sys::placement::allowed_cores;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CapabilitySet, CpuSet, capabilities, sched_setaffinity};
+
+/// How much of a stack a sample takes along, bytes, to be unwound by the tables that every build
+/// has: frame pointers would cost each request a register, and libc has none. A shard's own calls
+/// take 2 KiB, above the future that it runs in, which is larger than this: stacks begin there.
+const STACK: &str = "dwarf,8192";
+/// What perf is waited for: 0.2 s when idle.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// What perf may take to unwind and name the stacks: 0.4 s for 5,000 samples.
+const SCRIPT_MAX: Duration = Duration::from_secs(60);
+
+/// A recording under way.
+pub(crate) struct Perf {
+    child: Child,
+    control: ChildStdin,
+    said: Receiver<String>,
+    samples: File,
+}
+
+impl Perf {
+    /// Starts perf on this process, taking no samples yet, and off these cores where it can be.
+    ///
+    /// # Errors
+    /// Why perf can't be used, in a clause.
+    pub(crate) fn start(frequency: u32, shards: &[usize]) -> Result<Perf, String> {
+        if let Some(refusal) = refusal() {
+            return Err(refusal);
+        }
+        let samples = tempfile::tempfile()
+            .map_err(|error| format!("there is no room for its samples ({error})"))?;
+        let output = samples.try_clone().map_err(|error| error.to_string())?;
+        let mut child = Command::new("perf")
+            // A user's own settings would change what is recorded.
+            .env("PERF_CONFIG", "/dev/null")
+            .args(["record", "--quiet", "--no-buildid-cache", "--event", event()])
+            .args(["--freq", &frequency.to_string(), "--call-graph", STACK])
+            .args(["--pid", &std::process::id().to_string()])
+            .args(["--delay", "-1", "--control", "fd:0,2", "--output", "-"])
+            .stdin(Stdio::piped())
+            .stdout(output)
+            .stderr(Stdio::piped())
+            // The terminal's Ctrl-C is for the run, which then ends perf.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => "perf is not installed".to_owned(),
+                _ => format!("perf can't be started ({error})"),
+            })?;
+        keep_off(&child, shards);
+        let control = child.stdin.take().expect("it is piped");
+        let mut lines = BufReader::new(child.stderr.take().expect("it is piped"));
+        let (say, said) = mpsc::channel();
+        let listening = thread::Builder::new().name("truetail-perf".to_owned()).spawn(move || {
+            let mut line = Vec::new();
+            while lines.read_until(b'\n', &mut line).is_ok_and(|length| 0 < length) {
+                // An answer ends with a zero.
+                let text = String::from_utf8_lossy(&line).trim_matches(['\0', '\n']).to_owned();
+                line.clear();
+                if say.send(text).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut perf = Perf { child, control, said, samples };
+        listening.map_err(|error| error.to_string())?;
+        perf.disable()?;
+        Ok(perf)
+    }
+
+    /// Takes samples from now on.
+    ///
+    /// # Errors
+    /// Why it doesn't.
+    pub(crate) fn enable(&mut self) -> Result<(), String> {
+        self.ask("enable\n")
+    }
+
+    /// Takes no more samples.
+    ///
+    /// # Errors
+    /// Why it didn't answer; it may have ended before.
+    pub(crate) fn disable(&mut self) -> Result<(), String> {
+        self.ask("disable\n")
+    }
+
+    fn ask(&mut self, command: &str) -> Result<(), String> {
+        let sent = self.control.write_all(command.as_bytes());
+        let mut complaint = sent.err().map(|error| error.to_string());
+        let until = Instant::now() + ANSWER_MAX;
+        while let Ok(line) = self.said.recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            match line.trim() {
+                "ack" => return Ok(()),
+                "" | "Error:" => {}
+                line => drop(complaint.get_or_insert_with(|| line.to_owned())),
+            }
+        }
+        let complaint = complaint.unwrap_or_else(|| "no answer".to_owned());
+        Err(format!("perf could not be used ({complaint})"))
+    }
+
+    /// Ends perf and returns its samples as `perf script` prints them.
+    ///
+    /// # Errors
+    /// Why they can't be had.
+    pub(crate) fn finish(mut self) -> Result<String, String> {
+        let pid = Pid::from_child(&self.child);
+        // It may have ended by itself.
+        let _ = kill_process(pid, Signal::INT);
+        ended(&mut self.child, ANSWER_MAX).ok_or("perf did not end")?;
+        self.script()
+    }
+
+    /// The samples as text.
+    fn script(&mut self) -> Result<String, String> {
+        let fail = |error: std::io::Error| format!("perf script can't be run ({error})");
+        let mut printed = tempfile::tempfile().map_err(fail)?;
+        let mut complaints = tempfile::tempfile().map_err(fail)?;
+        self.samples.rewind().map_err(fail)?;
+        let mut child = Command::new("perf")
+            .env("PERF_CONFIG", "/dev/null")
+            .args(["script", "--input", "-", "--no-inline"])
+            .args(["--fields", "comm,tid,time,event,ip,sym,dso"])
+            .stdin(self.samples.try_clone().map_err(fail)?)
+            .stdout(printed.try_clone().map_err(fail)?)
+            .stderr(complaints.try_clone().map_err(fail)?)
+            .process_group(0)
+            .spawn()
+            .map_err(fail)?;
+        let status = ended(&mut child, SCRIPT_MAX).ok_or("perf script took too long")?;
+        if !status.success() {
+            let mut text = String::new();
+            let _ = complaints.rewind().and_then(|()| complaints.read_to_string(&mut text));
+            let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason");
+            return Err(format!("perf script failed ({})", first.trim()));
+        }
+        let mut text = Vec::new();
+        printed.rewind().and_then(|()| printed.read_to_end(&mut text)).map_err(fail)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+impl Drop for Perf {
+    fn drop(&mut self) {
+        // It has ended unless the run didn't begin.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for the end of a child, which is killed after this long.
+fn ended(child: &mut Child, most: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + most;
+    while Instant::now() < until {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
+/// Keeps perf off the shards' cores, if others are allowed.
+fn keep_off(child: &Child, shards: &[usize]) {
+    let shards: BTreeSet<usize> = shards.iter().copied().collect();
+    let mut cores = CpuSet::new();
+    let others = allowed_cores().into_iter().filter(|core| !shards.contains(core));
+    others.filter(|core| *core < CpuSet::MAX_CPU).for_each(|core| cores.set(core));
+    if 0 < cores.count() {
+        // Where that is refused, its work is part of what the run shares its cores with.
+        let _ = sched_setaffinity(Some(Pid::from_child(child)), &cores);
+    }
+}
+
+/// What samples are taken by: cycles where the processor counts them, which shows code that runs
+/// with interrupts off, else the kernel's clock.
+fn event() -> &'static str {
+    let devices = fs::read_dir("/sys/bus/event_source/devices");
+    let counts_cycles = devices.into_iter().flatten().flatten().any(|device| {
+        let name = device.file_name();
+        let name = name.to_string_lossy();
+        name == "cpu" || name == "cpu_core" || name.starts_with("armv8")
+    });
+    if counts_cycles { "cycles" } else { "cpu-clock" }
+}
+
+/// Why the kernel would not let perf see the stacks of its own functions.
+fn refusal() -> Option<String> {
+    let Ok(text) = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid") else {
+        return Some("the kernel has no perf events".to_owned());
+    };
+    let level: i32 = text.trim().parse().unwrap_or(i32::MAX);
+    let held = capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
+    let may = held.intersects(CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN);
+    (1 < level && !may).then(|| {
+        format!(
+            "kernel.perf_event_paranoid is {level}: set it to 1, or run as root or with CAP_PERFMON"
+        )
+    })
+}
+
+/// Why kernel functions will have no names, if they won't.
+pub(crate) fn kernel_unnamed() -> Option<String> {
+    let mut first = String::new();
+    let read = File::open("/proc/kallsyms")
+        .and_then(|names| BufReader::new(names).read_line(&mut first).map(drop));
+    let address = first.split(' ').next().and_then(|text| u64::from_str_radix(text, 16).ok());
+    let named = read.is_ok() && address.is_some_and(|address| address != 0);
+    let restricted = fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default();
+    (!named).then(|| match restricted.trim() {
+        "" | "0" => "/proc/kallsyms shows no addresses to this user: run as root".to_owned(),
+        level => format!("kernel.kptr_restrict is {level}: set it to 0, or run as root"),
+    })
+}
