@@ -1,5 +1,5 @@
 # The same verbs for people and for CI.
-.PHONY: build demo test check instructions ratchet bench bench-tools calibrate real-servers hostile
+.PHONY: build demo test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile
 
 # The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -59,6 +59,14 @@ bench-tools:
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
 		wrk nghttp2-client hey apache2-utils nginx-light valgrind >/dev/null
 	$(if $(filter 1,$(OHA)),cargo install --locked oha)
+
+# Where a request's CPU time goes: a closed loop against the null target on another core.
+flamegraph: build
+	@target/release/truetail null-target --listen 127.0.0.1:0 >build/null-target & server=$$!; \
+	trap "kill $$server" EXIT; \
+	timeout 10 sh -c 'until grep -q http build/null-target; do sleep 0.1; done' && \
+	target/release/truetail run "$$(grep -o 'http://[^ ,]*' build/null-target)" \
+		--conns 64 --duration 10s --allow-invalid --flamegraph flamegraph.svg
 
 # Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band.
 calibrate: build

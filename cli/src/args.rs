@@ -68,6 +68,8 @@ Cores: 0,1 or 0-3")]
     Samples(SamplesArgs),
     /// Recompute a report's numbers from itself and from raw samples
     Verify(VerifyArgs),
+    /// Compare the profiles of two runs: what a request costs, function by function
+    Flamediff(FlamediffArgs),
     /// Check whether this machine is fit for load tests, and say how to fix what isn't
     Doctor,
     /// Run a server with known latency that keeps a ledger of what it did
@@ -122,6 +124,8 @@ pub(crate) struct ResultArgs {
     pub(crate) csv: Option<PathBuf>,
     /// The HdrHistogram interval log.
     pub(crate) hdr: Option<PathBuf>,
+    /// The profile.
+    pub(crate) flamegraph: Option<PathBuf>,
     /// Whether to exit with 0 even if the verdict is invalid.
     pub(crate) allow_invalid: bool,
     /// Whether to hide the progress line.
@@ -153,6 +157,24 @@ pub(crate) struct VerifyArgs {
     /// The raw samples written by `run --raw`
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) raw: Vec<PathBuf>,
+}
+
+/// Arguments of `flamediff`.
+#[derive(Debug, Args)]
+pub(crate) struct FlamediffArgs {
+    /// The first profile, a .folded or .pb.gz file written by `run --flamegraph`
+    pub(crate) before: PathBuf,
+
+    /// The second
+    pub(crate) after: PathBuf,
+
+    /// Draw the second, coloured by what costs more (red) or less (blue) than in the first
+    #[arg(long, value_name = "FILE.svg", value_parser = file())]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Where a server listens and runs.

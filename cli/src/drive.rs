@@ -14,6 +14,7 @@ use engine::samples::SampleFile;
 use engine::sys::clock;
 
 use crate::failure::Failure;
+use crate::flamegraph::Flamegraph;
 use crate::progress::{self, ProgressLine};
 use crate::signals::{self, StopRequest};
 
@@ -30,6 +31,20 @@ pub(crate) fn drive(
     stop: &StopRequest,
     progress: bool,
 ) -> Result<(Finished, SystemTime), Failure> {
+    drive_profiled(plan, body, stop, progress, None)
+}
+
+/// The same, with a profile of the run's window, if one is wanted, in its report.
+///
+/// # Errors
+/// Those of [`drive`], or nothing on this machine can take samples.
+pub(crate) fn drive_profiled(
+    plan: Plan,
+    body: &SharedBody,
+    stop: &StopRequest,
+    progress: bool,
+    mut flamegraph: Option<&mut Flamegraph>,
+) -> Result<(Finished, SystemTime), Failure> {
     let prepared = prepare(plan, body.clone(), stop)?;
     let line = ProgressLine::new(prepared.plan(), progress);
     if stop.asked() {
@@ -44,16 +59,26 @@ pub(crate) fn drive(
         })
     });
     let samples = samples.transpose().map_err(RunError::File)?;
+    if let Some(flamegraph) = &mut flamegraph {
+        flamegraph.prepare(prepared.plan())?;
+    }
     let run = Run::start_with(prepared, samples)?;
     while !run.is_finished() {
         if stop.asked() {
             run.stop();
         }
         line.show(&run.progress());
-        thread::sleep(progress::INTERVAL);
+        let pause = progress::INTERVAL;
+        thread::sleep(match &mut flamegraph {
+            Some(flamegraph) => flamegraph.follow(&run, pause),
+            None => pause,
+        });
     }
     line.clear();
-    let finished = run.wait();
+    let mut finished = run.wait();
+    if let Some(flamegraph) = flamegraph {
+        flamegraph.finish(&mut finished.report);
+    }
     let since = Duration::from_nanos(clock::now_ns().saturating_sub(finished.epoch_ns));
     Ok((finished, SystemTime::now() - since))
 }

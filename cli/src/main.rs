@@ -9,6 +9,8 @@ mod demo;
 mod doctor;
 mod drive;
 mod failure;
+mod flamediff;
+mod flamegraph;
 mod generate;
 mod hlog;
 mod json;
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Samples(args) => samples::samples(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Flamediff(args) => flamediff::flamediff(&args),
         Command::Doctor => doctor::doctor(),
         Command::Target(args) => target_server::serve(args),
         Command::NullTarget(args) => null_target::serve(args),

@@ -209,10 +209,11 @@ mod tests {
 
     #[test]
     fn a_file_says_where_the_results_go_and_flags_override() {
-        let file = "out = 'a'\nhdr = 'b'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
+        let file = "out = 'a'\nhdr = 'b'\nflamegraph = 'f.svg'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
             allow_invalid = true\n";
         let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
-        let ResultArgs { out, hdr, csv, allow_invalid, quiet } = results;
+        let ResultArgs { out, hdr, csv, flamegraph, allow_invalid, quiet } = results;
+        assert_eq!(flamegraph, Some("f.svg".into()));
         assert_eq!((out, hdr, csv), (Some("e".into()), Some("b".into()), Some("c".into())));
         assert_eq!((plan.raw, allow_invalid, quiet), (Some("d".into()), true, true));
         let (_, results) = read_both(&["--quiet"], Some("quiet = false\n")).expect("a plan");
@@ -270,6 +271,10 @@ mod tests {
             ("keepalive = true", "--keepalive: unknown variant `true`, expected `on` or `off`"),
             ("source-addresses = \"::1,here\"", "--source-addresses: invalid address `here`: give"),
             ("raw = \"-x\"", "--raw: invalid file name `-x`: looks like a flag, write ./-x"),
+            (
+                "flamegraph = \"a.png\"",
+                "line 1: --flamegraph: invalid file name `a.png`: it must end in .svg, .folded or",
+            ),
             ("quiet = 5", "line 1: --quiet: invalid type: integer `5`, expected a boolean"),
             (
                 "seed = 1\n[thresholds]\nspeed = 1",

@@ -10,8 +10,9 @@ use engine::report::verdict::Level;
 use engine::run::Finished;
 
 use crate::args::{ResultArgs, RunArgs};
-use crate::drive::{Results, drive};
-use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, Failure};
+use crate::drive::{Results, drive_profiled};
+use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, Failure, complain};
+use crate::flamegraph::Flamegraph;
 use crate::output::{OutputFile, say};
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
@@ -28,7 +29,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let out = open("--out", &wanted.out)?;
     let hdr = open("--hdr", &wanted.hdr)?;
     let csv = open("--csv", &wanted.csv)?;
-    let (finished, began) = drive(plan, &SharedBody::default(), &stop, !wanted.quiet)?;
+    let mut flamegraph = match &wanted.flamegraph {
+        Some(path) => Some(Flamegraph::open(path, &stop)?),
+        None => None,
+    };
+    let (finished, began) =
+        drive_profiled(plan, &SharedBody::default(), &stop, !wanted.quiet, flamegraph.as_mut())?;
 
     let Finished { report, measured, .. } = &finished;
     let mut results = Results::default();
@@ -43,6 +49,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if let Some(csv) = csv {
         let window_s = report.config.window_s();
         results.add(csv.finish(|writer| csv::write(writer, &report.series, window_s)));
+    }
+    if let Some(flamegraph) = flamegraph {
+        match flamegraph.write(report) {
+            // An interruption may leave nothing to profile, and has an exit code of its own.
+            Err(failure) if report.interrupted => complain(&failure.to_string()),
+            written => results.add(written),
+        }
     }
     let said = say(&summary(report, &results.written));
     results.failures.extend(said.err());
@@ -70,6 +83,7 @@ fn check_files(
         ("--out", wanted.out.as_ref()),
         ("--hdr", wanted.hdr.as_ref()),
         ("--csv", wanted.csv.as_ref()),
+        ("--flamegraph", wanted.flamegraph.as_ref()),
     ];
     let named = files.into_iter().filter_map(|(name, file)| Some((name, file?.clone())));
     output::require_distinct(&named.collect::<Vec<_>>())

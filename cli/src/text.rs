@@ -8,6 +8,7 @@ mod details;
 pub(crate) mod doctor;
 mod explain;
 mod figures;
+pub(crate) mod flamediff;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]
 mod made_up;

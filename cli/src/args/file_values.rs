@@ -14,7 +14,7 @@ use engine::sys::units::Scalar;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
-use super::values::{WHOLE_MAX, by_name, file_name, ip_address, whole_number};
+use super::values::{WHOLE_MAX, by_name, file_name, ip_address, profile_name, whole_number};
 
 /// A text.
 pub(super) fn text<'de, D: Deserializer<'de>>(file: D) -> Result<Option<String>, D::Error> {
@@ -24,6 +24,11 @@ pub(super) fn text<'de, D: Deserializer<'de>>(file: D) -> Result<Option<String>,
 /// The name of a file.
 pub(super) fn path<'de, D: Deserializer<'de>>(file: D) -> Result<Option<PathBuf>, D::Error> {
     parsed(file, file_name)
+}
+
+/// The name of a profile.
+pub(super) fn profile<'de, D: Deserializer<'de>>(file: D) -> Result<Option<PathBuf>, D::Error> {
+    parsed(file, profile_name)
 }
 
 /// A number of things.

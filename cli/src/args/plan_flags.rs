@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, VERDICT};
-use super::values::{WHOLE_MAX, by_name, file, file_name, ip_address, whole_number};
+use super::values::{WHOLE_MAX, by_name, file, file_name, ip_address, profile_name, whole_number};
 use super::{ResultArgs, file_values};
 use crate::csv;
 
@@ -442,6 +442,23 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        value_name = "FILE",
+        value_parser = profile_name,
+        help_heading = RESULTS,
+        help = "Profile the window and write where the CPU time went: FILE.svg, FILE.folded or \
+            FILE.pb.gz",
+        long_help = "Profile the window and write where the CPU time went, per request. The name \
+            decides the format: .svg is a flamegraph for a browser; .folded has a line for each \
+            stack, with its picoseconds of CPU per request; .pb.gz is pprof's protobuf. `truetail \
+            flamediff` compares two .folded or .pb.gz files. Stacks are sampled by perf, down into \
+            the kernel; where perf can't be used, by a signal in truetail's own threads, which sees \
+            user space only. Samples cost CPU: the verdict of such a run is at best suspect"
+    )]
+    #[serde(deserialize_with = "file_values::profile")]
+    pub(crate) flamegraph: Option<PathBuf>,
+
+    #[arg(
+        long,
         help_heading = VERDICT,
         help = "Exit 0 even if the verdict is invalid (default: 3)",
     )]
@@ -508,6 +525,7 @@ impl PlanFlags {
             out,
             csv,
             hdr,
+            flamegraph,
             allow_invalid,
             quiet,
         } = self;
@@ -548,6 +566,7 @@ impl PlanFlags {
         set_some(&mut results.out, out);
         set_some(&mut results.csv, csv);
         set_some(&mut results.hdr, hdr);
+        set_some(&mut results.flamegraph, flamegraph);
         results.allow_invalid |= allow_invalid;
         results.quiet |= quiet;
     }

@@ -145,6 +145,7 @@ mod tests {
             (["run", "--expect-status", "-1"], "--expect-status -1: invalid status: give", "2xx"),
             (["run", "--source-addresses", "-1"], "--source-addresses -1: ", "127.0.0.2"),
             (["run", "--raw", "-"], "--raw -: invalid file name: looks like a flag", "./-"),
+            (["run", "--flamegraph", "a.png"], "--flamegraph a.png: invalid file name: it", ".svg"),
             (["run", "--raw", ""], "--raw '': invalid file name: name a file", ""),
             (["target", "--base-latency", "-5ms"], "--base-latency -5ms: ", "30s"),
             (["target", "--body-size", "-1"], "--body-size -1: invalid number: give", "from 0 to"),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use profile::Format;
 use serde::de::value::Error as NameError;
 use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
@@ -24,6 +25,15 @@ pub(super) fn file_name(text: &str) -> Result<PathBuf, String> {
         Some(_) => Err(format!("invalid file name `{text}`: looks like a flag, write ./{text}")),
         None if text.is_empty() => Err("invalid file name ``: name a file".to_owned()),
         None => Ok(PathBuf::from(text)),
+    }
+}
+
+/// The name of a profile, whose ending decides its format.
+pub(super) fn profile_name(text: &str) -> Result<PathBuf, String> {
+    let path = file_name(text)?;
+    match Format::of(&path) {
+        Some(_) => Ok(path),
+        None => Err(format!("invalid file name `{text}`: it must end in {}", Format::ENDINGS)),
     }
 }
 

@@ -7,6 +7,7 @@ use engine::host::ports::Ports;
 use engine::plan::{StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key};
 use engine::record::shard_stats::ShardStats;
+use engine::report::profile::{Profile, Sampler};
 use engine::report::{ClientPart, DistributionPart, Report, ResponseStamps};
 use engine::sys::units::OneIn;
 
@@ -28,6 +29,9 @@ pub(crate) fn details(report: &Report, written: &[String]) -> String {
         let file = samples.file.as_deref().unwrap_or("no file");
         let (written, lost) = (count(samples.written), count(samples.lost));
         lines.add_whole("raw samples", &format!("{written} written, {lost} lost: {file}"));
+    }
+    if let Some(profile) = &report.profile {
+        lines.profile(profile);
     }
     for file in written {
         lines.add_whole("written", file);
@@ -156,6 +160,37 @@ impl Lines {
             let ports = report.generator.machine.ports.as_ref();
             self.add("local ports", &ports.map_or("unknown".to_owned(), taken));
         }
+    }
+
+    /// Where the processor time went.
+    fn profile(&mut self, profile: &Profile) {
+        let by = match profile.source {
+            Sampler::Perf => format!("perf, {}", profile.event),
+            Sampler::InProcess => format!("own sampler, {}", profile.event),
+        };
+        let whole = match profile.cpu_us_per_request {
+            Some(us) => format!("{} of CPU per request", time(us)),
+            None => format!("{:.2} s of CPU", profile.cpu_s),
+        };
+        let split = match (&profile.kernel, &profile.user_only) {
+            (Some(kernel), _) => format!(
+                "{} in the kernel, {} in user space",
+                percent(kernel.share),
+                percent(profile.user.share)
+            ),
+            (None, why) => format!("user space only: {}", why.as_deref().unwrap_or("unknown")),
+        };
+        let samples = things(profile.samples, "sample");
+        self.add("profile", &format!("{whole}; {split}; {samples} ({by})"));
+        if let Some(why) = &profile.kernel_unnamed {
+            self.add("", &format!("kernel functions have no names: {why}"));
+        }
+        let heaviest: Vec<String> = profile
+            .frames
+            .iter()
+            .map(|frame| format!("{} {}", frame.name, percent(frame.own.share)))
+            .collect();
+        self.add("most CPU in", &heaviest.join(", "));
     }
 
     /// The run's checks of itself: generator, arrivals, Little's law, stationarity.

@@ -7,6 +7,7 @@ mod support;
 mod limits;
 mod outputs;
 mod phases;
+mod profiles;
 mod refusals;
 mod secrets;
 mod signals;
