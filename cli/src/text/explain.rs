@@ -1,7 +1,9 @@
 //! Why naive and corrected latency differ or agree, in sentences derived from a report's numbers.
 
 use engine::plan::{Model, Plan, Switch};
-use engine::report::Part;
+use engine::record::outcome::UnsentReason;
+use engine::report::verdict::{Code, Verdict};
+use engine::report::{DistributionPart, Part};
 
 use super::figures::{count, percentile, ratio, things, time};
 use super::table::{ROWS, Row, lacks};
@@ -10,9 +12,11 @@ use super::table::{ROWS, Row, lacks};
 const RATIO_MIN: f64 = 1.1;
 /// The smallest difference that counts, µs: less is the cost of a system call.
 const DIFFERENCE_MIN_US: f64 = 50.0;
+/// How many times as long as the generator's delay a wait must be for that delay not to matter.
+const BESIDE: f64 = 20.0;
 
 /// What differs and why, in a short paragraph.
-pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
+pub(crate) fn difference(part: &Part, plan: &Plan, verdict: &Verdict) -> String {
     if part.corrected.count == 0 || part.naive.count == 0 {
         return "No request has both latencies: there is nothing to compare.".to_owned();
     }
@@ -37,7 +41,9 @@ pub(crate) fn difference(part: &Part, plan: &Plan) -> String {
         ratio(widest.corrected_us, widest.naive_us),
         shown(&part.naive)
     );
-    format!("{what} {}", cause(part, plan, &widest))
+    let limits = [Code::CoreSaturated, Code::GeneratorLate];
+    let is_limited = verdict.reasons.iter().any(|reason| limits.contains(&reason.code));
+    format!("{what} {}", cause(part, plan, is_limited))
 }
 
 /// The rows to compare by: the percentiles, or the maximum if no percentile is known of both. The
@@ -88,6 +94,11 @@ fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
              naive maximum.",
             lacks("naive", &part.naive, |_| true).unwrap_or_default()
         ),
+        (Model::Open, _) if 0 < part.counts.failed => format!(
+            "Naive and corrected agree: requests left when they were due, so this is what users \
+             waited, but for those of the {}.",
+            things(part.counts.failed, "failed request")
+        ),
         (Model::Open, _) => "Naive and corrected agree: requests left when they were due, so this is \
             what users waited."
             .to_owned(),
@@ -97,53 +108,67 @@ fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
     }
 }
 
-/// What causes the difference: the generator, the target's backlog or the cap.
-fn cause(part: &Part, plan: &Plan, widest: &Widest) -> String {
-    let name = widest.row.name;
-    let us = |distribution| widest.row.of(distribution).unwrap_or(0.0);
-    let (pacer_us, wait_us) = (us(&part.pacer_lateness), us(&part.connection_wait));
+/// What causes the difference: the generator, the target's backlog or the cap. That is decided by the
+/// exact means of both delays, since the requests at a percentile of one aren't those at the same
+/// percentile of the other.
+fn cause(part: &Part, plan: &Plan, is_limited: bool) -> String {
+    let mean = |of: &DistributionPart| of.mean.unwrap_or(0.0);
+    let (pacer_us, wait_us) = (mean(&part.pacer_lateness), mean(&part.connection_wait));
+    let pacer = time(pacer_us);
     let mut text = if wait_us < pacer_us {
         let lower = match plan.model() {
             Model::Open => "lower --rate",
             Model::Closed => "use a longer --period",
         };
         format!(
-            "The generator itself was late (pacer lateness {name} {}): give it more or quieter cores \
-             with --cores, or {lower}, before you trust these numbers.",
-            time(pacer_us)
+            "The generator itself was late (pacer lateness {pacer} in the mean): give it more or \
+             quieter cores with --cores, or {lower}, before you trust these numbers."
         )
     } else {
+        let generator = if is_limited {
+            format!(", or the generator, which was at its limit (pacer lateness {pacer})")
+        } else if wait_us < BESIDE * pacer_us {
+            format!("; the generator added to it (pacer lateness {pacer})")
+        } else {
+            format!(", not the generator (pacer lateness {pacer})")
+        };
         format!(
-            "They waited for a connection (connection wait {name} {}; {} found none free): the \
-             target's backlog or the cap of --conns {}, not the generator (pacer lateness {name} {}).",
+            "They waited for a connection (connection wait {} in the mean; {} found none free): the \
+             target's backlog or the cap of --conns {}{generator}.",
             time(wait_us),
             things(part.counts.waited, "arrival"),
             count(plan.conns() as u64),
-            time(pacer_us)
         )
     };
-    if 0 < part.counts.unsent {
-        text.push_str(&format!(
-            " {} never sent; latency counts until they were given up.",
-            match part.counts.unsent {
-                1 => "1 request was".to_owned(),
-                unsent => format!("{} were", things(unsent, "request")),
-            }
-        ));
+    let dropped = part.counts.unsent_reasons.of(UnsentReason::Dropped);
+    let were = |requests| match requests {
+        1 => "1 request was".to_owned(),
+        requests => format!("{} were", things(requests, "request")),
+    };
+    let given_up = part.counts.unsent.saturating_sub(dropped);
+    if 0 < given_up {
+        let were = were(given_up);
+        text.push_str(&format!(" {were} never sent; latency counts until they were given up."));
+    }
+    if 0 < dropped {
+        text.push_str(&format!(" {} dropped, and no latency has them.", were(dropped)));
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use engine::report::verdict::{Level, Reason};
+
     use super::super::reports::{part, plan, times};
     use super::*;
 
     const CLOSED: &[&str] = &[];
     const OPEN: &[&str] = &["rate"];
+    const VALID: Verdict = Verdict { level: Level::Valid, reasons: Vec::new() };
 
     fn check(flags: &[&str], part: &Part, words: &[&str]) {
-        let text = difference(part, &plan(!flags.is_empty()));
+        let text = difference(part, &plan(!flags.is_empty()), &VALID);
         for word in words {
             assert!(text.contains(word), "`{word}` is missing in: {text}");
         }
@@ -175,12 +200,12 @@ mod tests {
             &few(2_000_000, 7_150_000),
             &[
                 "The slowest of 7 requests took 7.15 s, 3.6 times the naive 2.00 s",
-                "connection wait max 5.15 s",
+                "connection wait 5.15 s in the mean",
             ],
         );
         let alike = few(1_000, 1_000);
         check(OPEN, &alike, &["Too few requests", "naive has n = 7, p50 needs 8"]);
-        assert!(!difference(&alike, &plan(true)).contains("agree"));
+        assert!(!difference(&alike, &plan(true), &VALID).contains("agree"));
         check(CLOSED, &alike, &["closed loop", "by construction"]);
     }
 
@@ -195,6 +220,24 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_is_not_said_to_be_the_targets_alone_if_the_generator_had_a_part_in_it() {
+        check(OPEN, &part(1_000, 182_000, 20_000, 161_000), &["; the generator added to it"]);
+        let (waiting, mut verdict) = (part(1_000, 182_000, 3, 181_000), VALID);
+        verdict.reasons.push(Reason {
+            code: Code::CoreSaturated,
+            level: Level::Invalid,
+            touches: Vec::new(),
+            evidence: String::new(),
+            figure: 1.0,
+            threshold: 0.6,
+            meaning: String::new(),
+            cure: String::new(),
+        });
+        let text = difference(&waiting, &plan(true), &verdict);
+        assert!(text.contains("or the generator, which was at its limit"), "{text}");
+    }
+
+    #[test]
     fn a_late_pacer_is_the_generators() {
         let late = part(1_000, 9_000, 8_000, 5);
         check(
@@ -203,7 +246,7 @@ mod tests {
             &["9.0 times", "generator itself was late", "8.00 ms", "--cores, or lower --rate"],
         );
         let paced = Plan { period: Some("1s".parse().expect("a period")), ..plan(false) };
-        let text = difference(&late, &paced);
+        let text = difference(&late, &paced, &VALID);
         assert!(text.contains("--cores, or use a longer --period"), "{text}");
     }
 
@@ -213,13 +256,16 @@ mod tests {
         unsent.counts.unsent = 1_500;
         check(OPEN, &unsent, &["1,500 requests were never sent"]);
         unsent.counts.unsent = 1;
-        check(OPEN, &unsent, &["1 request was never sent"]);
+        check(OPEN, &unsent, &["1 request was never sent; latency counts"]);
+        unsent.counts.unsent_reasons = [(UnsentReason::Dropped, 1)].into();
+        check(OPEN, &unsent, &["1 request was dropped, and no latency has them"]);
+        assert!(!difference(&unsent, &plan(true), &VALID).contains("never sent"));
     }
 
     #[test]
     fn back_filled_values_are_called_what_they_are() {
         let plan = Plan { backfill: Switch::On, ..plan(false) };
-        let text = difference(&part(1_000, 9_000, 0, 0), &plan);
+        let text = difference(&part(1_000, 9_000, 0, 0), &plan, &VALID);
         assert!(text.contains("back-filling") && text.contains("never sent"), "{text}");
     }
 

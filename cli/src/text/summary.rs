@@ -31,7 +31,7 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     let _ = writeln!(text, "per second       {}\n", rates.join("   "));
     text.push_str(&table("latency", &part.naive, &part.corrected));
     text.push('\n');
-    text.push_str(&wrap(&explain::difference(part, &report.config.plan)));
+    text.push_str(&wrap(&explain::difference(part, &report.config.plan, &report.verdict)));
     text.push('\n');
     if let Some(successes) = &part.successes {
         text.push_str(&table("successes", &successes.naive, &successes.corrected));
@@ -115,8 +115,8 @@ mod tests {
 
         At p50 users waited 182 ms, 178 times the naive 1.02 ms. Naive latency omits the wait before sending
         (coordinated omission): its clock starts when a request is sent, not when it was due. They waited
-        for a connection (connection wait p50 181 ms; 0 arrivals found none free): the target's backlog or
-        the cap of --conns 1,000, not the generator (pacer lateness p50 3.00 µs).
+        for a connection (connection wait 181 ms in the mean; 0 arrivals found none free): the target's
+        backlog or the cap of --conns 1,000, not the generator (pacer lateness 3.00 µs).
 
         pacer lateness   p50 3.00 µs, p99 3.00 µs
         connection wait  p50 181 ms, p99 181 ms

@@ -528,7 +528,7 @@ impl Shard {
             return self.replace(slot);
         }
         if self.connections[slot].state == State::Queued {
-            self.flush_queued();
+            self.flush_before_failing();
         }
         self.end(slot, Ending::at(self.handled_ns), Outcome::Failed(cause));
         self.lose(slot);
@@ -538,12 +538,19 @@ impl Shard {
     /// another connection replaces it.
     fn lose(&mut self, slot: u32) {
         if 0 < self.connections[slot].queued() {
-            self.flush_queued();
+            self.flush_before_failing();
         }
         while 0 < self.connections[slot].requests() {
             self.end(slot, Ending::at(self.handled_ns), Outcome::Failed(Cause::BehindFailed));
         }
         self.replace(slot);
+    }
+
+    /// Sends what is queued on a connection that is lost, and on all others. A request that was sent
+    /// fails later than that: one that fails as it is sent counts as without a connection.
+    fn flush_before_failing(&mut self) {
+        self.flush_queued();
+        self.stamp_handled();
     }
 
     /// Times out requests and connects whose deadline has passed.
@@ -602,7 +609,10 @@ impl Shard {
         let counts = matches!(outcome, Outcome::Answered(_))
             && self.window_ns <= stamps.intended_ns
             && (received_ns <= self.end_ns || received_ns - stamps.sent_ns <= self.slow_ns());
-        if !counts {
+        if counts {
+            // Those behind it wait for an answer from now on.
+            self.connections[slot].blocked_to_ns = now_ns;
+        } else {
             self.blocked(slot, stamps.sent_ns, now_ns);
         }
         self.record(&stamps, ending, outcome);

@@ -9,6 +9,7 @@ use engine::record::counts::Counts;
 use engine::record::outcome::{Cause, Outcome};
 use engine::samples::SampleReader;
 use engine::sys::units::Nanos;
+use engine::verify::with_samples;
 
 use crate::support::{OK, always_ok, open, plan, run, serve};
 
@@ -86,6 +87,36 @@ fn an_answer_that_closes_the_connection_counts_and_what_is_behind_it_fails() {
     assert_eq!(failed_behind(&counts), counts.failed, "{counts:?}");
     assert!((1..=3).contains(&counts.failed), "{counts:?}");
     assert_eq!(counts.connects, 2, "{counts:?}");
+}
+
+#[test]
+fn what_is_lost_with_its_connection_as_it_is_sent_is_verified_as_sent() {
+    // Each connection is closed in the middle of what it carries, over and over.
+    let address = serve(|number, stream| number % 5 != 4 && stream.write_all(OK).is_ok());
+    let folder = tempfile::tempdir().expect("a folder");
+    for (what, plan) in [
+        ("open", open(Plan { conns: Some(8), ..plan(address) }, "3k")),
+        ("closed", Plan { conns: Some(8), ..plan(address) }),
+    ] {
+        let raw = folder.path().join(what);
+        let report = run(Plan { pipeline: 8, raw: Some(raw.clone()), ..plan }).report;
+        assert!(100 < failed_behind(&report.whole.counts), "{what}: {:?}", report.whole.counts);
+        let findings = with_samples(&report, &[&raw]);
+        let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
+        assert!(wrong.is_empty(), "{what}: {wrong:?}");
+    }
+}
+
+#[test]
+fn users_who_are_answered_between_failures_are_not_blocked() {
+    let address = serve(|number, stream| {
+        // Of what a connection carries at once, most is answered.
+        std::thread::sleep(Duration::from_millis(5));
+        number % 10 != 9 && stream.write_all(OK).is_ok()
+    });
+    let counts = run(Plan { conns: Some(4), pipeline: 8, ..plan(address) }).report.whole.counts;
+    assert!(2 * counts.failed < 3 * counts.answered && 10 < counts.failed, "{counts:?}");
+    assert_eq!(counts.users_blocked, 0, "{counts:?}");
 }
 
 #[test]

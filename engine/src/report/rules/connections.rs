@@ -28,8 +28,8 @@ pub(super) fn starved(report: &Report, reasons: &mut Vec<Reason>) {
         )
     } else {
         (
-            "these users got no answer, or hardly one, and stand in the percentiles once or not at \
-             all: the numbers are those of the others",
+            "their waits ended in no answer, or in one that came after the window or to a request \
+             from before it: the percentiles hold little of that time",
             "see why the target serves some connections and not others: its limit of connections, \
              its workers, its accept queue",
         )
