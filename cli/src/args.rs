@@ -35,6 +35,7 @@ Exit codes:
        calibrate a case out of its band
   2    usage error
   3    the verdict is invalid: don't trust the numbers
+  4    an objective of --slo is missed
   130  interrupted; what was measured so far is written and marked";
 
 /// The whole command line.

@@ -14,6 +14,8 @@ pub(crate) const EXIT_COULD_NOT_RUN: u8 = 1;
 pub(crate) const EXIT_USAGE: u8 = 2;
 /// Exit code of a run that finished with an invalid verdict.
 pub(crate) const EXIT_INVALID: u8 = 3;
+/// Exit code of a run that missed an objective.
+pub(crate) const EXIT_MISSED: u8 = 4;
 /// Exit code of an interrupted run: 128 + SIGINT, as shells count it.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 

@@ -122,6 +122,7 @@ mod tests {
             --pipeline 4 --overload drop --queue-max 3ms --deadline 2s --keepalive off \
             --requests-per-connection 7 --source-addresses 127.0.0.2,::1 --settle 2s \
             --settle-min 1s --prewarm 5 --spare 3 --expect-status 2xx,404 \
+            --slo p99<20ms,errors<0.1% \
             --backfill on --raw r.bin --threshold busy=0.5 --threshold errors=0";
         let mut args: Vec<&str> = args.split_whitespace().collect();
         args.extend(["--header", "A: b", "--header", "C: d"]);
@@ -135,7 +136,7 @@ mod tests {
             queue_max = '3ms'\ndeadline = '2s'\nkeepalive = 'off'\n\
             requests_per_connection = 7\nsource_addresses = ['127.0.0.2', '::1']\n\
             settle = '2s'\nsettle_min = '1s'\nprewarm = 5\nspare = 3\n\
-            expect_status = '2xx,404'\nbackfill = 'on'\n\
+            expect_status = '2xx,404'\nslo = 'p99<20ms,errors<0.1%'\nbackfill = 'on'\n\
             raw = 'r.bin'\n";
         let want: toml::Table = want.parse().expect("TOML");
         for (key, value) in &want {
@@ -270,6 +271,10 @@ mod tests {
             ("cores = \"a\"", "line 1: --cores: invalid core list `a`: give"),
             ("keepalive = true", "--keepalive: unknown variant `true`, expected `on` or `off`"),
             ("source-addresses = \"::1,here\"", "--source-addresses: invalid address `here`: give"),
+            (
+                "slo = \"p99<20\"",
+                "line 1: --slo: invalid objectives `p99<20`: invalid time `20`; give",
+            ),
             ("raw = \"-x\"", "--raw: invalid file name `-x`: looks like a flag, write ./-x"),
             (
                 "flamegraph = \"a.png\"",
@@ -316,6 +321,7 @@ mod tests {
             "cores = []",
             "model = \"\"",
             "expect_status = \"\"",
+            "slo = \"\"",
             "headers = []",
             "headers = [\"\"]",
             "headers = [\"A: b\", \"\"]",

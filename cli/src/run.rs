@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
+use engine::report::slo::Judgement;
 use engine::report::verdict::Level;
 use engine::run::Finished;
 
 use crate::args::{ResultArgs, RunArgs};
 use crate::drive::{Results, drive_profiled};
-use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, Failure, complain};
+use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain};
 use crate::flamegraph::Flamegraph;
 use crate::output::{OutputFile, say};
 use crate::signals::StopRequest;
@@ -59,9 +60,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let said = say(&summary(report, &results.written));
     results.failures.extend(said.err());
+    let missed = report.slo.as_ref().is_some_and(|slo| slo.judgement == Judgement::Missed);
     Ok(results.exit_code(match report.verdict.level {
         _ if report.interrupted => ExitCode::from(EXIT_INTERRUPTED),
         Level::Invalid if !wanted.allow_invalid => ExitCode::from(EXIT_INVALID),
+        _ if missed => ExitCode::from(EXIT_MISSED),
         _ => ExitCode::SUCCESS,
     }))
 }

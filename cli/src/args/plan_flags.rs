@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use engine::plan::body::BODY_MAX;
+use engine::plan::slo::Objectives;
 use engine::plan::status::StatusSet;
 use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
@@ -379,6 +380,22 @@ pub(crate) struct PlanFlags {
     pub(crate) expect_status: Option<StatusSet>,
 
     #[arg(
+        long,
+        value_name = "METRIC<BOUND,…",
+        help_heading = VERDICT,
+        help = "Objectives that the report judges, e.g. 'p99<20ms,p99.9<100ms,errors<0.1%'; exit \
+            4 if one is missed [default: none]",
+        long_help = "Objectives that the report judges, e.g. 'p99<20ms,p99.9<100ms,errors<0.1%': a \
+            percentile, mean or max of corrected latency, or errors, the share of the intended \
+            requests without a good answer. Each is judged at a confidence of 95 %: met, missed, \
+            or undecided. Requests that failed have no \
+            latency, so bound errors as well. Exit 4 if an objective is missed; an invalid verdict \
+            is 3 all the same. An undecided one exits 0: nothing was shown against it, and a longer \
+            --duration decides [default: none]",
+    )]
+    pub(crate) slo: Option<Objectives>,
+
+    #[arg(
         long = "threshold",
         value_name = "NAME=VALUE",
         help_heading = VERDICT,
@@ -520,6 +537,7 @@ impl PlanFlags {
             prewarm,
             spare,
             expect_status,
+            slo,
             thresholds,
             raw,
             out,
@@ -544,6 +562,7 @@ impl PlanFlags {
         set(&mut plan.source_addresses, source_addresses);
         set(&mut plan.settle, settle);
         set(&mut plan.expect_status, expect_status);
+        set_some(&mut plan.slo, slo);
         set_some(&mut plan.model, model);
         set_some(&mut plan.rate, rate);
         set_some(&mut plan.conns, conns);

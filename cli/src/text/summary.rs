@@ -8,6 +8,7 @@ use engine::report::Report;
 use super::details::details;
 use super::explain;
 use super::figures::{count, rate, things};
+use super::slo::objectives;
 use super::table::table;
 use super::verdict::verdict;
 use super::wrap::wrap;
@@ -33,6 +34,10 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     text.push('\n');
     text.push_str(&wrap(&explain::difference(part, &report.config.plan, &report.verdict)));
     text.push('\n');
+    if let Some(slo) = &report.slo {
+        text.push_str(&objectives(slo));
+        text.push('\n');
+    }
     if let Some(successes) = &part.successes {
         text.push_str(&table("successes", &successes.naive, &successes.corrected));
         text.push('\n');

@@ -146,6 +146,39 @@ fn a_run_gives_the_document_the_log_and_the_summary() {
 }
 
 #[test]
+fn a_missed_objective_ends_with_its_own_exit_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "5ms"]);
+    let run = |slo: &str| {
+        let output = Command::new(BINARY)
+            .args(["run", &target.url, "--rate", "200", "--duration", "1s", "--warmup", "100ms"])
+            .args(["--slo", slo, "--out", "report.json", "--allow-invalid"])
+            .current_dir(folder.path())
+            .output()
+            .expect("the binary runs");
+        let report = document(&folder.path().join("report.json"));
+        let said = text(&output);
+        (output.status.code(), report["slo"]["judgement"].clone(), said)
+    };
+    // No response is faster than the target's own 5 ms; 200 requests tell nothing of p99.9.
+    for (slo, code, judgement) in [
+        ("p50<1ms,p99.9<1s", 4, "missed"),
+        ("p50<60s,p99.9<60s", 0, "undecided"),
+        ("p50<60s,max<60s", 0, "met"),
+    ] {
+        let (found, judged, said) = run(slo);
+        assert_eq!((found, &judged), (Some(code), &Value::from(judgement)), "{slo}: {said}");
+        assert!(said.to_lowercase().contains(&format!("objectives {judgement}")), "{said}");
+    }
+    let checked = Command::new(BINARY)
+        .args(["verify", "report.json"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked));
+}
+
+#[test]
 fn a_pipelined_run_sends_what_the_target_receives() {
     let folder = tempfile::tempdir().expect("a folder");
     for load in [&["--rate", "5k"][..], &["--model", "closed"]] {

@@ -347,6 +347,14 @@ impl Plan {
                 "add --period, or omit it: every other model is corrected by intended times",
             ));
         }
+        if let (Switch::On, Some(slo)) = (self.backfill, &self.slo) {
+            return Err(PlanError::new(
+                "--slo",
+                slo,
+                "back-filled latencies have no confidence interval to judge by",
+                "omit it or --backfill",
+            ));
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod error;
 mod plan;
 pub mod redact;
 pub(crate) mod request;
+pub mod slo;
 pub mod status;
 pub mod thresholds;
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::slo::Objectives;
 use crate::plan::status::StatusSet;
 use crate::plan::thresholds::Thresholds;
 use crate::sys::units::{CoreList, Nanos, OneIn, Rate};
@@ -103,6 +104,9 @@ pub struct Plan {
     pub spare: Option<usize>,
     /// The status codes that count as success.
     pub expect_status: StatusSet,
+    /// What latencies and errors have to stay below. Default: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Objectives>,
     /// Paced closed model: correct by back-filling (HdrHistogram's `record_correct`) instead of by
     /// intended times.
     #[serde(skip_serializing_if = "Switch::is_off")]
@@ -218,6 +222,7 @@ impl Default for Plan {
             prewarm: None,
             spare: None,
             expect_status: StatusSet::default(),
+            slo: None,
             backfill: Switch::Off,
             raw: None,
             thresholds: Thresholds::default(),

@@ -14,6 +14,7 @@ use crate::record::outcome::UnsentReason;
 use crate::record::recorder::Recorder;
 use crate::record::series::Series;
 use crate::report::profile::{Profile, Taken};
+use crate::report::objectives::Figures;
 use crate::report::rules::judge;
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{
@@ -75,11 +76,17 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         digest.merge(shard.digest);
     }
     let WindowFigures { part, stationarity, series } = window_figures(&recorder, &plan, until_ns);
+    let times = recorder.times.distributions();
+    let slo = plan.slo.as_ref().map(|slo| {
+        let (corrected, batches) = (&times.corrected, &recorder.series.batches()[..]);
+        Figures { part: &part, corrected, batches, series: &series }.judge(slo)
+    });
     let listed = plan.model() == Model::Open && digest.estimated() == 0;
     let mut report = Report {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
         schema: SCHEMA,
         interrupted,
+        slo,
         config: Config {
             target_address: address.to_string(),
             schedule_version: schedule_version(&plan),
@@ -115,7 +122,6 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
     });
     report.arrivals_line = report.arrivals.as_ref().map(ArrivalProof::line);
     report.verdict = judge(&report);
-    let times = recorder.times.distributions();
     (
         report,
         Measured {

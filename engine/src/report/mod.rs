@@ -4,8 +4,10 @@ mod edge;
 pub mod merge;
 pub mod moves;
 pub mod profile;
+pub(crate) mod objectives;
 mod report;
 mod rules;
+pub mod slo;
 pub mod verdict;
 
 pub use report::*;

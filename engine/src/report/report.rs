@@ -18,6 +18,7 @@ use crate::record::counts::{Counts, IntervalCounts};
 use crate::record::series::{Series, SeriesInterval};
 use crate::record::shard_stats::ShardStats;
 use crate::report::profile::Profile;
+use crate::report::slo::Slo;
 use crate::report::verdict::Verdict;
 use crate::samples::FileError;
 use crate::stats::arrival_proof::ArrivalProof;
@@ -37,6 +38,9 @@ pub struct Report {
     pub schema: u32,
     /// Whether the run was stopped before its plan was done.
     pub interrupted: bool,
+    /// What became of the plan's objectives; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Slo>,
     /// The plan, with what was derived from it.
     pub config: Config,
     /// Where it ran.

@@ -26,7 +26,7 @@ use crate::sys::leaves::{leaf_text, leaves};
 /// and those of most headers are `sha256:` and 16 digits. The fields of `config` that follow the
 /// plan's, from `target_address` on, are not in it.
 ///
-/// The plan whose text is the following has the digest `2f958430410daa5c`:
+/// The plan whose text is the following has the digest `6aad3f2f8cea1532`:
 ///
 /// ```text
 #[doc = include_str!("fingerprint.txt")]
@@ -130,6 +130,7 @@ mod tests {
             spare: None,
             settle_min: None,
             expect_status: "2xx,404".parse().expect("a set"),
+            slo: Some("p99<20ms,errors<0.1%".parse().expect("objectives")),
             backfill: Switch::Off,
             raw: Some("run.samples".into()),
             thresholds: Thresholds {
@@ -143,6 +144,6 @@ mod tests {
         };
         let redacted = Redacted::new(&plan, &Body::of_bytes(b"abc".to_vec())).into_plan();
         assert_eq!(text(&redacted), include_str!("fingerprint.txt"));
-        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "2f958430410daa5c");
+        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "6aad3f2f8cea1532");
     }
 }

@@ -24,12 +24,12 @@ use crate::stats::distribution::{Distribution, VALUE_MAX_NS, rank};
 use crate::stats::quantiles::{PERCENTILES, WITH_INTERVAL};
 
 /// Two-sided 5 % point of the normal distribution, as the sample sizes are usually given with.
-const NORMAL_5_PERCENT: f64 = 1.96;
+pub(super) const NORMAL_5_PERCENT: f64 = 1.96;
 /// Batches below which their spread says too little, and samples are taken as independent.
 pub(crate) const BATCHES_MIN: usize = 5;
 /// Batches above which neighbours are joined: more add little to the estimate of the spread
 /// (Schmeiser, *Operations Research* 30, 1982), and longer ones hold more of the dependence inside.
-const BATCHES_MAX: usize = 30;
+pub(super) const BATCHES_MAX: usize = 30;
 
 /// The 95 % confidence interval of a quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,28 +139,57 @@ pub(crate) fn interval(
     p: f64,
 ) -> Result<Interval, TooFewSamples> {
     let count = pooled.count();
-    let independent = NORMAL_5_PERCENT;
     if count < needed(p) {
         return Err(TooFewSamples { count, needed: needed(p) });
     }
+    match ends(pooled, batches, p) {
+        Ends { low_ns: Some(low_ns), high_ns: Some(high_ns), .. } => {
+            Ok(Interval { low_ns, high_ns, method: method(batches) })
+        }
+        Ends { needed, .. } => Err(TooFewSamples { count, needed }),
+    }
+}
+
+/// The ends of an interval, each where its rank lies among the samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// Lower end, ns: the quantile lies below with a probability of 2.5 %.
+    pub(crate) low_ns: Option<u64>,
+    /// Upper end, ns: the quantile lies above with a probability of 2.5 %.
+    pub(crate) high_ns: Option<u64>,
+    /// Samples that both ends take, at the dependence that these show; more than there are where
+    /// one end is unknown.
+    pub(crate) needed: u64,
+}
+
+/// The ends of the 95 % interval of quantile `p`, as `interval` finds both. Of a queue that grows all
+/// the time, the last second of a run holds every slow request: no rank is high enough for an upper
+/// end, and there is a lower one.
+pub(crate) fn ends(pooled: &Distribution, batches: &[Histogram<u64>], p: f64) -> Ends {
+    let independent = NORMAL_5_PERCENT;
     let by_batches =
         |spread: Spread| student_t_point(spread.degrees as u64, 0.025) * spread.index.sqrt();
+    let count = pooled.count();
+    if count == 0 {
+        return Ends { low_ns: None, high_ns: None, needed: needed(p) };
+    }
     let width = spread(pooled, batches, p).map_or(independent, by_batches).max(independent);
-    let method = method(batches);
     let n = count as f64;
     let half = width * (n * p * (1.0 - p)).sqrt();
     let (low, high) = ((n * p - half).floor(), (n * p + 1.0 + half).ceil());
-    if low < 1.0 || n < high {
-        return Err(TooFewSamples { count, needed: needed_with(p, width).max(count + 1) });
-    }
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "from 1 to the count"
     )]
-    let (low, high) = (low as u64, high as u64);
-    let ((low_ns, _), (_, high_ns)) = (bucket_at(pooled, low), bucket_at(pooled, high));
-    Ok(Interval { low_ns, high_ns, method })
+    let bucket = |rank: f64| (1.0..=n).contains(&rank).then(|| bucket_at(pooled, rank as u64));
+    let (low, high) = (bucket(low), bucket(high));
+    let both = low.is_some() && high.is_some();
+    Ends {
+        low_ns: low.map(|(low_ns, _)| low_ns),
+        high_ns: high.map(|(_, high_ns)| high_ns),
+        needed: if both { needed(p) } else { needed_with(p, width).max(count + 1) },
+    }
 }
 
 /// How much the batches' ranks of a quantile vary.
@@ -193,7 +222,7 @@ fn spread(pooled: &Distribution, batches: &[Histogram<u64>], p: f64) -> Option<S
 }
 
 /// The batches, neighbours joined where there are many.
-fn groups(batches: &[Histogram<u64>]) -> std::slice::Chunks<'_, Histogram<u64>> {
+pub(super) fn groups(batches: &[Histogram<u64>]) -> std::slice::Chunks<'_, Histogram<u64>> {
     batches.chunks(batches.len().div_ceil(BATCHES_MAX).max(1))
 }
 

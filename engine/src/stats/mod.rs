@@ -16,6 +16,7 @@ pub mod percentiles;
 #[cfg(test)]
 mod proof_of_arrivals;
 mod quantiles;
+pub mod ratio;
 pub mod stationarity;
 mod statistics;
 

@@ -4,7 +4,7 @@
 use hdrhistogram::Histogram;
 
 use super::compare::compare;
-use super::distribution::{distribution, distributions};
+use super::distribution::{distribution, distributions, of_document};
 use super::finding::{Finding, is_close, summed_up};
 use super::parts::sum_of_agents;
 use super::planned::Planned;
@@ -16,6 +16,7 @@ use crate::record::outcome::UnsentReason;
 use crate::record::series::SeriesInterval;
 use crate::report::judge;
 use crate::report::merge::corrected_by;
+use crate::report::objectives::Figures;
 use crate::report::verdict::Verdict;
 use crate::report::{
     DistributionPart, IntervalPart, LittlesLaw, Part, Rates, Report, ResponseStamps,
@@ -52,6 +53,7 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     let ok = 0.0 <= at_target && (at_target <= on_the_wire || is_close(at_target, on_the_wire));
     let most = format!("at most {on_the_wire}");
     findings.push(Finding::new("littles_law.at_target_mean", most, at_target, ok));
+    findings.extend(slo(report, &pieces));
     findings.extend(samples(report));
     findings.extend(profile(report));
     findings.extend(verdict(report));
@@ -379,6 +381,16 @@ fn interval(
         Finding::at_most(name("answered"), latency.len(), answered),
     ]);
     findings
+}
+
+/// The objectives, judged again.
+fn slo(report: &Report, pieces: &Pieces) -> Vec<Finding> {
+    // A histogram that can't be read has its own finding.
+    let Ok(corrected) = of_document(&report.whole.corrected) else { return Vec::new() };
+    let (part, batches) = (&report.whole, &pieces.batches[..]);
+    let figures = Figures { part, corrected: &corrected, batches, series: &report.series };
+    let expected = report.config.plan.slo.as_ref().map(|slo| figures.judge(slo));
+    compare("slo.", &expected, &report.slo)
 }
 
 /// What became of the raw samples, against the plan and the counts.

@@ -24,6 +24,7 @@ fn complete() -> Report {
         duration: Nanos::from_secs(8),
         warmup: Nanos::from_secs(1),
         cores: Some(CoreList::new(vec![0, 1])),
+        slo: Some("p99<20ms".parse().expect("objectives")),
         ..Plan::default()
     }
     .complete(&[0, 1])

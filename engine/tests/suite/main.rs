@@ -23,6 +23,7 @@ mod sample_run;
 mod secrets;
 mod send_stamps;
 mod shards;
+mod slo;
 mod uploads;
 mod verdict;
 mod verify_report;

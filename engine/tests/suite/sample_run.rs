@@ -32,6 +32,7 @@ pub fn plan(rate: &str) -> Plan {
         seed: 42,
         cores: Some(CoreList::new(vec![0, 1])),
         raw: Some("run.samples".into()),
+        slo: Some("p99<20ms,mean<7ms,max<1m,errors<3%".parse().expect("objectives")),
         thresholds: Thresholds { busy: BUSY, ..Thresholds::default() },
         ..Plan::default()
     }

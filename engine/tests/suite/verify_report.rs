@@ -50,6 +50,7 @@ fn another(value: &Value, path: &str) -> Option<Value> {
             Some(count) => Value::from(count + 1),
             None => Value::from(number.as_f64().expect("a number") * 1.02 + 0.001),
         },
+        Value::String(text) if path.ends_with("/judgement") => other(text, "met", "missed"),
         Value::String(text) if path.ends_with("/level") => other(text, "valid", "suspect"),
         Value::String(text) if path.ends_with("/code") => other(text, "errors", "interrupted"),
         Value::String(text) if path.ends_with("intervals/method") => {

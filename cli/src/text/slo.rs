@@ -1,0 +1,116 @@
+//! The objectives of a run, one line each: the figure, its interval, and whether it holds.
+
+use engine::report::slo::{JudgedObjective, Judgement, Slo};
+
+use super::figures::{count, time};
+
+/// The lines of the objectives, below one with what became of all of them.
+pub(crate) fn objectives(slo: &Slo) -> String {
+    let rows: Vec<[String; 4]> = slo.objectives.iter().map(cells).collect();
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let (bound, figure, interval) = (width(0), width(1), width(2));
+    let mut text = format!("objectives {}\n", judgement(slo.judgement));
+    for [bounded, value, doubt, judged] in rows {
+        let row = format!("{bounded:<bound$}  {value:>figure$}  {doubt:<interval$}  {judged}");
+        text.push_str(&row);
+        text.push('\n');
+    }
+    text
+}
+
+/// The word for a judgement.
+pub(crate) fn judgement(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Met => "met",
+        Judgement::Undecided => "undecided",
+        Judgement::Missed => "MISSED",
+    }
+}
+
+/// Bound, figure, interval and judgement.
+fn cells(objective: &JudgedObjective) -> [String; 4] {
+    let shown = |number: f64| match objective.unit.as_str() {
+        "us" => time(number),
+        _ => percent(number),
+    };
+    let figure = objective.figure.map_or("n/a".to_owned(), shown);
+    let [low, high] = objective.interval.map(|end| end.map_or("n/a".to_owned(), shown));
+    let interval = match objective.needed {
+        Some(needed) => format!("[{low}, {high} (needs {} values)]", count(needed)),
+        None if objective.metric == "max" => "[exact]".to_owned(),
+        None => format!("[{low}, {high}]"),
+    };
+    let beyond = objective.beyond.map(|share| format!(": {} beyond", percent(share)));
+    let judged = judgement(objective.judgement).to_owned() + &beyond.unwrap_or_default();
+    [format!("{} < {}", objective.metric, shown(objective.bound)), figure, interval, judged]
+}
+
+/// A share to two figures: `12 %`, `0.1 %`, `0.0032 %`.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let magnitude = if percent == 0.0 { 0.0 } else { percent.log10().floor() };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 9")]
+    let digits = (1.0 - magnitude).clamp(0.0, 9.0) as usize;
+    let text = format!("{percent:.digits$}");
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(metric: &str, unit: &str, bound: f64) -> JudgedObjective {
+        JudgedObjective {
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            bound,
+            figure: None,
+            interval: [None; 2],
+            needed: None,
+            beyond: None,
+            beyond_interval: None,
+            judgement: Judgement::Undecided,
+        }
+    }
+
+    #[test]
+    fn each_objective_has_its_line() {
+        let slo = Slo {
+            judgement: Judgement::Missed,
+            objectives: vec![
+                JudgedObjective {
+                    figure: Some(12_300.0),
+                    interval: [Some(11_900.0), Some(13_000.0)],
+                    beyond: Some(0.000_3),
+                    beyond_interval: Some([0.000_1, 0.000_7]),
+                    judgement: Judgement::Met,
+                    ..judged("p99", "us", 20_000.0)
+                },
+                JudgedObjective {
+                    interval: [Some(30_000.0), None],
+                    needed: Some(5_662),
+                    ..judged("p99.9", "us", 100_000.0)
+                },
+                JudgedObjective {
+                    figure: Some(2_100_000.0),
+                    judgement: Judgement::Missed,
+                    ..judged("max", "us", 1_000_000.0)
+                },
+                JudgedObjective {
+                    figure: Some(0.000_2),
+                    interval: [Some(0.0), Some(0.005_51)],
+                    ..judged("errors", "share", 0.001)
+                },
+            ],
+        };
+        insta::assert_snapshot!(objectives(&slo), @r"
+        objectives MISSED
+        p99 < 20.0 ms   12.3 ms  [11.9 ms, 13.0 ms]                   met: 0.03 % beyond
+        p99.9 < 100 ms      n/a  [30.0 ms, n/a (needs 5,662 values)]  undecided
+        max < 1.00 s     2.10 s  [exact]                              MISSED
+        errors < 0.1 %   0.02 %  [0 %, 0.55 %]                        undecided
+        ");
+    }
+}

@@ -1,0 +1,49 @@
+//! What became of the objectives of a run: the words and figures of the report.
+
+use serde::{Deserialize, Serialize};
+
+/// What became of the objectives of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slo {
+    /// Missed if one is missed, else undecided if one is undecided, else met.
+    pub judgement: Judgement,
+    /// Each objective, in the plan's order.
+    pub objectives: Vec<JudgedObjective>,
+}
+
+/// Whether an objective holds, at a confidence of 95 %.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Judgement {
+    /// The whole interval is on the right side of the bound; of a percentile, that of the share
+    /// beyond.
+    Met,
+    /// The interval holds the bound, or isn't known on the side that would tell.
+    Undecided,
+    /// The whole interval is on the wrong side.
+    Missed,
+}
+
+/// One objective with its figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JudgedObjective {
+    /// What is bounded: `p99`, `mean`, `max` or `errors`.
+    pub metric: String,
+    /// Unit of the numbers below: `us`, or `share` of the intended requests.
+    pub unit: String,
+    /// What it has to stay below.
+    pub bound: f64,
+    /// What it was; `None` below the number of values that it takes.
+    pub figure: Option<f64>,
+    /// Its 95 % confidence interval, `[low, high]`, each end where it is known. The maximum has
+    /// none: it is that of this run.
+    pub interval: [Option<f64>; 2],
+    /// How many values the whole interval would take where there are too few.
+    pub needed: Option<u64>,
+    /// Of a percentile: which share of the requests reached the bound or took longer.
+    pub beyond: Option<f64>,
+    /// The 95 % confidence interval of that share, by which a percentile is judged.
+    pub beyond_interval: Option<[f64; 2]>,
+    /// Whether it stayed below its bound.
+    pub judgement: Judgement,
+}

@@ -1,0 +1,124 @@
+//! Objectives are judged by the confidence interval of their figure, not by the figure.
+
+use engine::plan::Plan;
+use engine::record::outcome::Outcome;
+use engine::record::stamps::{Ending, StampedBy, Stamps};
+use engine::report::Report;
+use engine::report::slo::{JudgedObjective, Judgement};
+use engine::sys::units::{CoreList, Nanos};
+
+use crate::made_up;
+
+const MS: u64 = 1_000_000;
+
+/// The report of 20 s at 500/s, with these objectives, of requests that take 1 to 11 ms; every
+/// hundredth is answered with a 503.
+fn report(slo: &str) -> Report {
+    let plan = Plan {
+        target: "http://127.0.0.1:1/".to_owned(),
+        rate: Some("500".parse().expect("a rate")),
+        duration: Nanos::from_secs(20),
+        warmup: Nanos(0),
+        cores: Some(CoreList::new(vec![0])),
+        slo: Some(slo.parse().expect("objectives")),
+        ..Plan::default()
+    }
+    .complete(&[0])
+    .expect("a plan that runs");
+    let fate = |due_ns: u64| {
+        let stamps =
+            Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns: due_ns, waited: false };
+        // Spread evenly, and independent of when it is due.
+        let random = engine::load::schedule::mix(due_ns);
+        let received_ns = due_ns + MS + random % (10 * MS);
+        let ending = Ending { received_ns, handled_ns: received_ns, stamped_by: StampedBy::Kernel };
+        let status = if (random >> 32).is_multiple_of(100) { 503 } else { 200 };
+        (stamps, ending, Outcome::Answered(status))
+    };
+    made_up::report(&plan, vec![made_up::record(&plan, (0, 1), fate, |_, _, _| {})], None)
+}
+
+fn judged(report: &Report) -> (Judgement, &[JudgedObjective]) {
+    let slo = report.slo.as_ref().expect("objectives");
+    (slo.judgement, &slo.objectives)
+}
+
+#[test]
+fn a_bound_within_the_interval_decides_nothing() {
+    let metrics = "p50<1s,p99<1s,mean<1s,errors<100%";
+    let found = report(metrics);
+    for objective in judged(&found).1 {
+        let [low, high] = objective.interval.map(|end| end.expect("10,000 requests have both"));
+        let figure = objective.figure.expect("10,000 requests have a figure");
+        assert!(low < figure && figure < high, "{objective:?}");
+        let metric = &objective.metric;
+        for (bound, judgement) in [
+            (low * 0.99, Judgement::Missed),
+            ((low + figure) / 2.0, Judgement::Undecided),
+            ((figure + high) / 2.0, Judgement::Undecided),
+            (high * 1.01, Judgement::Met),
+        ] {
+            let bound = match metric.as_str() {
+                "errors" => format!("errors<{}%", bound * 100.0),
+                _ => format!("{metric}<{:.0}ns", bound * 1e3),
+            };
+            let found = report(&bound);
+            assert_eq!(judged(&found).0, judgement, "{bound}: {:?}", found.slo);
+        }
+    }
+}
+
+#[test]
+fn the_worst_objective_is_that_of_the_run() {
+    for (slo, judgement) in [
+        ("p99<1s,errors<50%", Judgement::Met),
+        ("p99<1s,p99.99<1s", Judgement::Undecided),
+        ("p99.99<1s,p50<1ms", Judgement::Missed),
+        ("max<11ms", Judgement::Met),
+        ("max<2ms", Judgement::Missed),
+        ("errors<0.1%", Judgement::Missed),
+    ] {
+        assert_eq!(judged(&report(slo)).0, judgement, "{slo}");
+    }
+}
+
+#[test]
+fn too_few_samples_decide_nothing_and_say_how_many_it_takes() {
+    let found = report("p99.99<1m");
+    let objective = &judged(&found).1[0];
+    assert_eq!((objective.figure, objective.interval[1]), (None, None));
+    assert!(objective.needed.is_some_and(|needed| 50_000 < needed), "{objective:?}");
+    assert_eq!(objective.judgement, Judgement::Undecided);
+    // That it lies above 1 ms takes no upper end.
+    assert_eq!(judged(&report("p99.99<1ms")).0, Judgement::Missed);
+}
+
+#[test]
+fn requests_without_a_good_answer_are_errors() {
+    let found = report("errors<5%");
+    let counts = &found.whole.counts;
+    let share = counts.unexpected_status as f64 / counts.intended as f64;
+    assert!(0.0 < share);
+    assert_eq!(judged(&found).1[0].figure, Some(share));
+}
+
+#[test]
+fn a_run_without_objectives_has_no_judgement() {
+    let plan = Plan { rate: Some("5".parse().expect("a rate")), ..Plan::default() };
+    let plan = Plan { target: "http://127.0.0.1:1/".to_owned(), ..plan };
+    let plan = plan.complete(&[0]).expect("a plan that runs");
+    assert_eq!(made_up::report(&plan, vec![made_up::nothing(&plan)], None).slo, None);
+}
+
+#[test]
+fn a_percentile_is_judged_by_the_share_beyond_its_bound() {
+    let found = report("p99<10ms,p99.9<12ms");
+    let [within, all_below] = judged(&found).1 else { panic!("two objectives") };
+    // A tenth takes 10 to 11 ms, and nothing takes longer.
+    let share = within.beyond.expect("a share");
+    assert!((0.09..0.11).contains(&share), "{share}");
+    assert!(within.beyond_interval.is_some_and(|[low, high]| low < share && share < high));
+    assert_eq!(within.judgement, Judgement::Missed);
+    assert_eq!((all_below.beyond, all_below.judgement), (Some(0.0), Judgement::Met));
+    assert_eq!(judged(&report("mean<1s")).1[0].beyond, None);
+}
