@@ -11,7 +11,8 @@ const EDGES: [(&str, &[&str]); 7] = [
     ("target", &[]),
     ("calibration", &["engine", "target"]),
     ("profile", &["engine"]),
-    ("cli", &["http1", "engine", "target", "calibration", "profile"]),
+    ("probe", &["engine"]),
+    ("cli", &["http1", "engine", "target", "calibration", "profile", "probe"]),
     ("perf", &["http1", "engine"]),
 ];
 
@@ -70,7 +71,7 @@ fn the_crates_import_each_other_as_the_architecture_says() {
 fn an_edge_that_is_not_allowed_is_seen() {
     let workspace: toml::Table =
         "[workspace.dependencies]\nserde = \"1\"\nengine = { path = \"engine\" }\n\
-         sample = { package = \"target\", path = \"target\" }\nprobe = { path = \"calibration\" }\n"
+         sample = { package = \"target\", path = \"target\" }\nother = { path = \"calibration\" }\n"
             .parse()
             .expect("TOML");
     let check = |manifest: &str, seen: &[&str]| {
@@ -83,5 +84,5 @@ fn an_edge_that_is_not_allowed_is_seen() {
     check("[build-dependencies]\nother = { package = \"perf\", path = \"../perf\" }\n", &["perf"]);
     check("[target.'cfg(unix)'.dependencies]\nengine.workspace = true\n", &["engine"]);
     check("[dependencies]\nsample.workspace = true\n", &["target"]);
-    check("[dependencies]\nprobe = { workspace = true, optional = true }\n", &["calibration"]);
+    check("[dependencies]\nother = { workspace = true, optional = true }\n", &["calibration"]);
 }

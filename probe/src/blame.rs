@@ -1,0 +1,182 @@
+//! Which side a step was bounded by: the target, or the generator that measures it.
+//!
+//! A verdict's reason of the generator's own is no proof that it was the bound: on a virtual
+//! machine few runs are without one. It was, if its core was full, or if its lateness alone
+//! explains what went wrong.
+
+use engine::report::slo::{JudgedObjective, Judgement};
+use engine::report::verdict::{Code, Level};
+use serde::{Deserialize, Serialize};
+
+use crate::step::{Reason, Step};
+
+/// A side of a load test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The target, with the network to it.
+    Target,
+    /// The generator, with the machine that it runs on.
+    Generator,
+}
+
+/// Which side a step that failed, or fell behind, was bounded by.
+pub fn side(step: &Step) -> Side {
+    let generator = has(step, |reason| reason.code == Code::CoreSaturated)
+        || match missed(step).count() {
+            0 if step.backlog.fell_behind => most_is_lateness(step),
+            // Only the verdict speaks against it.
+            0 => has(step, |reason| reason.level == Level::Invalid && is_generators(reason.code)),
+            _ => missed(step).all(|objective| explained(step, objective)),
+        };
+    if generator { Side::Generator } else { Side::Target }
+}
+
+/// Whether a missed objective may be the doing of others on the machine. A target that falls behind
+/// has missed it in any case.
+pub(crate) fn is_disturbed(step: &Step) -> bool {
+    !step.backlog.fell_behind && has(step, |reason| is_disturbance(reason.code))
+}
+
+/// Whether a run is invalid for another reason than what others took of the machine.
+pub(crate) fn is_invalid_beyond_disturbance(step: &Step) -> bool {
+    has(step, |reason| reason.level == Level::Invalid && !is_disturbance(reason.code))
+}
+
+/// Whether a reason is about time that the generator didn't have because others had it.
+fn is_disturbance(code: Code) -> bool {
+    matches!(
+        code,
+        Code::GeneratorLate
+            | Code::CpuStolen
+            | Code::CpuContended
+            | Code::CpuThrottled
+            | Code::CoreShared
+    )
+}
+
+fn has(step: &Step, which: impl Fn(&Reason) -> bool) -> bool {
+    step.verdict.codes.iter().any(which)
+}
+
+fn missed(step: &Step) -> impl Iterator<Item = &JudgedObjective> {
+    let objectives = step.slo.iter().flat_map(|slo| &slo.objectives);
+    objectives.filter(|objective| objective.judgement == Judgement::Missed)
+}
+
+/// Whether requests spent most of their time waiting for the generator.
+fn most_is_lateness(step: &Step) -> bool {
+    let means = step.pacer_lateness.mean.zip(step.corrected.mean);
+    means.is_some_and(|(lateness, corrected)| corrected / 2.0 < lateness)
+}
+
+/// Whether a missed objective would have held but for the generator's lateness.
+fn explained(step: &Step, objective: &JudgedObjective) -> bool {
+    let late = &step.pacer_lateness;
+    let lateness = match objective.metric.as_str() {
+        "errors" => None,
+        "mean" => late.mean,
+        "max" => late.max,
+        // The same percentile where it is stated, else the next above: more than it was.
+        name => late.percentiles.iter().find_map(|(known, percentile)| {
+            let asked: f64 = name.trim_start_matches('p').parse().ok()?;
+            percentile.value.filter(|_| asked <= known.q * 100.0 + 1e-9)
+        }),
+    };
+    let (Some(figure), Some(lateness)) = (objective.figure, lateness) else { return false };
+    figure - lateness < objective.bound
+}
+
+/// Whether a reason is about the generator and its machine.
+fn is_generators(code: Code) -> bool {
+    match code {
+        Code::GeneratorLate
+        | Code::ReceiveLate
+        | Code::HardwareClock
+        | Code::ClientShare
+        | Code::ClockStepped
+        | Code::CoreSaturated
+        | Code::BuffersExhausted
+        | Code::LocalResource
+        | Code::CpuStolen
+        | Code::CpuContended
+        | Code::CoreShared
+        | Code::CpuThrottled
+        | Code::RawSamplesLost => true,
+        Code::RateMissed
+        | Code::NothingSent
+        | Code::CapReached
+        | Code::Starved
+        | Code::ClosedLoop
+        | Code::NotSettled
+        | Code::PoolGrew
+        | Code::Unsolicited
+        | Code::ScheduleNotAsPlanned
+        | Code::LittlesLaw
+        | Code::NotStationary
+        | Code::TooFewSamples
+        | Code::Interrupted
+        | Code::Errors => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queues::{Queue, asked, missed_by};
+
+    #[test]
+    fn a_late_generator_is_the_bound_only_where_its_lateness_matters() {
+        let step = Queue::serial_ms().run(&asked("500", 10));
+        // 25 ms where 20 are allowed: with 1 ms of lateness the target is, with 8 it isn't.
+        for (late_ms, side_is) in [(1.0, Side::Target), (8.0, Side::Generator)] {
+            let step = missed_by(&step, "p99", 20.0, 25.0, late_ms);
+            assert_eq!(side(&step), side_is, "{late_ms} ms late");
+        }
+        let errors = missed_by(&step, "errors", 0.001, 0.5, 8.0);
+        assert_eq!(side(&errors), Side::Target);
+    }
+
+    #[test]
+    fn a_generator_without_time_is_the_bound() {
+        let held = Queue::serial_ms().run(&asked("500", 10));
+        let missed = missed_by(&held, "p99", 20.0, 25.0, 1.0);
+        let (stolen, full, behind) = (Code::CpuStolen, Code::CoreSaturated, Code::RateMissed);
+        for (step, code, level, side_is) in [
+            // The verdict alone makes these steps fail.
+            (&held, Code::BuffersExhausted, Level::Invalid, Side::Generator),
+            (&held, behind, Level::Invalid, Side::Target),
+            (&missed, stolen, Level::Invalid, Side::Target),
+            (&missed, full, Level::Suspect, Side::Generator),
+        ] {
+            let mut step = step.clone();
+            step.verdict.codes = vec![Reason { code, level }];
+            assert_eq!(side(&step), side_is, "{code:?} {level:?}");
+        }
+    }
+
+    #[test]
+    fn a_backlog_is_the_generators_where_requests_wait_for_it() {
+        let mut step = Queue::serial_ms().run(&asked("2k", 5));
+        let mean = step.corrected.mean.expect("a mean");
+        for (lateness, side_is) in [(0.01, Side::Target), (0.9, Side::Generator)] {
+            step.pacer_lateness.mean = Some(lateness * mean);
+            assert_eq!(side(&step), side_is, "{lateness} of the latency");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_others_used_excuses_a_miss_but_no_backlog() {
+        let others = Reason { code: Code::CpuContended, level: Level::Invalid };
+        let errors = Reason { code: Code::Errors, level: Level::Invalid };
+        for (rate, disturbed) in [("500", true), ("2k", false)] {
+            let mut step = Queue::serial_ms().run(&asked(rate, 5));
+            assert!(!is_disturbed(&step));
+            step.verdict.codes = vec![others];
+            assert_eq!(is_disturbed(&step), disturbed, "{rate}");
+            assert!(!is_invalid_beyond_disturbance(&step));
+            step.verdict.codes.push(errors);
+            assert!(is_invalid_beyond_disturbance(&step));
+        }
+    }
+}

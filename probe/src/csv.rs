@@ -1,0 +1,96 @@
+//! The steps of a series as CSV: a header, then one row a step.
+
+use std::io::{self, Write};
+
+use engine::report::slo::Judgement;
+use engine::report::verdict::Level;
+
+use crate::step::{Latency, Step};
+
+/// The percentiles of a row, with their names in the header.
+const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
+
+/// Writes the steps in the order given. What is unknown is empty.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(mut writer: impl Write, steps: &[Step]) -> io::Result<()> {
+    let percentiles = ["naive", "corrected"].into_iter().flat_map(|of| {
+        let columns = |(name, _)| format!("{of}_{name}_us,{of}_{name}_low_us,{of}_{name}_high_us");
+        PERCENTILES.map(columns)
+    });
+    let percentiles: Vec<String> = percentiles.collect();
+    writeln!(
+        writer,
+        "rate,duration_s,seed,intended,sent,answered,requests,errors,backlog_growth,fell_behind,{},\
+         verdict,slo,cpu_us_per_request,busy,in_flight",
+        percentiles.join(",")
+    )?;
+    for step in steps {
+        let Step { rate, duration_s, seed, intended, sent, answered, requests, errors, .. } = step;
+        write!(
+            writer,
+            "{rate},{duration_s},{seed},{intended},{sent},{answered},{requests},{errors}"
+        )?;
+        write!(writer, ",{},{}", step.backlog.growth, step.backlog.fell_behind)?;
+        for latency in [&step.naive, &step.corrected] {
+            write!(writer, ",{}", cells(latency))?;
+        }
+        let verdict = match step.verdict.level {
+            Level::Valid => "valid",
+            Level::Suspect => "suspect",
+            Level::Invalid => "invalid",
+        };
+        let slo = match step.slo.as_ref().map(|slo| slo.judgement) {
+            None => "",
+            Some(Judgement::Met) => "met",
+            Some(Judgement::Undecided) => "undecided",
+            Some(Judgement::Missed) => "missed",
+        };
+        let cpu = cell(step.cpu_us_per_request);
+        writeln!(writer, ",{verdict},{slo},{cpu},{},{}", step.busy, step.in_flight)?;
+    }
+    Ok(())
+}
+
+fn cells(latency: &Latency) -> String {
+    let each = PERCENTILES.map(|(_, q)| {
+        let percentile = latency.percentiles.at(q);
+        let [low, high] = percentile.interval.map_or([None; 2], |ends| ends.map(Some));
+        [percentile.value, low, high].map(cell).join(",")
+    });
+    each.join(",")
+}
+
+fn cell(number: Option<f64>) -> String {
+    number.map_or(String::new(), |number| number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queues::{Queue, asked};
+
+    #[test]
+    fn each_step_is_a_row_of_the_columns_in_the_header() {
+        let queue = Queue { slo_ms: Some(20.0), ..Queue::serial_ms() };
+        let steps = [queue.run(&asked("100", 1)), queue.run(&asked("2k", 5))];
+        let mut bytes = Vec::new();
+        write(&mut bytes, &steps).expect("memory takes all");
+        let text = String::from_utf8(bytes).expect("text");
+        let rows: Vec<Vec<&str>> = text.lines().map(|row| row.split(',').collect()).collect();
+        assert_eq!(rows.len(), 3);
+        let column = |name: &str| {
+            let at = rows[0].iter().position(|known| *known == name).expect(name);
+            [rows[1][at], rows[2][at]]
+        };
+        assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+        assert_eq!(column("rate"), ["100", "2000"]);
+        assert_eq!(column("fell_behind"), ["false", "true"]);
+        // 100 requests are too few for p99.9, and for an interval of p99.
+        assert_eq!((column("corrected_p999_us")[0], column("slo")), ("", ["undecided", "missed"]));
+        let p99 = steps[1].corrected.percentiles.at(0.99);
+        let value = p99.value.expect("10,000 requests have one");
+        assert_eq!(column("corrected_p99_us")[1], value.to_string());
+    }
+}

@@ -1,0 +1,54 @@
+//! The documents of a sweep and of a search.
+
+use engine::host::environment::Environment;
+use engine::plan::Plan;
+use serde::{Deserialize, Serialize};
+
+use crate::knee::Knee;
+use crate::search::Bracket;
+use crate::step::Step;
+
+/// Version of the documents.
+pub const SCHEMA: u32 = 1;
+
+/// What every series has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// Version of the document, [`SCHEMA`].
+    pub schema: u32,
+    /// Whether it ended before it was done: by a signal, or because a run failed.
+    pub interrupted: bool,
+    /// Why a run failed, if one did.
+    pub error: Option<String>,
+    /// The plan of the first step, as its report shows it; `None` without a step.
+    pub plan: Option<Plan>,
+    /// Where it ran; `None` without a step.
+    pub environment: Option<Environment>,
+    /// Each step, in the order in which they were made.
+    pub steps: Vec<Step>,
+    /// The step that was interrupted, with what was recorded until then: no part of the answer.
+    pub unfinished: Option<Step>,
+}
+
+/// What a sweep found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepDocument {
+    /// Where the target stops keeping up.
+    pub knee: Knee,
+    /// The steps.
+    #[serde(flatten)]
+    pub made: Made,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchDocument {
+    /// The answer.
+    #[serde(flatten)]
+    pub bracket: Bracket,
+    /// The objectives, as they were given.
+    pub slo: String,
+    /// The steps.
+    #[serde(flatten)]
+    pub made: Made,
+}

@@ -1,0 +1,77 @@
+//! Many runs from one plan: a sweep over rates, and the search for the highest rate that holds.
+//!
+//! What to run next is decided here, from the steps so far; a closure of the caller makes the run.
+//! So a decision is tested against servers that exist as arithmetic only, without a socket or a
+//! clock. Nothing is printed here.
+#![forbid(unsafe_code)]
+
+pub mod blame;
+pub mod csv;
+pub mod document;
+pub mod knee;
+pub mod plot;
+#[cfg(test)]
+mod queues;
+pub mod rates;
+pub mod search;
+pub mod step;
+pub mod sweep;
+
+use std::ops::ControlFlow;
+
+use engine::sys::units::{Nanos, Rate};
+
+use crate::step::Step;
+
+/// A run to be made: what differs between the steps of one plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// Requests per second.
+    pub rate: Rate,
+    /// Length of the recorded window.
+    pub duration: Nanos,
+    /// The seed of the schedule: another one in each step, so that no two have the same arrivals.
+    pub seed: u64,
+}
+
+/// How far a series of runs is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outlook {
+    /// The number of the step to come, from 1.
+    pub step: usize,
+    /// The steps that there will be at most, as far as is known.
+    pub steps_max: usize,
+    /// The length of the windows still to come at most, this step's included; `None` while that
+    /// isn't known.
+    pub windows_left: Option<Nanos>,
+}
+
+/// Decides which runs to make.
+pub trait Series {
+    /// The next run; `None` when there is nothing left to find out.
+    fn next(&self) -> Option<Ask>;
+
+    /// How far the series is, before the run that [`Series::next`] asks for.
+    fn outlook(&self) -> Outlook;
+
+    /// Takes what the run gave.
+    fn take(&mut self, step: Step);
+}
+
+/// Makes the runs of a series until it is done, or until `run` breaks it off. The step of a run
+/// that was interrupted isn't taken: its window is another than the one asked for.
+///
+/// # Errors
+/// Those of `run`. What was taken before is in the series.
+pub fn make_runs<E>(
+    series: &mut impl Series,
+    mut run: impl FnMut(&Ask, Outlook) -> Result<ControlFlow<(), Step>, E>,
+) -> Result<ControlFlow<()>, E> {
+    while let Some(ask) = series.next() {
+        match run(&ask, series.outlook())? {
+            ControlFlow::Continue(step) => series.take(step),
+            ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}

@@ -1,0 +1,318 @@
+//! Latency against throughput as SVG: both axes logarithmic, corrected latencies with their
+//! confidence intervals as bands, naive ones dashed, and the answer of the series.
+
+use plotters::coord::Shift;
+use plotters::coord::combinators::{BindKeyPoints as _, IntoLogRange as _};
+use plotters::prelude::{
+    ChartBuilder, Color as _, DashedLineSeries, DrawingArea, DrawingAreaErrorKind, DrawingBackend,
+    IntoDrawingArea as _, IntoFont as _, LineSeries, PathElement, Polygon, RGBColor, Rectangle,
+    SVGBackend, SeriesLabelPosition, Text,
+};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::knee::Knee;
+use crate::search::Bracket;
+use crate::step::{Latency, Step};
+
+/// Width and height, pixels.
+const SIZE: (u32, u32) = (960, 600);
+/// The percentiles drawn, each in its colour: told apart with any sight of colours.
+const LINES: [(&str, f64, RGBColor); 3] = [
+    ("p99.9", 0.999, RGBColor(204, 51, 17)),
+    ("p99", 0.99, RGBColor(0, 119, 187)),
+    ("p50", 0.5, RGBColor(0, 120, 90)),
+];
+const INK: RGBColor = RGBColor(40, 40, 40);
+const GRID: RGBColor = RGBColor(225, 225, 225);
+const FONT: &str = "sans-serif";
+
+/// Why nothing could be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotDrawn(String);
+
+impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for NotDrawn {
+    fn from(error: DrawingAreaErrorKind<E>) -> NotDrawn {
+        NotDrawn(error.to_string())
+    }
+}
+
+/// What a series found, to be marked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// What it is: `knee`.
+    pub name: &'static str,
+    /// The rate.
+    pub rate: f64,
+    /// What the rate lies between.
+    pub between: (f64, f64),
+}
+
+impl Mark {
+    /// The knee, if it was found.
+    pub fn of_knee(knee: &Knee) -> Option<Mark> {
+        let between = knee.from.zip(knee.to)?;
+        Some(Mark { name: "knee", rate: knee.rate?, between })
+    }
+
+    /// The highest rate that passed, if one failed as well.
+    pub fn of_bracket(bracket: &Bracket) -> Option<Mark> {
+        let between = bracket.passed.zip(bracket.failed)?;
+        Some(Mark { name: "holds up to", rate: between.0, between })
+    }
+}
+
+/// The plot of these steps, in any order.
+///
+/// # Errors
+/// No step has a latency, or the library draws none.
+pub fn svg(title: &str, steps: &[Step], mark: Option<&Mark>) -> Result<String, NotDrawn> {
+    let mut steps: Vec<&Step> = steps.iter().collect();
+    steps.sort_by(|one, other| one.rate.total_cmp(&other.rate));
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    draw(&area, title, &steps, mark)?;
+    area.present()?;
+    drop(area);
+    Ok(text)
+}
+
+fn draw<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    title: &str,
+    steps: &[&Step],
+    mark: Option<&Mark>,
+) -> Result<(), NotDrawn>
+where
+    B::ErrorType: 'static,
+{
+    let rates = steps.iter().map(|step| step.rate);
+    let latencies = steps.iter().flat_map(|step| ends(step));
+    let (Some((left, right)), Some((bottom, top))) = (around(rates), around(latencies)) else {
+        return Err(NotDrawn("no step has a latency to draw".to_owned()));
+    };
+    area.fill(&plotters::style::WHITE)?;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, (FONT, 18).into_font().color(&INK))
+        .margin(16)
+        .x_label_area_size(52)
+        .y_label_area_size(88)
+        .build_cartesian_2d(
+            (left..right).log_scale().with_key_points(ticks(left, right)),
+            (bottom..top).log_scale().with_key_points(ticks(bottom, top)),
+        )?;
+    chart
+        .configure_mesh()
+        .x_desc("offered rate, requests per second")
+        .y_desc("latency")
+        .x_label_formatter(&|rate| number(*rate))
+        .y_label_formatter(&|us| time(*us))
+        .x_labels(TICKS_MAX)
+        .y_labels(TICKS_MAX)
+        .bold_line_style(GRID)
+        .light_line_style(plotters::style::TRANSPARENT)
+        .axis_style(INK)
+        .label_style((FONT, 14).into_font().color(&INK))
+        .axis_desc_style((FONT, 15).into_font().color(&INK))
+        .draw()?;
+    if let Some(Mark { name, rate, between: (from, to) }) = mark {
+        let zone = [(*from, bottom), (*to, top)];
+        chart.draw_series([Rectangle::new(zone, INK.mix(0.12).filled())])?;
+        chart.draw_series([PathElement::new(vec![(*rate, bottom), (*rate, top)], INK)])?;
+        // To the left, where there is always room: the answer lies above the first rate.
+        let left_of = Pos::new(HPos::Right, VPos::Top);
+        let style = (FONT, 14).into_font().color(&INK).pos(left_of);
+        let label = format!("{name} {}/s ", number(rate.round()));
+        let at = (*from, top / (top / bottom).powf(0.02));
+        chart.draw_series([Text::new(label, at, style)])?;
+    }
+    for (name, q, colour) in LINES {
+        for (latency, of) in [(naive as Of, "naive"), (corrected as Of, "corrected")] {
+            let band = band(steps, latency, q);
+            let opacity = if of == "naive" { 0.08 } else { 0.2 };
+            if 4 <= band.len() {
+                chart.draw_series([Polygon::new(band, colour.mix(opacity).filled())])?;
+            }
+            let line = steps
+                .iter()
+                .filter_map(|step| Some((step.rate, latency(step).percentiles.at(q).value?)));
+            let style = colour.stroke_width(2);
+            let drawn = if of == "naive" {
+                chart.draw_series(DashedLineSeries::new(line, 4, 4, style))?
+            } else {
+                chart.draw_series(LineSeries::new(line, style).point_size(3))?
+            };
+            drawn.label(format!("{name} {of}")).legend(move |(x, y)| {
+                let end = if of == "naive" { x + 8 } else { x + 20 };
+                PathElement::new(vec![(x, y), (end, y)], style)
+            });
+        }
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(plotters::style::WHITE.mix(0.85))
+        .border_style(GRID)
+        .label_font((FONT, 14).into_font().color(&INK))
+        .draw()?;
+    Ok(())
+}
+
+/// Which latency of a step.
+type Of = fn(&Step) -> &Latency;
+
+fn corrected(step: &Step) -> &Latency {
+    &step.corrected
+}
+
+fn naive(step: &Step) -> &Latency {
+    &step.naive
+}
+
+/// The outline of the confidence intervals: their upper ends from left to right, then their lower
+/// ends back.
+fn band(steps: &[&Step], latency: Of, q: f64) -> Vec<(f64, f64)> {
+    let intervals = || {
+        let each = steps.iter();
+        each.filter_map(|step| Some((step.rate, latency(step).percentiles.at(q).interval?)))
+    };
+    let upper = intervals().map(|(rate, [_, high])| (rate, high));
+    let lower: Vec<(f64, f64)> = intervals().map(|(rate, [low, _])| (rate, low)).collect();
+    upper.chain(lower.into_iter().rev()).filter(|(_, us)| 0.0 < *us).collect()
+}
+
+/// Every time of a step that is drawn.
+fn ends(step: &Step) -> Vec<f64> {
+    let of = |latency: &Latency| {
+        let percentiles = LINES.map(|(_, q, _)| *latency.percentiles.at(q));
+        percentiles
+            .into_iter()
+            .flat_map(|known| known.value.into_iter().chain(known.interval.into_iter().flatten()))
+    };
+    let all = of(&step.naive).chain(of(&step.corrected));
+    all.filter(|us| 0.0 < *us).collect()
+}
+
+/// The range of an axis around these numbers; `None` of none.
+fn around(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let range = |range: Option<(f64, f64)>, number: f64| match range {
+        None => Some((number, number)),
+        Some((low, high)) => Some((low.min(number), high.max(number))),
+    };
+    let (low, high) = numbers.fold(None, range)?;
+    let margin = (high / low).powf(0.04).max(1.1);
+    Some((low / margin, high * margin))
+}
+
+/// The most ticks of an axis.
+const TICKS_MAX: usize = 12;
+
+/// Round numbers within a range: 1, 2 and 5 times powers of ten, or as many of them as there is
+/// room for.
+fn ticks(low: f64, high: f64) -> Vec<f64> {
+    let within = |steps: &[f64]| -> Vec<f64> {
+        #[expect(clippy::cast_possible_truncation, reason = "a decade of a latency or a rate")]
+        let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
+        decades
+            .flat_map(|decade| steps.iter().map(move |step| step * 10_f64.powi(decade)))
+            .filter(|tick| (low..=high).contains(tick))
+            .collect()
+    };
+    let fine: [&[f64]; 4] =
+        [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
+    let mut choices = fine.map(within).into_iter();
+    choices.find(|ticks| ticks.len() <= TICKS_MAX).unwrap_or_default()
+}
+
+/// A number with separators, and with decimals below 10.
+fn number(number: f64) -> String {
+    if number < 10.0 {
+        return format!("{}", (number * 1e3).round() / 1e3);
+    }
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if 0 < at && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time in its unit.
+fn time(us: f64) -> String {
+    let (value, unit) = match us {
+        us if us < 0.999_5 => (us * 1e3, "ns"),
+        us if us < 999.5 => (us, "µs"),
+        us if us < 999_500.0 => (us / 1e3, "ms"),
+        us => (us / 1e6, "s"),
+    };
+    format!("{} {unit}", (value * 100.0).round() / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::knee::knee;
+    use crate::queues::{Queue, asked};
+
+    fn steps() -> Vec<Step> {
+        ["100", "400", "900", "1200"].map(|rate| Queue::serial_ms().run(&asked(rate, 10))).to_vec()
+    }
+
+    #[test]
+    fn a_plot_has_its_axes_lines_bands_and_knee() {
+        let steps = steps();
+        let text = svg("http://h/?a=1&b=<2>", &steps, Mark::of_knee(&knee(&steps)).as_ref())
+            .expect("it is drawn");
+        for part in [
+            "offered rate, requests per second",
+            "latency",
+            ">\n500\n<",
+            ">\n1 ms\n<",
+            ">\n10 ms\n<",
+            "p99.9 corrected",
+            "p50 naive",
+            "<polygon",
+            "knee 1,039/s",
+            "a=1&amp;b=&lt;2&gt;",
+        ] {
+            assert!(text.contains(part), "`{part}` is missing in: {text}");
+        }
+        assert!(text.trim_end().ends_with("</svg>"));
+        let without = svg("x", &steps, None).expect("it is drawn");
+        assert!(!without.contains("knee"));
+        let bracket = Bracket {
+            passed: Some(880.0),
+            failed: Some(916.0),
+            undecided: Vec::new(),
+            ended_by: None,
+            complete: true,
+        };
+        let text = svg("x", &steps, Mark::of_bracket(&bracket).as_ref()).expect("it is drawn");
+        assert!(text.contains("holds up to 880/s"), "{text}");
+    }
+
+    #[test]
+    fn what_has_no_latency_is_not_drawn() {
+        assert!(svg("x", &[], None).is_err());
+        let one = &steps()[..1];
+        svg("x", one, None).expect("one step is a plot");
+    }
+
+    #[test]
+    fn ticks_are_round_numbers() {
+        assert_eq!(
+            ticks(90.0, 1_100.0),
+            [100.0, 150.0, 200.0, 300.0, 400.0, 500.0, 600.0, 800.0, 1_000.0]
+        );
+        assert_eq!(
+            ticks(0.9, 11_000.0),
+            [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0]
+        );
+        assert_eq!((number(1_500.0), number(0.5)), ("1,500".to_owned(), "0.5".to_owned()));
+        let times = [0.5, 20.0, 1_000.0, 1_500.0, 2e6].map(time);
+        assert_eq!(times, ["500 ns", "20 µs", "1 ms", "1.5 ms", "2 s"]);
+    }
+}

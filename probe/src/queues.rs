@@ -1,0 +1,216 @@
+//! Servers that exist as arithmetic only, for tests: Poisson arrivals, a queue, some servers.
+
+use engine::report::slo::{JudgedObjective, Judgement, Slo};
+use engine::report::verdict::Level;
+use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
+use engine::stats::percentiles::Percentiles;
+use engine::stats::ratio::share_interval;
+use engine::sys::units::{Nanos, SECOND_NS};
+use hdrhistogram::Histogram;
+use rand_distr::{Distribution as _, Exp1};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng as _;
+
+use crate::Ask;
+use crate::step::{Backlog, Latency, Step, Trust};
+
+/// Load before the window, ns.
+const WARMUP_NS: u64 = 2 * SECOND_NS;
+/// How long after the window responses are awaited, ns.
+const DRAIN_NS: u64 = 10 * SECOND_NS;
+/// Intervals per second of the series.
+const INTERVALS: u64 = 8;
+
+/// First come, first served.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    /// Time for which a request occupies a server, ns.
+    pub(crate) service_ns: u64,
+    /// Whether that time is the mean of an exponential distribution.
+    pub(crate) exponential: bool,
+    /// Servers behind one queue.
+    pub(crate) servers: usize,
+    /// What each response takes beside, ns.
+    pub(crate) base_ns: u64,
+    /// The bound on p99, if there is one.
+    pub(crate) slo_ms: Option<f64>,
+}
+
+/// A run at this rate.
+pub(crate) fn asked(rate: &str, seconds: u64) -> Ask {
+    Ask { rate: rate.parse().expect("a rate"), duration: Nanos::from_secs(seconds), seed: 1 }
+}
+
+impl Queue {
+    /// One request at a time, in 1 ms.
+    pub(crate) fn serial_ms() -> Queue {
+        Queue { service_ns: 1_000_000, exponential: false, servers: 1, base_ns: 0, slo_ms: None }
+    }
+
+    /// What a run against it gives.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times in ns")]
+    pub(crate) fn run(&self, ask: &Ask) -> Step {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(ask.seed);
+        let mut exponential = || -> f64 { Exp1.sample(&mut random) };
+        let rate = ask.rate.per_second();
+        let end_ns = WARMUP_NS + ask.duration.0;
+        let mut free_ns = vec![0_u64; self.servers];
+        let (mut due_ns, mut corrected, mut naive) =
+            (0.0, Distribution::new(), Distribution::new());
+        let histogram = || Histogram::new_with_bounds(1, 60 * SECOND_NS, 2).expect("bounds");
+        let seconds = ask.duration.0.div_ceil(SECOND_NS);
+        let mut batches: Vec<Histogram<u64>> = (0..seconds).map(|_| histogram()).collect();
+        let mut intervals = vec![(0_u64, 0_u64); (seconds * INTERVALS) as usize];
+        let place = |at_ns: u64| ((at_ns - WARMUP_NS) * INTERVALS / SECOND_NS) as usize;
+        loop {
+            due_ns += exponential() / rate * SECOND_NS as f64;
+            let arrival_ns = due_ns as u64;
+            if end_ns <= arrival_ns {
+                break;
+            }
+            let service_ns =
+                self.service_ns as f64 * if self.exponential { exponential() } else { 1.0 };
+            let server = free_ns.iter_mut().min().expect("at least one server");
+            *server = arrival_ns.max(*server) + service_ns as u64;
+            let done_ns = *server + self.base_ns;
+            if arrival_ns < WARMUP_NS {
+                continue;
+            }
+            intervals[place(arrival_ns)].0 += 1;
+            if done_ns < end_ns {
+                intervals[place(done_ns)].1 += 1;
+            }
+            let latency_ns = done_ns.min(end_ns + DRAIN_NS) - arrival_ns;
+            corrected.record(latency_ns);
+            naive.record(service_ns as u64 + self.base_ns);
+            let second = (arrival_ns - WARMUP_NS) / SECOND_NS;
+            batches[second as usize].record(latency_ns.min(VALUE_MAX_NS)).expect("in range");
+        }
+        let per_second = |of: fn(&(u64, u64)) -> u64| {
+            intervals.iter().map(of).sum::<u64>() as f64 / ask.duration.as_secs_f64()
+        };
+        let intended = per_second(|interval| interval.0);
+        let latency = |of: &Distribution| Latency {
+            count: of.count(),
+            mean: of.mean_ns().map(|ns| ns / 1e3),
+            percentiles: Percentiles::new(of, &batches),
+            max: of.quantile_ns(1.0).map(|ns| ns as f64 / 1e3),
+        };
+        let slo = self.slo_ms.map(|ms| {
+            let bound_ns = (ms * 1e6) as u64;
+            let pieces: Vec<(u64, u64)> = batches
+                .iter()
+                .map(|batch| (batch.len() - batch.count_between(0, bound_ns), batch.len()))
+                .collect();
+            let beyond = pieces.iter().map(|piece| piece.0).sum();
+            let share = share_interval(beyond, corrected.count(), &pieces);
+            let p99 = corrected.quantile_ns(0.99).map(|ns| ns as f64 / 1e3);
+            judged("p99", ms * 1e3, p99, share, 0.01)
+        });
+        let corrected = latency(&corrected);
+        Step {
+            rate,
+            duration_s: ask.duration.as_secs_f64(),
+            seed: ask.seed,
+            intended,
+            sent: intended,
+            answered: per_second(|interval| interval.1),
+            requests: corrected.count,
+            errors: 0,
+            backlog: Backlog::new(&intervals, 1.0),
+            naive: latency(&naive),
+            corrected,
+            pacer_lateness: Latency::default(),
+            verdict: Trust { level: Level::Valid, codes: Vec::new() },
+            slo,
+            cpu_us_per_request: Some(4.0),
+            busy: 0.1,
+            in_flight: intended * self.service_ns as f64 / SECOND_NS as f64,
+        }
+    }
+}
+
+/// An objective judged by the interval of the share beyond its bound, and what that may be.
+fn judged(
+    metric: &str,
+    bound: f64,
+    figure: Option<f64>,
+    beyond: Option<[f64; 2]>,
+    allowed: f64,
+) -> Slo {
+    let judgement = match beyond {
+        Some([_, high]) if high < allowed => Judgement::Met,
+        Some([low, _]) if allowed <= low => Judgement::Missed,
+        _ => Judgement::Undecided,
+    };
+    let unit = if metric == "errors" { "share" } else { "us" };
+    let (metric, unit) = (metric.to_owned(), unit.to_owned());
+    let one = JudgedObjective {
+        metric,
+        unit,
+        bound,
+        figure,
+        interval: [None; 2],
+        needed: None,
+        beyond: None,
+        beyond_interval: beyond,
+        judgement,
+    };
+    Slo { judgement, objectives: vec![one] }
+}
+
+/// The step with an objective that has this bound and figure, without doubt, and a generator this
+/// late at each percentile; times in ms.
+pub(crate) fn missed_by(step: &Step, metric: &str, bound: f64, figure: f64, late_ms: f64) -> Step {
+    let us = if metric == "errors" { 1.0 } else { 1e3 };
+    let (bound, figure) = (bound * us, figure * us);
+    let share = if figure < bound { 0.0 } else { 1.0 };
+    let slo = Some(judged(metric, bound, Some(figure), Some([share; 2]), 0.5));
+    let mut pacer_lateness = step.pacer_lateness.clone();
+    pacer_lateness.percentiles.at_mut(0.99).value = Some(late_ms * 1e3);
+    Step { slo, pacer_lateness, ..step.clone() }
+}
+
+/// `P(W ≤ t)` of M/D/1 with D = 1: Erlang's sum.
+fn md1_waits_at_most(t: f64, rho: f64) -> f64 {
+    let mut sum = 0.0;
+    let mut k = 0.0;
+    while k <= t {
+        // (ρ(k−t))^k / k!, one factor at a time.
+        let mut term = (rho * (t - k)).exp();
+        let mut factor = 1.0;
+        while factor <= k {
+            term *= rho * (k - t) / factor;
+            factor += 1.0;
+        }
+        sum += term;
+        k += 1.0;
+    }
+    (1.0 - rho) * sum
+}
+
+/// The highest rate per second of M/D/1 with D = 1 ms at which this share waits at most so long.
+pub(crate) fn md1_rate(share: f64, wait_ms: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let rho = (low + high) / 2.0;
+        if share <= md1_waits_at_most(wait_ms, rho) { low = rho } else { high = rho }
+    }
+    low * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_simulation_agrees_with_the_formula() {
+        // By hand: nobody waits with probability 1 − ρ; at most D with (1 − ρ)·e^ρ.
+        assert!((md1_waits_at_most(0.0, 0.8) - 0.2).abs() < 1e-12);
+        assert!((md1_waits_at_most(0.999_999, 0.8) - 0.2 * 0.8_f64.exp()).abs() < 1e-5);
+        let step = Queue::serial_ms().run(&asked("800", 1_000));
+        let p99_ms = step.corrected.percentiles.at(0.99).value.expect("many requests") / 1e3;
+        let share = md1_waits_at_most(p99_ms - 1.0, 0.8);
+        assert!((share - 0.99).abs() < 1e-3, "{p99_ms} ms has {share}");
+    }
+}

@@ -1,0 +1,520 @@
+//! The search for the highest rate at which the objectives hold.
+//!
+//! The rate grows by a factor until it fails, then the bracket of the highest rate that passed and
+//! the lowest that failed is halved, as factors, until it is narrow. A step that decides nothing is
+//! repeated, with a longer window where it had too few samples. The ends of the bracket are
+//! measured again, with other arrivals: a rate whose runs contradict each other is undecided, and
+//! the bracket widens around it.
+
+use std::cmp::Ordering;
+
+use engine::report::slo::Judgement;
+use engine::sys::units::{Nanos, Rate};
+use serde::{Deserialize, Serialize};
+
+use crate::blame::{Side, is_disturbed, is_invalid_beyond_disturbance, side};
+use crate::rates::{between, four_figures};
+use crate::step::Step;
+use crate::{Ask, Outlook, Series};
+
+/// By which factor the rate grows until it fails, and shrinks until it passes.
+pub const GROWTH: f64 = 2.0;
+/// How often a rate is measured again that nothing was decided about: with a window twice as long
+/// where there were too few samples.
+pub const REPEATS_MAX: usize = 2;
+/// The lowest rate tried, per second: below, a window has hardly a request.
+const RATE_MIN: f64 = 1.0;
+
+/// A search under way.
+#[derive(Clone, Debug)]
+pub struct Search {
+    plan: SearchPlan,
+    steps: Vec<Step>,
+}
+
+/// What a search does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchPlan {
+    /// The first rate.
+    pub first: Rate,
+    /// The highest rate to try.
+    pub rate_max: Rate,
+    /// How much of the rate that passed the bracket may be wide, as a share.
+    pub tolerance: f64,
+    /// How often the ends of the bracket are measured again.
+    pub repeats: usize,
+    /// The most steps.
+    pub steps_max: usize,
+    /// Length of a window; that of an undecided step's repeats is longer.
+    pub duration: Nanos,
+    /// The seed of the first step; each of the others has the next.
+    pub seed: u64,
+}
+
+/// The answer of a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bracket {
+    /// The highest rate at which all objectives were met, in every run; requests per second. `None`
+    /// if there is none.
+    pub passed: Option<f64>,
+    /// The lowest rate that failed, in every run.
+    pub failed: Option<f64>,
+    /// Rates between these whose runs decided nothing, or contradicted each other.
+    pub undecided: Vec<f64>,
+    /// Which side ended it, by the step at `failed`; `None` if no step failed.
+    pub ended_by: Option<Side>,
+    /// Whether the bracket is as narrow, and its ends as often measured, as was asked for. A search
+    /// that never failed is, at the highest rate.
+    pub complete: bool,
+}
+
+/// What a run, or all runs of one rate, say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Undecided,
+    Failed,
+}
+
+/// What is known of one rate.
+struct OfRate<'a> {
+    rate: f64,
+    steps: Vec<&'a Step>,
+}
+
+impl OfRate<'_> {
+    /// What its runs say together.
+    fn outcome(&self) -> Outcome {
+        let decided = self.decided();
+        match (decided.contains(&Outcome::Passed), decided.contains(&Outcome::Failed)) {
+            (true, false) => Outcome::Passed,
+            (false, true) => Outcome::Failed,
+            _ => Outcome::Undecided,
+        }
+    }
+
+    /// What those of its runs say that decided something. Excused failures count where there is
+    /// nothing else, and the runs are spent.
+    fn decided(&self) -> Vec<Outcome> {
+        let of = |excuses| -> Vec<Outcome> {
+            let outcomes = self.steps.iter().map(|step| outcome(step, excuses));
+            outcomes.filter(|outcome| *outcome != Outcome::Undecided).collect()
+        };
+        let decided = of(true);
+        if decided.is_empty() && self.is_spent() {
+            // All of them together are one measurement.
+            return of(false).into_iter().skip(REPEATS_MAX).collect();
+        }
+        decided
+    }
+
+    /// Whether it has had the runs that a rate may take to decide something.
+    fn is_spent(&self) -> bool {
+        REPEATS_MAX < self.steps.len()
+    }
+
+    /// Whether it needs another run to decide something, and the window of that: longer than the
+    /// last if that had too few samples, and the same if others disturbed it.
+    fn open(&self) -> Option<f64> {
+        let last = self.steps[self.steps.len() - 1];
+        let is_open = self.decided().is_empty() && !self.is_spent();
+        let too_short = judgement(last) == Judgement::Undecided && !is_disturbed(last);
+        let longer = if too_short { 2.0 } else { 1.0 };
+        is_open.then_some(longer * last.duration_s)
+    }
+}
+
+fn judgement(step: &Step) -> Judgement {
+    step.slo.as_ref().map_or(Judgement::Undecided, |slo| slo.judgement)
+}
+
+/// What a run says of its rate. One that failed by the generator's doing, or by that of others on
+/// its machine, has an excuse and says nothing.
+fn outcome(step: &Step, excuses: bool) -> Outcome {
+    let fails = match judgement(step) {
+        Judgement::Undecided => return Outcome::Undecided,
+        // What others took of the machine only adds to corrected latency.
+        Judgement::Met => is_invalid_beyond_disturbance(step),
+        Judgement::Missed => true,
+    };
+    let excused = || is_disturbed(step) || side(step) == Side::Generator;
+    match fails {
+        false => Outcome::Passed,
+        true if excuses && excused() => Outcome::Undecided,
+        true => Outcome::Failed,
+    }
+}
+
+/// What is known of the rates around the answer, ascending.
+struct Known<'a> {
+    rates: Vec<OfRate<'a>>,
+    /// Place of the highest rate that passed below all that failed.
+    passed: Option<usize>,
+    /// Place of the lowest that failed.
+    failed: Option<usize>,
+}
+
+impl Known<'_> {
+    fn of(steps: &[Step]) -> Known<'_> {
+        let mut rates: Vec<OfRate> = Vec::new();
+        for step in steps {
+            match rates.iter_mut().find(|known| known.rate == step.rate) {
+                Some(known) => known.steps.push(step),
+                None => rates.push(OfRate { rate: step.rate, steps: vec![step] }),
+            }
+        }
+        rates.sort_by(|one, other| one.rate.total_cmp(&other.rate));
+        let outcomes: Vec<Outcome> = rates.iter().map(OfRate::outcome).collect();
+        let failed = outcomes.iter().position(|outcome| *outcome == Outcome::Failed);
+        let below = &outcomes[..failed.unwrap_or(outcomes.len())];
+        let passed = below.iter().rposition(|outcome| *outcome == Outcome::Passed);
+        Known { rates, passed, failed }
+    }
+
+    /// The lowest rate that may not hold: the next above what passed.
+    fn doubtful(&self) -> Option<&OfRate<'_>> {
+        self.rates.get(self.passed.map_or(0, |at| at + 1))
+    }
+}
+
+impl Search {
+    /// A search without a step.
+    pub fn new(plan: SearchPlan) -> Search {
+        Search { plan, steps: Vec::new() }
+    }
+
+    /// The steps so far, in the order in which they were made.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The answer by the steps so far.
+    pub fn bracket(&self) -> Bracket {
+        let known = Known::of(&self.steps);
+        let rate = |at: Option<usize>| at.map(|at| known.rates[at].rate);
+        let between =
+            known.passed.map_or(0, |at| at + 1)..known.failed.unwrap_or(known.rates.len());
+        let failing = known.failed.and_then(|at| {
+            let failed = |step: &&&Step| outcome(step, false) == Outcome::Failed;
+            known.rates[at].steps.iter().rev().find(failed).copied()
+        });
+        Bracket {
+            passed: rate(known.passed),
+            failed: rate(known.failed),
+            undecided: known.rates[between].iter().map(|known| known.rate).collect(),
+            ended_by: failing.map(side),
+            complete: self.next_rate(&known).is_none(),
+        }
+    }
+
+    /// The rate to measure next, and the length of its window, seconds; `None` when done.
+    fn next_rate(&self, known: &Known<'_>) -> Option<(f64, f64)> {
+        let new = |rate| (rate, self.plan.duration.as_secs_f64());
+        if known.rates.is_empty() {
+            return Some(new(self.plan.first.per_second()));
+        }
+        let open = known.rates.iter().find_map(|rate| Some((rate.rate, rate.open()?)));
+        let further = || self.outward(known).or_else(|| self.inward(known)).map(new);
+        open.or_else(further).or_else(|| self.again(known))
+    }
+
+    /// The window of a step, as a multiple of the plan's: its length in seconds was rounded.
+    fn whole_windows(&self, window_s: f64) -> Nanos {
+        let times = (window_s / self.plan.duration.as_secs_f64()).round();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1, 2 or 4")]
+        let times = times as u64;
+        Nanos(self.plan.duration.0.saturating_mul(times.max(1)))
+    }
+
+    /// Up until one has failed, down until one has passed.
+    fn outward(&self, known: &Known<'_>) -> Option<f64> {
+        let max = self.plan.rate_max.per_second();
+        let (lowest, highest) = (known.rates[0].rate, known.rates[known.rates.len() - 1].rate);
+        if known.passed.is_none() {
+            let lower = four_figures((lowest / GROWTH).max(RATE_MIN)).per_second();
+            return (lower < lowest).then_some(lower);
+        }
+        let higher = four_figures((highest * GROWTH).min(max)).per_second().min(max);
+        (known.failed.is_none() && highest < higher).then_some(higher)
+    }
+
+    /// Halfway between what passed and what may not hold, or between that and what failed.
+    fn inward(&self, known: &Known<'_>) -> Option<f64> {
+        let passed = known.rates[known.passed?].rate;
+        let mut gaps = vec![(passed, known.doubtful()?.rate)];
+        if let Some(failed) = known.failed {
+            gaps.push((known.rates[failed - 1].rate, known.rates[failed].rate));
+        }
+        let wide = |(low, high): &(f64, f64)| (1.0 + self.plan.tolerance).total_cmp(&(high / low));
+        let (low, high) = gaps.into_iter().find(|gap| wide(gap) == Ordering::Less)?;
+        let rate = between(low, high).per_second();
+        (low < rate && rate < high).then_some(rate)
+    }
+
+    /// An end of the bracket that was not measured as often as it should be, and its last window.
+    fn again(&self, known: &Known<'_>) -> Option<(f64, f64)> {
+        let ends = [known.passed, known.failed].into_iter().flatten().map(|at| &known.rates[at]);
+        // One that decides nothing is no reason to go on for ever.
+        let runs_max = self.plan.repeats + REPEATS_MAX;
+        let seldom =
+            |end: &&OfRate| end.decided().len() <= self.plan.repeats && end.steps.len() <= runs_max;
+        let mut seldom = ends.filter(seldom);
+        seldom.next().map(|end| (end.rate, end.steps[end.steps.len() - 1].duration_s))
+    }
+}
+
+impl Series for Search {
+    fn next(&self) -> Option<Ask> {
+        let made = self.steps.len();
+        if self.plan.steps_max <= made {
+            return None;
+        }
+        let (rate, window_s) = self.next_rate(&Known::of(&self.steps))?;
+        Some(Ask {
+            // One that was measured has the same name, whatever rounding made of it.
+            rate: format!("{rate}").parse().expect("a rate within the range of rates"),
+            duration: self.whole_windows(window_s),
+            seed: self.plan.seed.wrapping_add(made as u64),
+        })
+    }
+
+    fn outlook(&self) -> Outlook {
+        let known = Known::of(&self.steps);
+        let ends = known.passed.zip(known.failed);
+        let halvings = ends.map(|(passed, failed)| {
+            let width = (known.rates[failed].rate / known.rates[passed].rate).ln();
+            let halvings = (width / self.plan.tolerance.ln_1p()).log2().ceil().max(0.0);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+            let halvings = halvings as usize;
+            let measured = [passed, failed].map(|at| known.rates[at].decided().len() - 1);
+            let again = measured.map(|again| self.plan.repeats.saturating_sub(again));
+            // The ends still to be found are measured again as well.
+            halvings + if halvings == 0 { again.iter().sum() } else { 2 * self.plan.repeats }
+        });
+        let made = self.steps.len();
+        let left = halvings.map(|steps| steps.clamp(1, (self.plan.steps_max - made).max(1)));
+        Outlook {
+            step: made + 1,
+            steps_max: left.map_or(self.plan.steps_max, |left| made + left),
+            windows_left: left.map(|left| Nanos(self.plan.duration.0.saturating_mul(left as u64))),
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::make_runs;
+    use crate::queues::{Queue, md1_rate, missed_by};
+    use crate::step::{Reason, Trust};
+    use engine::report::verdict::{Code, Level};
+
+    fn plan(first: &str, seconds: u64) -> SearchPlan {
+        SearchPlan {
+            first: first.parse().expect("a rate"),
+            rate_max: "100k".parse().expect("a rate"),
+            tolerance: 0.05,
+            repeats: 1,
+            steps_max: 60,
+            duration: Nanos::from_secs(seconds),
+            seed: 1,
+        }
+    }
+
+    fn searched(plan: SearchPlan, mut run: impl FnMut(&Ask) -> Step) -> Search {
+        let mut search = Search::new(plan);
+        let ended =
+            make_runs(&mut search, |ask, _| Ok::<_, Infallible>(ControlFlow::Continue(run(ask))));
+        assert_eq!(ended, Ok(ControlFlow::Continue(())));
+        search
+    }
+
+    /// A server that holds its objective up to a rate, and says so without doubt.
+    fn step_function(limit: f64) -> impl Fn(&Ask) -> Step {
+        let step = Queue::serial_ms().run(&crate::queues::asked("100", 2));
+        move |ask| {
+            let rate = ask.rate.per_second();
+            let figure_ms = if rate <= limit { 1.0 } else { 50.0 };
+            let duration_s = ask.duration.as_secs_f64();
+            Step { rate, duration_s, ..missed_by(&step, "p99", 20.0, figure_ms, 0.0) }
+        }
+    }
+
+    #[test]
+    fn a_limit_is_bracketed_from_below_from_above_and_across_many_orders() {
+        for (limit, first) in [(890.0, "1k"), (890.0, "10"), (3.0, "50k"), (77_000.0, "1")] {
+            let search = searched(plan(first, 5), step_function(limit));
+            let Bracket { passed, failed, undecided, ended_by, complete } = search.bracket();
+            let (passed, failed) = (passed.expect("some pass"), failed.expect("some fail"));
+            assert!(passed <= limit && limit < failed, "{limit}: {passed} to {failed}");
+            assert!(failed <= 1.05 * passed && complete, "{limit}: {passed} to {failed}");
+            assert_eq!((undecided, ended_by), (Vec::new(), Some(Side::Target)));
+            // Both ends were measured twice.
+            for end in [passed, failed] {
+                assert_eq!(search.steps().iter().filter(|step| step.rate == end).count(), 2);
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_ends_at_the_highest_and_at_the_lowest_rate() {
+        let top = SearchPlan { rate_max: "3k".parse().expect("a rate"), ..plan("1k", 5) };
+        let bracket = searched(top, step_function(1e9)).bracket();
+        assert_eq!((bracket.passed, bracket.failed), (Some(3_000.0), None));
+        assert_eq!((bracket.ended_by, bracket.complete), (None, true));
+        let bracket = searched(plan("1k", 5), step_function(0.0)).bracket();
+        assert_eq!((bracket.passed, bracket.failed, bracket.complete), (None, Some(1.0), true));
+        let few = SearchPlan { steps_max: 3, ..plan("1k", 5) };
+        let search = searched(few, step_function(1e9));
+        assert_eq!((search.steps().len(), search.bracket().complete), (3, false));
+    }
+
+    #[test]
+    fn an_undecided_step_is_repeated_longer_until_it_decides() {
+        let decided = step_function(1_300.0);
+        // Windows below 20 s decide nothing.
+        let search = searched(plan("1k", 5), |ask| {
+            let mut step = decided(ask);
+            if ask.duration < Nanos::from_secs(20) {
+                step.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
+            }
+            step
+        });
+        let windows: Vec<f64> = search.steps().iter().map(|step| step.duration_s).collect();
+        assert_eq!(windows[..6], [5.0, 10.0, 20.0, 5.0, 10.0, 20.0]);
+        let bracket = search.bracket();
+        assert!(bracket.passed.is_some_and(|rate| rate <= 1_300.0) && bracket.complete);
+        // Where no window decides, neither does the search, and it still ends.
+        let search = searched(plan("1k", 5), |ask| {
+            let mut step = decided(ask);
+            step.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
+            step
+        });
+        let bracket = search.bracket();
+        assert_eq!((bracket.passed, bracket.failed, bracket.ended_by), (None, None, None));
+        assert!(search.steps().iter().all(|step| step.duration_s <= 20.0));
+    }
+
+    #[test]
+    fn ends_that_decide_nothing_when_measured_again_end_the_search() {
+        let holds = step_function(1_300.0);
+        let mut seen: Vec<f64> = Vec::new();
+        let search = searched(plan("1k", 5), |ask| {
+            let mut step = holds(ask);
+            if seen.contains(&step.rate) {
+                step.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
+            }
+            seen.push(step.rate);
+            step
+        });
+        let Bracket { passed, failed, complete, .. } = search.bracket();
+        assert!(passed.is_some_and(|rate| rate <= 1_300.0) && complete);
+        let ends = search.steps().iter().filter(|step| [passed, failed].contains(&Some(step.rate)));
+        assert_eq!(ends.count(), 2 * (1 + 1 + REPEATS_MAX));
+    }
+
+    #[test]
+    fn runs_that_contradict_each_other_widen_the_bracket() {
+        let holds = step_function(1_000.0);
+        let mut at_edge = 0;
+        // The first run just below the limit passes, all others there fail.
+        let search = searched(plan("500", 5), |ask| {
+            let mut step = holds(ask);
+            if (950.0..=1_000.0).contains(&step.rate) {
+                at_edge += 1;
+                if 1 < at_edge {
+                    step = missed_by(&step, "p99", 20.0, 50.0, 0.0);
+                }
+            }
+            step
+        });
+        let bracket = search.bracket();
+        assert!(1 < at_edge, "the edge was measured again");
+        assert!(bracket.passed.is_some_and(|rate| rate < 1_000.0), "{bracket:?}");
+        assert!(bracket.complete, "{bracket:?}");
+    }
+
+    #[test]
+    fn a_generator_without_time_ends_the_search() {
+        let holds = step_function(700.0);
+        let search = searched(plan("500", 5), |ask| {
+            let mut step = holds(ask);
+            if 700.0 < step.rate {
+                let (code, level) = (Code::CoreSaturated, Level::Suspect);
+                step.verdict.codes = vec![Reason { code, level }];
+            }
+            step
+        });
+        assert_eq!(search.bracket().ended_by, Some(Side::Generator));
+        // The failure was repeated before it was believed, and then measured again.
+        let failed = search.bracket().failed.expect("some fail");
+        let runs = search.steps().iter().filter(|step| step.rate == failed).count();
+        assert_eq!(runs, 1 + REPEATS_MAX + 1);
+    }
+
+    #[test]
+    fn what_others_on_the_machine_may_have_caused_is_measured_again() {
+        let holds = step_function(1_300.0);
+        // Others use the machine in the first runs, and the objective is missed. Three runs are
+        // believed, until the end of the bracket is measured again.
+        for (disturbed, repeats, highest) in [(2, 0, 1_300.0), (3, 0, 1_000.0), (3, 1, 1_300.0)] {
+            let mut made = 0;
+            let search = searched(SearchPlan { repeats, ..plan("1k", 5) }, |ask| {
+                made += 1;
+                let mut step = holds(ask);
+                if made <= disturbed {
+                    let reason = Reason { code: Code::CpuContended, level: Level::Invalid };
+                    step = missed_by(&step, "p99", 20.0, 50.0, 0.0);
+                    step.verdict = Trust { level: Level::Invalid, codes: vec![reason] };
+                }
+                assert_eq!(ask.duration, Nanos::from_secs(5), "no run had too few samples");
+                step
+            });
+            let Bracket { passed, failed, .. } = search.bracket();
+            assert!(passed.is_some_and(|rate| 0.8 * highest < rate), "{disturbed}: {passed:?}");
+            assert!(failed.is_some_and(|rate| rate <= 1.05 * highest), "{disturbed}: {failed:?}");
+        }
+    }
+
+    /// One server that takes D = 1 ms for each of Poisson arrivals (M/D/1): the wait W before the
+    /// service has the distribution of Erlang (1909),
+    /// `P(W ≤ t) = (1−ρ)·Σ_{k=0}^{⌊t/D⌋} (λ(kD−t))^k/k!·e^(−λ(kD−t))` with ρ = λD.
+    /// A response takes W + D, so `p99 < 20 ms` holds as long as `P(W ≤ 19 ms) ≥ 0.99`.
+    #[test]
+    fn the_highest_rate_of_a_serial_server_is_that_of_md1() {
+        let theory = md1_rate(0.99, 19.0);
+        // Formula and simulation are two ways to the same number.
+        assert!((875.0..=905.0).contains(&theory), "{theory}");
+        let queue = Queue { slo_ms: Some(20.0), ..Queue::serial_ms() };
+        let search = searched(plan("100", 30), |ask| queue.run(ask));
+        let Bracket { passed, failed, ended_by, .. } = search.bracket();
+        let (passed, failed) = (passed.expect("some pass"), failed.expect("some fail"));
+        let told = format!("{passed} to {failed} by {} steps", search.steps().len());
+        assert!(0.9 * theory <= passed && failed <= 1.1 * theory, "{theory}: {told}");
+        assert_eq!(ended_by, Some(Side::Target));
+    }
+
+    #[test]
+    fn the_time_left_is_known_once_the_bracket_is() {
+        let holds = step_function(900.0);
+        let mut search = Search::new(plan("500", 5));
+        let mut outlooks = Vec::new();
+        let ended = make_runs(&mut search, |ask, outlook| {
+            outlooks.push(outlook);
+            Ok::<_, Infallible>(ControlFlow::Continue(holds(ask)))
+        });
+        assert_eq!(ended, Ok(ControlFlow::Continue(())));
+        assert_eq!(outlooks[0].windows_left, None);
+        let made = search.steps().len();
+        for outlook in outlooks.iter().filter(|outlook| outlook.windows_left.is_some()) {
+            assert_eq!(outlook.steps_max, made, "{outlook:?}");
+        }
+    }
+}
