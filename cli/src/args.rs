@@ -5,6 +5,7 @@
 mod file_values;
 mod headings;
 mod plan_flags;
+mod series_flags;
 mod usage;
 mod values;
 
@@ -20,6 +21,7 @@ use engine::sys::units::{CoreList, Nanos};
 use headings::{LATENCY, PLAN, STALLS};
 pub(crate) use plan_flags::PlanFlags;
 use plan_flags::{WAITS, choice};
+pub(crate) use series_flags::{FIRST_RATE, SearchArgs, SweepArgs};
 pub(crate) use usage::{is_bare, one_line};
 use values::{COUNT_MAX, WHOLE_MAX, file, fraction, socket_address, whole_number};
 
@@ -35,7 +37,7 @@ Exit codes:
        calibrate a case out of its band
   2    usage error
   3    the verdict is invalid: don't trust the numbers
-  4    an objective of --slo is missed
+  4    an objective of --slo is missed; of `search`: no rate passed
   130  interrupted; what was measured so far is written and marked";
 
 /// The whole command line.
@@ -65,6 +67,16 @@ Durations: 250us, 5ms, 1.5s, 2m, 1m30s
 Rates, per second: 500, 20k, 1.5M
 Cores: 0,1 or 0-3")]
     Run(Box<RunArgs>),
+    /// Load a URL at many rates: latency against throughput, and where the knee is
+    #[command(after_help = "\
+Each step is an open run with the plan's flags.
+Rates, per second: 500, 20k, 1.5M")]
+    Sweep(Box<SweepArgs>),
+    /// Find the highest rate at which the objectives of --slo hold
+    #[command(after_help = "\
+Each step is an open run with the plan's flags, and passes if it met the objectives.
+Exits 0 with a rate that passed, else 4.")]
+    Search(Box<SearchArgs>),
     /// Print a run's raw samples as CSV or JSON Lines
     Samples(SamplesArgs),
     /// Recompute a report's numbers from itself and from raw samples
@@ -349,7 +361,7 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
 /// The definition, with one rule for all flags: the word after a flag is its value, even `-5`, so
 /// that the error is about that flag.
 fn command() -> clap::Command {
-    Cli::command().mut_subcommands(|command| {
+    definition().mut_subcommands(|command| {
         command.mut_args(|arg| {
             let values = arg.get_num_args().map_or(1, |count| count.max_values());
             let one = arg.get_action().takes_values() && values == 1;
@@ -358,10 +370,17 @@ fn command() -> clap::Command {
     })
 }
 
+/// The definition, with the flags of a plan adapted to the commands that make many runs.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
+        .mut_subcommand("sweep", series_flags::of_sweep)
+        .mut_subcommand("search", series_flags::of_search)
+}
+
 /// The command that shows the help for these arguments, which include the program's name.
 pub(crate) fn help_for(args: &[OsString]) -> String {
     let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
-    match Cli::command().find_subcommand(name) {
+    match definition().find_subcommand(name) {
         Some(_) => format!("truetail {name} --help"),
         None => "truetail --help".to_owned(),
     }

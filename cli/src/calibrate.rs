@@ -61,7 +61,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
 /// Runs one case; `None` if a signal cut it short.
 fn outcome(case: &Case, stop: &StopRequest, progress: bool) -> Result<Option<Outcome>, Failure> {
     let observed = observe_with(case.target.clone(), case.plan.clone(), |plan| {
-        drive(plan, &SharedBody::default(), stop, progress).map(|(finished, _)| finished)
+        drive(plan, &SharedBody::default(), stop, progress, "").map(|(finished, _)| finished)
     })?;
     if observed.report.interrupted {
         return Ok(None);

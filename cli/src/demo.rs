@@ -79,7 +79,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let mut results = Results::default();
     for (plan, file) in [(closed, closed_file), (open, open_file)] {
-        let (finished, _) = drive(plan, &SharedBody::default(), &stop, !args.quiet)?;
+        let (finished, _) = drive(plan, &SharedBody::default(), &stop, !args.quiet, "")?;
         results.add(file.finish(|writer| json::write(&finished.report, writer)));
         let interrupted = finished.report.interrupted;
         reports.push(finished.report);

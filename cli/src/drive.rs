@@ -18,9 +18,9 @@ use crate::flamegraph::Flamegraph;
 use crate::progress::{self, ProgressLine};
 use crate::signals::{self, StopRequest};
 
-/// Prepares a plan and runs it to its end or to the first signal, with a progress line. `body` is
-/// read unless an earlier run with the same body did. Returns the wall-clock time of the run's
-/// epoch as well.
+/// Prepares a plan and runs it to its end or to the first signal, with a progress line that begins
+/// with `label`. `body` is read unless an earlier run with the same body did. Returns the wall-clock
+/// time of the run's epoch as well.
 ///
 /// # Errors
 /// A plan that can't run, a shard that can't start, a file that can't be written, or a signal
@@ -30,8 +30,9 @@ pub(crate) fn drive(
     body: &SharedBody,
     stop: &StopRequest,
     progress: bool,
+    label: &str,
 ) -> Result<(Finished, SystemTime), Failure> {
-    drive_profiled(plan, body, stop, progress, None)
+    drive_profiled(plan, body, stop, progress, label, None)
 }
 
 /// The same, with a profile of the run's window, if one is wanted, in its report.
@@ -43,10 +44,11 @@ pub(crate) fn drive_profiled(
     body: &SharedBody,
     stop: &StopRequest,
     progress: bool,
+    label: &str,
     mut flamegraph: Option<&mut Flamegraph>,
 ) -> Result<(Finished, SystemTime), Failure> {
     let prepared = prepare(plan, body.clone(), stop)?;
-    let line = ProgressLine::new(prepared.plan(), progress);
+    let line = ProgressLine::new(prepared.plan(), progress, label);
     if stop.asked() {
         return Err(Failure::Interrupted);
     }

@@ -2,24 +2,23 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::args::Cli;
+use crate::args;
 use crate::failure::Failure;
 use crate::output::say;
 
 /// Prints the completions of a shell.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "truetail", &mut text);
+    clap_complete::generate(shell, &mut args::definition(), "truetail", &mut text);
     say(&String::from_utf8_lossy(&text))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the man page of the program or of one of its commands.
 pub(crate) fn man(command: Option<&str>) -> Result<ExitCode, Failure> {
-    let mut program = Cli::command();
+    let mut program = args::definition();
     program.build();
     let subject = match command {
         None => &program,

@@ -20,7 +20,10 @@ mod planning;
 mod progress;
 mod run;
 mod samples;
+mod search;
+mod series;
 mod signals;
+mod sweep;
 mod target_server;
 mod text;
 mod verify;
@@ -49,6 +52,8 @@ fn main() -> ExitCode {
     };
     let ended = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
+        Command::Search(args) => search::search(&args),
         Command::Samples(args) => samples::samples(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Flamediff(args) => flamediff::flamediff(&args),

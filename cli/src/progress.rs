@@ -15,19 +15,21 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 /// A progress line, or nothing if there is no terminal to show it.
 pub(crate) struct ProgressLine {
     bar: Option<ProgressBar>,
+    label: String,
 }
 
 impl ProgressLine {
-    /// A line for a run of this plan, if stderr is a terminal and the user wants one.
-    pub(crate) fn new(plan: &Plan, wanted: bool) -> ProgressLine {
+    /// A line for a run of this plan, if stderr is a terminal and the user wants one; each text
+    /// begins with the label.
+    pub(crate) fn new(plan: &Plan, wanted: bool, label: &str) -> ProgressLine {
         let bar = (wanted && stderr().is_terminal()).then(|| {
             let length_ms = plan.end_ns() / 1_000_000;
             let bar = ProgressBar::with_draw_target(Some(length_ms), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:20} {msg}");
+            let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
             bar.set_style(style.expect("the template is a constant"));
             bar
         });
-        ProgressLine { bar }
+        ProgressLine { bar, label: label.to_owned() }
     }
 
     /// Redraws the line.
@@ -35,7 +37,7 @@ impl ProgressLine {
         let Some(bar) = &self.bar else { return };
         let elapsed_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
         bar.set_position(elapsed_ns / 1_000_000);
-        bar.set_message(progress::line(now));
+        bar.set_message(format!("{}{}", self.label, progress::line(now)));
     }
 
     /// Removes the line.

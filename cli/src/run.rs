@@ -34,8 +34,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         Some(path) => Some(Flamegraph::open(path, &stop)?),
         None => None,
     };
-    let (finished, began) =
-        drive_profiled(plan, &SharedBody::default(), &stop, !wanted.quiet, flamegraph.as_mut())?;
+    let (finished, began) = drive_profiled(
+        plan,
+        &SharedBody::default(),
+        &stop,
+        !wanted.quiet,
+        "",
+        flamegraph.as_mut(),
+    )?;
 
     let Finished { report, measured, .. } = &finished;
     let mut results = Results::default();

@@ -15,6 +15,7 @@ mod made_up;
 pub(crate) mod progress;
 #[cfg(test)]
 mod reports;
+pub(crate) mod series;
 mod slo;
 pub(crate) mod summary;
 mod table;

@@ -102,6 +102,7 @@ fn is_generators(code: Code) -> bool {
         | Code::CpuContended
         | Code::CoreShared
         | Code::CpuThrottled
+        | Code::Profiled
         | Code::RawSamplesLost => true,
         Code::RateMissed
         | Code::NothingSent

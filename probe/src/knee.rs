@@ -34,8 +34,8 @@ pub struct Knee {
     pub to: Option<f64>,
     /// How it was found: [`METHOD`].
     pub method: String,
-    /// What was answered per second beyond it, the median of the steps that fell behind: a second
-    /// way to the capacity, if the target is as fast under overload.
+    /// The most that was answered per second beyond it, of the requests of a window: a second way to
+    /// the capacity, from below, since answers to the warm-up's backlog don't count.
     pub answered_beyond: Option<f64>,
     /// Which side fell behind, by the last step at `to`.
     pub bound: Option<Side>,
@@ -47,18 +47,14 @@ pub fn knee(steps: &[Step]) -> Knee {
     let kept = rates.iter().take_while(|rate| rate.all_kept).last().map(|rate| rate.rate);
     let behind = rates.iter().rev().take_while(|rate| rate.all_fell_behind).last();
     let behind = behind.map(|rate| rate.rate);
-    let mut answered: Vec<f64> = steps
-        .iter()
-        .filter(|step| behind.is_some_and(|to| to <= step.rate))
-        .map(|step| step.answered)
-        .collect();
-    answered.sort_by(f64::total_cmp);
+    let beyond = steps.iter().filter(|step| behind.is_some_and(|to| to <= step.rate));
+    let answered_beyond = beyond.map(|step| step.answered).max_by(f64::total_cmp);
     Knee {
         rate: kept.zip(behind).map(|(from, to)| (from * to).sqrt()),
         from: kept,
         to: behind,
         method: METHOD.to_owned(),
-        answered_beyond: answered.get(answered.len() / 2).copied(),
+        answered_beyond,
         bound: steps.iter().find(|step| behind == Some(step.rate)).map(blame::side),
     }
 }

@@ -14,6 +14,10 @@ pub(super) const VERDICT: &str = "Verdict";
 pub(super) const RESULTS: &str = "Results";
 /// Of `run`: what else its plan is read from.
 pub(super) const PLAN: &str = "Plan";
+/// Of `sweep`: which rates.
+pub(super) const SWEEP: &str = "Sweep";
+/// Of `search`: how far, and how closely.
+pub(super) const SEARCH: &str = "Search";
 /// Of `target`: how long its responses take.
 pub(super) const LATENCY: &str = "Latency";
 /// Of `target`: when it stops.

@@ -390,7 +390,7 @@ pub(crate) struct PlanFlags {
             requests without a good answer. Each is judged at a confidence of 95 %: met, missed, \
             or undecided. Requests that failed have no \
             latency, so bound errors as well. Exit 4 if an objective is missed; an invalid verdict \
-            is 3 all the same. An undecided one exits 0: nothing was shown against it, and a longer \
+            is 3 all the same. An undecided one exits 0: nothing was shown against it; a longer \
             --duration decides [default: none]",
     )]
     pub(crate) slo: Option<Objectives>,

@@ -6,4 +6,5 @@ mod support;
 
 mod edges;
 mod runs;
+mod series;
 mod usage;

@@ -13,8 +13,8 @@ use crate::plan::{Model, Plan};
 use crate::record::outcome::UnsentReason;
 use crate::record::recorder::Recorder;
 use crate::record::series::Series;
-use crate::report::profile::{Profile, Taken};
 use crate::report::objectives::Figures;
+use crate::report::profile::{Profile, Taken};
 use crate::report::rules::judge;
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{

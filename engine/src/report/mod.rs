@@ -3,8 +3,8 @@
 mod edge;
 pub mod merge;
 pub mod moves;
-pub mod profile;
 pub(crate) mod objectives;
+pub mod profile;
 mod report;
 mod rules;
 pub mod slo;

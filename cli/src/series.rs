@@ -1,0 +1,221 @@
+//! Many runs from one plan, as `sweep` and `search` make them: to the end, to the first signal, or
+//! to the first run that fails. What was measured until then is kept.
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use engine::plan::body::SharedBody;
+use engine::plan::{Model, Plan};
+use engine::report::Report;
+use engine::sys::units::Nanos;
+use probe::document::{Made, SCHEMA};
+use probe::plot::Mark;
+use probe::step::Step;
+use probe::{Ask, Outlook, Series, make_runs};
+
+use crate::args::{ResultArgs, RunArgs};
+use crate::drive::{Results, drive};
+use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::output::{self, OutputFile, say};
+use crate::planning;
+use crate::signals::{POLL_INTERVAL, StopRequest};
+use crate::text::series as text;
+
+/// The files of a series, opened before its first run.
+pub(crate) struct Files {
+    pub(crate) out: Option<OutputFile>,
+    pub(crate) csv: Option<OutputFile>,
+    pub(crate) svg: Option<OutputFile>,
+}
+
+impl Files {
+    /// Opens those that were asked for.
+    ///
+    /// # Errors
+    /// One that can't be written, or is named twice.
+    pub(crate) fn open(
+        args: &RunArgs,
+        plan: &Plan,
+        wanted: &ResultArgs,
+        svg: Option<&PathBuf>,
+        stop: &StopRequest,
+    ) -> Result<Files, Failure> {
+        let body = plan.body.as_deref().and_then(|body| body.strip_prefix('@')).map(PathBuf::from);
+        let named = [
+            ("--plan", args.plan.as_ref()),
+            ("--body", body.as_ref()),
+            ("--out", wanted.out.as_ref()),
+            ("--csv", wanted.csv.as_ref()),
+            ("--svg", svg),
+        ];
+        let named = named.into_iter().filter_map(|(name, file)| Some((name, file?.clone())));
+        output::require_distinct(&named.collect::<Vec<_>>())?;
+        let open = |flag, path: Option<&PathBuf>| {
+            path.map(|path| OutputFile::open(flag, path, stop)).transpose()
+        };
+        Ok(Files {
+            out: open("--out", wanted.out.as_ref())?,
+            csv: open("--csv", wanted.csv.as_ref())?,
+            svg: open("--svg", svg)?,
+        })
+    }
+}
+
+/// The plan of the steps, without what only one run can have.
+///
+/// # Errors
+/// A flag, or a key of the plan file, that a series of open runs has no use for.
+pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
+    let (plan, wanted) = planning::plan(args)?;
+    let refuse = |flag: &str, value: String, problem: &str| {
+        Err(Failure::Usage(format!("{flag} {value}: {problem}; omit it, or use `truetail run`")))
+    };
+    if plan.model == Some(Model::Closed) {
+        return refuse("--model", "closed".to_owned(), "a closed model has no rate to change");
+    }
+    if let Some(period) = plan.period {
+        return refuse("--period", period.to_string(), "a closed model has no rate to change");
+    }
+    for (flag, file) in [("--raw", &plan.raw), ("--hdr", &wanted.hdr)] {
+        if let Some(file) = file {
+            return refuse(flag, file.display().to_string(), "a file holds one run, not many");
+        }
+    }
+    Ok((plan, wanted))
+}
+
+/// Makes the runs of a series.
+pub(crate) struct Runs<'a> {
+    /// The plan of each but for its rate, window and seed.
+    pub(crate) plan: Plan,
+    /// The body of all of them, which the first reads.
+    pub(crate) body: SharedBody,
+    /// Rest between two runs.
+    pub(crate) cooldown: Nanos,
+    /// Whether to show the progress line.
+    pub(crate) progress: bool,
+    /// What stops them.
+    pub(crate) stop: &'a StopRequest,
+}
+
+/// How a series ended, before it is known what it found.
+pub(crate) struct Ended {
+    /// The steps, and whether they are all.
+    pub(crate) made: Made,
+    /// Why the last run failed, if it did.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// The exit code, given that of a series that is done.
+pub(crate) fn exit_code(
+    failure: Option<&Failure>,
+    made: &Made,
+    results: &Results,
+    done: ExitCode,
+) -> ExitCode {
+    results.exit_code(match failure {
+        Some(failure) => failure.report(),
+        None if made.interrupted => ExitCode::from(EXIT_INTERRUPTED),
+        None => done,
+    })
+}
+
+impl Runs<'_> {
+    /// Makes them, and prints what each gave as it ends; `steps` are those of the series.
+    ///
+    /// # Errors
+    /// That of the first run: then nothing was measured.
+    pub(crate) fn make<S: Series>(
+        &self,
+        series: &mut S,
+        steps: impl Fn(&S) -> &[Step],
+    ) -> Result<Ended, Failure> {
+        let mut first: Option<Report> = None;
+        let mut unfinished = None;
+        let ended = make_runs(series, |ask, outlook| {
+            if first.is_some() && !self.rest() {
+                return Ok(ControlFlow::Break(()));
+            }
+            let report = match self.run(ask, outlook) {
+                Err(Failure::Interrupted) if first.is_some() => {
+                    return Ok(ControlFlow::Break(()));
+                }
+                report => report?,
+            };
+            let step = Step::new(&report);
+            let interrupted = report.interrupted;
+            first.get_or_insert(report);
+            say(&text::row(&step))?;
+            if interrupted {
+                unfinished = Some(step);
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(step))
+        });
+        let (interrupted, failure) = match ended {
+            Ok(ended) => (ended.is_break(), None),
+            Err(failure) if first.is_none() => return Err(failure),
+            Err(failure) => (true, Some(failure)),
+        };
+        let (plan, environment) =
+            first.map(|report| (report.config.plan, report.environment)).unzip();
+        Ok(Ended {
+            made: Made {
+                schema: SCHEMA,
+                interrupted,
+                error: failure.as_ref().map(ToString::to_string),
+                plan,
+                environment,
+                steps: steps(series).to_vec(),
+                unfinished,
+            },
+            failure,
+        })
+    }
+
+    fn run(&self, ask: &Ask, outlook: Outlook) -> Result<Report, Failure> {
+        let Ask { rate, duration, seed } = *ask;
+        let plan = Plan { rate: Some(rate), duration, seed, ..self.plan.clone() };
+        let between = self.plan.warmup.0 + self.plan.settle.0 + self.cooldown.0;
+        let label = text::label(ask, outlook, Nanos(between));
+        let (finished, _) = drive(plan, &self.body, self.stop, self.progress, &label)?;
+        Ok(finished.report)
+    }
+
+    /// Rests before the next run; false if a signal came.
+    fn rest(&self) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < self.cooldown.as_duration() && !self.stop.asked() {
+            thread::sleep(POLL_INTERVAL.min(self.cooldown.as_duration()));
+        }
+        !self.stop.asked()
+    }
+}
+
+/// Writes the steps as CSV.
+pub(crate) fn write_csv(file: Option<OutputFile>, steps: &[Step], results: &mut Results) {
+    if let Some(file) = file {
+        results.add(file.finish(|writer| probe::csv::write(writer, steps)));
+    }
+}
+
+/// Writes the plot; without a step that has a latency there is none to write.
+pub(crate) fn write_svg(
+    file: Option<OutputFile>,
+    made: &Made,
+    mark: Option<&Mark>,
+    results: &mut Results,
+) {
+    let Some(file) = file else { return };
+    let title = made.plan.as_ref().map_or(String::new(), |plan| plan.target.clone());
+    match probe::plot::svg(&title, &made.steps, mark) {
+        Ok(svg) => results.add(file.finish(|writer| writer.write_all(svg.as_bytes()))),
+        Err(problem) => results.failures.push(Failure::CouldNotRun(format!(
+            "--svg: not written ({problem}); give the steps a longer --duration"
+        ))),
+    }
+}

@@ -1,0 +1,50 @@
+//! The command `sweep`: latency against throughput, one open run a step, and where the knee is.
+
+use std::process::ExitCode;
+
+use engine::plan::body::SharedBody;
+use probe::document::SweepDocument;
+use probe::plot::Mark;
+use probe::sweep::{Sweep, SweepPlan};
+
+use crate::args::SweepArgs;
+use crate::drive::Results;
+use crate::failure::Failure;
+use crate::json;
+use crate::output::say;
+use crate::series::{self, Ended, Files, Runs, exit_code, write_csv, write_svg};
+use crate::signals::StopRequest;
+use crate::text::series as text;
+
+/// Runs the plan at each rate and states the knee.
+pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
+    let (plan, wanted) = series::plan(&args.run)?;
+    if let Some(rate) = plan.rate {
+        let cure = "omit it: --rates gives the rates of all steps";
+        return Err(Failure::Usage(format!("--rate {rate}: a sweep has many rates; {cure}")));
+    }
+    let stop = StopRequest::listen()?;
+    let files = Files::open(&args.run, &plan, &wanted, args.svg.as_ref(), &stop)?;
+    let sweep_plan = SweepPlan {
+        rates: args.rates.spaced(args.steps, args.spacing),
+        refine_max: args.refine,
+        duration: plan.duration,
+        seed: plan.seed,
+    };
+    say(&text::sweep_begins(&sweep_plan))?;
+    let mut sweep = Sweep::new(sweep_plan);
+    let (cooldown, progress) = (args.cooldown, !wanted.quiet);
+    let runs = Runs { plan, body: SharedBody::default(), cooldown, progress, stop: &stop };
+    let Ended { made, failure } = runs.make(&mut sweep, Sweep::steps)?;
+    let mut results = Results::default();
+    let document = SweepDocument { knee: sweep.knee(), made };
+    if let Some(out) = files.out {
+        results.add(out.finish(|writer| json::write(&document, writer)));
+    }
+    write_csv(files.csv, &document.made.steps, &mut results);
+    let mark = Mark::of_knee(&document.knee);
+    write_svg(files.svg, &document.made, mark.as_ref(), &mut results);
+    let said = say(&text::sweep_ends(&document, &results.written));
+    results.failures.extend(said.err());
+    Ok(exit_code(failure.as_ref(), &document.made, &results, ExitCode::SUCCESS))
+}

@@ -1,0 +1,235 @@
+//! `sweep` and `search` against a target that serves one request at a time, in 1 ms: it can't
+//! answer more than 1,000 requests per second. That it answers as many takes a machine that others
+//! leave alone, which the verdicts of the steps tell.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{BINARY, Target, bounded, document, signal};
+
+/// Steps of 1 s.
+const SHORT: [&str; 10] = [
+    "--duration",
+    "1s",
+    "--warmup",
+    "200ms",
+    "--settle",
+    "100ms",
+    "--timeout",
+    "1s",
+    "--cooldown",
+    "1s",
+];
+
+fn serial_target() -> Target {
+    Target::start(&["--serial", "--base-latency", "1ms"])
+}
+
+fn run(folder: &Path, args: &[&str]) -> Output {
+    let output = Command::new(BINARY).args(args).args(SHORT).current_dir(folder).output();
+    output.expect("the binary runs")
+}
+
+fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+fn steps(document: &Value) -> &Vec<Value> {
+    document["steps"].as_array().expect("a list")
+}
+
+/// Whether the machine disturbed any step, by its own verdict.
+fn disturbed(document: &Value) -> bool {
+    const CODES: [&str; 5] =
+        ["generator_late", "core_saturated", "cpu_stolen", "cpu_contended", "cpu_throttled"];
+    steps(document).iter().any(|step| {
+        let reasons = step["verdict"]["codes"].as_array().expect("a list");
+        reasons.iter().any(|reason| CODES.iter().any(|code| reason["code"] == *code))
+    })
+}
+
+#[test]
+fn a_sweep_finds_the_knee_of_a_serial_target() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let target = serial_target();
+    // Each step's plan is that of the file, but for what the sweep changes.
+    fs::write(path("plan.toml"), "seed = 7\nheader = \"X-Secret: pa55\"\n").expect("written");
+    let output = run(
+        folder.path(),
+        &[
+            "sweep",
+            &target.url,
+            "--plan",
+            "plan.toml",
+            "--rates",
+            "250..2k",
+            "--steps",
+            "4",
+            "--refine",
+            "2",
+            "--out",
+            "s.json",
+            "--csv",
+            "s.csv",
+            "--svg",
+            "s.svg",
+        ],
+    );
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let sweep = document(&path("s.json"));
+    assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(1), &Value::from(false)));
+    assert!(!fs::read_to_string(path("s.json")).expect("text").contains("pa55"));
+    assert_eq!(sweep["plan"]["seed"], 7);
+    let steps = steps(&sweep);
+    let of = |name: &str| steps.iter().map(|step| step[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("rate")[..4], [250.0, 500.0, 1_000.0, 2_000.0].map(Value::from));
+    assert_eq!(of("seed")[..4], [7, 8, 9, 10].map(Value::from));
+    for step in steps {
+        assert!(step["corrected"]["p50"].is_number() && step["naive"]["p50"].is_number(), "{step}");
+        assert!(step["corrected"]["intervals"]["p50"].is_array(), "{step}");
+    }
+    // Of 2,000/s half go unanswered in any case.
+    let knee = &sweep["knee"];
+    let to = knee["to"].as_f64().expect("it falls behind at the end");
+    assert!(to <= 2_000.0 && knee["method"].is_string(), "{knee}");
+    assert!(knee["answered_beyond"].as_f64().is_some_and(|rate| rate < 1_100.0), "{knee}");
+    if !disturbed(&sweep) {
+        let rate = knee["rate"].as_f64().expect("the range holds the knee");
+        assert!((800.0..1_250.0).contains(&rate), "{said}");
+        assert_eq!(knee["bound"], "target");
+        assert!(said.contains("Knee at "), "{said}");
+    }
+    let csv = fs::read_to_string(path("s.csv")).expect("written");
+    assert_eq!(csv.lines().count(), 1 + steps.len(), "{csv}");
+    let svg = fs::read_to_string(path("s.svg")).expect("written");
+    assert!(svg.starts_with("<svg") && svg.contains("offered rate"), "{svg}");
+}
+
+#[test]
+fn a_search_brackets_what_a_serial_target_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = serial_target();
+    let output = run(
+        folder.path(),
+        &[
+            "search",
+            &target.url,
+            "--slo",
+            "p50<20ms",
+            "--rate",
+            "250",
+            "--max-rate",
+            "4k",
+            "--tolerance",
+            "30%",
+            "--repeats",
+            "0",
+            "--out",
+            "s.json",
+            "--svg",
+            "s.svg",
+        ],
+    );
+    let said = said(&output);
+    let search = document(&folder.path().join("s.json"));
+    assert_eq!((&search["slo"], &search["interrupted"]), (&"p50<20ms".into(), &false.into()));
+    let passed = search["passed"].as_f64();
+    let code = if passed.is_some() { 0 } else { 4 };
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    // At 1,500/s a third of the arrivals join a backlog, so that half of them wait over 100 ms.
+    assert!(passed.is_none_or(|passed| passed < 1_500.0), "{said}");
+    if !disturbed(&search) {
+        let passed = passed.expect("400/s are no load for it");
+        let failed = search["failed"].as_f64().expect("4,000/s are too much");
+        assert!(400.0 <= passed && passed < failed && failed <= 1.31 * passed, "{said}");
+        assert_eq!((&search["ended_by"], &search["complete"]), (&"target".into(), &true.into()));
+    }
+}
+
+/// A sweep of long steps, once its first step has ended.
+fn after_one_step(folder: &Path, url: &str) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut sweep = Command::new(BINARY)
+        .args(["sweep", url, "--rates", "50..100", "--steps", "3"])
+        .args(["--duration", "1s", "--warmup", "0s", "--cooldown", "5s", "--out", "s.json"])
+        .current_dir(folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let stdout = BufReader::new(sweep.stdout.take().expect("it is piped"));
+    let mut lines = stdout.lines().map(|line| line.expect("text"));
+    let row = lines.by_ref().take(20).any(|line| line.contains(" naive "));
+    assert!(row, "no step ended: {:?}", sweep.wait_with_output());
+    (sweep, lines)
+}
+
+#[test]
+fn a_signal_ends_a_sweep_with_what_it_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = serial_target();
+    let (sweep, rest) = after_one_step(folder.path(), &target.url);
+    signal(&sweep, "INT");
+    let said: Vec<String> = rest.collect();
+    assert_eq!(bounded(sweep).status.code(), Some(130), "{said:?}");
+    let document = document(&folder.path().join("s.json"));
+    assert_eq!((&document["interrupted"], &document["error"]), (&true.into(), &Value::Null));
+    assert_eq!(steps(&document).len(), 1);
+    assert!(said.iter().any(|line| line.starts_with("Interrupted")), "{said:?}");
+}
+
+#[test]
+fn a_run_that_fails_ends_a_sweep_with_what_it_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = serial_target();
+    let (sweep, rest) = after_one_step(folder.path(), &target.url);
+    // It rests for 5 s, in which the target goes away.
+    target.interrupt();
+    let said: Vec<String> = rest.collect();
+    let output = bounded(sweep);
+    assert_eq!(output.status.code(), Some(1), "{said:?}");
+    let document = document(&folder.path().join("s.json"));
+    let error = document["error"].as_str().expect("why it ended").to_owned();
+    assert_eq!((&document["interrupted"], steps(&document).len()), (&true.into(), 1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&error), "{error}");
+}
+
+#[test]
+fn what_a_series_has_no_use_for_is_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sweep = ["sweep", "http://127.0.0.1:1/", "--rates", "1k..2k"];
+    let search = ["search", "http://127.0.0.1:1/"];
+    for (command, flags, line) in [
+        (&sweep[..], &["--rate", "5"][..], "--rate 5: a sweep has many rates; omit it"),
+        (&sweep, &["--period", "1s"], "--period 1s: a closed model has no rate to change; omit"),
+        (&sweep, &["--model", "closed"], "--model closed: a closed model has no rate to change"),
+        (&sweep, &["--raw", "r"], "--raw r: a file holds one run, not many; omit it"),
+        (&sweep, &["--hdr", "r"], "--hdr r: a file holds one run, not many; omit it"),
+        (
+            &sweep,
+            &["--steps", "1"],
+            "--steps 1: invalid number: give a whole number from 2 to 1000",
+        ),
+        (&sweep, &["--out", "a", "--svg", "a"], "--svg a: --out names the same file"),
+        (&sweep, &["--slo", "p99"], "--slo p99: invalid objectives: `p99` has no bound; give"),
+        (&search, &[], "--slo: missing; give the objectives, e.g."),
+        (&search, &["--slo", "max<1s", "--max-rate", "5"], "--max-rate 5: below the first rate"),
+        (&search, &["--slo", "max<1s", "--max-steps", "0"], "--max-steps 0: invalid number: give"),
+        (&search, &["--tolerance", "5"], "--tolerance 5: invalid percentage: give one from"),
+        (&["sweep", "http://x/", "--rates", "2k..1k"], &[], "--rates 2k..1k: invalid range: the"),
+    ] {
+        let args = command.iter().chain(flags);
+        let output = Command::new(BINARY).args(args).current_dir(folder.path()).output();
+        let output = output.expect("the binary runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.starts_with(&format!("truetail: {line}")), "{told}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "a file was left");
+}
