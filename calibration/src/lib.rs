@@ -3,5 +3,6 @@
 
 pub mod cases;
 pub mod experiment;
+pub mod floor;
 pub mod null_target;
 pub mod truth;

@@ -1,0 +1,192 @@
+//! The open ceiling as a bracket: which rate to try next, and whether a run kept up with its plan.
+
+use engine::report::Report;
+use serde::{Deserialize, Serialize};
+
+use super::CpuPerRequest;
+
+/// Share of its plan that a run must send to have kept up.
+pub const SENT_MIN: f64 = 0.999;
+/// The most by which the requests that are due and unanswered may grow from the middle of the
+/// window to its end, as a share of the plan.
+pub const GROWTH_MAX: f64 = 0.001;
+/// The first rate, as a share of what the closed loop answers.
+const FIRST: f64 = 0.5;
+/// By which factor the rate rises until a run fails, and falls until one keeps up.
+const FACTOR: f64 = 1.3;
+/// How far apart the ends may be, as a factor.
+const WIDTH: f64 = 1.06;
+/// The most rates that are tried.
+const TRIES_MAX: usize = 10;
+
+/// One rate that was tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Requests per second planned.
+    pub rate: f64,
+    /// Share of the intended requests that were sent within the window.
+    pub sent: f64,
+    /// By how much the requests due and unanswered grew over the second half of the window, as a
+    /// share of the intended.
+    pub growth: f64,
+    /// Pacer lateness p99, µs.
+    pub pacer_p99_us: Option<f64>,
+    /// Busy share of the busiest shard, polling not counted.
+    pub busy: f64,
+    /// CPU time of the shards for each request answered; polling left out.
+    pub cpu: CpuPerRequest,
+    /// Why it failed; `None` if it kept up.
+    pub failed: Option<String>,
+}
+
+impl Tried {
+    /// What a run at this rate says of it.
+    pub fn new(rate: f64, report: &Report) -> Tried {
+        let counts = &report.whole.counts;
+        let share = |part: f64| part / (counts.intended.max(1) as f64);
+        let sent = share(counts.sent_in_window as f64);
+        let growth = share(backlog_growth(report));
+        let failed = match () {
+            () if counts.intended == 0 => Some("nothing was due".to_owned()),
+            () if sent < SENT_MIN => Some(format!("sent {:.2} % of its plan", sent * 100.0)),
+            () if GROWTH_MAX < growth => {
+                Some(format!("its backlog grew by {:.2} % of its plan", growth * 100.0))
+            }
+            () => None,
+        };
+        Tried {
+            rate,
+            sent,
+            growth,
+            pacer_p99_us: report.whole.pacer_lateness.quantile_us(0.99),
+            busy: super::busiest(report),
+            cpu: CpuPerRequest::new(report),
+            failed,
+        }
+    }
+}
+
+/// Requests due and unanswered at the end of the window less those in its middle.
+fn backlog_growth(report: &Report) -> f64 {
+    let intervals = &report.series.intervals;
+    let late = &intervals[intervals.len().div_ceil(2)..];
+    let sum = |of: fn(&engine::record::counts::IntervalCounts) -> u64| -> f64 {
+        late.iter().map(|interval| of(&interval.counts) as f64).sum()
+    };
+    sum(|counts| counts.intended) - sum(|counts| counts.answers)
+}
+
+/// The highest rate that a run kept up with, below the lowest that none did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bracket {
+    /// Requests per second; `None` if no run kept up.
+    pub passed: Option<f64>,
+    /// Requests per second; `None` if none failed.
+    pub failed: Option<f64>,
+}
+
+impl Bracket {
+    /// What these runs say. A rate that was tried again kept up if any of its runs did: what
+    /// disturbs a machine only makes a run fail.
+    pub fn new(tried: &[Tried]) -> Bracket {
+        let kept_up = |rate: f64| tried.iter().any(|one| one.rate == rate && one.failed.is_none());
+        let failed =
+            tried.iter().map(|one| one.rate).filter(|rate| !kept_up(*rate)).min_by(f64::total_cmp);
+        let below = |rate: &f64| kept_up(*rate) && failed.is_none_or(|failed| *rate < failed);
+        let passed = tried.iter().map(|one| one.rate).filter(below).max_by(f64::total_cmp);
+        Bracket { passed, failed }
+    }
+}
+
+/// The rate to try next, given what the closed loop answered per second; `None` when the bracket is
+/// narrow, or enough was tried.
+pub(super) fn next(closed: f64, tried: &[Tried]) -> Option<f64> {
+    let rates = tried.iter().fold(Vec::new(), |mut rates: Vec<f64>, one| {
+        if rates.last() != Some(&one.rate) {
+            rates.push(one.rate);
+        }
+        rates
+    });
+    if TRIES_MAX <= rates.len() {
+        return None;
+    }
+    if let Some(last) = tried.last()
+        && last.failed.is_some()
+        && tried.iter().filter(|one| one.rate == last.rate).count() == 1
+    {
+        return Some(last.rate);
+    }
+    let rate = match Bracket::new(tried) {
+        Bracket { passed: None, failed: None } => closed * FIRST,
+        Bracket { passed: Some(passed), failed: None } => passed * FACTOR,
+        Bracket { passed: None, failed: Some(failed) } => failed / FACTOR,
+        Bracket { passed: Some(passed), failed: Some(failed) } if passed * WIDTH < failed => {
+            (passed * failed).sqrt()
+        }
+        Bracket { .. } => return None,
+    };
+    Some(rate.round().max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(rate: f64, keeps_up: bool) -> Tried {
+        Tried {
+            rate,
+            sent: 1.0,
+            growth: 0.0,
+            pacer_p99_us: None,
+            busy: 0.5,
+            cpu: CpuPerRequest::default(),
+            failed: (!keeps_up).then(|| "sent 90 % of its plan".to_owned()),
+        }
+    }
+
+    /// The bracket of a generator with this ceiling, and the number of runs that it took.
+    fn found(closed: f64, ceiling: f64) -> (Bracket, usize) {
+        let mut all = Vec::new();
+        while let Some(rate) = next(closed, &all) {
+            all.push(tried(rate, rate <= ceiling));
+        }
+        (Bracket::new(&all), all.len())
+    }
+
+    #[test]
+    fn the_bracket_closes_around_the_ceiling_wherever_it_lies() {
+        for ceiling in [30_000.0, 70_000.0, 100_000.0, 180_000.0] {
+            let (bracket, runs) = found(100_000.0, ceiling);
+            let (passed, failed) = (bracket.passed.expect("one"), bracket.failed.expect("one"));
+            assert!(passed <= ceiling && ceiling < failed, "{ceiling} {bracket:?}");
+            assert!(failed <= passed * WIDTH + 1.0, "{ceiling} {bracket:?}");
+            assert!(runs <= 2 * TRIES_MAX, "{runs}");
+        }
+    }
+
+    #[test]
+    fn the_search_ends_where_no_rate_fails_or_none_keeps_up() {
+        let (bracket, runs) = found(1_000.0, f64::INFINITY);
+        assert_eq!((bracket.failed, runs), (None, TRIES_MAX));
+        let (bracket, runs) = found(1_000.0, 0.0);
+        assert_eq!(bracket.passed, None);
+        assert!(runs <= 2 * TRIES_MAX, "{runs}");
+    }
+
+    #[test]
+    fn a_rate_that_failed_once_is_tried_again_and_then_believed() {
+        let once = [tried(500.0, false)];
+        assert_eq!(next(1_000.0, &once), Some(500.0));
+        let kept_up = [tried(500.0, false), tried(500.0, true)];
+        assert_eq!(Bracket::new(&kept_up), Bracket { passed: Some(500.0), failed: None });
+        let twice = [tried(500.0, false), tried(500.0, false)];
+        assert_eq!(Bracket::new(&twice), Bracket { passed: None, failed: Some(500.0) });
+        assert!(next(1_000.0, &twice).expect("a rate") < 500.0);
+    }
+
+    #[test]
+    fn what_kept_up_above_a_failure_is_no_end_of_the_bracket() {
+        let all = [tried(500.0, true), tried(600.0, false), tried(700.0, true)];
+        assert_eq!(Bracket::new(&all), Bracket { passed: Some(500.0), failed: Some(600.0) });
+    }
+}
