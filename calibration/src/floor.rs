@@ -1,8 +1,8 @@
 //! The floor of the generator on this machine: what its clocks, its waiting, its requests and its
 //! features cost, what it adds to a latency, and how much load it can offer at most.
 //!
-//! All of it is measured at the null target on other cores, but for the proof of the overhead, which
-//! takes the sample target and its ledger. The plans are made here; somebody else runs them.
+//! All of it is measured at the null target on other cores, but for the proof of the overhead,
+//! which takes the sample target and its ledger. The plans are made here; somebody else runs them.
 
 mod bracket;
 mod clocks;
@@ -185,7 +185,7 @@ impl CpuPerRequest {
             return CpuPerRequest::default();
         }
         let (user_s, system_s) = (sum(|shard| shard.cpu_user_s), sum(|shard| shard.cpu_system_s));
-        // A poll makes system calls as well; user space has the rest of it.
+        // Polling runs in user space and in the kernel; both lose the same share.
         let polled_s = sum(|shard| shard.polling_s).min(user_s + system_s);
         let rest = 1.0 - polled_s / (user_s + system_s).max(f64::MIN_POSITIVE);
         let each_us = |seconds: f64| seconds * rest * 1e6 / answered as f64;
@@ -372,8 +372,8 @@ pub struct OverheadAt {
     pub share: f64,
     /// How long the target held the request by its ledger, µs.
     pub held_us: f64,
-    /// All that the ledger doesn't explain, the kernel's path included, as a share of corrected: the
-    /// generator's share can't be more.
+    /// All that the ledger doesn't explain, the path and the target's own wake-up included, as a
+    /// share of corrected.
     pub outside: f64,
 }
 

@@ -30,11 +30,19 @@ First steps:
   truetail demo
   truetail run http://127.0.0.1:8080/ --rate 5k --duration 10s";
 
+const CALIBRATE: &str = "\
+Measure the limits and the overhead of the generator on this machine, in little more than a
+minute, against the null target on the cores that the generator leaves free: the clocks, how late
+it wakes up, the highest rate it can offer, the latency it shows of a target that costs nothing,
+the CPU time of a request and of features, and its share of a latency that is known.
+
+With --truth, measure targets whose latency follows by arithmetic instead, and compare.";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
   1    the run could not start, a result could not be written, verify found a difference, or
-       calibrate a case out of its band
+       calibrate a figure out of its band
   2    usage error
   3    the verdict is invalid: don't trust the numbers
   4    an objective of --slo is missed; of `search`: no rate passed
@@ -89,7 +97,9 @@ Exits 0 with a rate that passed, else 4.")]
     Target(TargetArgs),
     /// Run the cheapest possible server, to find the limits of the generator itself
     NullTarget(NullTargetArgs),
-    /// Measure targets whose latency follows by arithmetic, and compare
+    /// Measure the limits and the overhead of the generator here, or with --truth check what it
+    /// measures against arithmetic
+    #[command(long_about = CALIBRATE)]
     Calibrate(CalibrateArgs),
     /// Show coordinated omission: measure one stalling target in a closed loop and by arrival rate
     Demo(DemoArgs),
@@ -307,6 +317,10 @@ pub(crate) struct NullTargetArgs {
         default_value = "4096"
     )]
     pub(crate) conns: usize,
+
+    /// End when the process that started this one does
+    #[arg(long, hide = true)]
+    pub(crate) end_with_parent: bool,
 }
 
 /// Arguments of `calibrate`.
@@ -314,10 +328,14 @@ pub(crate) struct NullTargetArgs {
 pub(crate) struct CalibrateArgs {
     /// Compare with arithmetic each latency that this machine measures of targets that stall, pause
     /// and queue, in about five minutes
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub(crate) truth: bool,
 
-    /// Take about half a minute: wider bands
+    /// Cores of the generator [default: those of a run]
+    #[arg(long, value_name = "LIST", conflicts_with = "truth")]
+    pub(crate) cores: Option<CoreList>,
+
+    /// Take a fraction of the time: figures scatter more, and bands are wider
     #[arg(long)]
     pub(crate) quick: bool,
 
@@ -325,7 +343,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_parser = choice::<Wait>(&WAITS), default_value = "hybrid")]
     pub(crate) wait: Wait,
 
-    /// Write the outcome of each case as JSON
+    /// Write all figures as JSON
     #[arg(long, value_name = "FILE", value_parser = file())]
     pub(crate) out: Option<PathBuf>,
 

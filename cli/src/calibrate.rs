@@ -1,4 +1,5 @@
-//! The command `calibrate`: the instrument measured itself, against arithmetic.
+//! The command `calibrate --truth`: what this machine measures, against arithmetic. Without that flag
+//! it is another job, see [`crate::floor`].
 
 use std::process::ExitCode;
 
@@ -12,7 +13,7 @@ use crate::drive::{Results, drive};
 use crate::failure::{EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED, Failure};
 use crate::output::{OutputFile, say};
 use crate::signals::StopRequest;
-use crate::{json, text};
+use crate::{floor, json, text};
 
 /// What `--out` writes.
 #[derive(Debug, Serialize)]
@@ -23,8 +24,13 @@ struct Document<'a> {
     interrupted: bool,
 }
 
-/// Runs each case against a target of its own and prints it as it ends.
+/// Does the one or the other.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
+    if args.truth { truth(args) } else { floor::calibrate(args) }
+}
+
+/// Runs each case against a target of its own and prints it as it ends.
+fn truth(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     let out = args.out.as_ref().map(|path| OutputFile::open("--out", path, &stop)).transpose()?;
     let size = if args.quick { Size::Smoke } else { Size::Full };

@@ -45,10 +45,24 @@ pub(crate) fn drive_profiled(
     stop: &StopRequest,
     progress: bool,
     label: &str,
+    flamegraph: Option<&mut Flamegraph>,
+) -> Result<(Finished, SystemTime), Failure> {
+    drive_with(plan, body, stop, |plan| ProgressLine::new(plan, progress, label), flamegraph)
+}
+
+/// The same, with a progress line of the caller's for the completed plan.
+///
+/// # Errors
+/// Those of [`drive_profiled`].
+pub(crate) fn drive_with(
+    plan: Plan,
+    body: &SharedBody,
+    stop: &StopRequest,
+    line: impl FnOnce(&Plan) -> ProgressLine,
     mut flamegraph: Option<&mut Flamegraph>,
 ) -> Result<(Finished, SystemTime), Failure> {
     let prepared = prepare(plan, body.clone(), stop)?;
-    let line = ProgressLine::new(prepared.plan(), progress, label);
+    let line = line(prepared.plan());
     if stop.asked() {
         return Err(Failure::Interrupted);
     }

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
+use console::Term;
 use engine::plan::Plan;
 use engine::run::{Phase, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,6 +12,9 @@ use crate::text::progress;
 
 /// How often the line is redrawn. Shards publish on their own schedule: faster shows nothing new.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Redraws per second at most, as on a user's terminal.
+const HERTZ: u8 = 20;
 
 /// A progress line, or nothing if there is no terminal to show it.
 pub(crate) struct ProgressLine {
@@ -22,14 +26,15 @@ impl ProgressLine {
     /// A line for a run of this plan, if stderr is a terminal and the user wants one; each text
     /// begins with the label.
     pub(crate) fn new(plan: &Plan, wanted: bool, label: &str) -> ProgressLine {
-        let bar = (wanted && stderr().is_terminal()).then(|| {
-            let length_ms = plan.end_ns() / 1_000_000;
-            let bar = ProgressBar::with_draw_target(Some(length_ms), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
-            bar.set_style(style.expect("the template is a constant"));
-            bar
-        });
+        let shown = wanted && stderr().is_terminal();
+        let bar = shown.then(|| bar(plan, ProgressDrawTarget::stderr()));
         ProgressLine { bar, label: label.to_owned() }
+    }
+
+    /// A line on this terminal.
+    pub(crate) fn on(plan: &Plan, term: Term) -> ProgressLine {
+        let bar = Some(bar(plan, ProgressDrawTarget::term(term, HERTZ)));
+        ProgressLine { bar, label: String::new() }
     }
 
     /// Redraws the line.
@@ -46,4 +51,12 @@ impl ProgressLine {
             bar.finish_and_clear();
         }
     }
+}
+
+fn bar(plan: &Plan, target: ProgressDrawTarget) -> ProgressBar {
+    let length_ms = plan.end_ns() / 1_000_000;
+    let bar = ProgressBar::with_draw_target(Some(length_ms), target);
+    let style = ProgressStyle::with_template("{bar:20} {msg}");
+    bar.set_style(style.expect("the template is a constant"));
+    bar
 }

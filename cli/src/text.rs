@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 mod explain;
 mod figures;
 pub(crate) mod flamediff;
+pub(crate) mod floor;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]
 mod made_up;

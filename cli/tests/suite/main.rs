@@ -5,6 +5,7 @@
 mod support;
 
 mod edges;
+mod floor;
 mod runs;
 mod series;
 mod usage;

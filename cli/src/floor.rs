@@ -1,0 +1,186 @@
+//! The command `calibrate` without `--truth`: the generator's floor on this machine.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{self, Child, Command, ExitCode, Stdio};
+
+use calibration::cases::Size;
+use calibration::floor::{Calibration, Display, Section, Setup};
+use engine::plan::Plan;
+use engine::plan::body::SharedBody;
+use engine::run::Finished;
+use engine::sys::placement;
+use engine::sys::topology::{Attachment, Topology};
+use engine::sys::units::CoreList;
+
+use crate::args::CalibrateArgs;
+use crate::drive::{Results, drive, drive_with};
+use crate::failure::{EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED, Failure};
+use crate::hidden_terminal::HiddenTerminal;
+use crate::output::{OutputFile, say};
+use crate::progress::ProgressLine;
+use crate::signals::StopRequest;
+use crate::text::floor as text;
+use crate::{json, null_target};
+
+/// Measures section by section, and prints each as it ends.
+pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
+    let stop = StopRequest::listen()?;
+    let out = args.out.as_ref().map(|path| OutputFile::open("--out", path, &stop)).transpose()?;
+    let (cores, target_cores) = cores(args.cores.as_ref())?;
+    let null_target = NullTarget::start(&target_cores)?;
+    let raw = RawFile::named(&stop)?;
+    let setup = Setup {
+        null_target: null_target.address,
+        target_cores,
+        cores,
+        wait: args.wait,
+        size: if args.quick { Size::Smoke } else { Size::Full },
+        raw: raw.0.clone(),
+    };
+    let mut calibration = Calibration::new(&setup);
+    say(&text::head(&calibration))?;
+    let mut results = Results::default();
+    for section in Section::ALL {
+        let run = |plan, display| run(plan, display, &stop, !args.quiet);
+        let measured = calibration.measure(section, &setup, run);
+        say(&text::section(&calibration, section))?;
+        match measured {
+            Ok(()) => {}
+            Err(Failure::Interrupted) => calibration.interrupted = true,
+            Err(failure) => {
+                calibration.interrupted = true;
+                results.failures.push(failure);
+            }
+        }
+        if calibration.interrupted {
+            break;
+        }
+    }
+    if let Some(out) = out {
+        results.add(out.finish(|writer| json::write(&calibration, writer)));
+    }
+    say(&text::end(&calibration, &results.written))?;
+    Ok(results.exit_code(match calibration.is_proven() {
+        _ if calibration.interrupted => ExitCode::from(EXIT_INTERRUPTED),
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_COULD_NOT_RUN),
+    }))
+}
+
+fn run(
+    plan: Plan,
+    display: Display,
+    stop: &StopRequest,
+    progress: bool,
+) -> Result<Finished, Failure> {
+    let body = SharedBody::default();
+    let driven = match display {
+        Display::User => drive(plan, &body, stop, progress, ""),
+        Display::Off => drive(plan, &body, stop, false, ""),
+        Display::Hidden => {
+            let hidden = HiddenTerminal::open().map_err(|error| {
+                Failure::CouldNotRun(format!(
+                    "the progress line: no terminal to draw it on ({error}); mount /dev/pts"
+                ))
+            })?;
+            let term = hidden.term();
+            drive_with(plan, &body, stop, |plan| ProgressLine::on(plan, term), None)
+        }
+    };
+    driven.map(|(finished, _)| finished)
+}
+
+/// The generator's cores, by default those of a run, and those of the targets: all others but
+/// siblings, as far as there are any.
+///
+/// # Errors
+/// A core that this process may not use.
+fn cores(wanted: Option<&CoreList>) -> Result<(Vec<usize>, Vec<usize>), Failure> {
+    let allowed = placement::allowed_cores();
+    let topology = Topology::here();
+    let cores = match wanted {
+        Some(wanted) => wanted.as_slice().to_vec(),
+        None => topology.default_cores(&allowed, &Attachment::default()),
+    };
+    if let Some(core) = cores.iter().find(|core| !allowed.contains(core)) {
+        return Err(Failure::Usage(format!(
+            "--cores {core}: this process may not use that core; choose from {}",
+            CoreList::new(allowed)
+        )));
+    }
+    let others: Vec<usize> = allowed.iter().copied().filter(|core| !cores.contains(core)).collect();
+    let is_apart = |core: &usize| !cores.iter().any(|ours| topology.are_siblings(*ours, *core));
+    let apart: Vec<usize> = others.iter().copied().filter(is_apart).collect();
+    let targets = [apart, others, allowed[..1].to_vec()].into_iter().find(|some| !some.is_empty());
+    Ok((cores, targets.expect("the last has one")))
+}
+
+/// The null target in a process of its own, which ends with this value, and with this process
+/// however that ends.
+struct NullTarget {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl NullTarget {
+    fn start(cores: &[usize]) -> Result<NullTarget, Failure> {
+        let refuse = |problem: String| {
+            Failure::CouldNotRun(format!(
+                "the null target: {problem}; `truetail null-target` shows the cause"
+            ))
+        };
+        let program = env::current_exe().map_err(|error| refuse(error.to_string()))?;
+        let mut child = Command::new(program)
+            .args(["null-target", null_target::END_WITH_PARENT, "--listen", "127.0.0.1:0"])
+            .args(["--cores", &CoreList::new(cores.to_vec()).to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // A terminal's interrupt is for the run under way, which needs its target to end.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| refuse(error.to_string()))?;
+        let mut said = String::new();
+        let stdout = child.stdout.take().expect("it is piped");
+        let read = BufReader::new(stdout).read_line(&mut said);
+        let address = said.split(['/', ' ', '\n']).find_map(|word| word.parse().ok());
+        // The process is ended by its drop, also without an address.
+        let target = |address| NullTarget { child, address };
+        match (read, address) {
+            (Ok(_), Some(address)) => Ok(target(address)),
+            (read, _) => {
+                drop(target(SocketAddr::from(([0, 0, 0, 0], 0))));
+                Err(refuse(read.err().map_or("it didn't start".to_owned(), |e| e.to_string())))
+            }
+        }
+    }
+}
+
+impl Drop for NullTarget {
+    fn drop(&mut self) {
+        // It has nothing to save; a process that ended already can't be ended again.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The name of a file for raw samples, in the folder for temporary files. The file goes with it.
+struct RawFile(PathBuf);
+
+impl RawFile {
+    fn named(stop: &StopRequest) -> Result<RawFile, Failure> {
+        let path = env::temp_dir().join(format!("truetail-calibrate-{}.raw", process::id()));
+        stop.covering(|| Ok((RawFile(path.clone()), Some(path))))
+    }
+}
+
+impl Drop for RawFile {
+    fn drop(&mut self) {
+        // It is only there if a run with raw samples was made.
+        let _ = fs::remove_file(&self.0);
+    }
+}
