@@ -78,7 +78,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 51] = [
+    let beyond: [(Code, Level, Change); 52] = [
         (Code::Profiled, Level::Suspect, |report| add_profile(report, made_up::profile())),
         (Code::ReceiveLate, Level::Suspect, |report| by_the_program(report, 0.03, 6.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 6.0, 0.0)),
@@ -111,6 +111,9 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::PoolGrew, Level::Suspect, |report| grew(report, 11, 5.1)),
         (Code::Unsolicited, Level::Suspect, |report| report.whole.counts.unsolicited = 1),
         (Code::Unsolicited, Level::Suspect, |report| report.whole.counts.trailing = 1),
+        (Code::Unsolicited, Level::Invalid, |report| {
+            (report.config.plan.pipeline, report.whole.counts.unsolicited) = (2, 5);
+        }),
         (Code::Unsolicited, Level::Suspect, |report| {
             report.whole.counts.errors.add(Cause::EarlyResponse);
         }),

@@ -9,6 +9,8 @@ use crate::report::verdict::{Code, Level, Reason, Topic};
 /// A response that takes this share of the window is slow for it: then users who are served may
 /// count as blocked too.
 const SLOW_SHARE: f64 = 0.1;
+/// Share of pipelined responses that may be noticed as unsolicited before the run is invalid.
+const MISTAKEN_MAX: f64 = 0.001;
 
 pub(super) fn starved(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
@@ -148,9 +150,13 @@ pub(super) fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
     if all == 0 {
         return;
     }
+    // Pipelined responses belong to requests by their order alone: one too many shifts all that
+    // follow it on its connection, and many more than are noticed.
+    let is_shifted =
+        1 < report.config.plan.pipeline && MISTAKEN_MAX < share(all, counts.answered.max(all));
     reasons.push(Reason {
         code: Code::Unsolicited,
-        level: Level::Suspect,
+        level: if is_shifted { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "bytes that no request asked for came {} times, {} responses were followed by further \

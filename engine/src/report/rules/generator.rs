@@ -6,6 +6,10 @@ use crate::record::shard_stats::ShardStats;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::report::{DistributionPart, Report};
 
+/// A core's time that a rate would need is told up to this: what a shard that sent next to nothing
+/// would need for the rest is only large.
+const NEEDED_SHOWN_MAX: f64 = 10.0;
+
 pub(super) fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
     let rules = [late_for_most, stopped, unobserved, late_in_the_tail];
     reasons.extend(rules.into_iter().filter_map(|rule| rule(report)));
@@ -150,7 +154,12 @@ pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
         && (counts.sent_in_window as f64) < (1.0 - bounds.unsent) * counts.intended as f64;
     let needed = busiest.busy * counts.intended as f64 / counts.sent_in_window.max(1) as f64;
     let (threshold, more) = if behind && bounds.busy < needed {
-        let more = format!(" while it fell behind, and the planned rate needs {}", percent(needed));
+        let needed = if needed < NEEDED_SHOWN_MAX {
+            percent(needed)
+        } else {
+            format!("over {}", percent(NEEDED_SHOWN_MAX))
+        };
+        let more = format!(" while it fell behind, and the planned rate needs {needed}");
         (bounds.busy_behind.min(bounds.busy), more)
     } else {
         (bounds.busy, String::new())

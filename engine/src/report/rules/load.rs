@@ -114,6 +114,13 @@ pub(super) fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
     }
     let intended = counts.intended;
     let (evidence, cure) = match report.config.plan.model() {
+        _ if 0 < intended && counts.errors.total() == 0 && 0 < counts.warmup.sent => (
+            format!(
+                "of {intended} intended requests none was sent: the shard was still busy with those \
+                 of the warm-up"
+            ),
+            "lower --rate, or add --cores",
+        ),
         _ if 0 < intended => (
             format!("of {intended} intended requests none was sent"),
             "see the errors by cause and the other reasons for what kept them",
