@@ -16,10 +16,6 @@ use super::pages::Pages;
 
 /// The most receive buffers that one ring can have, by the kernel's limit.
 pub(super) const BUFFERS_MAX: usize = 32_768;
-/// Bytes between two buffers: an odd number of cache lines, without which the first lines of all
-/// buffers, the only ones that small responses fill, would compete for the same few places in the
-/// processor's caches.
-const STAGGER: usize = 5 * 64;
 /// How many of them the kernel has at first: since Linux 6.14, a system call posts only 20 to 40
 /// completions that take one.
 const GIVEN_FIRST: usize = 64;
@@ -47,7 +43,7 @@ impl BufferRing {
         );
         let mut ring = BufferRing {
             entries: Pages::populated(count * size_of::<BufRingEntry>())?,
-            bytes: Pages::reserved(count * (size + STAGGER))?,
+            bytes: Pages::reserved(count * size)?,
             size,
             mask: u16::try_from(count - 1).expect("at most 2^15 buffers"),
             tail: 0,
@@ -67,16 +63,11 @@ impl BufferRing {
         if self.mask < self.given {
             return Ok(false);
         }
-        let start = self.start(self.given);
+        let start = usize::from(self.given) * self.size;
         self.bytes.populate(start..start + self.size)?;
         self.given += 1;
         self.give_back(self.given - 1);
         Ok(true)
-    }
-
-    /// Where a buffer starts in the bytes.
-    fn start(&self, buffer: u16) -> usize {
-        usize::from(buffer) * (self.size + STAGGER)
     }
 
     /// The address of the entries, for registration; the memory lives as long as this value.
@@ -95,14 +86,16 @@ impl BufferRing {
         // SAFETY: the index is in range, the mapping is initialised by the kernel (zero pages), and
         // the kernel doesn't write to a buffer between completing it and getting it back.
         unsafe {
-            std::slice::from_raw_parts(self.bytes.address().add(self.start(buffer)), self.size)
+            std::slice::from_raw_parts(
+                self.bytes.address().add(usize::from(buffer) * self.size),
+                self.size,
+            )
         }
     }
 
     /// Gives a buffer (back) to the kernel.
     pub(super) fn give_back(&mut self, buffer: u16) {
         assert!(buffer < self.given, "the kernel names only buffers that we gave it");
-        let start = self.start(buffer);
         let base = self.entries.address().cast::<BufRingEntry>();
         // SAFETY: the slot index is masked into the mapping, which is page-aligned zero memory of
         // `count` entries; the kernel reads a slot only after the tail, stored last with release
@@ -110,7 +103,7 @@ impl BufferRing {
         // setters leave alone.
         unsafe {
             let entry = &mut *base.add(usize::from(self.tail & self.mask));
-            entry.set_addr(self.bytes.address().add(start) as u64);
+            entry.set_addr(self.bytes.address().add(usize::from(buffer) * self.size) as u64);
             entry.set_len(u32::try_from(self.size).expect("a buffer is far below 4 GiB"));
             entry.set_bid(buffer);
             self.tail = self.tail.wrapping_add(1);
