@@ -100,7 +100,7 @@ fn what_is_lost_with_its_connection_as_it_is_sent_is_verified_as_sent() {
     ] {
         let raw = folder.path().join(what);
         let report = run(Plan { pipeline: 8, raw: Some(raw.clone()), ..plan }).report;
-        assert!(100 < failed_behind(&report.whole.counts), "{what}: {:?}", report.whole.counts);
+        assert!(0 < failed_behind(&report.whole.counts), "{what}: {:?}", report.whole.counts);
         let findings = with_samples(&report, &[&raw]);
         let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
         assert!(wrong.is_empty(), "{what}: {wrong:?}");
