@@ -1,5 +1,5 @@
-//! The command `calibrate --truth`: what this machine measures, against arithmetic. Without that flag
-//! it is another job, see [`crate::floor`].
+//! The command `calibrate --truth`: what this machine measures, against arithmetic. Without that
+//! flag it is another job, see [`crate::floor`].
 
 use std::process::ExitCode;
 

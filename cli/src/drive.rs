@@ -19,8 +19,8 @@ use crate::progress::{self, ProgressLine};
 use crate::signals::{self, StopRequest};
 
 /// Prepares a plan and runs it to its end or to the first signal, with a progress line that begins
-/// with `label`. `body` is read unless an earlier run with the same body did. Returns the wall-clock
-/// time of the run's epoch as well.
+/// with `label`. `body` is read unless an earlier run with the same body did. Returns the
+/// wall-clock time of the run's epoch as well.
 ///
 /// # Errors
 /// A plan that can't run, a shard that can't start, a file that can't be written, or a signal

@@ -1,5 +1,5 @@
-//! The profile of a run: its file is opened before the run, its samples are taken during the window,
-//! and it is written after the run.
+//! The profile of a run: its file is opened before the run, its samples are taken during the
+//! window, and it is written after the run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -69,8 +69,8 @@ pub struct Response {
 /// the parser, which starts at 1 KiB, grows to at most 64 KiB and never shrinks, so that a
 /// connection pays for its largest split head once.
 ///
-/// It is no larger than a cache line: with thousands of connections, each line that a response needs
-/// is one that was forgotten since the last.
+/// It is no larger than a cache line: with thousands of connections, each line that a response
+/// needs is one that was forgotten since the last.
 #[derive(Debug)]
 pub struct ResponseParser {
     head_request: bool,
@@ -142,8 +142,8 @@ impl ResponseParser {
         self.advance_or_fail(None, bytes)
     }
 
-    /// [`ResponseParser::feed`], which doesn't parse again a head that is byte for byte the one that
-    /// `known` keeps. A head that arrives in one piece is kept.
+    /// [`ResponseParser::feed`], which doesn't parse again a head that is byte for byte the one
+    /// that `known` keeps. A head that arrives in one piece is kept.
     ///
     /// # Errors
     /// As [`ResponseParser::feed`].

@@ -34,8 +34,8 @@ pub struct Knee {
     pub to: Option<f64>,
     /// How it was found: [`METHOD`].
     pub method: String,
-    /// The most that was answered per second beyond it, of the requests of a window: a second way to
-    /// the capacity, from below, since answers to the warm-up's backlog don't count.
+    /// The most that was answered per second beyond it, of the requests of a window: a second way
+    /// to the capacity, from below, since answers to the warm-up's backlog don't count.
     pub answered_beyond: Option<f64>,
     /// Which side fell behind, by the last step at `to`.
     pub bound: Option<Side>,

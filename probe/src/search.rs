@@ -254,7 +254,7 @@ impl Search {
     /// An end of the bracket that was not measured as often as it should be, and its last window.
     fn again(&self, known: &Known<'_>) -> Option<(f64, f64)> {
         let ends = [known.passed, known.failed].into_iter().flatten().map(|at| &known.rates[at]);
-        // One that decides nothing is no reason to go on for ever.
+        // An end that stays undecided must not keep the search going.
         let runs_max = self.plan.repeats + REPEATS_MAX;
         let seldom =
             |end: &&OfRate| end.decided().len() <= self.plan.repeats && end.steps.len() <= runs_max;

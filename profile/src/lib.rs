@@ -1,10 +1,10 @@
-//! Where the processor time of a run went: its stacks, sampled in its window, and what is drawn from
-//! them.
+//! Where the processor time of a run went: its stacks, sampled in its window, and what is drawn
+//! from them.
 //!
-//! [`Profiler`] takes the samples: `perf record` beside the run, whose stacks go from a shard's turn
-//! into the kernel; or, where perf can't be used, a signal handler in the run's own threads, which
-//! sees user space only. [`Recording`] is what it returns, [`Format`] the files that it can be
-//! written to, and [`Difference`] what two such files differ in.
+//! [`Profiler`] takes the samples: `perf record` beside the run, whose stacks go from a shard's
+//! turn into the kernel; or, where perf can't be used, a signal handler in the run's own threads,
+//! which sees user space only. [`Recording`] is what it returns, [`Format`] the files that it can
+//! be written to, and [`Difference`] what two such files differ in.
 #![forbid(unsafe_code)]
 
 mod cost;

@@ -5,8 +5,8 @@ pub(crate) const KERNEL: &str = "_[k]";
 /// The suffix of a function that was inlined into its caller.
 pub(crate) const INLINED: &str = "_[i]";
 
-/// The innermost function of a stack, and whether it is the kernel's. One that was inlined comes with
-/// the function whose code it is in: there are many of its name.
+/// The innermost function of a stack, and whether it is the kernel's. One that was inlined comes
+/// with the function whose code it is in: there are many of its name.
 pub(crate) fn innermost(stack: &str) -> (String, bool) {
     let mut frames = stack.rsplit(';');
     let frame = frames.next().unwrap_or(stack);
@@ -28,8 +28,8 @@ pub(crate) fn plain(frame: &str) -> (&str, bool) {
     }
 }
 
-/// A Rust name without generic arguments, which are longer than the rest of it, and without the type
-/// that an `impl` in another module is for.
+/// A Rust name without generic arguments, which are longer than the rest of it, and without the
+/// type that an `impl` in another module is for.
 pub(crate) fn simplified(name: &str) -> String {
     let mut kept = String::with_capacity(name.len());
     let mut depth = 0_usize;

@@ -1,7 +1,7 @@
 //! `perf record` as a child process that samples the stacks of this process.
 //!
-//! It is started before the run, disabled, and told over its standard input when to take samples. It
-//! answers on its standard error and writes to a file without a name, so nothing is left behind
+//! It is started before the run, disabled, and told over its standard input when to take samples.
+//! It answers on its standard error and writes to a file without a name, so nothing is left behind
 //! however the program ends: perf ends with the process that it watches.
 
 use std::collections::BTreeSet;

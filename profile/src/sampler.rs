@@ -1,5 +1,5 @@
-//! The sampler for where perf can't be used: a signal of the process's own timer, and a handler that
-//! walks the stack of the thread that it interrupts.
+//! The sampler for where perf can't be used: a signal of the process's own timer, and a handler
+//! that walks the stack of the thread that it interrupts.
 //!
 //! It sees user space only. A system call that the signal interrupts is repeated: by the kernel, or
 //! by the shard, whose ring treats EINTR like a wait that ended early.

@@ -19,8 +19,8 @@ pub struct Stacks(BTreeMap<String, u64>);
 const KERNEL_BEGIN: u64 = 1 << 63;
 
 impl Stacks {
-    /// The stacks in the output of `perf script --no-inline -F comm,tid,time,event,ip,sym,dso`, with
-    /// what this process knows of its own code.
+    /// The stacks in the output of `perf script --no-inline -F comm,tid,time,event,ip,sym,dso`,
+    /// with what this process knows of its own code.
     ///
     /// # Errors
     /// What the parser could not read.
@@ -92,9 +92,9 @@ pub(crate) fn event(script: &str) -> Option<&str> {
     (!event.is_empty()).then_some(event)
 }
 
-/// The output of perf with the functions that were inlined, with short names, without frames of which
-/// nothing is known, and with modules that tell the kernel from user space, as the brackets of
-/// `[vdso]` don't.
+/// The output of perf with the functions that were inlined, with short names, without frames of
+/// which nothing is known, and with modules that tell the kernel from user space, as the brackets
+/// of `[vdso]` don't.
 fn tidied(script: &str, symbols: &mut Symbols) -> String {
     let mut tidy = String::with_capacity(script.len());
     for sample in script.split("\n\n") {

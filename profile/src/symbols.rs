@@ -1,8 +1,9 @@
 //! What perf can't know of this process: the names of its threads, and which functions were inlined
 //! where.
 //!
-//! perf isn't told of threads that begin before it takes samples. Of inlined functions it can tell, but by a program of the binutils, which it may not find, and which gives
-//! the innermost the name of the function that all were inlined into.
+//! perf isn't told of threads that begin before it takes samples. Of inlined functions it can tell,
+//! but by a program of the binutils, which it may not find, and which gives the innermost the name
+//! of the function that all were inlined into.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! On a target that stalls for 50 ms every second, naive and corrected latency of an open model differ
-//! by exactly how late requests were sent.
+//! On a target that stalls for 50 ms every second, naive and corrected latency of an open model
+//! differ by exactly how late requests were sent.
 
 use std::time::Duration;
 

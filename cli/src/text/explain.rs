@@ -108,9 +108,9 @@ fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
     }
 }
 
-/// What causes the difference: the generator, the target's backlog or the cap. That is decided by the
-/// exact means of both delays, since the requests at a percentile of one aren't those at the same
-/// percentile of the other.
+/// What causes the difference: the generator, the target's backlog or the cap. That is decided by
+/// the exact means of both delays, since the requests at a percentile of one aren't those at the
+/// same percentile of the other.
 fn cause(part: &Part, plan: &Plan, is_limited: bool) -> String {
     let mean = |of: &DistributionPart| of.mean.unwrap_or(0.0);
     let (pacer_us, wait_us) = (mean(&part.pacer_lateness), mean(&part.connection_wait));

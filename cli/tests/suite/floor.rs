@@ -1,4 +1,5 @@
-//! `truetail calibrate` on this machine: every section has figures, and the null target ends with it.
+//! `truetail calibrate` on this machine: every section has figures, and the null target ends with
+//! it.
 
 use std::fs;
 use std::process::{Command, Stdio};

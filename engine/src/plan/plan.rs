@@ -64,8 +64,8 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamps: Option<StampSource>,
     /// A sample of the requests for which the kernel says when they left the host. Default:
-    /// [`super::STAMP_SENDS_DEFAULT`] with the kernel's stamps, where it stamps what leaves and a send
-    /// leaves as a whole; else none.
+    /// [`super::STAMP_SENDS_DEFAULT`] with the kernel's stamps, where it stamps what leaves and a
+    /// send leaves as a whole; else none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp_sends: Option<OneIn>,
     /// The most sends that one system call may submit, each of one connection's requests: more is

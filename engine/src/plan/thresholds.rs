@@ -17,8 +17,8 @@ pub struct Thresholds {
     /// How far the offered rate may be off the plan's, as a share, unless chance explains more. Of
     /// a paced loop, share of the intended requests that may be sent after the window's end.
     pub offered: f64,
-    /// Pacer lateness p99, or the highest percentile known below it, against corrected p50. The mean
-    /// time to connect against the same, from which a pool that grew may be invalid.
+    /// Pacer lateness p99, or the highest percentile known below it, against corrected p50. The
+    /// mean time to connect against the same, from which a pool that grew may be invalid.
     pub lateness: f64,
     /// Pacer lateness p99 that never counts against a run, µs. The gaps between sends may be off by
     /// as much as this lateness explains.

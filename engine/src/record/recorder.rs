@@ -39,8 +39,8 @@ pub struct Latencies {
     pub corrected: Distribution,
 }
 
-/// How long things took, each value once: what several distributions of the report have in common is
-/// added to them at the end, which is exact.
+/// How long things took, each value once: what several distributions of the report have in common
+/// is added to them at the end, which is exact.
 #[derive(AddAssign, Clone, Debug, Default)]
 pub struct Times {
     /// The latencies of successes.

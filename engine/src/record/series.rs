@@ -156,8 +156,8 @@ impl Series {
         let _ = self.slot(at_ns).receive_lateness.record(late_ns.min(VALUE_MAX_NS));
     }
 
-    /// `count` requests that were due at `at_ns` were never sent; `latency_ns` is their age when they
-    /// were given up, if that counts as a latency.
+    /// `count` requests that were due at `at_ns` were never sent; `latency_ns` is their age when
+    /// they were given up, if that counts as a latency.
     pub fn unsent(&mut self, at_ns: u64, latency_ns: Option<u64>, count: u64) {
         let slot = self.slot(at_ns);
         slot.counts.intended += count;

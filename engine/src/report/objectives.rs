@@ -115,9 +115,10 @@ impl Figures<'_> {
         }
     }
 
-    /// Which share of the requests went beyond the bound of a percentile. It is judged by this, since
-    /// the percentile's own interval may have no end on the side that matters: where slow requests
-    /// come together, it rests on how many such times there were, even if none came near the bound.
+    /// Which share of the requests went beyond the bound of a percentile. It is judged by this,
+    /// since the percentile's own interval may have no end on the side that matters: where slow
+    /// requests come together, it rests on how many such times there were, even if none came near
+    /// the bound.
     fn beyond(&self, objective: &Objective) -> Option<Beyond> {
         let Objective::Latency(LatencyMetric::Percentile(_), bound) = objective else {
             return None;

@@ -78,8 +78,8 @@ pub struct Config {
     pub plan: Plan,
     /// The address that the target's name stood for.
     pub target_address: String,
-    /// Version of the schedule, [`crate::load::schedule::VERSION`]: under another one, the same plan
-    /// and seed mean other arrivals. `None` for a closed model, which has no schedule.
+    /// Version of the schedule, [`crate::load::schedule::VERSION`]: under another one, the same
+    /// plan and seed mean other arrivals. `None` for a closed model, which has no schedule.
     pub schedule_version: Option<u32>,
     /// Digest of every intended time of the schedule up to `schedule_until`, hexadecimal; `None`
     /// without a schedule, and where its end was only estimated.

@@ -78,8 +78,8 @@ impl Pages {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Replaces the pages from `offset` on, a multiple of the page size, by the first `length` bytes
-    /// of a file, which can only be read from then on.
+    /// Replaces the pages from `offset` on, a multiple of the page size, by the first `length`
+    /// bytes of a file, which can only be read from then on.
     ///
     /// # Errors
     /// The file can't be mapped.

@@ -1,5 +1,5 @@
-//! The bytes that rings send: a head and, right behind it, a body in memory or in a mapped file, once
-//! or several times in a row.
+//! The bytes that rings send: a head and, right behind it, a body in memory or in a mapped file,
+//! once or several times in a row.
 //!
 //! Head and body have one range of addresses, so that any part of them is one send. Only the kernel
 //! reads a file's pages: where the file was cut short, a send fails, and no signal comes.

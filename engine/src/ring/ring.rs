@@ -197,8 +197,8 @@ impl Ring {
         self.stamped_sends = StampedSends::new(&self.payload, count);
     }
 
-    /// Sends the payload `count` times, as often as [`Ring::stamp_sends`] allows, and has the kernel
-    /// stamp the last byte. Only a failure posts a completion.
+    /// Sends the payload `count` times, as often as [`Ring::stamp_sends`] allows, and has the
+    /// kernel stamp the last byte. Only a failure posts a completion.
     pub(crate) fn send_stamped(&mut self, token: u64, fd: RawFd, count: usize) {
         let entry = opcode::SendMsg::new(Fd(fd), self.stamped_sends.header(count))
             .flags((libc::MSG_NOSIGNAL | libc::MSG_WAITALL).cast_unsigned())

@@ -154,8 +154,8 @@ fn complete_sample(
     stamping::require_send_stamps(Some(address)).map_err(PrepareError::Host)
 }
 
-/// The bytes of the request: a file's are mapped, and all shards send the same. Where a connection's
-/// pipeline leaves in one send, they are there as often as it may hold them.
+/// The bytes of the request: a file's are mapped, and all shards send the same. Where a
+/// connection's pipeline leaves in one send, they are there as often as it may hold them.
 fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
     let head = request.head_bytes();
     match body.content() {

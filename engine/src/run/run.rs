@@ -198,7 +198,7 @@ impl Run {
     }
 
     /// The recorded window on CLOCK_MONOTONIC, ns, as it now looks: an interruption shortens it.
-    /// `None` during set-up.
+    /// `None` during setup.
     pub fn window(&self) -> Option<Range<u64>> {
         let epoch_ns = self.signals.epoch_ns.load(Ordering::Acquire);
         let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);

@@ -75,8 +75,8 @@ impl Shard {
         }
     }
 
-    /// The slot's connection never carried a request: what it was opened for fails, unless the other
-    /// connections on the way have room for it.
+    /// The slot's connection never carried a request: what it was opened for fails, unless the
+    /// other connections on the way have room for it.
     pub(super) fn give_up(&mut self, slot: u32, cause: Cause) {
         let since_ns = self.connections[slot].since_ns;
         self.close(slot);

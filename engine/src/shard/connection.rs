@@ -90,7 +90,8 @@ pub struct Connection {
     sampled: VecDeque<u64>,
     /// How many bytes of its last send have left, as far as that was reported.
     pub uploaded: usize,
-    /// When its socket began to connect, or its user came again after giving up, ns since the epoch.
+    /// When its socket began to connect, or its user came again after giving up, ns since the
+    /// epoch.
     pub since_ns: u64,
     /// For how much of the window its user was blocked, on any socket, ns.
     pub blocked_ns: u64,

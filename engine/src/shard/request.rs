@@ -546,8 +546,8 @@ impl Shard {
         self.replace(slot);
     }
 
-    /// Sends what is queued on a connection that is lost, and on all others. A request that was sent
-    /// fails later than that: one that fails as it is sent counts as without a connection.
+    /// Sends what is queued on a connection that is lost, and on all others. A request that was
+    /// sent fails later than that: one that fails as it is sent counts as without a connection.
     fn flush_before_failing(&mut self) {
         self.flush_queued();
         self.stamp_handled();
@@ -604,8 +604,8 @@ impl Shard {
         self.recorder.in_flight.pass(now_ns, in_flight);
         self.handled_ns = self.handled_ns.max(now_ns);
         self.recorder.in_flight.stay(stamps.sent_ns, received_ns, now_ns);
-        // A request from before the window has no latency in it, and an answer after the window that
-        // took far longer than those in it is none for it: such waits count as blocked.
+        // A request from before the window has no latency in it, and an answer after the window
+        // that took far longer than those in it is none for it: such waits count as blocked.
         let counts = matches!(outcome, Outcome::Answered(_))
             && self.window_ns <= stamps.intended_ns
             && (received_ns <= self.end_ns || received_ns - stamps.sent_ns <= self.slow_ns());

@@ -65,9 +65,9 @@ impl Shard {
         self.drain_end_ns = self.plan.end_ns + self.plan.timeout_ns;
     }
 
-    /// Opens `conns` connections and waits until each has been tried. A target that is asked for too
-    /// many at once drops some of the requests, and the kernel repeats those only a second later: so
-    /// there are a few at a time, or a few every so often where the target is far away.
+    /// Opens `conns` connections and waits until each has been tried. A target that is asked for
+    /// too many at once drops some of the requests, and the kernel repeats those only a second
+    /// later: so there are a few at a time, or a few every so often where the target is far away.
     async fn connect(&mut self, conns: usize) {
         let began_ns = self.now_ns();
         let mut opened = 0;

@@ -91,8 +91,8 @@ impl Shard {
         self.connections.begin(slot, due);
     }
 
-    /// Sends what is next of the requests that left last on this slot, as far as it has one range of
-    /// addresses, and is told when it has left.
+    /// Sends what is next of the requests that left last on this slot, as far as it has one range
+    /// of addresses, and is told when it has left.
     pub(super) fn upload(&mut self, slot: u32) {
         let token = self.connections.token(Op::Send, slot);
         let request = &self.plan.request;

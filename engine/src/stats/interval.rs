@@ -162,9 +162,9 @@ pub(crate) struct Ends {
     pub(crate) needed: u64,
 }
 
-/// The ends of the 95 % interval of quantile `p`, as `interval` finds both. Of a queue that grows all
-/// the time, the last second of a run holds every slow request: no rank is high enough for an upper
-/// end, and there is a lower one.
+/// The ends of the 95 % interval of quantile `p`, as `interval` finds both. Of a queue that grows
+/// all the time, the last second of a run holds every slow request: no rank is high enough for an
+/// upper end, and there is a lower one.
 pub(crate) fn ends(pooled: &Distribution, batches: &[Histogram<u64>], p: f64) -> Ends {
     let independent = NORMAL_5_PERCENT;
     let by_batches =

@@ -13,19 +13,19 @@ use crate::plan::thresholds::Thresholds;
 /// How far apart two latencies are that differ for a user, as a share: where most of them are
 /// equal, a few microseconds of jitter move them all.
 const APART: f64 = 0.05;
-/// Slices of a window, which are shorter than twice that share of it: short beside a drift, and long
-/// beside most stalls, so that neighbours vary independently.
+/// Slices of a window, which are shorter than twice that share of it: short beside a drift, and
+/// long beside most stalls, so that neighbours vary independently.
 const SLICES_MIN: usize = 32;
 
 /// The first and the last quarter of a window beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stationarity {
-    /// Kolmogorov–Smirnov distance of the two quarters' distributions, where latencies within 5 % of
-    /// each other count as equal.
+    /// Kolmogorov–Smirnov distance of the two quarters' distributions, where latencies within 5 %
+    /// of each other count as equal.
     pub distance: f64,
-    /// The largest distance that counts as none: [`Thresholds::drift`] and what chance gives once in
-    /// 100 runs, by the number of latencies or by how much neighbouring slices of the window differ,
-    /// whichever is more.
+    /// The largest distance that counts as none: [`Thresholds::drift`] and what chance gives once
+    /// in 100 runs, by the number of latencies or by how much neighbouring slices of the window
+    /// differ, whichever is more.
     pub distance_max: f64,
     /// How far the first quarter is from the stretch most like it that begins three eighths of the
     /// window later or more, or the last from the one most like it that begins as much earlier,
@@ -38,9 +38,9 @@ pub struct Stationarity {
     pub p99_last_ns: u64,
     /// p99 of the last quarter over that of the first.
     pub p99_ratio: f64,
-    /// Whether the run was stationary: the distance within its bound or recurring within it, and the
-    /// p99 not beyond [`Thresholds::drift_p99`], or the difference within the uncertainty of the two,
-    /// or recurring.
+    /// Whether the run was stationary: the distance within its bound or recurring within it, and
+    /// the p99 not beyond [`Thresholds::drift_p99`], or the difference within the uncertainty of
+    /// the two, or recurring.
     pub stationary: bool,
 }
 
@@ -50,12 +50,13 @@ pub struct Stationarity {
 ///
 /// Latencies that follow each other depend on each other: a stall makes hundreds slow at once, and
 /// quarters of a stationary window differ by more than independent samples would. So the distance
-/// has to exceed what chance gives slices of the window that vary as these do, and the quarters have
-/// to stay apart: of a target that stalls every few seconds each quarter looks like another one,
-/// only at another time. Rejected: permuting slices, which a step at half time passes; and shifting
-/// the window as a circle, in which a step has a second one at the seam.
+/// has to exceed what chance gives slices of the window that vary as these do, and the quarters
+/// have to stay apart: of a target that stalls every few seconds each quarter looks like another
+/// one, only at another time. Rejected: permuting slices, which a step at half time passes; and
+/// shifting the window as a circle, in which a step has a second one at the seam.
 ///
-/// A p99 has changed when it is off by the factor, the intervals of the two, by batches, don't meet,
+/// A p99 has changed when it is off by the factor, the intervals of the two, by batches, don't
+/// meet,
 /// **and** it doesn't come back: one stall more in one quarter moves a p99 twentyfold and means
 /// nothing. So a window of fewer seconds than four times [`super::interval::BATCHES_MIN`] is judged
 /// by its distance alone.
@@ -292,8 +293,9 @@ mod tests {
         assert!(found.stationary && found.p99_ratio < 0.1, "{found:?}");
     }
 
-    /// Ten seconds of some 1,000 requests a second at random times, as a series keeps them; `wait_ns`
-    /// gives what one at a moment of the window, as a share of it, waits beside its own 1 to 2 ms.
+    /// Ten seconds of some 1,000 requests a second at random times, as a series keeps them;
+    /// `wait_ns` gives what one at a moment of the window, as a share of it, waits beside its own 1
+    /// to 2 ms.
     fn ten_seconds(seed: u64, wait_ns: impl Fn(f64) -> f64) -> Stationarity {
         const EIGHTHS: u32 = 80;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -321,7 +323,8 @@ mod tests {
 
     const WINDOW_NS: f64 = 1e10;
 
-    /// What a request waits for a target that stalls for a share of each period, both of the window.
+    /// What a request waits for a target that stalls for a share of each period, both of the
+    /// window.
     fn periodic(period: f64, share: f64, phase: f64) -> impl Fn(f64) -> f64 {
         move |moment| {
             let since = (moment / period + phase).fract();

@@ -7,7 +7,8 @@ use super::OK;
 use super::connection::Connection;
 use super::replies::Kind;
 
-/// [`super::Fault::RepeatAnswers`] answers after this time, so none of its answers can come earlier.
+/// [`super::Fault::RepeatAnswers`] answers after this time, so none of its answers can come
+/// earlier.
 pub const SLOW: Duration = Duration::from_millis(30);
 /// It sends each of them once more after this time.
 const REPEATED: Duration = Duration::from_millis(20);
