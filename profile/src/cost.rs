@@ -33,12 +33,12 @@ pub enum NotAProfile {
 }
 
 impl Cost {
-    /// The cost of sampled stacks, whose shares of the profile's time are those of their samples. If
-    /// no request was answered it is the time itself, in microseconds.
+    /// The cost of sampled stacks, whose shares of the profile's time are those of their samples.
+    /// If no request was answered it is the time itself, in microseconds.
     pub fn new(stacks: &Stacks, profile: &Profile) -> Cost {
         let whole = match profile.cpu_us_per_request {
             Some(us) => us * 1e6,
-            None => profile.cpu_s * 1e6,
+            None => profile.sampling.cpu_s * 1e6,
         };
         let all = stacks.samples() as f64;
         let cost = |samples: u64| rounded(whole * samples as f64 / all);

@@ -133,8 +133,8 @@ pub(crate) fn write(recording: &Recording, cost: &Cost, writer: impl Write) -> i
     let mut profile = Profile {
         sample_type: VALUES.map(|value| value_type(&mut strings, value)).to_vec(),
         period_type: Some(value_type(&mut strings, VALUES[1])),
-        period: 1_000_000_000 / i64::from(recording.frequency.max(1)),
-        duration_nanos: nanoseconds(recording.observed_s),
+        period: 1_000_000_000 / i64::from(recording.sampling.frequency.max(1)),
+        duration_nanos: nanoseconds(recording.sampling.observed_s),
         default_sample_type: strings.place(VALUES[1].0),
         comment: vec![strings.place(&recording.described())],
         ..Profile::default()
@@ -155,7 +155,7 @@ pub(crate) fn write(recording: &Recording, cost: &Cost, writer: impl Write) -> i
             }
             location_id.push(id);
         }
-        let cpu_ns = nanoseconds(recording.cpu_s * samples as f64 / all);
+        let cpu_ns = nanoseconds(recording.sampling.cpu_s * samples as f64 / all);
         profile.sample.push(Sample {
             location_id,
             value: vec![whole(samples), cpu_ns, whole(ps)],

@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::plan::Plan;
 use engine::report::Report;
 use engine::report::merge;
-use engine::report::profile::{Profile, Sampler as Source, Taken};
+use engine::report::profile::{Profile, Sampler as Source, Sampling, Taken};
 use engine::sys::clock;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -153,17 +153,9 @@ impl Profiler {
         }
         let kernel_unnamed = user_only.is_none().then(perf::kernel_unnamed).flatten();
         let frequency = self.frequency;
-        let recording = Recording {
-            stacks,
-            source,
-            user_only,
-            kernel_unnamed,
-            event,
-            frequency,
-            observed_s,
-            cpu_s,
-        };
-        Ok(recording)
+        let sampling =
+            Sampling { source, user_only, kernel_unnamed, event, frequency, observed_s, cpu_s };
+        Ok(Recording { stacks, sampling })
     }
 }
 
@@ -184,13 +176,7 @@ fn frequency(cores_s: f64) -> u32 {
 pub struct Recording {
     /// The stacks.
     pub stacks: Stacks,
-    pub(crate) source: Source,
-    pub(crate) user_only: Option<String>,
-    pub(crate) kernel_unnamed: Option<String>,
-    pub(crate) event: String,
-    pub(crate) frequency: u32,
-    pub(crate) observed_s: f64,
-    pub(crate) cpu_s: f64,
+    pub(crate) sampling: Sampling,
 }
 
 impl Recording {
@@ -201,13 +187,7 @@ impl Recording {
 
     fn taken(&self) -> Taken {
         Taken {
-            source: self.source,
-            user_only: self.user_only.clone(),
-            kernel_unnamed: self.kernel_unnamed.clone(),
-            event: self.event.clone(),
-            frequency: self.frequency,
-            observed_s: self.observed_s,
-            cpu_s: self.cpu_s,
+            sampling: self.sampling.clone(),
             samples: self.stacks.samples(),
             kernel: self.stacks.kernel(),
             frames: self.stacks.own(),
@@ -234,31 +214,32 @@ impl Recording {
     }
 
     fn caption(&self, profile: &Profile) -> Caption {
-        let only = if self.user_only.is_some() { ", user space only" } else { "" };
+        let only = if self.sampling.user_only.is_some() { ", user space only" } else { "" };
         let (title, unit) = match profile.cpu_us_per_request {
             Some(us) => (format!("Processor time per request: {us:.2} µs{only}"), svg::PER_REQUEST),
-            None => (format!("Processor time: {:.2} s{only}", profile.cpu_s), ("µs", 1.0)),
+            None => (format!("Processor time: {:.2} s{only}", profile.sampling.cpu_s), ("µs", 1.0)),
         };
         Caption { title, subtitle: self.described(), unit }
     }
 
     /// How the samples were taken, and what they don't show.
     pub(crate) fn described(&self) -> String {
-        let by = match self.source {
+        let sampling = &self.sampling;
+        let by = match sampling.source {
             Source::Perf => "perf",
             Source::InProcess => "in-process sampler",
         };
         let mut text = format!(
             "{by}, {} at {} Hz: {} samples in {:.2} s of the window",
-            self.event,
-            self.frequency,
+            sampling.event,
+            sampling.frequency,
             self.stacks.samples(),
-            self.observed_s
+            sampling.observed_s
         );
-        if let Some(why) = &self.user_only {
+        if let Some(why) = &sampling.user_only {
             text.push_str(&format!("; user space only: {why}"));
         }
-        if let Some(why) = &self.kernel_unnamed {
+        if let Some(why) = &sampling.kernel_unnamed {
             text.push_str(&format!("; kernel functions have no names: {why}"));
         }
         text
@@ -274,8 +255,7 @@ pub(crate) mod tests {
         let mut stacks = Stacks::default();
         stacks.add("truetail-shard", "turn;enter;send_[k]", 6);
         stacks.add("truetail-shard", "turn;parse_[i]", 4);
-        Recording {
-            stacks,
+        let sampling = Sampling {
             source: Source::Perf,
             user_only: None,
             kernel_unnamed: None,
@@ -283,7 +263,8 @@ pub(crate) mod tests {
             frequency: 999,
             observed_s: 2.0,
             cpu_s: 2.0,
-        }
+        };
+        Recording { stacks, sampling }
     }
 
     #[test]
@@ -321,17 +302,16 @@ pub(crate) mod tests {
         Processor time per request: 200.00 µs
         perf, cpu-clock at 999 Hz: 10 samples in 2.00 s of the window
         ");
-        let signal = Recording {
-            source: Source::InProcess,
-            event: "SIGPROF".to_owned(),
-            user_only: Some("perf is not installed".to_owned()),
-            ..recording()
-        };
+        let mut signal = recording();
+        signal.sampling.source = Source::InProcess;
+        "SIGPROF".clone_into(&mut signal.sampling.event);
+        signal.sampling.user_only = Some("perf is not installed".to_owned());
         insta::assert_snapshot!(caption(&signal, 0.0), @r"
         Processor time: 2.00 s, user space only
         in-process sampler, SIGPROF at 999 Hz: 10 samples in 2.00 s of the window; user space only: perf is not installed
         ");
-        let unnamed = Recording { kernel_unnamed: Some("why".to_owned()), ..recording() };
+        let mut unnamed = recording();
+        unnamed.sampling.kernel_unnamed = Some("why".to_owned());
         assert!(unnamed.described().ends_with("; kernel functions have no names: why"));
     }
 

@@ -164,15 +164,15 @@ impl Lines {
 
     /// Where the processor time went.
     fn profile(&mut self, profile: &Profile) {
-        let by = match profile.source {
-            Sampler::Perf => format!("perf, {}", profile.event),
-            Sampler::InProcess => format!("own sampler, {}", profile.event),
+        let by = match profile.sampling.source {
+            Sampler::Perf => format!("perf, {}", profile.sampling.event),
+            Sampler::InProcess => format!("own sampler, {}", profile.sampling.event),
         };
         let whole = match profile.cpu_us_per_request {
             Some(us) => format!("{} of CPU per request", time(us)),
-            None => format!("{:.2} s of CPU", profile.cpu_s),
+            None => format!("{:.2} s of CPU", profile.sampling.cpu_s),
         };
-        let split = match (&profile.kernel, &profile.user_only) {
+        let split = match (&profile.kernel, &profile.sampling.user_only) {
             (Some(kernel), _) => format!(
                 "{} in the kernel, {} in user space",
                 percent(kernel.share),
@@ -182,7 +182,7 @@ impl Lines {
         };
         let samples = things(profile.samples, "sample");
         self.add("profile", &format!("{whole}; {split}; {samples} ({by})"));
-        if let Some(why) = &profile.kernel_unnamed {
+        if let Some(why) = &profile.sampling.kernel_unnamed {
             self.add("", &format!("kernel functions have no names: {why}"));
         }
         let heaviest: Vec<String> = profile

@@ -11,6 +11,25 @@ pub const FRAMES_MAX: usize = 10;
 /// Where the processor time went, over the stretch of the window that was profiled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
+    /// How it was sampled.
+    #[serde(flatten)]
+    pub sampling: Sampling,
+    /// Samples taken.
+    pub samples: u64,
+    /// Processor time per request answered, microseconds; `None` if none was.
+    pub cpu_us_per_request: Option<f64>,
+    /// The part in the kernel; `None` where samples show user space only.
+    pub kernel: Option<Sampled>,
+    /// The part in user space.
+    pub user: Sampled,
+    /// The frames with the most time of their own, without that of what they call, at most
+    /// [`FRAMES_MAX`]; the heaviest first.
+    pub frames: Vec<ProfiledFrame>,
+}
+
+/// How a run was sampled, and what samples don't show.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
     /// What took the samples.
     pub source: Sampler,
     /// Why samples show user space only, where they do: then time in the kernel counts for the
@@ -26,17 +45,6 @@ pub struct Profile {
     pub observed_s: f64,
     /// Processor time of the process in that stretch, all threads, seconds.
     pub cpu_s: f64,
-    /// Samples taken.
-    pub samples: u64,
-    /// Processor time per request answered, microseconds; `None` if none was.
-    pub cpu_us_per_request: Option<f64>,
-    /// The part in the kernel; `None` where samples show user space only.
-    pub kernel: Option<Sampled>,
-    /// The part in user space.
-    pub user: Sampled,
-    /// The frames with the most time of their own, without that of what they call, at most
-    /// [`FRAMES_MAX`]; the heaviest first.
-    pub frames: Vec<ProfiledFrame>,
 }
 
 /// What takes a profile's samples.
@@ -75,20 +83,8 @@ pub struct ProfiledFrame {
 /// How much was sampled of what: everything in a [`Profile`] that isn't computed from the rest.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// See [`Profile::source`].
-    pub source: Sampler,
-    /// See [`Profile::user_only`].
-    pub user_only: Option<String>,
-    /// See [`Profile::kernel_unnamed`].
-    pub kernel_unnamed: Option<String>,
-    /// See [`Profile::event`].
-    pub event: String,
-    /// See [`Profile::frequency`].
-    pub frequency: u32,
-    /// See [`Profile::observed_s`].
-    pub observed_s: f64,
-    /// See [`Profile::cpu_s`].
-    pub cpu_s: f64,
+    /// How it was sampled.
+    pub sampling: Sampling,
     /// See [`Profile::samples`].
     pub samples: u64,
     /// Samples in the kernel.
@@ -101,53 +97,32 @@ pub struct Taken {
 impl Profile {
     /// The profile of a run that answered so many requests per second.
     pub fn new(taken: Taken, answered_per_s: f64) -> Profile {
-        let answered = answered_per_s * taken.observed_s;
+        let Taken { sampling, samples: all, kernel, frames } = taken;
+        let answered = answered_per_s * sampling.observed_s;
         let per_request = |cpu_s: f64| (0.0 < answered).then(|| cpu_s * 1e6 / answered);
         let sampled = |samples: u64| {
-            let share = if samples == 0 { 0.0 } else { samples as f64 / taken.samples as f64 };
-            Sampled { samples, share, cpu_us_per_request: per_request(share * taken.cpu_s) }
+            let share = if samples == 0 { 0.0 } else { samples as f64 / all as f64 };
+            Sampled { samples, share, cpu_us_per_request: per_request(share * sampling.cpu_s) }
         };
+        let frame = |(name, kernel, samples)| ProfiledFrame { name, kernel, own: sampled(samples) };
         Profile {
-            source: taken.source,
-            event: taken.event,
-            frequency: taken.frequency,
-            observed_s: taken.observed_s,
-            cpu_s: taken.cpu_s,
-            samples: taken.samples,
-            cpu_us_per_request: per_request(taken.cpu_s),
-            kernel: taken.user_only.is_none().then(|| sampled(taken.kernel)),
-            user: sampled(taken.samples.saturating_sub(taken.kernel)),
-            frames: taken
-                .frames
-                .into_iter()
-                .take(FRAMES_MAX)
-                .map(|(name, kernel, samples)| ProfiledFrame {
-                    name,
-                    kernel,
-                    own: sampled(samples),
-                })
-                .collect(),
-            user_only: taken.user_only,
-            kernel_unnamed: taken.kernel_unnamed,
+            samples: all,
+            cpu_us_per_request: per_request(sampling.cpu_s),
+            kernel: sampling.user_only.is_none().then(|| sampled(kernel)),
+            user: sampled(all.saturating_sub(kernel)),
+            frames: frames.into_iter().take(FRAMES_MAX).map(frame).collect(),
+            sampling,
         }
     }
 
     /// The same profile, computed again from what was taken.
     pub(crate) fn again(&self, answered_per_s: f64) -> Profile {
-        let frames = self.frames.iter();
+        let taken = |frame: &ProfiledFrame| (frame.name.clone(), frame.kernel, frame.own.samples);
         let taken = Taken {
-            source: self.source,
-            user_only: self.user_only.clone(),
-            kernel_unnamed: self.kernel_unnamed.clone(),
-            event: self.event.clone(),
-            frequency: self.frequency,
-            observed_s: self.observed_s,
-            cpu_s: self.cpu_s,
+            sampling: self.sampling.clone(),
             samples: self.samples,
             kernel: self.kernel.as_ref().map_or(0, |kernel| kernel.samples),
-            frames: frames
-                .map(|frame| (frame.name.clone(), frame.kernel, frame.own.samples))
-                .collect(),
+            frames: self.frames.iter().map(taken).collect(),
         };
         Profile::new(taken, answered_per_s)
     }

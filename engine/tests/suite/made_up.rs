@@ -14,7 +14,7 @@ use engine::record::recorder::Recorder;
 use engine::record::shard_stats::{ShardMeter, ShardStats};
 use engine::record::stamps::{Ending, Stamps};
 use engine::report::merge::{self, RunContext};
-use engine::report::profile::{Sampler, Taken};
+use engine::report::profile::{Sampler, Sampling, Taken};
 use engine::report::{Report, Samples};
 use engine::shard::ShardReport;
 
@@ -106,7 +106,7 @@ pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) ->
 
 /// What a profiler took of some run: ten samples, six of them in the kernel.
 pub fn profile() -> Taken {
-    Taken {
+    let sampling = Sampling {
         source: Sampler::Perf,
         user_only: None,
         kernel_unnamed: None,
@@ -114,6 +114,9 @@ pub fn profile() -> Taken {
         frequency: 999,
         observed_s: 2.0,
         cpu_s: 0.5,
+    };
+    Taken {
+        sampling,
         samples: 10,
         kernel: 6,
         frames: vec![

@@ -159,7 +159,7 @@ pub(super) fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
 
 pub(super) fn profiled(report: &Report, reasons: &mut Vec<Reason>) {
     let Some(profile) = &report.profile else { return };
-    let by = match profile.source {
+    let by = match profile.sampling.source {
         Sampler::Perf => "perf",
         Sampler::InProcess => "a signal handler in its own threads",
     };
@@ -169,7 +169,7 @@ pub(super) fn profiled(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "{by} took {} samples of its stacks in {:.3} s of processor time",
-            profile.samples, profile.cpu_s
+            profile.samples, profile.sampling.cpu_s
         ),
         figure: profile.samples as f64,
         threshold: 0.0,
