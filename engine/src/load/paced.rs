@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::load::due::DueRequest;
+use crate::load::share::Share;
 
 /// The paced closed model: connection i of n starts at `i/n` of the period, then once a period.
 pub(crate) struct PacedLoad {
@@ -33,21 +34,15 @@ struct User {
 }
 
 impl PacedLoad {
-    /// `users` connections of the shard; `shard` of `shards` interleave their phases, so that all
-    /// connections of the run are spread evenly over the period.
-    pub(crate) fn new(
-        period_ns: u64,
-        users: usize,
-        total: usize,
-        shard: usize,
-        shards: usize,
-    ) -> PacedLoad {
-        let phase = |user: usize| {
-            let global = (user * shards + shard) as u128;
-            u64::try_from(u128::from(period_ns) * global / total as u128)
+    /// The connections that a share has of `total`. Those of the run are spread evenly over the
+    /// period, in the order in which they are dealt.
+    pub(crate) fn new(period_ns: u64, total: usize, share: &Share) -> PacedLoad {
+        let phase = |user: u64| {
+            let of_run = u128::from(share.nth(user));
+            u64::try_from(u128::from(period_ns) * of_run / total as u128)
                 .expect("a phase is below the period")
         };
-        let user = |at: usize| User {
+        let user = |at: u64| User {
             phase_ns: phase(at),
             pending: 0,
             oldest_intended_ns: 0,
@@ -55,7 +50,7 @@ impl PacedLoad {
         };
         PacedLoad {
             period_ns,
-            users: (0..users).map(user).collect(),
+            users: (0..share.count(total) as u64).map(user).collect(),
             round: 0,
             next_user: 0,
             waiting: 0,
@@ -136,7 +131,7 @@ mod tests {
 
     #[test]
     fn each_waiting_request_keeps_the_time_it_was_noticed() {
-        let mut load = PacedLoad::new(100, 1, 1, 0, 1);
+        let mut load = PacedLoad::new(100, 1, &Share::whole());
         // The first is noticed on time; then the shard stalls until 350.
         let noticed = [0, 350, 350, 350];
         for (round, noticed_ns) in (0_u64..).zip(noticed) {
@@ -151,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_backlog_beyond_the_queue_counts_as_noticed_when_due() {
-        let mut load = PacedLoad::new(100, 1, 1, 0, 1);
+        let mut load = PacedLoad::new(100, 1, &Share::whole());
         let most = NOTICED_MAX as u64;
         for round in 0..most + 5 {
             load.wait(0, round * 100, round * 100 + 7);

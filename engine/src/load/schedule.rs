@@ -2,8 +2,8 @@
 //! a completion.
 //!
 //! Constant arrivals: request k is due at `k·10⁹/rate`, in integers wide enough never to drift;
-//! shard s of S takes k ≡ s (mod S). Of unequal shares, each takes its units of every `of` requests
-//! in a row.
+//! shard s of S takes k ≡ s (mod S). Of several agents, each takes its units of every `of` requests
+//! in a row, and its shards take turns at these.
 //!
 //! Poisson arrivals: time is cut into blocks of 1 ms, and a tree divides a block's arrivals among
 //! the shares. Their union is the same for any number of shards and any shares, each share is
@@ -38,11 +38,10 @@ pub struct Schedule {
 
 #[derive(Clone, Debug)]
 enum Process {
-    /// Request `next` comes next; `border` is the first after it that another share owns.
+    /// The share's request number `taken` comes next.
     Constant {
         rate_micro: u128,
-        next: u64,
-        border: u64,
+        taken: u64,
     },
     Poisson(Blocks),
 }
@@ -51,11 +50,9 @@ impl Schedule {
     /// The arrivals before `until_ns` that a share owns. All memory is allocated here.
     pub fn new(rate: Rate, arrivals: Arrivals, seed: u64, until_ns: u64, share: Share) -> Schedule {
         let source = match arrivals {
-            Arrivals::Constant => Process::Constant {
-                rate_micro: u128::from(rate.micro_per_second()),
-                next: share.first(),
-                border: share.first() + share.len(),
-            },
+            Arrivals::Constant => {
+                Process::Constant { rate_micro: u128::from(rate.micro_per_second()), taken: 0 }
+            }
             Arrivals::Poisson => Process::Poisson(Blocks::new(rate, seed, &share)),
         };
         Schedule { source, until_ns, rate, share }
@@ -100,16 +97,12 @@ impl Iterator for Schedule {
     #[inline]
     fn next(&mut self) -> Option<u64> {
         match &mut self.source {
-            Process::Constant { rate_micro, next, border } => {
-                let due_ns = constant_due_ns(*next, *rate_micro);
+            Process::Constant { rate_micro, taken } => {
+                let due_ns = constant_due_ns(self.share.nth(*taken), *rate_micro);
                 if self.until_ns <= due_ns {
                     return None;
                 }
-                *next += 1;
-                if *next == *border {
-                    *border += self.share.of();
-                    *next = *border - self.share.len();
-                }
+                *taken += 1;
                 Some(due_ns)
             }
             Process::Poisson(blocks) => blocks.next(self.until_ns),

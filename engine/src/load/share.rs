@@ -1,60 +1,100 @@
-//! Which part of a schedule's arrivals a shard owns.
+//! Which part of the load one shard offers: of a schedule's arrivals, and of the connections.
 
 use std::ops::{Range, RangeInclusive};
 
-/// A part of a schedule: some of the equal units into which the whole is cut. Shares that hold each
-/// unit once have together the arrivals of the whole.
+/// What one shard offers of the whole load. The whole is cut into equal units; an agent owns some
+/// of them, and divides them equally among its shards. Agents that hold each unit once offer
+/// together, with all their shards, exactly the whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
     units: Range<u32>,
     of: u32,
+    shard: u32,
+    shards: u32,
 }
 
 impl Share {
-    /// What shard `shard` of `shards` owns when all own as much: unit s of S.
-    pub fn equal(shard: usize, shards: usize) -> Share {
-        let number = |number: usize| u32::try_from(number).expect("shards are numbered in 32 bits");
-        Share::units(number(shard)..number(shard + 1), number(shards))
+    /// The whole load.
+    pub fn whole() -> Share {
+        Share::units(0..1, 1)
     }
 
     /// These of `of` units.
     pub fn units(units: Range<u32>, of: u32) -> Share {
         assert!(units.start < units.end && units.end <= of, "a share has units of the whole");
-        Share { units, of }
+        Share { units, of, shard: 0, shards: 1 }
+    }
+
+    /// What shard `shard` of `shards` offers when nobody else offers anything: item k of what is
+    /// numbered goes to shard k mod S.
+    pub fn equal(shard: usize, shards: usize) -> Share {
+        Share::whole().of_shard(shard, shards)
+    }
+
+    /// The part of shard `shard`, of `shards` that divide this share, which is an agent's.
+    pub fn of_shard(&self, shard: usize, shards: usize) -> Share {
+        assert!(self.shards == 1 && shard < shards, "an agent divides its share once");
+        let number = |number: usize| u32::try_from(number).expect("shards are numbered in 32 bits");
+        Share { shard: number(shard), shards: number(shards), ..self.clone() }
     }
 
     /// How much of the whole it is.
     pub fn fraction(&self) -> f64 {
-        self.len() as f64 / f64::from(self.of)
+        self.len() as f64 / f64::from(self.of) / f64::from(self.shards)
     }
 
-    /// Its first unit.
-    pub(super) fn first(&self) -> u64 {
-        self.units.start.into()
+    /// The number of item `n` of this share, of items that are dealt in turn: an agent takes its
+    /// units of every `of` items, and its shards take turns at these.
+    pub(crate) fn nth(&self, n: u64) -> u64 {
+        let of_agent = n * u64::from(self.shards) + u64::from(self.shard);
+        let (round, unit) = (of_agent / self.len(), of_agent % self.len());
+        round * u64::from(self.of) + u64::from(self.units.start) + unit
     }
 
-    /// How many units it has.
-    pub(super) fn len(&self) -> u64 {
+    /// How many of the first `items` it has, of items that are dealt as by [`Share::nth`].
+    pub fn count(&self, items: usize) -> usize {
+        let wide = |number: u32| usize::try_from(number).expect("an address has 64 bits");
+        let (start, len, of) =
+            (wide(self.units.start), wide(self.units.end - self.units.start), wide(self.of));
+        let of_agent = items / of * len + (items % of).saturating_sub(start).min(len);
+        let (shard, shards) = (wide(self.shard), wide(self.shards));
+        of_agent / shards + usize::from(shard < of_agent % shards)
+    }
+
+    fn len(&self) -> u64 {
         (self.units.end - self.units.start).into()
     }
 
-    /// How many units the whole has.
-    pub(super) fn of(&self) -> u64 {
-        self.of.into()
-    }
-
-    /// Its owner coordinates, in units of 2⁻⁶⁴. A border is computed from its unit alone, so
-    /// neighbours meet exactly.
+    /// Its owner coordinates, in units of 2⁻⁶⁴. A border is computed as one fraction, so neighbours
+    /// meet exactly, be they shards or agents.
     pub(super) fn coordinates(&self) -> RangeInclusive<u64> {
-        let border = |unit: u32| (u128::from(unit) << 64) / u128::from(self.of);
+        let parts = u128::from(self.of) * u128::from(self.shards);
+        let before = |shard: u32| {
+            let of_agent = u128::from(self.units.start) * u128::from(self.shards);
+            of_agent + u128::from(self.len()) * u128::from(shard)
+        };
+        let border = |shard: u32| (before(shard) << 64) / parts;
         let coordinate = |border| u64::try_from(border).expect("a coordinate is below 2^64");
-        coordinate(border(self.units.start))..=coordinate(border(self.units.end) - 1)
+        coordinate(border(self.shard))..=coordinate(border(self.shard + 1) - 1)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The shares of agents with these weights and numbers of shards.
+    fn agents(weights: &[(u32, usize)]) -> Vec<Share> {
+        let of = weights.iter().map(|(weight, _)| weight).sum();
+        let mut start = 0;
+        let of_agent = |(weight, shards): &(u32, usize)| {
+            let agent = Share::units(start..start + weight, of);
+            start += weight;
+            let shards = *shards;
+            (0..shards).map(move |shard| agent.of_shard(shard, shards)).collect::<Vec<_>>()
+        };
+        weights.iter().flat_map(of_agent).collect()
+    }
 
     #[test]
     fn neighbours_meet_exactly() {
@@ -74,5 +114,39 @@ mod tests {
         let (third, six_units) = (Share::equal(1, 3), Share::units(6..12, 18));
         assert_eq!(third.coordinates(), six_units.coordinates());
         assert_eq!(third.fraction(), six_units.fraction());
+    }
+
+    #[test]
+    fn whatever_the_weights_each_item_and_each_coordinate_has_one_owner() {
+        for weights in [
+            &[(1, 1)][..],
+            &[(1, 3)],
+            &[(1, 2), (1, 1), (1, 4)],
+            &[(3, 2), (5, 1), (2, 7)],
+            &[(1, 1), (999, 64)],
+            &[(u32::MAX - 1, 3), (1, 2)],
+        ] {
+            let shares = agents(weights);
+            for items in [0, 1, 7, 100, 1_003] {
+                let mut owned: Vec<u64> = Vec::new();
+                for share in &shares {
+                    let count = share.count(items) as u64;
+                    owned.extend((0..count).map(|n| share.nth(n)));
+                    assert!(items as u64 <= share.nth(count), "the next isn't among them");
+                }
+                owned.sort_unstable();
+                let all: Vec<u64> = (0..items as u64).collect();
+                assert_eq!(owned, all, "{weights:?}");
+            }
+            let mut next = 0_u128;
+            for share in &shares {
+                let coordinates = share.coordinates();
+                assert_eq!(u128::from(*coordinates.start()), next, "{weights:?}");
+                next = u128::from(*coordinates.end()) + 1;
+            }
+            assert_eq!(next, 1 << 64, "{weights:?}");
+            let whole: f64 = shares.iter().map(Share::fraction).sum();
+            assert!((whole - 1.0).abs() < 1e-12, "{weights:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::prepare::Prepared;
+use crate::load::share::Share;
 use crate::plan::{Model, Switch};
 use crate::record::config::RecorderConfig;
 use crate::samples::Lane;
@@ -23,20 +24,18 @@ impl Prepared {
             (Model::Closed, None) => Drive::Closed,
             (Model::Closed, Some(period)) => Drive::Paced { period_ns: period.0 },
         };
-        // The first shards take the remainder, so that no connection is lost.
-        let own = |total: usize| total / shards + usize::from(shard < total % shards);
+        let share = Share::equal(shard, shards);
         let settles =
             plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
         let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);
         ShardPlan {
-            shard,
             shards,
             core: plan.cores()[shard],
             drive,
-            conns: own(plan.conns()),
+            conns: share.count(plan.conns()),
             conns_total: plan.conns(),
-            prewarm: own(plan.prewarm.unwrap_or(0)),
-            spare: own(plan.spare.unwrap_or(0)),
+            prewarm: share.count(plan.prewarm.unwrap_or(0)),
+            spare: share.count(plan.spare.unwrap_or(0)),
             settle_ns: if settles { plan.settle.0 } else { 0 },
             settle_min_ns: plan.settle_min.map_or(0, |least| least.0),
             recorder_config: RecorderConfig::of_plan(plan),
@@ -63,6 +62,7 @@ impl Prepared {
                 .map(|source| SocketAddr::new(*source, 0).into())
                 .collect(),
             samples,
+            share,
         }
     }
 }

@@ -18,9 +18,9 @@ use crate::sys::units::Rate;
 /// What one shard has to do, derived from the plan.
 #[derive(Clone, Debug)]
 pub struct ShardPlan {
-    /// Number of this shard among `shards`.
-    pub shard: usize,
-    /// How many shards share the plan.
+    /// What it offers of the whole load.
+    pub share: Share,
+    /// How many shards begin together.
     pub shards: usize,
     /// The core that it runs on.
     pub core: usize,
@@ -28,7 +28,7 @@ pub struct ShardPlan {
     pub drive: Drive,
     /// Connections of this shard.
     pub conns: usize,
-    /// Connections of all shards.
+    /// Connections of the whole run.
     pub conns_total: usize,
     /// Connections to open before anything is sent.
     pub prewarm: usize,
@@ -81,18 +81,14 @@ impl ShardPlan {
     pub(super) fn load(&self) -> Load {
         match self.drive {
             Drive::Open { rate, arrivals, seed } => {
-                let share = Share::equal(self.shard, self.shards);
+                let share = self.share.clone();
                 let schedule = Schedule::new(rate, arrivals, seed, self.end_ns, share);
                 Load::Open(OpenLoad::new(schedule))
             }
             Drive::Closed => Load::Closed,
-            Drive::Paced { period_ns } => Load::Paced(PacedLoad::new(
-                period_ns,
-                self.conns,
-                self.conns_total,
-                self.shard,
-                self.shards,
-            )),
+            Drive::Paced { period_ns } => {
+                Load::Paced(PacedLoad::new(period_ns, self.conns_total, &self.share))
+            }
         }
     }
 }
@@ -102,7 +98,7 @@ impl ShardPlan {
 pub enum Drive {
     /// Arrivals by a schedule.
     Open {
-        /// Requests per second of all shards.
+        /// Requests per second of the whole run.
         rate: Rate,
         /// How they are spaced.
         arrivals: Arrivals,
@@ -138,7 +134,7 @@ impl ShardPlan {
         let end_ns = 600 * crate::sys::units::SECOND_NS;
         let rate = "0.016".parse().expect("a rate");
         ShardPlan {
-            shard: 0,
+            share: Share::whole(),
             shards: 1,
             core: 0,
             drive: Drive::Open { rate, arrivals: Arrivals::Constant, seed: 1 },

@@ -47,7 +47,7 @@ impl Shard {
             let longest_ns =
                 self.now_ns() + self.plan.settle_min_ns + SETTLE_TIMES_MAX * self.plan.settle_ns;
             let seed = schedule::mix(seed ^ SETUP_SEED);
-            let share = Share::equal(self.plan.shard, self.plan.shards);
+            let share = self.plan.share.clone();
             let mut load = OpenLoad::new(Schedule::new(rate, arrivals, seed, longest_ns, share));
             // Its schedule starts with the setup: what is overdue by now is skipped.
             while load.take_unsent(self.now_ns()).is_some() {}
@@ -72,7 +72,7 @@ impl Shard {
         let began_ns = self.now_ns();
         let mut opened = 0;
         let mut batch_ns = 0;
-        let batch_max = batch_max(self.plan.shards);
+        let batch_max = batch_max(&self.plan.share);
         while (opened < conns || 0 < self.connections.coming()) && !self.is_stopped() {
             let now_ns = self.now_ns();
             if self.connections.connecting() < batch_max.div_ceil(2)
@@ -162,9 +162,9 @@ impl Shard {
     }
 }
 
-/// Connects that the setup of one of so many shards begins together.
-fn batch_max(shards: usize) -> usize {
-    (BATCHES_MAX / shards).clamp(1, BATCH_MAX)
+/// Connects that the setup of a shard with this share begins together.
+fn batch_max(share: &Share) -> usize {
+    share.count(BATCHES_MAX).clamp(1, BATCH_MAX)
 }
 
 #[cfg(test)]
@@ -183,7 +183,8 @@ mod tests {
     #[test]
     fn all_shards_together_stay_well_below_a_listeners_queue() {
         for shards in 1..=1_024 {
-            let most = shards * (batch_max(shards) + batch_max(shards).div_ceil(2));
+            let of_shard = |shard| batch_max(&Share::equal(shard, shards));
+            let most = (0..shards).map(of_shard).map(|batch| batch + batch.div_ceil(2)).sum();
             assert!((shards..=2_048).contains(&most), "{shards} shards: {most}");
         }
     }
