@@ -5,4 +5,4 @@ mod run;
 mod shard_plan;
 
 pub use prepare::{PrepareError, Prepared, prepare, prepare_with};
-pub use run::{Finished, Phase, Progress, Run, RunError};
+pub use run::{Finished, Passed, Phase, Progress, Run, RunError};

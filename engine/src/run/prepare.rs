@@ -9,6 +9,7 @@ use http1::request::Request;
 use crate::host;
 use crate::host::check::Check;
 use crate::host::stamping::{self, Stamping};
+use crate::load::share::Share;
 use crate::plan::body::{Body, Content, SharedBody};
 use crate::plan::endpoint::Endpoint;
 use crate::plan::redact::Redacted;
@@ -29,6 +30,8 @@ pub struct Prepared {
     pub(super) address: SocketAddr,
     pub(super) request: Payload,
     pub(super) head_request: bool,
+    /// What of the plan's load this process offers.
+    pub(super) share: Share,
     /// Held until the run is over; `None` where the kernel doesn't stamp what arrives.
     pub(super) stamping: Option<Arc<Stamping>>,
     /// Why the plan got the program's stamps without asking for them.
@@ -121,6 +124,7 @@ pub fn prepare_with(plan: Plan, body: &SharedBody) -> Result<Prepared, PrepareEr
         plan,
         address,
         head_request: request.is_head(),
+        share: Share::whole(),
     })
 }
 
@@ -218,6 +222,12 @@ fn of_version(
 }
 
 impl Prepared {
+    /// The same plan, of whose load only this share is offered here.
+    #[must_use]
+    pub fn with_share(self, share: Share) -> Prepared {
+        Prepared { share, ..self }
+    }
+
     /// The completed plan.
     pub fn plan(&self) -> &Plan {
         &self.plan

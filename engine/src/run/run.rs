@@ -21,7 +21,7 @@ use crate::report::merge::{self, Measured, RunContext};
 use crate::report::{Report, Samples};
 use crate::samples::{self, Header, Lane, SampleFile, SampleWriter, SamplesSummary, ShardEnd};
 use crate::shard::progress::{ShardProgress, SharedProgress};
-use crate::shard::{Shard, ShardPlan, ShardReport};
+use crate::shard::{EPOCH_AHEAD_NS, Shard, ShardPlan, ShardReport};
 use crate::sys::control::Signals;
 use crate::sys::{clock, executor};
 
@@ -94,6 +94,14 @@ pub struct Finished {
     pub epoch_ns: u64,
 }
 
+/// A run was to begin at a moment that has passed, or is too near.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too late by {by_ns} ns to begin at that moment")]
+pub struct Passed {
+    /// By how much, ns.
+    pub by_ns: u64,
+}
+
 /// A shard's thread, and what it reports unless the run was cancelled.
 type ShardHandle = ExecutorJoinHandle<Option<ShardReport>>;
 
@@ -152,10 +160,26 @@ impl Run {
     /// The core on which a shard couldn't be started, or why another thread couldn't be; then
     /// nothing is left running, and there is no file.
     pub fn start_with(prepared: Prepared, file: Option<SampleFile>) -> Result<Run, RunError> {
+        Run::set_up(prepared, file, Signals::default())
+    }
+
+    /// As [`Run::start_with`], but once set up, the shards wait for [`Run::begin_at`].
+    ///
+    /// # Errors
+    /// Those of [`Run::start_with`].
+    pub fn start_held(prepared: Prepared, file: Option<SampleFile>) -> Result<Run, RunError> {
+        Run::set_up(prepared, file, Signals { held: true, ..Signals::default() })
+    }
+
+    fn set_up(
+        prepared: Prepared,
+        file: Option<SampleFile>,
+        signals: Signals,
+    ) -> Result<Run, RunError> {
         let plan = &prepared.plan;
         let cores = plan.cores().to_vec();
         let shards = cores.len();
-        let signals = Arc::new(Signals::default());
+        let signals = Arc::new(signals);
         let progress: Vec<Arc<SharedProgress>> =
             cores.iter().map(|_| Arc::new(SharedProgress::default())).collect();
         let began_ns = clock::now_ns();
@@ -182,6 +206,35 @@ impl Run {
         });
         let (samples, handles, ring_features) = started.inspect_err(|_| signals.cancel())?;
         Ok(Run { prepared, handles, progress, signals, ring_features, watch, samples, began_ns })
+    }
+
+    /// Whether all shards are set up.
+    pub fn is_ready(&self) -> bool {
+        self.signals.ready.load(Ordering::Acquire) == self.handles.len()
+    }
+
+    /// Sets the moment at which a held run, which is ready, begins, ns of CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// The moment has passed, or shards would hear of it too late.
+    pub fn begin_at(&self, epoch_ns: u64) -> Result<(), Passed> {
+        assert!(self.is_ready(), "whoever begins a run waits for its shards");
+        let now_ns = clock::now_ns();
+        if epoch_ns < now_ns + EPOCH_AHEAD_NS {
+            return Err(Passed { by_ns: now_ns + EPOCH_AHEAD_NS - epoch_ns });
+        }
+        self.signals.begin_at(epoch_ns);
+        Ok(())
+    }
+
+    /// Ends a held run that has not begun: nothing is left running, and there is no file.
+    pub fn cancel(self) {
+        self.signals.cancel();
+        for handle in self.handles {
+            handle.join().expect("a shard that is cancelled ends");
+        }
+        self.watch.finish();
+        self.samples.into_iter().for_each(SampleWriter::cancel);
     }
 
     /// Ends the run early: no more load, and at most two seconds to await responses.

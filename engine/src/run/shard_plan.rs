@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use super::prepare::Prepared;
-use crate::load::share::Share;
 use crate::plan::{Model, Switch};
 use crate::record::config::RecorderConfig;
 use crate::samples::Lane;
@@ -24,7 +23,7 @@ impl Prepared {
             (Model::Closed, None) => Drive::Closed,
             (Model::Closed, Some(period)) => Drive::Paced { period_ns: period.0 },
         };
-        let share = Share::equal(shard, shards);
+        let share = self.share.of_shard(shard, shards);
         let settles =
             plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
         let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);

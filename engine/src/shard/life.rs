@@ -17,8 +17,9 @@ use crate::record::stamps::Ending;
 use crate::samples::Sampler;
 use crate::sys::{clock, seal};
 
-/// From the last shard being ready to the epoch, ns: time for every shard to see it.
-const EPOCH_AHEAD_NS: u64 = 20_000_000;
+/// From the last shard being ready to the epoch, ns: time for every shard to see it. That long
+/// before an epoch, shards are awake.
+pub(crate) const EPOCH_AHEAD_NS: u64 = 20_000_000;
 /// The longest drain of an interrupted run, ns.
 const DRAIN_INTERRUPTED_NS: u64 = 2_000_000_000;
 
@@ -67,18 +68,12 @@ impl Shard {
         }
     }
 
-    /// Waits until every shard is ready; the last one sets the epoch. `None` if the run is
-    /// cancelled.
+    /// Waits until every shard is ready and the epoch is set, by the last of them if nobody else
+    /// does it. `None` if the run is cancelled.
     fn meet(&self) -> Option<u64> {
-        if self.signals.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.plan.shards {
-            let epoch_ns = clock::now_ns() + EPOCH_AHEAD_NS;
-            // A cancelled run stays cancelled.
-            let _ = self.signals.epoch_ns.compare_exchange(
-                0,
-                epoch_ns,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
+        let is_last = self.signals.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.plan.shards;
+        if is_last && !self.signals.held {
+            self.signals.begin_at(clock::now_ns() + EPOCH_AHEAD_NS);
         }
         loop {
             match self.signals.epoch_ns.load(Ordering::Acquire) {
@@ -110,6 +105,8 @@ impl Shard {
         }
         self.connections.retry_now();
         self.heed_stop();
+        let ahead_ns = self.epoch_ns.saturating_sub(clock::now_ns());
+        std::thread::sleep(Duration::from_nanos(ahead_ns.saturating_sub(EPOCH_AHEAD_NS)));
         while clock::now_ns() < self.epoch_ns {
             std::hint::spin_loop();
         }

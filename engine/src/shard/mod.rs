@@ -19,6 +19,7 @@ mod shard;
 mod slots;
 mod wire;
 
+pub(crate) use life::EPOCH_AHEAD_NS;
 pub use plan::{Drive, ShardPlan, ShardReport};
 pub use shard::Shard;
 pub(crate) use wire::SEND_SILENT_MAX;

@@ -10,6 +10,8 @@ pub struct Signals {
     pub(crate) epoch_ns: AtomicU64,
     /// When an interrupted run stops issuing, on CLOCK_MONOTONIC, ns; 0 while it goes on.
     pub(crate) stop_ns: AtomicU64,
+    /// Whether the epoch is given from outside; otherwise the last shard to be ready sets it.
+    pub(crate) held: bool,
     /// Shards that have finished setting up.
     pub(crate) ready: AtomicUsize,
     /// Shards that have ended.
@@ -17,6 +19,13 @@ pub struct Signals {
 }
 
 impl Signals {
+    /// Sets the epoch, unless there is one or the run was cancelled.
+    pub(crate) fn begin_at(&self, epoch_ns: u64) {
+        let (set, read) = (Ordering::AcqRel, Ordering::Acquire);
+        // Either way nothing is left to do: the first to set it decides.
+        let _ = self.epoch_ns.compare_exchange(0, epoch_ns, set, read);
+    }
+
     /// Cancels a run that has not begun: whoever waits for its epoch ends.
     pub(crate) fn cancel(&self) {
         self.epoch_ns.store(u64::MAX, Ordering::Release);

@@ -6,6 +6,7 @@
 mod made_up;
 mod support;
 
+mod agents;
 mod document;
 mod intervals;
 mod not_hidden;
