@@ -13,6 +13,7 @@ use std::mem;
 use std::ops::RangeInclusive;
 
 use rand_distr::Poisson;
+use serde::{Deserialize, Serialize};
 
 use super::share::Share;
 use super::tree::{self, BLOCK_NS};
@@ -217,7 +218,7 @@ pub fn mix(value: u64) -> u64 {
 
 /// An order-independent digest of a set of arrivals: the shards' digests add up to that of the
 /// whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
     sum: u128,
     arrivals: u64,

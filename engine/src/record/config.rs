@@ -1,10 +1,12 @@
 //! What a recorder needs to know of the plan.
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::status::StatusSet;
 use crate::plan::{Model, Plan};
 
 /// What a recorder takes from the plan.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecorderConfig {
     /// Start of the window, ns since the epoch.
     pub window_ns: u64,

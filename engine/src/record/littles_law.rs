@@ -10,9 +10,11 @@
 //! For this check a stay lasts until the program has handled the response. Beside it stands the
 //! mean number at the target, whose stays end when the response arrived.
 
+use serde::{Deserialize, Serialize};
+
 /// The number of requests in flight, integrated over the window, and the same by the requests'
 /// stamps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InFlightIntegral {
     begin_ns: u64,
     end_ns: u64,

@@ -4,6 +4,7 @@
 //! it the stamps and the outcome, exactly once each.
 
 use derive_more::AddAssign;
+use serde::{Deserialize, Serialize};
 
 use crate::record::config::RecorderConfig;
 use crate::record::counts::Counts;
@@ -31,7 +32,7 @@ pub struct Distributions {
 }
 
 /// The latencies of a part of the requests.
-#[derive(AddAssign, Clone, Debug, Default)]
+#[derive(AddAssign, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
     /// `received − sent`.
     pub naive: Distribution,
@@ -41,7 +42,7 @@ pub struct Latencies {
 
 /// How long things took, each value once: what several distributions of the report have in common
 /// is added to them at the end, which is exact.
-#[derive(AddAssign, Clone, Debug, Default)]
+#[derive(AddAssign, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Times {
     /// The latencies of successes.
     pub successes: Latencies,
@@ -86,7 +87,7 @@ impl Times {
 }
 
 /// The numbers of one shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recorder {
     config: RecorderConfig,
     /// How long things took.
@@ -240,6 +241,14 @@ impl Recorder {
             self.counts.connects_in_window += 1;
             self.times.connect_time.record(at_ns - since_ns);
         }
+    }
+
+    /// Whether these are numbers of the window and by the rules of a plan: those of another can't be
+    /// added to them.
+    pub fn is_of(&self, config: &RecorderConfig) -> bool {
+        let window_ns = config.window_ns..config.end_ns;
+        let arrivals = self.arrivals.as_ref().map(ArrivalStats::window_ns);
+        self.config == *config && arrivals == config.scheduled.then_some(window_ns)
     }
 
     /// Adds another shard's numbers: exact, in any order.

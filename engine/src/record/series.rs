@@ -10,18 +10,23 @@
 use std::ops::Range;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::record::counts::IntervalCounts;
 use crate::record::outcome::Outcome;
 use crate::stats::distribution::{
     INTERVAL_DIGITS, LATENESS_DIGITS, VALUE_MAX_NS, interval_histogram,
 };
+use crate::stats::encoded::{Encoded, NotLike};
 
 /// The most intervals that a series holds.
 pub const SLOTS_MAX: usize = 512;
 /// Length of an interval at first, ns: an eighth of a second, so that whole seconds hold whole
 /// intervals until it has doubled to one.
 pub const INTERVAL_FIRST_NS: u64 = 125_000_000;
+
+/// How many times as long an interval may be by the end: 512 such intervals are 35 years.
+const DOUBLINGS_MAX: u64 = 1 << 24;
 
 /// What happened in one interval.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +80,8 @@ pub(crate) fn interval_ns_of(window_ns: u64) -> u64 {
 }
 
 /// A series of intervals from the start of the window.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "State", try_from = "State")]
 pub struct Series {
     interval_ns: u64,
     slots: Vec<SeriesInterval>,
@@ -84,6 +90,64 @@ pub struct Series {
     last_ns: Range<u64>,
     /// Intervals in use: all up to the last that anything fell into.
     len: usize,
+}
+
+/// A series outside of a recorder: its intervals in use.
+#[derive(Serialize, Deserialize)]
+struct State {
+    interval_ns: u64,
+    slots: Vec<SlotState>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SlotState {
+    counts: IntervalCounts,
+    in_flight: u64,
+    latency: Encoded,
+    receive_lateness: Encoded,
+}
+
+/// What a series outside of a recorder can be wrong about.
+#[derive(Debug, thiserror::Error)]
+enum NotASeries {
+    #[error("{0} intervals of {1} ns")]
+    Intervals(usize, u64),
+    #[error(transparent)]
+    Histogram(#[from] NotLike),
+}
+
+impl From<Series> for State {
+    fn from(series: Series) -> State {
+        let slot = |slot: &SeriesInterval| SlotState {
+            counts: slot.counts,
+            in_flight: slot.in_flight,
+            latency: Encoded::new(&slot.latency),
+            receive_lateness: Encoded::new(&slot.receive_lateness),
+        };
+        State { interval_ns: series.interval_ns, slots: series.slots().iter().map(slot).collect() }
+    }
+}
+
+impl TryFrom<State> for Series {
+    type Error = NotASeries;
+
+    fn try_from(State { interval_ns, slots }: State) -> Result<Series, NotASeries> {
+        let doublings = interval_ns / INTERVAL_FIRST_NS;
+        let is_length = interval_ns % INTERVAL_FIRST_NS == 0 && doublings.is_power_of_two();
+        if SLOTS_MAX < slots.len() || !is_length || DOUBLINGS_MAX < doublings {
+            return Err(NotASeries::Intervals(slots.len(), interval_ns));
+        }
+        let mut series = Series { interval_ns, len: slots.len(), ..Series::new() };
+        for (mine, state) in series.slots.iter_mut().zip(slots) {
+            *mine = SeriesInterval {
+                counts: state.counts,
+                in_flight: state.in_flight,
+                latency: state.latency.decode(&mine.latency)?,
+                receive_lateness: state.receive_lateness.decode(&mine.receive_lateness)?,
+            };
+        }
+        Ok(series)
+    }
 }
 
 impl Default for Series {

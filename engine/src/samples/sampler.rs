@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
+use serde::{Deserialize, Serialize};
 
 use super::sample::{SAMPLE_BYTES, Sample};
 use crate::record::outcome::Outcome;
@@ -74,7 +75,7 @@ pub struct Sampler {
 }
 
 /// What one shard handed over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
     /// Samples handed to the writer.
     pub taken: u64,

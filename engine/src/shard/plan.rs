@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
 use socket2::SockAddr;
 
 use crate::load::schedule::{Digest, Schedule};
@@ -115,7 +116,7 @@ pub enum Drive {
 }
 
 /// What one shard did: plain data.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ShardReport {
     /// Its numbers.
     pub recorder: Recorder,

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::milliseconds::Milliseconds;
 use super::statistics::PairSums;
 use crate::stats::distribution::Distribution;
@@ -14,7 +16,7 @@ use crate::stats::distribution::Distribution;
 const MILLISECOND_NS: u64 = 1_000_000;
 
 /// The arrivals of the recorded window of one shard, or of several after merging.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ArrivalStats {
     window_ns: Range<u64>,
     intended: Moments,
@@ -24,7 +26,7 @@ pub struct ArrivalStats {
 }
 
 /// One sequence of times: as intended, or as sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Moments {
     pub(super) count: u64,
     /// Time between neighbours of the same shard.
@@ -46,6 +48,11 @@ impl ArrivalStats {
             due: Moments::default(),
             sent: Moments::default(),
         }
+    }
+
+    /// The window, ns since the epoch of the run.
+    pub(crate) fn window_ns(&self) -> Range<u64> {
+        self.window_ns.clone()
     }
 
     /// Records a request of the window that was sent. One sent after the window's end has a gap but

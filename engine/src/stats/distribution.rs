@@ -6,6 +6,9 @@
 use std::ops::AddAssign;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::encoded::{Encoded, NotLike};
 
 /// The smallest nonzero value that a histogram can hold, ns.
 pub(crate) const VALUE_MIN_NS: u64 = 1;
@@ -29,13 +32,41 @@ pub(crate) fn interval_histogram(digits: u8) -> Histogram<u64> {
 }
 
 /// A distribution of times in ns.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "State", try_from = "State")]
 pub struct Distribution {
     histogram: Histogram<u64>,
     overflow: u64,
     min_ns: u64,
     max_ns: u64,
     sum_ns: u128,
+}
+
+/// A distribution outside of a recorder.
+#[derive(Serialize, Deserialize)]
+struct State {
+    histogram: Encoded,
+    overflow: u64,
+    min_ns: u64,
+    max_ns: u64,
+    sum_ns: u128,
+}
+
+impl From<Distribution> for State {
+    fn from(distribution: Distribution) -> State {
+        let Distribution { histogram, overflow, min_ns, max_ns, sum_ns } = distribution;
+        State { histogram: Encoded::new(&histogram), overflow, min_ns, max_ns, sum_ns }
+    }
+}
+
+impl TryFrom<State> for Distribution {
+    type Error = NotLike;
+
+    fn try_from(state: State) -> Result<Distribution, NotLike> {
+        let State { histogram, overflow, min_ns, max_ns, sum_ns } = state;
+        let histogram = histogram.decode(&Distribution::new().histogram)?;
+        Ok(Distribution { histogram, overflow, min_ns, max_ns, sum_ns })
+    }
 }
 
 impl Default for Distribution {

@@ -3,16 +3,56 @@
 //! Milliseconds are numbered from the start of the window, the same on every shard, so merged
 //! counts are those of all events.
 
+use serde::{Deserialize, Serialize};
+
 /// How many of the latest milliseconds are kept: 60 s.
 pub(super) const KEPT_MS: u64 = 60_000;
 
 /// Counts per millisecond. Slot `ms % KEPT_MS` belongs to the one kept millisecond with that
 /// remainder; slots not reached yet are zero.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "State", try_from = "State")]
 pub(super) struct Milliseconds {
     slots: Box<[u32]>,
     /// The first millisecond not reached yet.
     next_ms: u64,
+}
+
+/// The counts outside of a recorder.
+#[derive(Serialize, Deserialize)]
+struct State {
+    /// Of the kept milliseconds, in order.
+    counts: Vec<u32>,
+    next_ms: u64,
+}
+
+/// Counts that aren't those of the milliseconds kept.
+#[derive(Debug, thiserror::Error)]
+#[error("{counts} counts of milliseconds up to number {next_ms}")]
+struct NotTheKept {
+    counts: usize,
+    next_ms: u64,
+}
+
+impl From<Milliseconds> for State {
+    fn from(all: Milliseconds) -> State {
+        let kept = all.oldest_ms()..all.next_ms;
+        State { counts: kept.map(|ms| all.slots[slot(ms)]).collect(), next_ms: all.next_ms }
+    }
+}
+
+impl TryFrom<State> for Milliseconds {
+    type Error = NotTheKept;
+
+    fn try_from(State { counts, next_ms }: State) -> Result<Milliseconds, NotTheKept> {
+        let mut all = Milliseconds { next_ms, ..Milliseconds::new() };
+        let kept = all.oldest_ms()..next_ms;
+        if counts.len() as u64 != kept.end - kept.start {
+            return Err(NotTheKept { counts: counts.len(), next_ms });
+        }
+        kept.zip(counts).for_each(|(ms, count)| all.slots[slot(ms)] = count);
+        Ok(all)
+    }
 }
 
 impl Default for Milliseconds {

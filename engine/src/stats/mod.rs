@@ -8,6 +8,7 @@
 pub mod arrival_proof;
 pub(crate) mod arrivals;
 pub mod distribution;
+pub(crate) mod encoded;
 #[cfg(test)]
 mod goodness_of_fit;
 pub mod interval;

@@ -4,6 +4,7 @@
 //! Pure functions, each with its formula and source.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF as _, Normal, StudentsT};
 use statrs::function::gamma::gamma_li;
 
@@ -42,7 +43,7 @@ pub(super) fn kolmogorov_p(distance: f64, n: u64) -> f64 {
 /// autocorrelation.
 ///
 /// The sums are integers, so that merging is exact in any order and a year of gaps loses no digit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PairSums {
     pairs: u64,
     first: u128,

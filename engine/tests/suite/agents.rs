@@ -1,15 +1,22 @@
 //! Several agents offer together what one process does alone: the same requests, begun at one
-//! moment that is given from outside.
+//! moment that is given from outside, and recorders that cross the border between them unchanged.
 
 use std::time::{Duration, Instant};
 
 use engine::load::share::Share;
 use engine::plan::{Arrivals, Model, Plan};
+use engine::record::config::RecorderConfig;
+use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
+use engine::record::recorder::Recorder;
+use engine::record::stamps::{Ending, Stamps};
 use engine::run::{Finished, Prepared, Run, prepare};
 use engine::sys::clock;
 use engine::sys::placement::allowed_cores;
 use engine::sys::units::{CoreList, Nanos};
 
+use serde_json::json;
+
+use crate::made_up;
 use crate::support::{always_ok, open, plan, run, serve};
 
 /// A held run of this share, once it is ready.
@@ -87,4 +94,89 @@ fn a_moment_that_has_passed_begins_nothing_and_a_held_run_can_be_called_off() {
     assert!(5 <= passed.by_ns, "{passed}");
     assert!(held.window().is_none());
     held.cancel();
+}
+
+/// A plan of 2,000 requests that never see a network.
+fn made_up_plan() -> Plan {
+    let cores = vec![0, 1];
+    let nowhere = Plan {
+        target: "http://127.0.0.1:1/".to_owned(),
+        cores: Some(CoreList::new(cores.clone())),
+        duration: Nanos::from_secs(2),
+        warmup: Nanos(0),
+        ..Plan::default()
+    };
+    open(nowhere, "1k").complete(&cores).expect("a plan that runs")
+}
+
+/// What two shards of an open plan recorded, with every kind of figure that a recorder keeps.
+fn recorded(plan: &Plan) -> Vec<made_up::Recorded> {
+    let fate = |due_ns: u64| {
+        let mixed = due_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        // Sends keep the order of the arrivals.
+        let (noticed_ns, sent_ns) = (due_ns + mixed % 2 * 500, due_ns + 500);
+        let waited = noticed_ns < sent_ns;
+        let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited };
+        // Some lie beyond the range of a histogram.
+        let ending = Ending::at(due_ns + 2_000 + mixed % 1_000 * (mixed % 97) * 1_000_000);
+        match mixed % 97 {
+            0 => (stamps, ending, Outcome::Failed(Cause::Reset)),
+            1 => (stamps, ending, Outcome::TimedOut(TimeoutKind::Timeout)),
+            2 => (stamps, ending, Outcome::Answered(503)),
+            3 => (stamps, ending, Outcome::Unsent(UnsentReason::Deadline)),
+            _ => (stamps, ending, Outcome::Answered(200)),
+        }
+    };
+    (0..2).map(|shard| made_up::record(plan, (shard, 2), fate, |_, _, _| {})).collect()
+}
+
+#[test]
+fn a_recorder_crosses_a_border_unchanged() {
+    let plan = made_up_plan();
+    let before = recorded(&plan);
+    let across = |(recorder, digest): &made_up::Recorded| -> made_up::Recorded {
+        let bytes = serde_json::to_vec(&(recorder, digest)).expect("a document");
+        serde_json::from_slice(&bytes).expect("a recorder")
+    };
+    let after: Vec<made_up::Recorded> = before.iter().map(across).collect();
+    let config = RecorderConfig::of_plan(&plan);
+    assert!(after.iter().all(|(recorder, _)| recorder.is_of(&config)));
+    let other = RecorderConfig { end_ns: config.end_ns + 1, ..config };
+    assert!(!after[0].0.is_of(&other), "another window");
+    let (before, after) =
+        (made_up::report(&plan, before, None), made_up::report(&plan, after, None));
+    assert!(0 < before.whole.corrected.overflow, "some values are beyond the range");
+    let document = |report| {
+        let mut document = serde_json::to_value(report).expect("a document");
+        // The time that this test took is no figure of the recorder's.
+        document["generator"] = json!(null);
+        document
+    };
+    assert_eq!(document(&after), document(&before));
+}
+
+#[test]
+fn what_is_no_recorder_is_refused() {
+    let plan = made_up_plan();
+    let (recorder, _) = recorded(&plan).swap_remove(0);
+    let document = serde_json::to_value(&recorder).expect("a document");
+    let refused = |pointer: &str, value: serde_json::Value| {
+        let mut wrong = document.clone();
+        *wrong.pointer_mut(pointer).expect(pointer) = value;
+        serde_json::from_value::<Recorder>(wrong).expect_err(pointer).to_string()
+    };
+    let histogram = "/times/successes/corrected/histogram";
+    assert_eq!(
+        refused(histogram, json!([1, 2])),
+        "not a histogram of 3 digits from 1 to 60000000000 ns"
+    );
+    assert_eq!(
+        refused("/series/slots/0/latency", document.pointer(histogram).expect("there").clone()),
+        "not a histogram of 2 digits from 1 to 60000000000 ns"
+    );
+    assert_eq!(refused("/series/interval_ns", json!(100)), "16 intervals of 100 ns");
+    assert_eq!(
+        refused("/arrivals/sent/per_ms/counts", json!([1])),
+        "1 counts of milliseconds up to number 1997"
+    );
 }
