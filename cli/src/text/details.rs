@@ -8,7 +8,7 @@ use engine::plan::{StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key};
 use engine::record::shard_stats::ShardStats;
 use engine::report::profile::{Profile, Sampler};
-use engine::report::{ClientPart, DistributionPart, Report, ResponseStamps};
+use engine::report::{ClientPart, ClientShare, DistributionPart, Report, ResponseStamps};
 use engine::sys::units::OneIn;
 
 use super::figures::{count, things, time};
@@ -84,7 +84,7 @@ impl Lines {
             self.add("stamps", &(by_hardware + &by_both));
         }
         if let Some(share) = &part.client_share {
-            self.add("client share", &added(&share.p50, &part.stamps));
+            self.add("client share", &added(share, &part.stamps));
         }
     }
 
@@ -244,16 +244,26 @@ impl Lines {
     }
 }
 
-/// What the generator added to the median, and what it would have added without kernel stamps.
-fn added(median: &ClientPart, stamps: &ResponseStamps) -> String {
-    let ClientPart { corrected, added, when_handled } = median;
-    let share = percent(median.share());
-    let (corrected, added) = (time(*corrected), time(*added));
-    let before = format!("of the {corrected} at p50 the generator added {added} ({share})");
+/// What the generator added to the requests at each percentile, and what these would have read
+/// without kernel stamps.
+fn added(share: &ClientShare, stamps: &ResponseStamps) -> String {
+    let ClientShare { p50, p99, p999, .. } = share;
+    let known = [("p50", Some(p50)), ("p99", p99.as_ref()), ("p99.9", p999.as_ref())];
+    let known = known.into_iter().filter_map(|(name, part)| Some((name, part?)));
+    let (parts, without): (Vec<String>, Vec<String>) = known
+        .map(|(name, part)| {
+            let ClientPart { corrected, added, when_handled } = part;
+            let (corrected, added) = (time(*corrected), time(*added));
+            let share = percent(part.share());
+            let text = format!("{added} of the {corrected} at {name} ({share})");
+            (text, time(*when_handled))
+        })
+        .unzip();
+    let before = format!("the generator added {}", parts.join(", "));
     if 0 < stamps.kernel {
-        format!("{before}; without kernel stamps it would have read {}", time(*when_handled))
+        format!("{before}; without kernel stamps they would have read {}", without.join(", "))
     } else {
-        format!("{before}, and an unknown part after the response arrived")
+        format!("{before}, and an unknown part after responses arrived")
     }
 }
 
@@ -336,8 +346,9 @@ mod tests {
         connection wait  p50 2.00 µs, p99 2.00 µs
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
-        client share     of the 260 µs at p50 the generator added 1.00 µs (0.4 %); without kernel stamps it
-                         would have read 300 µs
+        client share     the generator added 1.00 µs of the 260 µs at p50 (0.4 %), 1.00 µs of the 260 µs at
+                         p99 (0.4 %), 1.00 µs of the 260 µs at p99.9 (0.4 %); without kernel stamps they
+                         would have read 300 µs, 300 µs, 300 µs
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
@@ -387,8 +398,9 @@ mod tests {
         send path        p50 3.00 µs, p99 n/a (n = 99, need 563); 101 sampled (1/100), 2 without a stamp
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
-        client share     of the 260 µs at p50 the generator added 1.00 µs (0.4 %); without kernel stamps it
-                         would have read 300 µs
+        client share     the generator added 1.00 µs of the 260 µs at p50 (0.4 %), 1.00 µs of the 260 µs at
+                         p99 (0.4 %), 1.00 µs of the 260 µs at p99.9 (0.4 %); without kernel stamps they
+                         would have read 300 µs, 300 µs, 300 µs
         intended         10,000 sent + 8 unsent (dropped: 5, deadline: 3)
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10 (10 unexpected)

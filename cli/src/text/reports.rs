@@ -58,7 +58,8 @@ pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         client_share: Some(ClientShare {
             added_mean: pacer as f64,
             p50: part_at(corrected),
-            p99: None,
+            p99: Some(part_at(corrected)),
+            p999: Some(part_at(corrected)),
         }),
         counts,
         rate: Rates { target: Some(5_000.0), intended: 333.3, sent: 333.3, answered: 333.2 },

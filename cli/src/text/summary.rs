@@ -127,8 +127,9 @@ mod tests {
         connection wait  p50 181 ms, p99 181 ms
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
-        client share     of the 182 ms at p50 the generator added 3.00 µs (0.0 %); without kernel stamps it
-                         would have read 182 ms
+        client share     the generator added 3.00 µs of the 182 ms at p50 (0.0 %), 3.00 µs of the 182 ms at
+                         p99 (0.0 %), 3.00 µs of the 182 ms at p99.9 (0.0 %); without kernel stamps they
+                         would have read 182 ms, 182 ms, 182 ms
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
@@ -169,8 +170,9 @@ mod tests {
         connection wait  p50 0 ns, p99 0 ns
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
-        client share     of the 250 µs at p50 the generator added 0 ns (0.0 %); without kernel stamps it
-                         would have read 290 µs
+        client share     the generator added 0 ns of the 250 µs at p50 (0.0 %), 0 ns of the 250 µs at p99
+                         (0.0 %), 0 ns of the 250 µs at p99.9 (0.0 %); without kernel stamps they would have
+                         read 290 µs, 290 µs, 290 µs
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10

@@ -10,3 +10,10 @@ pub(crate) struct DueRequest {
     /// Whether it had to wait for a connection.
     pub(crate) waited: bool,
 }
+
+impl DueRequest {
+    /// One that the shard hasn't seen before it is given up.
+    pub(crate) fn unnoticed(intended_ns: u64) -> DueRequest {
+        DueRequest { intended_ns, noticed_ns: u64::MAX, waited: false }
+    }
+}

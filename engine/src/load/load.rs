@@ -83,10 +83,19 @@ impl OpenLoad {
     }
 
     /// Takes the next arrival before `end_ns`, due or not, to count it as unsent.
-    pub(crate) fn take_unsent(&mut self, end_ns: u64) -> Option<u64> {
+    pub(crate) fn take_unsent(&mut self, end_ns: u64) -> Option<DueRequest> {
         let due_ns = self.next_due_ns.filter(|due_ns| *due_ns < end_ns)?;
         self.advance(due_ns);
-        Some(due_ns)
+        Some(if self.lagging {
+            DueRequest { intended_ns: due_ns, noticed_ns: due_ns, waited: true }
+        } else {
+            DueRequest::unnoticed(due_ns)
+        })
+    }
+
+    /// Whether a full queue, and not the shard, keeps arrivals from being noticed on time.
+    pub(crate) fn is_lagging(&self) -> bool {
+        self.lagging
     }
 
     /// Takes all remaining arrivals before `end_ns` at once, counted by the rate. Returns the start

@@ -29,9 +29,9 @@ pub struct Thresholds {
     pub lateness_tail_floor_us: f64,
     /// Pacer lateness p99 as a share of corrected p99, from which the run is invalid.
     pub lateness_invalid: f64,
-    /// What the generator added to corrected p50, or to p99 if it is above
-    /// [`Thresholds::lateness_floor_us`], as a share of it; and receive lateness against naive at
-    /// the same percentiles, where latencies contain it.
+    /// What the generator added to the requests at corrected p50, or at p99 if it is above
+    /// [`Thresholds::lateness_floor_us`], as a share of their latency; and receive lateness against
+    /// naive at the same percentiles, where latencies contain it.
     pub client_share: f64,
     /// Share of the window for which a shard stalled, counting stalls of more than 10 ms.
     pub stopped: f64,

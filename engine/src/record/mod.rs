@@ -1,6 +1,7 @@
 //! Where outcomes become numbers: the counters and distributions of one shard, and what the shard
 //! used itself.
 
+pub mod added;
 pub mod config;
 pub mod counts;
 pub mod littles_law;

@@ -6,6 +6,7 @@
 use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 
+use crate::record::added::Added;
 use crate::record::config::RecorderConfig;
 use crate::record::counts::Counts;
 use crate::record::littles_law::InFlightIntegral;
@@ -27,8 +28,6 @@ pub struct Distributions {
     pub pacer_lateness: Distribution,
     /// Noticed → sent.
     pub connection_wait: Distribution,
-    /// What the generator added to `corrected` before the request was sent.
-    pub send_lateness: Distribution,
 }
 
 /// The latencies of a part of the requests.
@@ -48,14 +47,14 @@ pub struct Times {
     pub successes: Latencies,
     /// Those of all other requests that have one.
     pub others: Latencies,
-    /// Requests sent at their intended moment: each stands for a zero in each of the next three.
+    /// Requests sent at their intended moment: each stands for a zero in each of the next two.
     on_time: u64,
     /// Intended → noticed, of the others.
     pacer_lateness: Distribution,
     /// Noticed → sent, of the others.
     connection_wait: Distribution,
-    /// What the generator added before the others were sent.
-    send_lateness: Distribution,
+    /// What the generator added to `corrected` before the request was sent or given up.
+    pub added: Added,
     /// Sent → left the host, of the requests of a sample.
     pub send_path: Distribution,
     /// Received → handled, of responses that the kernel stamped.
@@ -81,7 +80,6 @@ impl Times {
             corrected: all.corrected,
             pacer_lateness: with_zeros(&self.pacer_lateness),
             connection_wait: with_zeros(&self.connection_wait),
-            send_lateness: with_zeros(&self.send_lateness),
         }
     }
 }
@@ -156,7 +154,6 @@ impl Recorder {
         } else {
             self.times.pacer_lateness.record(stamps.noticed_ns - stamps.intended_ns);
             self.times.connection_wait.record(stamps.sent_ns - stamps.noticed_ns);
-            self.times.send_lateness.record(stamps.send_lateness_ns());
         }
         self.series.sent(stamps.intended_ns - self.config.window_ns);
     }
@@ -175,6 +172,7 @@ impl Recorder {
             if outcome.has_latency() {
                 self.times.others.corrected.record(corrected_ns);
                 self.times.corrected_when_handled.record(corrected_ns);
+                self.times.added.record(corrected_ns, stamps.added_ns());
             }
             return;
         }
@@ -204,6 +202,7 @@ impl Recorder {
             Some(interval_ns) => latencies.corrected.record_backfilled(naive_ns, interval_ns),
         }
         self.times.corrected_when_handled.record(ending.handled_ns - stamps.intended_ns);
+        self.times.added.record(corrected_ns, stamps.added_ns());
     }
 
     /// A request of the window and of the sample ended, which left the host `path_ns` after it was
@@ -216,15 +215,17 @@ impl Recorder {
         }
     }
 
-    /// `count` requests of the window, all due at `due_ns`, were given up unsent at `over_ns`: the
+    /// `count` requests of the window, all with these stamps, were given up unsent at `over_ns`: the
     /// same as [`Recorder::intended`] and [`Recorder::ended`] for each, without the evidence of
     /// their arrivals.
-    pub fn unsent(&mut self, due_ns: u64, over_ns: u64, reason: UnsentReason, count: u64) {
+    pub fn unsent(&mut self, stamps: &Stamps, over_ns: u64, reason: UnsentReason, count: u64) {
+        let due_ns = stamps.intended_ns;
         let age_ns = over_ns.saturating_sub(due_ns);
         let has_latency = Outcome::Unsent(reason).has_latency();
         if has_latency {
             self.times.others.corrected.record_n(age_ns, count);
             self.times.corrected_when_handled.record_n(age_ns, count);
+            self.times.added.record_n(age_ns, stamps.added_ns(), count);
         }
         let age_ns = has_latency.then_some(age_ns);
         self.series.unsent(due_ns - self.config.window_ns, age_ns, count);

@@ -15,9 +15,15 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// The part of the corrected latency that the generator added before the request was sent, ns.
+    /// Those of a request that is never sent.
+    pub fn unsent(intended_ns: u64, noticed_ns: u64) -> Stamps {
+        Stamps { intended_ns, noticed_ns, sent_ns: intended_ns, waited: true }
+    }
+
+    /// The part of the corrected latency that the generator added before the request was sent, or
+    /// given up, ns.
     #[inline]
-    pub fn send_lateness_ns(&self) -> u64 {
+    pub fn added_ns(&self) -> u64 {
         (if self.waited { self.noticed_ns } else { self.sent_ns }) - self.intended_ns
     }
 }

@@ -11,7 +11,7 @@ use crate::load::schedule;
 use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan};
 use crate::record::outcome::UnsentReason;
-use crate::record::recorder::Recorder;
+use crate::record::recorder::{Recorder, Times};
 use crate::record::series::Series;
 use crate::report::objectives::Figures;
 use crate::report::profile::{Profile, Taken};
@@ -206,7 +206,7 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
         DistributionPart::alone(&times.corrected, Some(true))
     };
     Part {
-        client_share: client_share(recorder, &times.send_lateness, plan, &corrected),
+        client_share: client_share(&recorder.times, plan, &times.corrected, &corrected),
         rate: Rates {
             target: plan.rate.map(Rate::per_second),
             intended: per_second(counts.intended),
@@ -231,24 +231,23 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
 
 /// The generator's own part of the latencies, at the quantiles that the report states.
 fn client_share(
-    recorder: &Recorder,
-    send_lateness: &Distribution,
+    times: &Times,
     plan: &Plan,
-    corrected: &DistributionPart,
+    corrected: &Distribution,
+    stated: &DistributionPart,
 ) -> Option<ClientShare> {
     if !plan.backfill.is_off() {
         return None;
     }
     let at = |q: f64| {
-        let us = |of: &Distribution| Some(of.quantile_ns(q)? as f64 / 1e3);
         Some(ClientPart {
-            corrected: corrected.quantile_us(q)?,
-            added: us(send_lateness)?,
-            when_handled: us(&recorder.times.corrected_when_handled)?,
+            corrected: stated.quantile_us(q)?,
+            added: times.added.mean_at_ns(corrected.quantile_ns(q)?)? / 1e3,
+            when_handled: times.corrected_when_handled.quantile_ns(q)? as f64 / 1e3,
         })
     };
-    let added_mean = send_lateness.mean_ns()? / 1e3;
-    Some(ClientShare { added_mean, p50: at(0.5)?, p99: at(0.99) })
+    let added_mean = times.added.mean_ns()? / 1e3;
+    Some(ClientShare { added_mean, p50: at(0.5)?, p99: at(0.99), p999: at(0.999) })
 }
 
 /// What the report says of its arrivals, for their proof to be held against; `None` without a

@@ -288,12 +288,15 @@ impl ResponseStamps {
 /// The generator's own part of the latencies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientShare {
-    /// What the generator added before requests were sent: the exact mean, microseconds.
+    /// What the generator added to the corrected latencies, before requests were sent: the exact
+    /// mean, microseconds.
     pub added_mean: f64,
     /// At the median of the corrected latencies.
     pub p50: ClientPart,
     /// At their 99th percentile; `None` below the number of values that it takes.
     pub p99: Option<ClientPart>,
+    /// At the 99.9th.
+    pub p999: Option<ClientPart>,
 }
 
 /// The generator's part at one quantile, microseconds.
@@ -301,10 +304,11 @@ pub struct ClientShare {
 pub struct ClientPart {
     /// The corrected latency.
     pub corrected: f64,
-    /// What the generator added to it before the request was sent: the same quantile of that
-    /// lateness.
+    /// What the generator added to the requests that took about that long, before they were sent or
+    /// given up: a mean, see [`crate::record::added`]. What it adds after a response has arrived is
+    /// in no latency, but for those with the program's stamp, where it is unknown.
     pub added: f64,
-    /// What the corrected latency would be by the program's stamps.
+    /// The same quantile of the corrected latencies by the program's stamps.
     pub when_handled: f64,
 }
 

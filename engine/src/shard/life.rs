@@ -13,7 +13,7 @@ use crate::load::schedule::Digest;
 use crate::load::{DueRequest, Load};
 use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::{Outcome, UnsentReason};
-use crate::record::stamps::Ending;
+use crate::record::stamps::{Ending, Stamps};
 use crate::samples::Sampler;
 use crate::sys::{clock, seal};
 
@@ -185,7 +185,8 @@ impl Shard {
         self.blocked(slot, since_ns, now_ns);
         if matches!(self.load, Load::Closed) && since_ns < self.end_ns {
             self.intended(since_ns);
-            self.unsent(since_ns, now_ns, UnsentReason::End);
+            let due = DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true };
+            self.unsent(due, now_ns, UnsentReason::End);
         }
     }
 
@@ -196,26 +197,28 @@ impl Shard {
             if number == counted_max && matches!(self.load, Load::Open(_)) {
                 return self.count_rest(now_ns, capped);
             }
-            let (intended_ns, counted) = match &mut self.load {
+            let (due, counted) = match &mut self.load {
                 Load::Open(load) => match load.pop_waiting() {
-                    Some(due) => (Some(due.intended_ns), true),
+                    Some(due) => (Some(due), true),
                     None => (load.take_unsent(self.end_ns), false),
                 },
                 Load::Paced(load) => match load.pop_any_waiting() {
-                    Some(due) => (Some(due.intended_ns), true),
+                    Some(due) => (Some(due), true),
                     None => {
-                        (load.take_due(self.end_ns, self.end_ns).map(|(_, due_ns)| due_ns), false)
+                        let due = load.take_due(self.end_ns, self.end_ns);
+                        (due.map(|(_, due_ns)| DueRequest::unnoticed(due_ns)), false)
                     }
                 },
                 Load::Closed => (None, false),
             };
-            let Some(intended_ns) = intended_ns else { return };
+            let Some(due) = due else { return };
+            let intended_ns = due.intended_ns;
             if !counted {
                 self.intended(intended_ns);
                 self.count_waited(intended_ns, capped);
             }
             let (over_ns, reason) = self.given_up(intended_ns, now_ns);
-            self.unsent(intended_ns, over_ns, reason);
+            self.unsent(due, over_ns, reason);
         }
     }
 
@@ -232,10 +235,12 @@ impl Shard {
     fn count_rest(&mut self, now_ns: u64, capped: bool) {
         let Load::Open(load) = &mut self.load else { return };
         let Some((from_ns, count)) = load.take_rest(self.window_ns, self.end_ns) else { return };
+        let lagging = load.is_lagging();
         self.progress.intended += count;
         for (due_ns, count) in evenly(from_ns..self.end_ns, count) {
             let (over_ns, reason) = self.given_up(due_ns, now_ns);
-            self.recorder.unsent(due_ns, over_ns, reason, count);
+            let stamps = Stamps::unsent(due_ns, if lagging { due_ns } else { over_ns });
+            self.recorder.unsent(&stamps, over_ns, reason, count);
         }
         self.recorder.counts.waited += count;
         self.recorder.counts.capped += if capped { count } else { 0 };
@@ -307,7 +312,25 @@ mod tests {
         let Shard { recorder, .. } = shard;
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 4);
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::End), 1);
-        assert_eq!(recorder.times.others.corrected.max_ns(), Some(100 * MS));
+        let times = &recorder.times;
+        assert_eq!(times.others.corrected.max_ns(), Some(100 * MS));
+        // Nobody saw them: all of it is the generator's.
+        assert_eq!(times.added.mean_ns(), times.others.corrected.mean_ns());
+    }
+
+    #[test]
+    fn what_a_request_waits_for_a_connection_is_not_the_generators() {
+        let (mut shard, _listener) = Shard::open_for_test();
+        let ends = |due: DueRequest, shard: &mut Shard| {
+            shard.intended(due.intended_ns);
+            shard.unsent(due, due.intended_ns + 9 * MS, UnsentReason::Deadline);
+            let times = &shard.recorder.times;
+            (times.others.corrected.mean_ns(), times.added.mean_ns())
+        };
+        let waited = DueRequest { intended_ns: MS, noticed_ns: 2 * MS, waited: true };
+        assert_eq!(ends(waited, &mut shard), (Some(9e6), Some(1e6)));
+        let unseen = DueRequest::unnoticed(2 * MS);
+        assert_eq!(ends(unseen, &mut shard), (Some(9e6), Some(5e6)), "9 ms, the mean of two");
     }
 
     /// What a shard counts whose 1,000 requests of 1,000 ms are all left unsent at 1,500 ms, the
@@ -349,7 +372,9 @@ mod tests {
             }
             let dropped = rest.counts.unsent_reasons.of(UnsentReason::Dropped);
             let in_series = rest.series.slots().iter().map(|slot| slot.latency.len()).sum::<u64>();
+            let added = (rest.times.added.mean_ns(), each.times.added.mean_ns());
             let (rest, each) = (&rest.times.others.corrected, &each.times.others.corrected);
+            assert_eq!(added, (rest.mean_ns(), each.mean_ns()), "nobody saw them");
             assert_eq!((rest.count(), in_series), (1_000 - dropped, 1_000 - dropped));
             let off_ns = |one: Option<u64>, other: Option<u64>| {
                 one.unwrap_or(0).abs_diff(other.unwrap_or(0))

@@ -149,7 +149,7 @@ impl Shard {
                     let intended_ns = due.intended_ns;
                     let nobody_waits = load.waiting_len() == 0;
                     if nobody_waits && deadline_ns <= now_ns - intended_ns {
-                        self.noticed_expired(intended_ns);
+                        self.noticed_expired(due);
                     } else if nobody_waits && let Some(slot) = self.connections.take_room() {
                         self.intended(intended_ns);
                         self.begin(slot, due);
@@ -166,16 +166,14 @@ impl Shard {
                         return;
                     };
                     let slot = u32::try_from(user).expect("connections are numbered in 32 bits");
+                    let due = DueRequest { intended_ns, noticed_ns: now_ns, waited: false };
                     // A user's requests are sent in order: this one queues behind those waiting.
                     if deadline_ns <= now_ns - intended_ns && !load.is_waiting(user) {
-                        self.noticed_expired(intended_ns);
+                        self.noticed_expired(due);
                     } else if self.connections.has_room(slot) {
                         self.connections.leave_idle(slot);
                         self.intended(intended_ns);
-                        self.begin(
-                            slot,
-                            DueRequest { intended_ns, noticed_ns: now_ns, waited: false },
-                        );
+                        self.begin(slot, due);
                     } else if self.plan.recorder_config.backfill_ns.is_none() {
                         // Back-filling already counts these requests: sending them late would count
                         // them twice.
@@ -190,9 +188,9 @@ impl Shard {
     }
 
     /// A request whose deadline had passed by the time it was noticed is never sent.
-    fn noticed_expired(&mut self, intended_ns: u64) {
-        self.intended(intended_ns);
-        self.unsent(intended_ns, intended_ns + self.plan.deadline_ns, UnsentReason::Deadline);
+    fn noticed_expired(&mut self, due: DueRequest) {
+        self.intended(due.intended_ns);
+        self.unsent(due, due.intended_ns + self.plan.deadline_ns, UnsentReason::Deadline);
     }
 
     pub(super) fn count_waited(&mut self, intended_ns: u64, at_the_cap: bool) {
@@ -230,8 +228,8 @@ impl Shard {
                 return;
             }
             let Load::Open(load) = &mut self.load else { return };
-            load.pop_waiting();
-            self.unsent(intended_ns, over_ns, reason);
+            let Some(due) = load.pop_waiting() else { return };
+            self.unsent(due, over_ns, reason);
         }
     }
 
@@ -278,13 +276,13 @@ impl Shard {
                     if !self.running || self.end_ns <= came_ns {
                         return None;
                     }
+                    let due = DueRequest { intended_ns: came_ns, noticed_ns: came_ns, waited };
                     if waited && self.plan.deadline_ns <= now_ns.saturating_sub(came_ns) {
-                        self.noticed_expired(came_ns);
+                        self.noticed_expired(due);
                         // The user gives up, and comes again.
                         self.connections[slot].since_ns = now_ns;
                         continue;
                     }
-                    let due = DueRequest { intended_ns: came_ns, noticed_ns: came_ns, waited };
                     return Some(due);
                 }
             };
@@ -292,7 +290,7 @@ impl Shard {
             if now_ns < over_ns {
                 return Some(self.blamed(due, now_ns));
             }
-            self.unsent(due.intended_ns, over_ns, reason);
+            self.unsent(due, over_ns, reason);
         }
     }
 
@@ -631,12 +629,12 @@ impl Shard {
     }
 
     /// A request ends unsent.
-    pub(super) fn unsent(&mut self, intended_ns: u64, over_ns: u64, reason: UnsentReason) {
+    pub(super) fn unsent(&mut self, due: DueRequest, over_ns: u64, reason: UnsentReason) {
         // Requests are recorded in order of intended time, and the queued ones come first.
         self.flush_queued();
-        let stamps =
-            Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns, waited: true };
-        self.record(&stamps, Ending::at(over_ns.max(intended_ns)), Outcome::Unsent(reason));
+        let over_ns = over_ns.max(due.intended_ns);
+        let stamps = Stamps::unsent(due.intended_ns, due.noticed_ns.min(over_ns));
+        self.record(&stamps, Ending::at(over_ns), Outcome::Unsent(reason));
     }
 
     /// Hands a request's one outcome to the recorder.
@@ -717,7 +715,9 @@ mod tests {
     #[test]
     fn whatever_stamps_a_request_as_sent_also_submits_it() {
         let paths: [fn(&mut Shard, u64); 3] = [
-            |shard, now_ns| shard.unsent(now_ns, now_ns, UnsentReason::Dropped),
+            |shard, now_ns| {
+                shard.unsent(DueRequest::unnoticed(now_ns), now_ns, UnsentReason::Dropped);
+            },
             |shard, now_ns| {
                 assert!(shard.open_connection(now_ns));
                 shard.give_up(1, Cause::ConnectRefused);

@@ -117,8 +117,12 @@ fn part(report: &Report, part: &Part, batches: Option<&[Histogram<u64>]>) -> Vec
     if let Some(share) = &part.client_share {
         let found = Some(share.p50.corrected);
         findings.push(compared("client_share.p50", part.corrected.quantile_us(0.5), found));
-        let found = share.p99.as_ref().map(|part| part.corrected);
-        findings.push(compared("client_share.p99", part.corrected.quantile_us(0.99), found));
+        for (what, q, at) in
+            [("client_share.p99", 0.99, &share.p99), ("client_share.p999", 0.999, &share.p999)]
+        {
+            let found = at.as_ref().map(|part| part.corrected);
+            findings.push(compared(what, part.corrected.quantile_us(q), found));
+        }
     }
     let successes = part.counts.answered.saturating_sub(part.counts.unexpected_status);
     findings.push(Finding::equal(

@@ -3,13 +3,15 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 
-use engine::plan::{Plan, StampSource};
-use engine::record::stamps::StampedBy;
-use engine::report::Report;
+use engine::plan::{Arrivals, Plan, StampSource};
+use engine::record::outcome::Outcome;
+use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::verdict::Code;
+use engine::report::{ClientPart, Report};
 use engine::samples::SampleReader;
-use engine::sys::units::Nanos;
+use engine::sys::units::{CoreList, Nanos};
 
+use crate::made_up;
 use crate::support::{always_ok, codes, open, plan, run, serve};
 
 /// A closed run of eight connections with these stamps.
@@ -33,6 +35,37 @@ fn responses_are_stamped_by_the_kernel() {
     let share = part.client_share.as_ref().expect("enough requests for a median");
     assert!(share.p50.corrected <= share.p50.when_handled, "{share:?}");
     assert!(!codes(&report).contains(&"client_share".to_owned()), "a closed loop adds nothing");
+}
+
+#[test]
+fn what_the_generator_added_is_that_of_the_requests_at_the_percentile() {
+    const MS: u64 = 1_000_000;
+    const PERIOD_NS: u64 = 200_000;
+    let plan = Plan {
+        target: "http://127.0.0.1:1/".to_owned(),
+        duration: Nanos(1_000 * MS),
+        warmup: Nanos(0),
+        cores: Some(CoreList::new(vec![0])),
+        arrivals: Arrivals::Constant,
+        ..open(Plan::default(), "5k")
+    };
+    let plan = plan.complete(&[0]).expect("a plan that runs");
+    // One in ten takes 20 ms, which is the target's. Of the others' 200 µs the generator added 50.
+    let fate = |due_ns: u64| {
+        let is_slow = (due_ns / PERIOD_NS).is_multiple_of(10);
+        let sent_ns = due_ns + if is_slow { 0 } else { 50_000 };
+        let stamps = Stamps { intended_ns: due_ns, noticed_ns: sent_ns, sent_ns, waited: false };
+        let received_ns = due_ns + if is_slow { 20 * MS } else { 200_000 };
+        let ending =
+            Ending { received_ns, handled_ns: received_ns + 7_000, stamped_by: StampedBy::Kernel };
+        (stamps, ending, Outcome::Answered(200))
+    };
+    let recorded = made_up::record(&plan, (0, 1), fate, |_, _, _| {});
+    let report = made_up::report(&plan, vec![recorded], None);
+    let share = report.whole.client_share.as_ref().expect("a median");
+    let at = |part: &ClientPart| [part.corrected, part.added, part.when_handled].map(f64::round);
+    assert_eq!(at(&share.p50), [200.0, 50.0, 207.0]);
+    assert_eq!(share.p99.as_ref().map(at), Some([20_000.0, 0.0, 20_007.0]));
 }
 
 #[test]

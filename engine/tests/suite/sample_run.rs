@@ -67,6 +67,10 @@ pub fn fate(intended_ns: u64) -> Fate {
         45..50 => Outcome::Unsent(UnsentReason::Dropped),
         _ => Outcome::Answered(200),
     };
+    let stamps = match outcome {
+        Outcome::Unsent(_) => Stamps::unsent(intended_ns, noticed_ns),
+        _ => stamps,
+    };
     let ending = match outcome {
         Outcome::Answered(_) if !(random >> 16).is_multiple_of(64) => Ending {
             received_ns: ended_ns,

@@ -314,7 +314,7 @@ fn added(report: &mut Report, p50_us: f64, p99_us: f64) {
     let part =
         |corrected: f64, added: f64| ClientPart { corrected, added, when_handled: corrected };
     let (p50, p99) = (part(100.0, p50_us), Some(part(500.0, p99_us)));
-    report.whole.client_share = Some(ClientShare { added_mean: p50_us, p50, p99 });
+    report.whole.client_share = Some(ClientShare { added_mean: p50_us, p50, p99, p999: None });
 }
 
 /// A pool that grew by one connection for this many requests, each of which took so long to

@@ -101,8 +101,8 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
         if let Some((name, part)) = worst.filter(|(_, part)| bound < part.share()) {
             let ClientPart { corrected, added, .. } = part;
             let evidence = format!(
-                "the generator added {added:.1} µs to corrected {name}, {corrected:.1} µs: {}; \
-                 the limit is {}",
+                "the generator added {added:.1} µs to the requests at corrected {name}, \
+                 {corrected:.1} µs: {}; the limit is {}",
                 percent(part.share()),
                 percent(bound)
             );

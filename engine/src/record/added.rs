@@ -1,0 +1,166 @@
+//! What the generator added to corrected latencies, by how long these were.
+//!
+//! The quantile of a lateness says nothing of the requests at the same quantile of a latency: those
+//! that were late may be the fastest. So the lateness is summed up by corrected latency, in buckets
+//! of a sixteenth of an octave, and the mean is taken of the requests at a latency.
+
+use std::ops::AddAssign;
+
+/// Buckets of an octave, as a power of two.
+const OCTAVE_BITS: u32 = 4;
+/// Buckets for every latency that 64 bits can hold, ns.
+const BUCKETS: usize = ((u64::BITS - OCTAVE_BITS + 1) << OCTAVE_BITS) as usize;
+/// A mean is taken of at least so many requests, from neighbouring buckets if need be.
+const REQUESTS_MIN: u64 = 10;
+
+/// The requests of one bucket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    requests: u64,
+    added_ns: u128,
+}
+
+impl AddAssign for Bucket {
+    fn add_assign(&mut self, other: Bucket) {
+        self.requests += other.requests;
+        self.added_ns += other.added_ns;
+    }
+}
+
+impl Bucket {
+    fn sum(buckets: &[Bucket]) -> Bucket {
+        buckets.iter().fold(Bucket::default(), |mut sum, bucket| {
+            sum += *bucket;
+            sum
+        })
+    }
+
+    fn mean_ns(self) -> Option<f64> {
+        (0 < self.requests).then(|| self.added_ns as f64 / self.requests as f64)
+    }
+}
+
+/// The generator's part of latencies, by latency.
+#[derive(Clone, Debug)]
+pub struct Added {
+    buckets: Box<[Bucket; BUCKETS]>,
+}
+
+impl Default for Added {
+    fn default() -> Added {
+        Added { buckets: Box::new([Bucket::default(); BUCKETS]) }
+    }
+}
+
+impl Added {
+    /// A request took `latency_ns`, of which the generator added `added_ns`.
+    #[inline]
+    pub fn record(&mut self, latency_ns: u64, added_ns: u64) {
+        self.record_n(latency_ns, added_ns, 1);
+    }
+
+    /// The same of `requests` requests.
+    #[inline]
+    pub fn record_n(&mut self, latency_ns: u64, added_ns: u64, requests: u64) {
+        self.buckets[bucket(latency_ns)] +=
+            Bucket { requests, added_ns: u128::from(added_ns) * u128::from(requests) };
+    }
+
+    /// What was added on average, ns; `None` of no request.
+    pub fn mean_ns(&self) -> Option<f64> {
+        Bucket::sum(&self.buckets[..]).mean_ns()
+    }
+
+    /// What was added on average to the requests that took about this long, ns: those of its
+    /// bucket, or of as many buckets around it as hold ten requests.
+    pub fn mean_at_ns(&self, latency_ns: u64) -> Option<f64> {
+        let at = bucket(latency_ns);
+        let mut around = (0..BUCKETS).map(|reach| {
+            let end = BUCKETS.min(at + reach + 1);
+            Bucket::sum(&self.buckets[at.saturating_sub(reach)..end])
+        });
+        let enough = |bucket: &Bucket| REQUESTS_MIN <= bucket.requests;
+        around.clone().find(enough).or_else(|| around.next_back())?.mean_ns()
+    }
+}
+
+impl AddAssign for Added {
+    fn add_assign(&mut self, other: Added) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
+            *mine += *theirs;
+        }
+    }
+}
+
+/// The bucket of a latency. Below two octaves of buckets, each holds a single value.
+#[inline]
+fn bucket(ns: u64) -> usize {
+    let shift = u64::BITS - 1 - OCTAVE_BITS - (ns | 1 << OCTAVE_BITS).leading_zeros();
+    let within = usize::try_from(ns >> shift).expect("a number below two octaves of buckets");
+    ((shift as usize) << OCTAVE_BITS) + within
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn buckets_follow_each_other_without_a_gap() {
+        assert_eq!((0..32).map(bucket).collect::<Vec<_>>(), (0..32).collect::<Vec<_>>());
+        let mut last = 31;
+        for shift in 1..=59 {
+            for step in 16..32_u64 {
+                let low = step << shift;
+                assert_eq!((bucket(low - 1), bucket(low)), (last, last + 1));
+                last += 1;
+            }
+        }
+        assert_eq!((bucket(u64::MAX), last), (BUCKETS - 1, BUCKETS - 1));
+    }
+
+    #[test]
+    fn the_mean_is_that_of_the_requests_at_a_latency() {
+        let mut added = Added::default();
+        // The fast ones were late and the slow ones weren't: quantiles of the lateness would say
+        // the opposite.
+        added.record_n(50_000, 20_000, 900);
+        added.record_n(10_000_000, 100, 100);
+        assert_eq!(added.mean_at_ns(50_000), Some(20_000.0));
+        assert_eq!(added.mean_at_ns(10_000_000), Some(100.0));
+        assert_eq!(added.mean_ns(), Some(18_010.0));
+    }
+
+    #[test]
+    fn few_requests_are_averaged_with_their_neighbours() {
+        let mut added = Added::default();
+        assert_eq!((added.mean_ns(), added.mean_at_ns(1_000)), (None, None));
+        added.record(1_000_000, 7);
+        assert_eq!(added.mean_at_ns(1), Some(7.0), "it is all that there is");
+        added.record_n(1_100_000, 18, 10);
+        assert_eq!(added.mean_at_ns(1_000_000), Some(17.0));
+        assert_eq!(added.mean_at_ns(1_100_000), Some(18.0), "these are enough");
+    }
+
+    proptest! {
+        #[test]
+        fn merging_is_recording_all(
+            requests in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..50),
+            cut in 0_usize..50,
+            at in any::<u64>(),
+        ) {
+            let fill = |requests: &[(u64, u64)]| {
+                let mut added = Added::default();
+                requests.iter().for_each(|(latency_ns, ns)| added.record(*latency_ns, *ns));
+                added
+            };
+            let (one, other) = requests.split_at(cut.min(requests.len()));
+            let mut merged = fill(one);
+            merged += fill(other);
+            let whole = fill(&requests);
+            prop_assert_eq!(merged.mean_ns(), whole.mean_ns());
+            prop_assert_eq!(merged.mean_at_ns(at), whole.mean_at_ns(at));
+        }
+    }
+}
