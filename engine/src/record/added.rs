@@ -6,6 +6,8 @@
 
 use std::ops::AddAssign;
 
+use serde::{Deserialize, Serialize};
+
 /// Buckets of an octave, as a power of two.
 const OCTAVE_BITS: u32 = 4;
 /// Buckets for every latency that 64 bits can hold, ns.
@@ -14,7 +16,7 @@ const BUCKETS: usize = ((u64::BITS - OCTAVE_BITS + 1) << OCTAVE_BITS) as usize;
 const REQUESTS_MIN: u64 = 10;
 
 /// The requests of one bucket.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Bucket {
     requests: u64,
     added_ns: u128,
@@ -41,9 +43,26 @@ impl Bucket {
 }
 
 /// The generator's part of latencies, by latency.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "Vec<Bucket>", try_from = "Vec<Bucket>")]
 pub struct Added {
     buckets: Box<[Bucket; BUCKETS]>,
+}
+
+impl From<Added> for Vec<Bucket> {
+    fn from(added: Added) -> Vec<Bucket> {
+        added.buckets.to_vec()
+    }
+}
+
+impl TryFrom<Vec<Bucket>> for Added {
+    type Error = String;
+
+    fn try_from(buckets: Vec<Bucket>) -> Result<Added, String> {
+        let buckets = buckets.try_into();
+        let wrong = |buckets: Vec<Bucket>| format!("{} buckets, not {BUCKETS}", buckets.len());
+        Ok(Added { buckets: buckets.map_err(wrong)? })
+    }
 }
 
 impl Default for Added {

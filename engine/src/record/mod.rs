@@ -10,3 +10,4 @@ pub mod recorder;
 pub mod series;
 pub mod shard_stats;
 pub mod stamps;
+pub mod times;

@@ -1,88 +1,18 @@
-//! Where outcomes become numbers: the distributions and counters of one shard.
+//! Where outcomes become numbers: the times and counters of one shard.
 //!
 //! The recorder decides nothing and reads no clock: for each request of the window the shard hands
 //! it the stamps and the outcome, exactly once each.
 
-use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 
-use crate::record::added::Added;
 use crate::record::config::RecorderConfig;
 use crate::record::counts::Counts;
 use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::{Outcome, UnsentReason};
 use crate::record::series::Series;
 use crate::record::stamps::{Ending, StampedBy, Stamps};
+use crate::record::times::Times;
 use crate::stats::arrivals::ArrivalStats;
-use crate::stats::distribution::Distribution;
-
-/// How long things took, as the report states it.
-#[derive(Clone, Debug)]
-pub struct Distributions {
-    /// `received − sent`; timed-out and abandoned requests with the time that they lasted.
-    pub naive: Distribution,
-    /// `received − intended`; unsent requests too, with their age when they were given up, except
-    /// those that were dropped.
-    pub corrected: Distribution,
-    /// Intended → noticed.
-    pub pacer_lateness: Distribution,
-    /// Noticed → sent.
-    pub connection_wait: Distribution,
-}
-
-/// The latencies of a part of the requests.
-#[derive(AddAssign, Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Latencies {
-    /// `received − sent`.
-    pub naive: Distribution,
-    /// `received − intended`.
-    pub corrected: Distribution,
-}
-
-/// How long things took, each value once: what several distributions of the report have in common
-/// is added to them at the end, which is exact.
-#[derive(AddAssign, Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Times {
-    /// The latencies of successes.
-    pub successes: Latencies,
-    /// Those of all other requests that have one.
-    pub others: Latencies,
-    /// Requests sent at their intended moment: each stands for a zero in each of the next two.
-    on_time: u64,
-    /// Intended → noticed, of the others.
-    pacer_lateness: Distribution,
-    /// Noticed → sent, of the others.
-    connection_wait: Distribution,
-    /// What the generator added to `corrected` before the request was sent or given up.
-    pub added: Added,
-    /// Sent → left the host, of the requests of a sample.
-    pub send_path: Distribution,
-    /// Received → handled, of responses that the kernel stamped.
-    pub receive_lateness: Distribution,
-    /// `handled − intended`: what `corrected` would be by the program's stamps alone.
-    pub corrected_when_handled: Distribution,
-    /// Connect → connected, of connections opened during the window.
-    pub connect_time: Distribution,
-}
-
-impl Times {
-    /// The distributions that share values.
-    pub fn distributions(&self) -> Distributions {
-        let with_zeros = |distribution: &Distribution| {
-            let mut whole = distribution.clone();
-            whole.record_n(0, self.on_time);
-            whole
-        };
-        let mut all = self.successes.clone();
-        all += self.others.clone();
-        Distributions {
-            naive: all.naive,
-            corrected: all.corrected,
-            pacer_lateness: with_zeros(&self.pacer_lateness),
-            connection_wait: with_zeros(&self.connection_wait),
-        }
-    }
-}
 
 /// The numbers of one shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -149,12 +79,7 @@ impl Recorder {
     #[inline]
     fn tried(&mut self, stamps: &Stamps) {
         self.counts.sent += 1;
-        if stamps.sent_ns == stamps.intended_ns {
-            self.times.on_time += 1;
-        } else {
-            self.times.pacer_lateness.record(stamps.noticed_ns - stamps.intended_ns);
-            self.times.connection_wait.record(stamps.sent_ns - stamps.noticed_ns);
-        }
+        self.times.sent(stamps);
         self.series.sent(stamps.intended_ns - self.config.window_ns);
     }
 
@@ -170,7 +95,7 @@ impl Recorder {
                 arrivals.record_unsent(stamps.intended_ns);
             }
             if outcome.has_latency() {
-                self.times.others.corrected.record(corrected_ns);
+                self.times.others.record_unsent(corrected_ns, 1);
                 self.times.corrected_when_handled.record(corrected_ns);
                 self.times.added.record(corrected_ns, stamps.added_ns());
             }
@@ -196,11 +121,7 @@ impl Recorder {
         if !outcome.has_latency() {
             return;
         }
-        latencies.naive.record(naive_ns);
-        match self.config.backfill_ns {
-            None => latencies.corrected.record(corrected_ns),
-            Some(interval_ns) => latencies.corrected.record_backfilled(naive_ns, interval_ns),
-        }
+        latencies.record(naive_ns, corrected_ns, self.config.backfill_ns);
         self.times.corrected_when_handled.record(ending.handled_ns - stamps.intended_ns);
         self.times.added.record(corrected_ns, stamps.added_ns());
     }
@@ -223,7 +144,7 @@ impl Recorder {
         let age_ns = over_ns.saturating_sub(due_ns);
         let has_latency = Outcome::Unsent(reason).has_latency();
         if has_latency {
-            self.times.others.corrected.record_n(age_ns, count);
+            self.times.others.record_unsent(age_ns, count);
             self.times.corrected_when_handled.record_n(age_ns, count);
             self.times.added.record_n(age_ns, stamps.added_ns(), count);
         }

@@ -11,8 +11,9 @@ use crate::load::schedule;
 use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan};
 use crate::record::outcome::UnsentReason;
-use crate::record::recorder::{Recorder, Times};
+use crate::record::recorder::Recorder;
 use crate::record::series::Series;
+use crate::record::times::Times;
 use crate::report::objectives::Figures;
 use crate::report::profile::{Profile, Taken};
 use crate::report::rules::judge;
@@ -197,8 +198,9 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
     let answered_in_window = recorder.series.slots().iter().map(|slot| slot.counts.answers).sum();
     let dependent = dependent(batches);
     let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
-    let successes = &recorder.times.successes;
-    let differ = successes.corrected.count() != times.naive.count();
+    let Times { successes, .. } = &recorder.times;
+    let (success_naive, success_corrected) = (successes.naive(), successes.corrected());
+    let differ = success_corrected.count() != times.naive.count();
     let corrected = if plan.backfill.is_off() {
         DistributionPart::new(&times.corrected, batches)
     } else {
@@ -222,8 +224,8 @@ fn part(recorder: &Recorder, plan: &Plan, window_ns: u64, batches: &[Histogram<u
         connect_time: alone(&recorder.times.connect_time),
         stamps: ResponseStamps::new(plan.stamps(), &counts),
         successes: differ.then(|| Successes {
-            naive: alone(&successes.naive),
-            corrected: alone(&successes.corrected),
+            naive: alone(&success_naive),
+            corrected: alone(&success_corrected),
         }),
         counts,
     }

@@ -313,9 +313,9 @@ mod tests {
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 4);
         assert_eq!(recorder.counts.unsent_reasons.of(UnsentReason::End), 1);
         let times = &recorder.times;
-        assert_eq!(times.others.corrected.max_ns(), Some(100 * MS));
+        assert_eq!(times.others.corrected().max_ns(), Some(100 * MS));
         // Nobody saw them: all of it is the generator's.
-        assert_eq!(times.added.mean_ns(), times.others.corrected.mean_ns());
+        assert_eq!(times.added.mean_ns(), times.others.corrected().mean_ns());
     }
 
     #[test]
@@ -325,7 +325,7 @@ mod tests {
             shard.intended(due.intended_ns);
             shard.unsent(due, due.intended_ns + 9 * MS, UnsentReason::Deadline);
             let times = &shard.recorder.times;
-            (times.others.corrected.mean_ns(), times.added.mean_ns())
+            (times.others.corrected().mean_ns(), times.added.mean_ns())
         };
         let waited = DueRequest { intended_ns: MS, noticed_ns: 2 * MS, waited: true };
         assert_eq!(ends(waited, &mut shard), (Some(9e6), Some(1e6)));
@@ -373,7 +373,7 @@ mod tests {
             let dropped = rest.counts.unsent_reasons.of(UnsentReason::Dropped);
             let in_series = rest.series.slots().iter().map(|slot| slot.latency.len()).sum::<u64>();
             let added = (rest.times.added.mean_ns(), each.times.added.mean_ns());
-            let (rest, each) = (&rest.times.others.corrected, &each.times.others.corrected);
+            let (rest, each) = (rest.times.others.corrected(), each.times.others.corrected());
             assert_eq!(added, (rest.mean_ns(), each.mean_ns()), "nobody saw them");
             assert_eq!((rest.count(), in_series), (1_000 - dropped, 1_000 - dropped));
             let off_ns = |one: Option<u64>, other: Option<u64>| {

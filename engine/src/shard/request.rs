@@ -694,7 +694,7 @@ mod tests {
         let due = shard.next_for(0).expect("the user comes again");
         assert!(2 * DEADLINE_NS <= due.intended_ns, "{due:?}");
         assert_eq!(shard.recorder.counts.unsent_reasons.of(UnsentReason::Deadline), 1);
-        assert_eq!(shard.recorder.times.others.corrected.max_ns(), Some(DEADLINE_NS));
+        assert_eq!(shard.recorder.times.others.corrected().max_ns(), Some(DEADLINE_NS));
     }
 
     /// A shard with a request queued in slot 0, and the target's end of its connection.

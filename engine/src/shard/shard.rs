@@ -9,8 +9,9 @@ use super::deadlines::Deadlines;
 use super::plan::ShardPlan;
 use super::progress::{ShardProgress, SharedProgress};
 use crate::load::Load;
-use crate::record::recorder::{Latencies, Recorder};
+use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardMeter;
+use crate::record::times::Latencies;
 use crate::ring::{Ring, RingConfig};
 use crate::samples::{Lane, Sampler};
 use crate::sys::clock;
@@ -135,12 +136,12 @@ impl Shard {
         clock::now_ns().saturating_sub(self.epoch_ns)
     }
 
-    /// Twice the naive p99 of the window, ns; 0 without a response. To be asked for after the
+    /// About twice the naive p99 of the window, ns; 0 without a response. To be asked for after the
     /// window.
     pub(super) fn slow_ns(&mut self) -> u64 {
         let times = &self.recorder.times;
         *self.slow_ns.get_or_insert_with(|| {
-            let most_ns = |latencies: &Latencies| latencies.naive.quantile_ns(0.99);
+            let most_ns = |latencies: &Latencies| latencies.naive_about_ns(0.99);
             2 * most_ns(&times.successes).or_else(|| most_ns(&times.others)).unwrap_or(0)
         })
     }

@@ -165,7 +165,7 @@ fn what_is_no_recorder_is_refused() {
         *wrong.pointer_mut(pointer).expect(pointer) = value;
         serde_json::from_value::<Recorder>(wrong).expect_err(pointer).to_string()
     };
-    let histogram = "/times/successes/corrected/histogram";
+    let histogram = "/times/send_path/histogram";
     assert_eq!(
         refused(histogram, json!([1, 2])),
         "not a histogram of 3 digits from 1 to 60000000000 ns"
@@ -174,6 +174,7 @@ fn what_is_no_recorder_is_refused() {
         refused("/series/slots/0/latency", document.pointer(histogram).expect("there").clone()),
         "not a histogram of 2 digits from 1 to 60000000000 ns"
     );
+    assert_eq!(refused("/times/added", json!([])), "0 buckets, not 976");
     assert_eq!(refused("/series/interval_ns", json!(100)), "16 intervals of 100 ns");
     assert_eq!(
         refused("/arrivals/sent/per_ms/counts", json!([1])),
