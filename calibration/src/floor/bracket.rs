@@ -3,7 +3,7 @@
 use engine::report::Report;
 use serde::{Deserialize, Serialize};
 
-use super::CpuPerRequest;
+use super::figures::{self, CpuPerRequest};
 
 /// Share of its plan that a run must send to have kept up.
 pub const SENT_MIN: f64 = 0.999;
@@ -59,7 +59,7 @@ impl Tried {
             sent,
             growth,
             pacer_p99_us: report.whole.pacer_lateness.quantile_us(0.99),
-            busy: super::busiest(report),
+            busy: figures::busiest(report),
             cpu: CpuPerRequest::new(report),
             failed,
         }

@@ -1,0 +1,33 @@
+//! What others did to the machine in a run, by its verdict.
+
+use engine::report::Report;
+use engine::report::verdict::{Code, Reason};
+use serde::{Deserialize, Serialize};
+
+/// How the machine disturbed a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// The run.
+    pub run: String,
+    /// The evidence of its verdict.
+    pub evidence: String,
+    /// The figure in it, as a multiple of its limit.
+    pub times_limit: f64,
+}
+
+/// What others did to the machine in a run.
+pub(super) fn disturbances(run: &str, report: &Report) -> Vec<Disturbance> {
+    let reasons = report.verdict.reasons.iter();
+    let of_the_machine = reasons.filter(|reason| {
+        matches!(
+            reason.code,
+            Code::CoreShared | Code::CpuStolen | Code::CpuContended | Code::CpuThrottled
+        )
+    });
+    let disturbance = |reason: &Reason| Disturbance {
+        run: run.to_owned(),
+        evidence: reason.evidence.clone(),
+        times_limit: reason.figure / reason.threshold,
+    };
+    of_the_machine.map(disturbance).collect()
+}

@@ -1,0 +1,236 @@
+//! The runs of a section: their plans, in their order, and what is taken from each.
+
+use std::time::Duration;
+
+use engine::plan::{Plan, StampSource, Wait};
+use engine::report::Report;
+use engine::run::Finished;
+use engine::sys::units::{CoreList, Nanos, Rate};
+use rustix::time::{ClockId, clock_gettime};
+use target::TargetConfig;
+
+use super::bracket::{self, Bracket, Tried};
+use super::ceiling::{Ceiling, Closed};
+use super::cost::{Cost, Feature};
+use super::disturbance::{Disturbance, disturbances};
+use super::figures::{CpuPerRequest, Floor, Lateness, Three, busiest};
+use super::overhead::{Overhead, OverheadAt, Path};
+use super::{CONNS, Display, SHARES, Setup};
+use crate::cases::Size;
+use crate::experiment::{ExperimentError, Observed, observe_with};
+
+/// The rate at which lateness is measured, and the overhead beside the sample target.
+const RATE: f64 = 1_000.0;
+/// Connections opened before an open run, so that none is opened in its window.
+const PREWARM: usize = 64;
+
+/// How long the sample target of the overhead proof holds its requests.
+const HOLD: Duration = Duration::from_millis(5);
+
+/// Why a section ended early.
+pub(super) enum End<E> {
+    Interrupted,
+    Failed(E),
+}
+
+impl<E> From<E> for End<E> {
+    fn from(error: E) -> End<E> {
+        End::Failed(error)
+    }
+}
+
+/// The runs of a section.
+pub(super) struct Measuring<'a, R> {
+    pub(super) setup: &'a Setup,
+    pub(super) run: R,
+    pub(super) runs: usize,
+    pub(super) disturbed: Vec<Disturbance>,
+}
+
+impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Measuring<'_, R> {
+    /// A plan against the null target with a window of so many milliseconds at full size.
+    fn plan(&self, full_ms: u64) -> Plan {
+        let window_ms = match self.setup.size {
+            Size::Full => full_ms,
+            Size::Smoke => (full_ms / 6).max(250),
+        };
+        Plan {
+            target: format!("http://{}/", self.setup.null_target),
+            cores: Some(CoreList::new(self.setup.cores.clone())),
+            wait: self.setup.wait,
+            duration: Nanos(window_ms * 1_000_000),
+            warmup: Nanos(200_000_000),
+            settle: Nanos(100_000_000),
+            ..Plan::default()
+        }
+    }
+
+    /// An open plan.
+    fn open(&self, rate: f64, full_ms: u64) -> Plan {
+        let rate: Rate = format!("{:.0}", rate.max(1.0)).parse().expect("a whole number");
+        Plan { rate: Some(rate), prewarm: Some(PREWARM), ..self.plan(full_ms) }
+    }
+
+    fn closed(&self, conns: usize, full_ms: u64) -> Plan {
+        Plan { conns: Some(conns), ..self.plan(full_ms) }
+    }
+
+    /// Makes a run, called `name` where it was disturbed.
+    fn go(&mut self, name: &str, plan: Plan, display: Display) -> Result<Finished, End<E>> {
+        let finished = (self.run)(plan, display)?;
+        self.look_at(name, &finished.report)?;
+        Ok(finished)
+    }
+
+    fn look_at(&mut self, name: &str, report: &Report) -> Result<(), End<E>> {
+        if report.interrupted {
+            return Err(End::Interrupted);
+        }
+        self.runs += 1;
+        self.disturbed.extend(disturbances(name, report));
+        Ok(())
+    }
+
+    pub(super) fn waits(&mut self, found: &mut Vec<Lateness>) -> Result<(), End<E>> {
+        for wait in [Wait::Sleep, Wait::Hybrid, Wait::Spin] {
+            let plan = Plan { wait, ..self.open(RATE, 3_000) };
+            let name = format!("1,000/s, {wait:?}").to_lowercase();
+            let report = self.go(&name, plan, Display::User)?.report;
+            found.push(Lateness {
+                wait,
+                rate: report.whole.rate.intended,
+                pacer: Three::of(&report.whole.pacer_lateness),
+                receive: Three::of(&report.whole.receive_lateness),
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn ceiling(&mut self, found: &mut Option<Ceiling>) -> Result<(), End<E>> {
+        let mut closed = Vec::new();
+        for conns in CONNS {
+            // Each shard needs a connection.
+            let conns = conns.max(self.setup.cores.len());
+            let name = format!("closed loop, {conns} connections");
+            let known = self.disturbed.len();
+            let report = self.go(&name, self.closed(conns, 1_200), Display::User)?.report;
+            let (busy, cpu) = (busiest(&report), CpuPerRequest::new(&report));
+            let (rate, disturbed) = (report.whole.rate.answered, known < self.disturbed.len());
+            closed.push(Closed { conns, rate, busy, cpu, disturbed });
+        }
+        *found = Ceiling::new(closed);
+        let Some(ceiling) = found else { return Ok(()) };
+        while let Some(rate) = bracket::next(ceiling.closed_rate, &ceiling.open) {
+            let plan = Plan { prewarm: Some(256), ..self.open(rate, 1_000) };
+            let report = self.go(&format!("open, {rate:.0}/s"), plan, Display::User)?.report;
+            ceiling.open.push(Tried::new(rate, &report));
+            ceiling.bracket = Bracket::new(&ceiling.open);
+        }
+        Ok(())
+    }
+
+    pub(super) fn floors(&mut self, ceiling: f64, found: &mut Vec<Floor>) -> Result<(), End<E>> {
+        for share in SHARES {
+            let plan = self.open(share * ceiling, 3_500);
+            let name = format!("{:.0} % of the ceiling", share * 100.0);
+            let report = self.go(&name, plan, Display::User)?.report;
+            found.push(Floor {
+                share,
+                rate: report.whole.rate.intended,
+                naive: Three::of(&report.whole.naive),
+                corrected: Three::of(&report.whole.corrected),
+                cpu: CpuPerRequest::new(&report),
+            });
+        }
+        Ok(())
+    }
+
+    /// Runs with each feature in turn and without any, in rounds; each round begins with another.
+    pub(super) fn costs(&mut self, conns: usize, found: &mut Vec<Cost>) -> Result<(), End<E>> {
+        let rounds = match self.setup.size {
+            Size::Full => 4,
+            Size::Smoke => 1,
+        };
+        let features =
+            [None, Some(Feature::Raw), Some(Feature::KernelStamps), Some(Feature::Display)];
+        let mut pairs = Feature::ALL.map(|_| Vec::new());
+        for round in 0..rounds {
+            let mut cost_us = [0.0; 4];
+            for at in 0..features.len() {
+                let at = (at + round) % features.len();
+                cost_us[at] = self.cost_us(conns, features[at])?;
+            }
+            for (pairs, with_us) in pairs.iter_mut().zip(&cost_us[1..]) {
+                pairs.push([*with_us, cost_us[0]]);
+            }
+        }
+        found.extend(Feature::ALL.into_iter().zip(pairs).map(|(of, pairs)| Cost::new(of, pairs)));
+        Ok(())
+    }
+
+    /// CPU time of this process for each request of a closed loop, µs. All runs but those with the
+    /// kernel's stamps have the program's.
+    fn cost_us(&mut self, conns: usize, feature: Option<Feature>) -> Result<f64, End<E>> {
+        let with = |one| feature == Some(one);
+        let plan = self.closed(conns, 800);
+        let plan = Plan {
+            raw: with(Feature::Raw).then(|| self.setup.raw.clone()),
+            stamps: Some(match feature {
+                Some(Feature::KernelStamps) => StampSource::Kernel,
+                _ => StampSource::User,
+            }),
+            warmup: Nanos(0),
+            ..plan
+        };
+        let display = if with(Feature::Display) { Display::Hidden } else { Display::Off };
+        let name = format!("cost, {}", feature.map_or("of none", Feature::name));
+        let before_us = process_cpu_us();
+        let report = self.go(&name, plan, display)?.report;
+        let cpu_us = process_cpu_us() - before_us;
+        Ok(cpu_us / report.whole.counts.answered.max(1) as f64)
+    }
+
+    pub(super) fn overhead(&mut self, found: &mut Option<Overhead>) -> Result<(), End<E>> {
+        *found = Overhead::new(HOLD, self.beside_ledger(HOLD, "5 ms target")?);
+        let Some(overhead) = found else { return Ok(()) };
+        let null = self.go("null target", self.open(RATE, 3_000), Display::User)?.report;
+        let sample = self.beside_ledger(Duration::ZERO, "0 ms target")?;
+        let floor_us = null.whole.corrected.quantile_us(0.5);
+        overhead.path = floor_us.zip(sample.first()).map(|(floor_us, at)| {
+            let ledger_us = at.corrected_us - at.held_us;
+            Path::new(floor_us, ledger_us)
+        });
+        Ok(())
+    }
+
+    /// A run against the sample target, on the null target's cores: its median and p99, as far as
+    /// they are known.
+    fn beside_ledger(&mut self, hold: Duration, name: &str) -> Result<Vec<OverheadAt>, End<E>> {
+        let config = TargetConfig {
+            base_latency: hold,
+            cores: self.setup.target_cores.clone(),
+            ..TargetConfig::new(([127, 0, 0, 1], 0).into())
+        };
+        // Without a warm-up, the ledger is of the requests of the window alone.
+        let plan = Plan { warmup: Nanos(0), ..self.open(RATE, 4_000) };
+        let run = &mut self.run;
+        let Observed { report, ledger, .. } =
+            observe_with(config, plan, |plan| run(plan, Display::User))?;
+        self.look_at(name, &report)?;
+        let corrected = |q| report.whole.corrected.quantile_us(q);
+        let share = report.whole.client_share.as_ref();
+        let p50 = share.map(|share| share.p50.added);
+        let p99 = share.and_then(|share| Some(share.p99.as_ref()?.added));
+        let each = [
+            OverheadAt::new("p50", corrected(0.5), p50, ledger.held.p50),
+            OverheadAt::new("p99", corrected(0.99), p99, ledger.held.p99),
+        ];
+        Ok(each.into_iter().flatten().collect())
+    }
+}
+
+/// CPU time of this process so far, µs.
+fn process_cpu_us() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+}

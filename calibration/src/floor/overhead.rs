@@ -1,0 +1,130 @@
+//! The proof of the overhead: the generator's share of a latency that is known, and the path to the
+//! target by two ways.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The generator's share of a latency that the overhead proof allows.
+pub const SHARE_MAX: f64 = 0.05;
+
+/// By how much the two ways of measuring the path may differ: a share of the larger, or
+/// [`AGREE_US`].
+pub const AGREE_SHARE: f64 = 0.5;
+/// The difference that is allowed in any case, µs: each target wakes up in its own way.
+pub const AGREE_US: f64 = 25.0;
+
+/// The generator's share of a latency that is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// How long the sample target holds a request, µs.
+    pub hold_us: f64,
+    /// At the median and at p99.
+    pub at: Vec<OverheadAt>,
+    /// Whether the share is below [`SHARE_MAX`] at each.
+    pub passed: bool,
+    /// The path by two ways that share no code.
+    pub path: Option<Path>,
+}
+
+/// The generator's share at one percentile. Differences of percentiles are not percentiles of
+/// differences: they are exact where the target's own hold hardly varies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverheadAt {
+    /// The percentile's name, such as `p99`.
+    pub name: String,
+    /// Corrected latency, µs.
+    pub corrected_us: f64,
+    /// What the generator added before the send by its own stamps, µs.
+    pub added_us: f64,
+    /// The same as a share of corrected.
+    pub share: f64,
+    /// How long the target held the request by its ledger, µs.
+    pub held_us: f64,
+    /// All that the ledger doesn't explain, the path and the target's own wake-up included, as a
+    /// share of corrected.
+    pub outside: f64,
+}
+
+impl Overhead {
+    /// What is known of it; `None` if that is nothing.
+    pub(super) fn new(hold: Duration, at: Vec<OverheadAt>) -> Option<Overhead> {
+        let is_small = at.iter().all(|at| at.share < SHARE_MAX);
+        let passed = at.len() == 2 && is_small;
+        (!at.is_empty()).then_some(Overhead {
+            hold_us: hold.as_secs_f64() * 1e6,
+            at,
+            passed,
+            path: None,
+        })
+    }
+}
+
+impl OverheadAt {
+    /// `None` unless all figures are known.
+    pub(super) fn new(
+        name: &str,
+        corrected_us: Option<f64>,
+        added_us: Option<f64>,
+        held_us: Option<f64>,
+    ) -> Option<OverheadAt> {
+        let (corrected_us, added_us, held_us) = (corrected_us?, added_us?, held_us?);
+        Some(OverheadAt {
+            name: name.to_owned(),
+            corrected_us,
+            added_us,
+            share: added_us / corrected_us,
+            held_us,
+            outside: (corrected_us - held_us) / corrected_us,
+        })
+    }
+}
+
+/// The median time that a request spends outside of its target, by two ways: the latency of the
+/// null target, and that of a sample target that holds nothing, less what its ledger says it held.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    /// Of the null target, µs.
+    pub floor_us: f64,
+    /// By the ledger, µs.
+    pub ledger_us: f64,
+    /// Whether they agree within [`AGREE_SHARE`] or [`AGREE_US`].
+    pub agrees: bool,
+}
+
+impl Path {
+    pub(super) fn new(floor_us: f64, ledger_us: f64) -> Path {
+        let allowed_us = (AGREE_SHARE * floor_us.max(ledger_us)).max(AGREE_US);
+        let agrees = 0.0 < ledger_us && (floor_us - ledger_us).abs() <= allowed_us;
+        Path { floor_us, ledger_us, agrees }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(name: &str, corrected: f64, added: f64, held: f64) -> OverheadAt {
+        OverheadAt::new(name, Some(corrected), Some(added), Some(held)).expect("all are known")
+    }
+
+    #[test]
+    fn the_share_must_be_small_at_both_percentiles() {
+        let median = || at("p50", 5_040.0, 1.0, 5_010.0);
+        assert!((median().outside - 30.0 / 5_040.0).abs() < 1e-9);
+        let overhead = |at| Overhead::new(Duration::from_millis(5), at).expect("some are known");
+        assert!(overhead(vec![median(), at("p99", 5_300.0, 200.0, 5_050.0)]).passed);
+        assert!(!overhead(vec![median(), at("p99", 5_300.0, 300.0, 5_050.0)]).passed);
+        assert!(!overhead(vec![median()]).passed, "p99 is unknown");
+        assert_eq!(Overhead::new(Duration::from_millis(5), Vec::new()), None);
+        assert_eq!(OverheadAt::new("p99", Some(5.0), None, Some(5.0)), None);
+    }
+
+    #[test]
+    fn the_two_ways_agree_within_a_share_or_a_few_microseconds() {
+        let agrees = |floor, ledger| Path::new(floor, ledger).agrees;
+        assert!(agrees(20.0, 44.0) && !agrees(20.0, 46.0));
+        assert!(agrees(100.0, 51.0) && !agrees(100.0, 49.0));
+        assert!(!agrees(1.0, -1.0), "a ledger that held for longer than was measured is wrong");
+    }
+}
