@@ -96,6 +96,8 @@ fn is_generators(code: Code) -> bool {
         | Code::ClientShare
         | Code::ClockStepped
         | Code::CoreSaturated
+        | Code::NearCeiling
+        | Code::BelowFloor
         | Code::BuffersExhausted
         | Code::LocalResource
         | Code::CpuStolen

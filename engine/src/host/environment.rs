@@ -65,8 +65,8 @@ pub fn environment(
 ) -> Environment {
     let info = CpuInfo::read();
     Environment {
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        kernel: format!("{} {}", uname().sysname().to_string_lossy(), kernel_release()),
+        tool_version: tool_version(),
+        kernel: kernel_name(),
         kernel_command_line: read("/proc/cmdline").and_then(|text| kernel_parameters(&text)),
         mitigations: processor::mitigations(),
         cpu: info.model(),
@@ -84,6 +84,21 @@ pub fn environment(
         ring_features,
         unstamped: None,
     }
+}
+
+/// This program's version.
+pub(crate) fn tool_version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// Kernel name and release.
+pub(crate) fn kernel_name() -> String {
+    format!("{} {}", uname().sysname().to_string_lossy(), kernel_release())
+}
+
+/// The processor's model name, where the kernel says it.
+pub(crate) fn cpu_model() -> Option<String> {
+    CpuInfo::read().model()
 }
 
 /// The kernel's own parameters on its command line. What follows `--` is for init and affects no

@@ -42,6 +42,11 @@ pub struct Thresholds {
     /// Busy share of a shard while an open load falls behind, if the planned rate would need more
     /// than [`Thresholds::busy`].
     pub busy_behind: f64,
+    /// Requests sent per second as a share of the ceiling that was calibrated on this machine.
+    pub near_ceiling: f64,
+    /// The latency of a target that costs nothing, as it was calibrated on this machine, as a share
+    /// of corrected p50.
+    pub below_floor: f64,
     /// Share of the arrivals that may wait at the cap.
     pub capped: f64,
     /// Probability, in each test of the intended arrivals, below which they don't follow the plan.
@@ -107,6 +112,8 @@ impl Default for Thresholds {
             stopped_invalid: 0.1,
             busy: 0.95,
             busy_behind: 0.6,
+            near_ceiling: 0.8,
+            below_floor: 0.8,
             capped: 0.001,
             schedule_p: 1e-4,
             sends_effect: 0.05,

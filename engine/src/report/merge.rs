@@ -14,6 +14,7 @@ use crate::record::outcome::UnsentReason;
 use crate::record::recorder::Recorder;
 use crate::record::series::Series;
 use crate::record::times::Times;
+use crate::report::calibration::{Calibrated, CalibratedOf, HeldAgainst};
 use crate::report::objectives::Figures;
 use crate::report::profile::{Profile, Taken};
 use crate::report::rules::judge;
@@ -114,6 +115,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         stationarity,
         samples,
         profile: None,
+        calibration: None,
         series,
         per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
         merged: part,
@@ -139,6 +141,23 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
 pub fn add_profile(report: &mut Report, taken: Taken) {
     report.profile = Some(Profile::new(taken, report.whole.rate.answered));
     report.verdict = judge(report);
+}
+
+/// Holds a run against a calibration of its machine, and judges it again.
+///
+/// # Panics
+/// If the calibration is of something else.
+pub fn hold_against(report: &mut Report, calibrated: Calibrated) {
+    let of = CalibratedOf::of_run(&report.config.plan, &report.environment);
+    assert_eq!(of, calibrated.of, "a calibration of something else says nothing of this run");
+    report.calibration = Some(held_against(report, calibrated));
+    report.verdict = judge(report);
+}
+
+/// What follows of a calibration for a run.
+pub(crate) fn held_against(report: &Report, calibrated: Calibrated) -> HeldAgainst {
+    let Part { rate, corrected, .. } = &report.whole;
+    HeldAgainst::new(calibrated, &report.config.plan, rate.sent, corrected.quantile_us(0.5))
 }
 
 /// The version of the schedule that a plan's arrivals are of.

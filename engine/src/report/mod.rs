@@ -1,5 +1,6 @@
 //! The report of a run: the shards' numbers merged, laid out as a document and judged.
 
+pub mod calibration;
 mod edge;
 pub mod merge;
 pub mod moves;

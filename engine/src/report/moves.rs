@@ -3,7 +3,7 @@
 use super::verdict::Code;
 
 /// Each threshold's name and the reasons that it decides on, in the order of the thresholds.
-pub const MOVES: [(&str, &[Code]); 32] = [
+pub const MOVES: [(&str, &[Code]); 34] = [
     ("unsent", &[Code::RateMissed, Code::CoreSaturated, Code::ScheduleNotAsPlanned]),
     ("offered", &[Code::RateMissed]),
     ("lateness", &[Code::GeneratorLate, Code::PoolGrew]),
@@ -16,6 +16,8 @@ pub const MOVES: [(&str, &[Code]); 32] = [
     ("stopped_invalid", &[Code::GeneratorLate]),
     ("busy", &[Code::CoreSaturated]),
     ("busy_behind", &[Code::CoreSaturated]),
+    ("near_ceiling", &[Code::NearCeiling]),
+    ("below_floor", &[Code::BelowFloor]),
     ("capped", &[Code::CapReached]),
     ("schedule_p", &[Code::ScheduleNotAsPlanned]),
     ("sends_effect", &[Code::ScheduleNotAsPlanned]),

@@ -17,6 +17,7 @@ use crate::plan::{Plan, StampSource};
 use crate::record::counts::{Counts, IntervalCounts};
 use crate::record::series::{Series, SeriesInterval};
 use crate::record::shard_stats::ShardStats;
+use crate::report::calibration::HeldAgainst;
 use crate::report::profile::Profile;
 use crate::report::slo::Slo;
 use crate::report::verdict::Verdict;
@@ -62,6 +63,8 @@ pub struct Report {
     pub samples: Option<Samples>,
     /// Where the processor time went; `None` of a run that wasn't profiled.
     pub profile: Option<Profile>,
+    /// The run against the last calibration of its machine; `None` if there is none that fits.
+    pub calibration: Option<HeldAgainst>,
     /// The run over time.
     pub series: SeriesPart,
     /// Each agent's figures; a local run has one agent.

@@ -50,6 +50,10 @@ pub enum Code {
     ClockStepped,
     /// A shard's core had no time to spare.
     CoreSaturated,
+    /// The load came near the most that the generator can offer here, as it was calibrated.
+    NearCeiling,
+    /// The latency is what the generator shows here of a target that costs nothing.
+    BelowFloor,
     /// Arrivals waited because every allowed connection was busy.
     CapReached,
     /// Users spent half of the window or more on what brought no answer.

@@ -14,8 +14,9 @@ use crate::plan::{Model, Plan, StampSource};
 use crate::record::counts::{Counts, CountsBy, IntervalCounts};
 use crate::record::outcome::UnsentReason;
 use crate::record::series::SeriesInterval;
+use crate::report::calibration::CalibratedOf;
 use crate::report::judge;
-use crate::report::merge::corrected_by;
+use crate::report::merge::{corrected_by, held_against};
 use crate::report::objectives::Figures;
 use crate::report::verdict::Verdict;
 use crate::report::{
@@ -56,6 +57,7 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     findings.extend(slo(report, &pieces));
     findings.extend(samples(report));
     findings.extend(profile(report));
+    findings.extend(calibration(report));
     findings.extend(verdict(report));
     findings
 }
@@ -442,6 +444,19 @@ fn profile(report: &Report) -> Vec<Finding> {
         Finding::new("frames: order", "the heaviest first", sorted, sorted),
     ]);
     summed_up("profile", findings)
+}
+
+/// A calibration is of the machine, the version and the cores of the run, and what follows from its
+/// figures for the run is computed. The figures themselves are the calibration's word.
+fn calibration(report: &Report) -> Vec<Finding> {
+    let Some(found) = &report.calibration else { return Vec::new() };
+    let mut calibrated = found.calibrated.clone();
+    calibrated.of = CalibratedOf::of_run(&report.config.plan, &report.environment);
+    let expected = held_against(report, calibrated);
+    let mut findings = compare("", &expected, found);
+    let rises = found.calibrated.floors.is_sorted_by(|a, b| a.rate < b.rate);
+    findings.push(Finding::new("floors: order", "rates that rise", rises, rises));
+    summed_up("calibration", findings)
 }
 
 /// The verdict is what these numbers lead to, to the last word.

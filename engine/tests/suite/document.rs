@@ -37,6 +37,8 @@ fn complete() -> Report {
     let samples = Samples { file: Some("raw.bin".to_owned()), written: 1, lost: 0, error: None };
     let mut report = made_up::report(&plan, recorded, Some(samples));
     merge::add_profile(&mut report, made_up::profile());
+    let calibrated = made_up::calibrated(&report);
+    merge::hold_against(&mut report, calibrated);
     report
 }
 

@@ -13,6 +13,7 @@ use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
 use engine::record::shard_stats::{ShardMeter, ShardStats};
 use engine::record::stamps::{Ending, Stamps};
+use engine::report::calibration::{Calibrated, CalibratedOf, FloorAt};
 use engine::report::merge::{self, RunContext};
 use engine::report::profile::{Sampler, Sampling, Taken};
 use engine::report::{Report, Samples};
@@ -102,6 +103,19 @@ pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) ->
         samples,
     };
     merge::report(run, &shards).0
+}
+
+/// A calibration that fits a run.
+pub fn calibrated(report: &Report) -> Calibrated {
+    let floor = |rate, p50| FloorAt { rate, p50 };
+    Calibrated {
+        began_s: 1_700_000_000,
+        of: CalibratedOf::of_run(&report.config.plan, &report.environment),
+        stamps: report.config.plan.stamps(),
+        ceiling_open: Some(100_000.0),
+        ceiling_closed: Some(120_000.0),
+        floors: vec![floor(1_000.0, 40.0), floor(50_000.0, 15.0)],
+    }
 }
 
 /// What a profiler took of some run: ten samples, six of them in the kernel.

@@ -8,7 +8,7 @@ use engine::plan::{Plan, StampSource, Switch};
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::judge;
-use engine::report::merge::add_profile;
+use engine::report::merge::{add_profile, hold_against};
 use engine::report::verdict::{Code, Level, Topic};
 use engine::report::{ClientPart, ClientShare, DistributionPart, Report, Samples};
 use engine::stats::stationarity::Stationarity;
@@ -78,7 +78,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 52] = [
+    let beyond: [(Code, Level, Change); 55] = [
         (Code::Profiled, Level::Suspect, |report| add_profile(report, made_up::profile())),
         (Code::ReceiveLate, Level::Suspect, |report| by_the_program(report, 0.03, 6.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 6.0, 0.0)),
@@ -153,6 +153,12 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::GeneratorLate, Level::Suspect, |report| stopped(report, 0.011)),
         (Code::GeneratorLate, Level::Invalid, |report| stopped(report, 0.11)),
         (Code::CoreSaturated, Level::Invalid, |report| report.generator.shards[0].busy = 0.951),
+        (Code::NearCeiling, Level::Suspect, |report| {
+            calibrated(report, 0.81, 0.1);
+            report.generator.shards[0].busy = 0.71;
+        }),
+        (Code::BelowFloor, Level::Suspect, |report| calibrated(report, 0.1, 0.81)),
+        (Code::BelowFloor, Level::Suspect, |report| calibrated(report, 0.1, 2.0)),
         (Code::CapReached, Level::Suspect, |report| report.whole.counts.capped = 3),
         (Code::LittlesLaw, Level::Invalid, |report| report.littles_law.residual = 0.011),
         (Code::NotStationary, Level::Suspect, |report| report.stationarity = Some(shifted(0.11))),
@@ -204,7 +210,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 #[test]
 fn a_figure_at_its_bound_is_no_reason() {
     let clean = clean();
-    let within: [Change; 32] = [
+    let within: [Change; 36] = [
         |report| blocked(report, 0, 64),
         |report| blocked(report, 1, 101),
         |report| report.whole.counts.pool_grew = 1,
@@ -244,6 +250,28 @@ fn a_figure_at_its_bound_is_no_reason() {
         },
         |report| stopped(report, 0.0099),
         |report| report.generator.shards[0].busy = 0.95,
+        |report| {
+            calibrated(report, 0.8, 0.8);
+            report.generator.shards[0].busy = 0.95;
+        },
+        // A core that has room isn't near its ceiling, whatever was calibrated.
+        |report| {
+            calibrated(report, 1.5, 0.1);
+            report.generator.shards[0].busy = 0.7;
+        },
+        // Many requests in a segment cost less than those of the calibration.
+        |report| {
+            report.config.plan.pipeline = 16;
+            calibrated(report, 5.0, 0.1);
+            report.generator.shards[0].busy = 0.95;
+        },
+        // A floor with other stamps is of something else.
+        |report| {
+            calibrated(report, 0.1, 2.0);
+            let mut held = report.calibration.take().expect("it was held").calibrated;
+            held.stamps = StampSource::User;
+            hold_against(report, held);
+        },
         |report| report.littles_law.residual = 0.01,
         |report| report.stationarity = Some(shifted(0.1)),
         |report| report.whole.corrected.count = 563,
@@ -272,6 +300,17 @@ fn a_figure_at_its_bound_is_no_reason() {
         let verdict = judge(&report);
         assert_eq!(verdict.level, Level::Valid, "change {number}: {verdict:?}");
     }
+}
+
+/// Holds it against a calibration, of whose ceiling it sent this share, and whose floor is this
+/// share of its median.
+fn calibrated(report: &mut Report, rate_of_ceiling: f64, floor_of_p50: f64) {
+    let mut calibrated = made_up::calibrated(report);
+    let ceiling = Some(report.whole.rate.sent / rate_of_ceiling);
+    (calibrated.ceiling_open, calibrated.ceiling_closed) = (ceiling, ceiling);
+    let p50 = report.whole.corrected.quantile_us(0.5).expect("a median");
+    calibrated.floors.iter_mut().for_each(|floor| floor.p50 = floor_of_p50 * p50);
+    hold_against(report, calibrated);
 }
 
 fn nothing_sent(report: &mut Report) {
@@ -596,6 +635,30 @@ fn a_closed_loop_is_suspect_for_the_latencies_that_it_leaves_out() {
     assert!((990.0..1_001.0).contains(&reason.figure), "{reason:?}");
     let paced = judge(&closed(Some(Nanos(1_000_000))));
     assert_eq!(paced.reasons, [], "users with a pace do wait");
+}
+
+#[test]
+fn a_closed_loop_near_the_ceiling_is_suspect_for_its_throughput() {
+    let near = |period| {
+        let mut report = closed(period);
+        calibrated(&mut report, 0.9, 0.1);
+        report.generator.shards[0].busy = 0.9;
+        let reasons = judge(&report).reasons;
+        let near = reasons.into_iter().find(|reason| reason.code == Code::NearCeiling);
+        near.expect("it is near").touches
+    };
+    assert_eq!(near(None), [Topic::Throughput, Topic::Latency]);
+    assert_eq!(near(Some(Nanos(1_000_000))), [Topic::Latency]);
+}
+
+#[test]
+fn a_median_below_the_floor_asks_for_another_calibration() {
+    for (floor_of_p50, cure) in [(0.9, "take what exceeds"), (1.2, "take"), (1.3, "calibrate")] {
+        let mut report = clean();
+        calibrated(&mut report, 0.1, floor_of_p50);
+        let reason = &report.verdict.reasons[0];
+        assert!(reason.cure.starts_with(cure), "{floor_of_p50}: {reason:?}");
+    }
 }
 
 #[test]

@@ -237,6 +237,28 @@ fn no_document_makes_verify_panic() {
 }
 
 #[test]
+fn a_changed_figure_of_a_calibration_is_found() {
+    let mut report = SampledRun::new(plan("500")).report;
+    let calibrated = made_up::calibrated(&report);
+    merge::hold_against(&mut report, calibrated);
+    assert_eq!(wrong(report_alone(&report)), []);
+    let document = serde_json::to_value(&report).expect("a document");
+    // Of what the calibration itself measured, no figure follows from the run.
+    let words = ["/began_s", "/ceiling_open", "/ceiling_closed", "/stamps"];
+    let mut found = 0;
+    for path in paths(&document).into_iter().filter(|path| path.starts_with("/calibration/")) {
+        let value = another(document.pointer(&path).expect("a value"), &path);
+        let report = value.and_then(|value| changed(&document, &path, &value));
+        let Some(report) = report else { continue };
+        let is_word = words.iter().any(|word| path.ends_with(word)) || path.contains("/floors/");
+        let is_wrong = !wrong(report_alone(&report)).is_empty();
+        assert!(is_wrong || is_word, "{path} was not found");
+        found += usize::from(is_wrong);
+    }
+    assert!(7 <= found, "all figures: {found}");
+}
+
+#[test]
 fn a_changed_figure_of_a_profile_is_found() {
     let mut report = SampledRun::new(plan("500")).report;
     merge::add_profile(&mut report, made_up::profile());

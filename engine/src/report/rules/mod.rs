@@ -1,6 +1,7 @@
 //! The rules of the verdict: each checks one thing in the report, and adds a reason if it crosses
 //! its threshold.
 
+mod calibration;
 mod client;
 mod connections;
 mod generator;
@@ -18,7 +19,7 @@ use super::verdict::{Level, Reason, Verdict};
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 28] = [
+const RULES: [Rule; 30] = [
     load::nothing_sent,
     load::rate_missed,
     generator::generator_late,
@@ -27,6 +28,8 @@ const RULES: [Rule; 28] = [
     client::client_share,
     client::clock_stepped,
     generator::core_saturated,
+    calibration::near_ceiling,
+    calibration::below_floor,
     load::cap_reached,
     connections::starved,
     numbers::closed_loop,

@@ -1,0 +1,158 @@
+//! What a calibration of this machine says of a run: how near it came to the generator's own
+//! ceiling, and how much of its latency is the generator's own floor.
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::environment::{Environment, cpu_model, kernel_name, tool_version};
+use crate::plan::{Model, Plan, StampSource, Wait};
+
+/// What the generator can do at most and at best, as it was measured on this machine against a
+/// target that costs nothing. It is of one version of truetail, on these cores, waiting like this.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibrated {
+    /// When it was measured, seconds since 1970.
+    pub began_s: u64,
+    /// What it is of.
+    #[serde(flatten)]
+    pub of: CalibratedOf,
+    /// Whose stamps the responses had.
+    pub stamps: StampSource,
+    /// The highest rate that an open run kept up with, requests per second; `None` if none did, or
+    /// if others were in its way.
+    pub ceiling_open: Option<f64>,
+    /// What the best closed loop reached, requests per second; `None` if its core wasn't the bound.
+    pub ceiling_closed: Option<f64>,
+    /// The latency of a target that costs nothing, at rates that rise.
+    pub floors: Vec<FloorAt>,
+}
+
+/// What a calibration is of. It says nothing of a run that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalibratedOf {
+    /// The version of truetail.
+    pub tool_version: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// The processor's model name.
+    pub cpu: Option<String>,
+    /// The generator's cores.
+    pub cores: Vec<usize>,
+    /// How the generator waited.
+    pub wait: Wait,
+}
+
+/// The latency of a target that costs nothing, at one rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FloorAt {
+    /// Requests per second.
+    pub rate: f64,
+    /// The corrected median, µs.
+    pub p50: f64,
+}
+
+/// A run held against the last calibration of its machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeldAgainst {
+    /// The calibration.
+    #[serde(flatten)]
+    pub calibrated: Calibrated,
+    /// What the run sent per second, as a share of the ceiling of its model; `None` where that
+    /// isn't known or, with pipelining, means something else.
+    pub rate_of_ceiling: Option<f64>,
+    /// The floor at the run's rate, µs; `None` where it isn't known, or of other stamps.
+    pub floor: Option<f64>,
+    /// The same as a share of the run's corrected median.
+    pub floor_of_p50: Option<f64>,
+}
+
+impl CalibratedOf {
+    /// This program on these cores of this machine, waiting like this.
+    pub fn here(cores: &[usize], wait: Wait) -> CalibratedOf {
+        let (tool_version, kernel, cpu) = (tool_version(), kernel_name(), cpu_model());
+        CalibratedOf { tool_version, kernel, cpu, cores: cores.to_vec(), wait }
+    }
+
+    /// What a run of this completed plan, in this environment, needs a calibration of.
+    pub fn of_run(plan: &Plan, environment: &Environment) -> CalibratedOf {
+        CalibratedOf {
+            tool_version: environment.tool_version.clone(),
+            kernel: environment.kernel.clone(),
+            cpu: environment.cpu.clone(),
+            cores: plan.cores().to_vec(),
+            wait: plan.wait,
+        }
+    }
+}
+
+impl Calibrated {
+    /// The latency of a target that costs nothing at this rate, µs: between two rates that were
+    /// measured by their logarithms, and beyond them that of the nearest. At a lower rate than any of
+    /// them the floor is higher, since cores fall asleep, and at a higher one as well.
+    fn floor_at(&self, rate: f64) -> Option<f64> {
+        let above = self.floors.iter().position(|floor| rate <= floor.rate);
+        let Some(above) = above else { return self.floors.last().map(|floor| floor.p50) };
+        let high = self.floors[above];
+        let Some(low) = above.checked_sub(1).map(|below| self.floors[below]) else {
+            return Some(high.p50);
+        };
+        let part = (rate / low.rate).ln() / (high.rate / low.rate).ln();
+        Some(low.p50 * (high.p50 / low.p50).powf(part))
+    }
+}
+
+impl HeldAgainst {
+    /// A run of this completed plan that sent so many requests per second and has this corrected
+    /// median, µs, against this calibration.
+    pub fn new(calibrated: Calibrated, plan: &Plan, sent: f64, p50_us: Option<f64>) -> HeldAgainst {
+        let ceiling = match plan.model() {
+            _ if plan.pipeline != 1 => None,
+            Model::Open => calibrated.ceiling_open,
+            Model::Closed => calibrated.ceiling_closed,
+        };
+        let is_alike = plan.stamps() == calibrated.stamps && 0.0 < sent;
+        let floor = calibrated.floor_at(sent).filter(|_| is_alike);
+        let p50 = p50_us.filter(|p50| 0.0 < *p50);
+        HeldAgainst {
+            rate_of_ceiling: ceiling.map(|ceiling| sent / ceiling),
+            floor,
+            floor_of_p50: floor.zip(p50).map(|(floor, p50)| floor / p50),
+            calibrated,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_lies_between_those_of_the_rates_around_it() {
+        let at = |rate, p50| FloorAt { rate, p50 };
+        let calibrated = Calibrated {
+            began_s: 0,
+            of: CalibratedOf {
+                tool_version: String::new(),
+                kernel: String::new(),
+                cpu: None,
+                cores: vec![0],
+                wait: Wait::Hybrid,
+            },
+            stamps: StampSource::Kernel,
+            ceiling_open: None,
+            ceiling_closed: None,
+            floors: vec![at(1_000.0, 40.0), at(10_000.0, 10.0), at(50_000.0, 20.0)],
+        };
+        for (rate, p50) in [
+            (1.0, 40.0),
+            (1_000.0, 40.0),
+            (3_162.277_660_168_379, 20.0),
+            (10_000.0, 10.0),
+            (50_000.0, 20.0),
+            (90_000.0, 20.0),
+        ] {
+            let floor = calibrated.floor_at(rate).expect("there are floors");
+            assert!((floor - p50).abs() < 1e-9, "{rate}: {floor}");
+        }
+        assert_eq!(Calibrated { floors: Vec::new(), ..calibrated }.floor_at(1.0), None);
+    }
+}

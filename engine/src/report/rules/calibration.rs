@@ -1,0 +1,98 @@
+//! Rules about what the generator can do on its machine, as it was calibrated there: a load near its
+//! ceiling, and a latency at its floor.
+
+use super::share::percent;
+use crate::plan::Model;
+use crate::report::Report;
+use crate::report::verdict::{Code, Level, Reason, Topic};
+
+/// Busy share of a shard below which its core has room, whatever was calibrated: the ceiling is that
+/// of small responses over the loopback, and was higher if a request costs less than there.
+const HAS_ROOM: f64 = 0.7;
+
+/// What a generator sends near its ceiling may be its own limit instead of the target's, and waits
+/// for its core. It is told apart from a run at a rate that only looks high by the core itself, which
+/// has no room then.
+pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
+    let plan = &report.config.plan;
+    let threshold = plan.thresholds.near_ceiling;
+    let held = report.calibration.as_ref();
+    let Some(figure) = held.and_then(|held| held.rate_of_ceiling) else { return };
+    let busy = report.generator.shards.iter().map(|shard| shard.busy).fold(0.0, f64::max);
+    if figure <= threshold || busy <= HAS_ROOM {
+        return;
+    }
+    // What a schedule or a pace asks for is offered or missed, which other rules see. A closed loop
+    // offers what it can.
+    let is_unpaced = plan.model() == Model::Closed && plan.period.is_none();
+    let (touches, meaning) = if is_unpaced {
+        (
+            vec![Topic::Throughput, Topic::Latency],
+            "the throughput may be the generator's own: the target may be faster",
+        )
+    } else {
+        (
+            vec![Topic::Latency],
+            "the generator had little room left: latencies contain waits for its own core",
+        )
+    };
+    reasons.push(Reason {
+        code: Code::NearCeiling,
+        level: Level::Suspect,
+        touches,
+        evidence: format!(
+            "{:.0}/s were sent, {} of the most that was calibrated here, by a core that was busy {} \
+             of the time; the limit is {}",
+            report.whole.rate.sent,
+            percent(figure),
+            percent(busy),
+            percent(threshold)
+        ),
+        figure,
+        threshold,
+        meaning: meaning.to_owned(),
+        cure: "add --cores, or lower the load; calibrate again if the machine has changed"
+            .to_owned(),
+    });
+}
+
+/// A target that costs nothing has such a latency: what this one adds can't be read from it.
+pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
+    let threshold = report.config.plan.thresholds.below_floor;
+    let Some(held) = &report.calibration else { return };
+    let (Some(figure), Some(floor)) = (held.floor_of_p50, held.floor) else { return };
+    if figure <= threshold {
+        return;
+    }
+    let p50 = floor / figure;
+    // Two runs at the floor differ as well.
+    let (meaning, cure) = if figure * threshold <= 1.0 {
+        (
+            "the median is that of the path and of the generator itself, and says little about the \
+             target",
+            "take what exceeds the floor for the target's part, or measure a request that costs the \
+             target more",
+        )
+    } else {
+        (
+            "the median is below what this machine showed of a target that costs nothing: one of \
+             the two is wrong",
+            "calibrate again: `truetail calibrate`",
+        )
+    };
+    reasons.push(Reason {
+        code: Code::BelowFloor,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "corrected p50 is {p50:.1} µs; a target that costs nothing has {floor:.1} µs here at \
+             that rate, {} of it; the limit is {}",
+            percent(figure),
+            percent(threshold)
+        ),
+        figure,
+        threshold,
+        meaning: meaning.to_owned(),
+        cure: cure.to_owned(),
+    });
+}
