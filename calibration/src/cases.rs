@@ -11,6 +11,8 @@ use serde::Serialize;
 use target::{LedgerError, Pause, Stall, TargetConfig};
 
 use crate::experiment::{Comparison, Observed, PATH_MS};
+use crate::judgement::Judgement;
+use crate::others;
 use crate::truth::Truth;
 
 /// The quantiles that are compared.
@@ -57,7 +59,7 @@ pub struct Outcome {
     /// Whether it is a control.
     pub is_control: bool,
     /// Whether it went as it must.
-    pub passed: bool,
+    pub judgement: Judgement,
     /// Requests of the plan, those answered, and those that the target says it answered.
     pub intended: u64,
     /// See [`Outcome::intended`].
@@ -66,8 +68,10 @@ pub struct Outcome {
     pub ledger: u64,
     /// The figures.
     pub comparisons: Vec<Comparison>,
-    /// How the machine disturbed the run, as its verdict says.
+    /// How others disturbed the run, as its verdict says.
     pub disturbed: Vec<String>,
+    /// What the verdict says of the generator itself: late, or without time to spare.
+    pub generator: Vec<String>,
 }
 
 impl Case {
@@ -80,40 +84,50 @@ impl Case {
         let counts = &observed.report.whole.counts;
         let unrecorded = counts.setup.answered + counts.warmup.answered;
         let ledger = observed.ledger.answered.saturating_sub(unrecorded);
-        let agree = counts.intended == counts.answered && counts.answered == ledger;
-        let as_it_must = if self.is_control {
-            comparisons.iter().any(Comparison::is_below)
-        } else {
-            comparisons.iter().all(Comparison::holds)
-        };
+        let disturbed: Vec<String> =
+            others::reasons(&observed.report).map(|reason| reason.evidence.clone()).collect();
+        let same = [counts.intended == counts.answered, counts.answered == ledger];
         Ok(Outcome {
             name: self.name.clone(),
             is_control: self.is_control,
-            passed: agree && as_it_must,
+            judgement: judged(self.is_control, same, &comparisons, !disturbed.is_empty()),
             intended: counts.intended,
             answered: counts.answered,
             ledger,
             comparisons,
-            disturbed: disturbed(observed),
+            disturbed,
+            generator: of_the_generator(observed),
         })
     }
 }
 
-/// How the machine disturbed a run, as its verdict says.
-fn disturbed(observed: &Observed) -> Vec<String> {
+/// Whether a case went as it must: `same` says whether all requests were answered, and whether the
+/// target's ledger has as many. Others who used the machine excuse what takes longer than it must,
+/// and requests that were given up; not what took less time than the target held it, and no request
+/// that one of the two counts and the other doesn't.
+fn judged(
+    is_control: bool,
+    same: [bool; 2],
+    comparisons: &[Comparison],
+    disturbed: bool,
+) -> Judgement {
+    let [all_answered, by_the_ledger] = same;
+    let (as_it_must, in_excess) = if is_control {
+        (comparisons.iter().any(Comparison::is_below), true)
+    } else {
+        let known = |one: &Comparison| !one.is_below() && !one.measured_ms.is_nan();
+        (comparisons.iter().all(Comparison::holds), comparisons.iter().all(known))
+    };
+    let excused = disturbed && by_the_ledger && in_excess;
+    Judgement::new(all_answered && by_the_ledger && as_it_must, excused)
+}
+
+/// What a verdict says of the generator itself.
+fn of_the_generator(observed: &Observed) -> Vec<String> {
     let reasons = observed.report.verdict.reasons.iter();
-    let of_the_machine = reasons.filter(|reason| {
-        matches!(
-            reason.code,
-            Code::GeneratorLate
-                | Code::CoreSaturated
-                | Code::CoreShared
-                | Code::CpuStolen
-                | Code::CpuContended
-                | Code::CpuThrottled
-        )
-    });
-    of_the_machine.map(|reason| reason.evidence.clone()).collect()
+    let own =
+        reasons.filter(|reason| matches!(reason.code, Code::GeneratorLate | Code::CoreSaturated));
+    own.map(|reason| reason.evidence.clone()).collect()
 }
 
 /// All cases, the generator waiting for its arrivals like this.
@@ -284,4 +298,50 @@ fn closed_on_pauses(size: Size) -> Case {
     // closer to each other than such a server can bear.
     let truth = |observed: &Observed| Truth::hold(1.0, &observed.ledger.pauses, observed.window);
     Case { is_control: true, ..case(name, pausing(), closed(seconds), truth) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A figure that must be between 9 and 11 ms.
+    fn measured(measured_ms: f64) -> Comparison {
+        Comparison {
+            name: "p99".to_owned(),
+            predicted_ms: 10.0,
+            measured_ms,
+            held_ms: 10.0,
+            band_ms: (9.0, 11.0),
+        }
+    }
+
+    #[test]
+    fn others_excuse_only_what_they_can_have_caused() {
+        use Judgement::{Failed, NotJudged, Passed};
+        let all = [true, true];
+        for (same, ms, quiet, disturbed) in [
+            (all, 10.0, Passed, Passed),
+            (all, 12.0, Failed, NotJudged),
+            // Nothing is answered before its target let it go.
+            (all, 8.0, Failed, Failed),
+            (all, f64::NAN, Failed, Failed),
+            ([false, true], 10.0, Failed, NotJudged),
+            ([true, false], 10.0, Failed, Failed),
+            ([false, true], 8.0, Failed, Failed),
+        ] {
+            let judge = |others| judged(false, same, &[measured(10.0), measured(ms)], others);
+            assert_eq!((judge(false), judge(true)), (quiet, disturbed), "{same:?} {ms}");
+        }
+    }
+
+    #[test]
+    fn a_control_that_shows_what_it_must_hide_is_not_judged_while_others_slow_it_down() {
+        use Judgement::{Failed, NotJudged, Passed};
+        for (ms, quiet, disturbed) in
+            [(1.0, Passed, Passed), (10.0, Failed, NotJudged), (12.0, Failed, NotJudged)]
+        {
+            let judge = |others| judged(true, [true, true], &[measured(ms)], others);
+            assert_eq!((judge(false), judge(true)), (quiet, disturbed), "{ms}");
+        }
+    }
 }

@@ -18,7 +18,8 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use engine::host::environment::environment;
-use engine::plan::{Plan, Wait};
+use engine::plan::{Plan, StampSource, Wait};
+use engine::report::calibration::{Calibrated, CalibratedOf, FloorAt};
 use engine::run::Finished;
 use serde::{Deserialize, Serialize};
 
@@ -32,10 +33,11 @@ pub use overhead::{AGREE_SHARE, AGREE_US, Overhead, OverheadAt, Path, SHARE_MAX}
 
 use crate::cases::Size;
 use crate::experiment::ExperimentError;
+use crate::judgement::Judgement;
 use measuring::{End, Measuring};
 
 /// Version of the document.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// Connections of the closed loops that look for the ceiling.
 pub const CONNS: [usize; 3] = [16, 64, 256];
 /// Shares of the ceiling at which the latency floor is measured.
@@ -165,9 +167,34 @@ impl Calibration {
     }
 
     /// Whether the overhead is as small as it must be, and both ways of measuring the path agree.
-    pub fn is_proven(&self) -> bool {
-        let path = |overhead: &Overhead| overhead.path.is_some_and(|path| path.agrees);
-        self.overhead.as_ref().is_some_and(|overhead| overhead.passed && path(overhead))
+    pub fn judgement(&self) -> Judgement {
+        let path = |path: &Path| path.judgement;
+        self.overhead.as_ref().map_or(Judgement::Failed, |overhead| {
+            overhead.judgement.max(overhead.path.as_ref().map_or(Judgement::Failed, path))
+        })
+    }
+
+    /// What runs are held against. A figure that others disturbed, or for which generator and target
+    /// shared a core, isn't among it, and neither is a ceiling that was the target's.
+    pub fn calibrated(&self) -> Calibrated {
+        let usable = self.ceiling.as_ref().filter(|of| self.is_apart() && of.is_generators());
+        let floors = self.floors.iter().filter(|floor| self.is_apart() && !floor.disturbed);
+        let floor_at =
+            |floor: &Floor| floor.corrected.p50.map(|p50| FloorAt { rate: floor.rate, p50 });
+        Calibrated {
+            began_s: self.began_s,
+            of: CalibratedOf {
+                tool_version: self.tool_version.clone(),
+                kernel: self.kernel.clone(),
+                cpu: self.cpu.clone(),
+                cores: self.cores.clone(),
+                wait: self.wait,
+            },
+            stamps: self.floors.first().map_or(StampSource::Kernel, |floor| floor.stamps),
+            ceiling_open: usable.and_then(|ceiling| ceiling.bracket.passed),
+            ceiling_closed: usable.map(|ceiling| ceiling.closed_rate),
+            floors: floors.filter_map(floor_at).collect(),
+        }
     }
 
     /// Whether the targets had cores of their own.

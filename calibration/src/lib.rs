@@ -4,5 +4,7 @@
 pub mod cases;
 pub mod experiment;
 pub mod floor;
+pub mod judgement;
 pub mod null_target;
+mod others;
 pub mod truth;

@@ -46,6 +46,7 @@ Exit codes:
   2    usage error
   3    the verdict is invalid: don't trust the numbers
   4    an objective of --slo is missed; of `search`: no rate passed
+  5    calibrate could not judge a figure, since others used the machine
   130  interrupted; what was measured so far is written and marked";
 
 /// The whole command line.

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use calibration::cases::{self, Case, Outcome, Size};
 use calibration::experiment::{ExperimentError, observe_with};
+use calibration::judgement::Judgement;
 use engine::plan::body::SharedBody;
 use serde::Serialize;
 
 use crate::args::CalibrateArgs;
 use crate::drive::{Results, drive};
-use crate::failure::{EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED, Failure};
+use crate::failure::{EXIT_INTERRUPTED, Failure, judged};
 use crate::output::{OutputFile, say};
 use crate::signals::StopRequest;
 use crate::{floor, json, text};
@@ -19,8 +20,8 @@ use crate::{floor, json, text};
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     cases: &'a [Outcome],
-    /// Whether each case went as it must.
-    passed: bool,
+    /// The worst of the cases.
+    judgement: Judgement,
     interrupted: bool,
 }
 
@@ -50,18 +51,16 @@ fn truth(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
             Err(failure) => return Err(failure),
         }
     }
-    let passed = !interrupted && outcomes.iter().all(|outcome| outcome.passed);
+    let worst = outcomes.iter().map(|outcome| outcome.judgement).max();
+    let judgement = worst.unwrap_or(Judgement::NotJudged);
     let mut results = Results::default();
     if let Some(out) = out {
-        let document = Document { cases: &outcomes, passed, interrupted };
+        let document = Document { cases: &outcomes, judgement, interrupted };
         results.add(out.finish(|writer| json::write(&document, writer)));
     }
     say(&text::calibrate::sum(&outcomes, cases.len(), &results.written))?;
-    Ok(results.exit_code(match (interrupted, passed) {
-        (true, _) => ExitCode::from(EXIT_INTERRUPTED),
-        (false, true) => ExitCode::SUCCESS,
-        (false, false) => ExitCode::from(EXIT_COULD_NOT_RUN),
-    }))
+    let done = if interrupted { ExitCode::from(EXIT_INTERRUPTED) } else { judged(judgement) };
+    Ok(results.exit_code(done))
 }
 
 /// Runs one case; `None` if a signal cut it short.

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use calibration::experiment::ExperimentError;
+use calibration::judgement::Judgement;
 use engine::host;
 use engine::run::{PrepareError, RunError};
 
@@ -16,6 +17,8 @@ pub(crate) const EXIT_USAGE: u8 = 2;
 pub(crate) const EXIT_INVALID: u8 = 3;
 /// Exit code of a run that missed an objective.
 pub(crate) const EXIT_MISSED: u8 = 4;
+/// Exit code of a calibration that others on the machine kept from being judged.
+pub(crate) const EXIT_NOT_JUDGED: u8 = 5;
 /// Exit code of an interrupted run: 128 + SIGINT, as shells count it.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
@@ -31,6 +34,15 @@ pub(crate) enum Failure {
     /// A signal came before there was anything to report.
     #[error("interrupted before the run began")]
     Interrupted,
+}
+
+/// The exit code of a calibration that was judged, or wasn't.
+pub(crate) fn judged(judgement: Judgement) -> ExitCode {
+    match judgement {
+        Judgement::Passed => ExitCode::SUCCESS,
+        Judgement::NotJudged => ExitCode::from(EXIT_NOT_JUDGED),
+        Judgement::Failed => ExitCode::from(EXIT_COULD_NOT_RUN),
+    }
 }
 
 impl Failure {

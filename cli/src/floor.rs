@@ -19,7 +19,7 @@ use engine::sys::units::CoreList;
 
 use crate::args::CalibrateArgs;
 use crate::drive::{Results, drive, drive_with};
-use crate::failure::{EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED, Failure};
+use crate::failure::{EXIT_INTERRUPTED, Failure, judged};
 use crate::hidden_terminal::HiddenTerminal;
 use crate::output::{OutputFile, say};
 use crate::progress::ProgressLine;
@@ -65,11 +65,8 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
         results.add(out.finish(|writer| json::write(&calibration, writer)));
     }
     say(&text::end(&calibration, &results.written))?;
-    Ok(results.exit_code(match calibration.is_proven() {
-        _ if calibration.interrupted => ExitCode::from(EXIT_INTERRUPTED),
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(EXIT_COULD_NOT_RUN),
-    }))
+    let interrupted = calibration.interrupted.then(|| ExitCode::from(EXIT_INTERRUPTED));
+    Ok(results.exit_code(interrupted.unwrap_or_else(|| judged(calibration.judgement()))))
 }
 
 fn run(

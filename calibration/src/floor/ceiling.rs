@@ -58,6 +58,12 @@ impl Ceiling {
         })
     }
 
+    /// Whether the best closed loop had a core that was full, whoever else used it.
+    pub(super) fn is_generators(&self) -> bool {
+        let best = self.closed.iter().find(|one| one.conns == self.closed_conns);
+        best.is_some_and(|best| BUSY_MIN <= best.busy)
+    }
+
     /// The highest rate that an open run kept up with; without one, what the closed loop reached.
     pub fn rate(&self) -> f64 {
         self.bracket.passed.unwrap_or(self.closed_rate)

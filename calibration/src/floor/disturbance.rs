@@ -1,8 +1,10 @@
 //! What others did to the machine in a run, by its verdict.
 
 use engine::report::Report;
-use engine::report::verdict::{Code, Reason};
+use engine::report::verdict::Reason;
 use serde::{Deserialize, Serialize};
+
+use crate::others;
 
 /// How the machine disturbed a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,17 +19,10 @@ pub struct Disturbance {
 
 /// What others did to the machine in a run.
 pub(super) fn disturbances(run: &str, report: &Report) -> Vec<Disturbance> {
-    let reasons = report.verdict.reasons.iter();
-    let of_the_machine = reasons.filter(|reason| {
-        matches!(
-            reason.code,
-            Code::CoreShared | Code::CpuStolen | Code::CpuContended | Code::CpuThrottled
-        )
-    });
     let disturbance = |reason: &Reason| Disturbance {
         run: run.to_owned(),
         evidence: reason.evidence.clone(),
         times_limit: reason.figure / reason.threshold,
     };
-    of_the_machine.map(disturbance).collect()
+    others::reasons(report).map(disturbance).collect()
 }

@@ -1,7 +1,7 @@
 //! Figures that several sections take from a run: percentiles, CPU time of a request, and latency
 //! and lateness made of them.
 
-use engine::plan::Wait;
+use engine::plan::{StampSource, Wait};
 use engine::report::{DistributionPart, Report};
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,10 @@ pub struct Floor {
     pub corrected: Three,
     /// CPU time of the shards for each request.
     pub cpu: CpuPerRequest,
+    /// Whose stamps the responses had.
+    pub stamps: StampSource,
+    /// Whether others took so much of the machine that even the median may not be its own.
+    pub disturbed: bool,
 }
 
 /// Busy share of the busiest shard.

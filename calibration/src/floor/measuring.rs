@@ -18,6 +18,7 @@ use super::overhead::{Overhead, OverheadAt, Path};
 use super::{CONNS, Display, SHARES, Setup};
 use crate::cases::Size;
 use crate::experiment::{ExperimentError, Observed, observe_with};
+use crate::others;
 
 /// The rate at which lateness is measured, and the overhead beside the sample target.
 const RATE: f64 = 1_000.0;
@@ -140,6 +141,8 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
                 naive: Three::of(&report.whole.naive),
                 corrected: Three::of(&report.whole.corrected),
                 cpu: CpuPerRequest::new(&report),
+                stamps: report.config.plan.stamps(),
+                disturbed: others::moved_the_median(&report),
             });
         }
         Ok(())
@@ -191,14 +194,17 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
     }
 
     pub(super) fn overhead(&mut self, found: &mut Option<Overhead>) -> Result<(), End<E>> {
-        *found = Overhead::new(HOLD, self.beside_ledger(HOLD, "5 ms target")?);
+        let known = self.disturbed.len();
+        let at = self.beside_ledger(HOLD, "5 ms target")?;
+        *found = Overhead::new(HOLD, at, self.disturbed[known..].to_vec());
         let Some(overhead) = found else { return Ok(()) };
+        let known = self.disturbed.len();
         let null = self.go("null target", self.open(RATE, 3_000), Display::User)?.report;
         let sample = self.beside_ledger(Duration::ZERO, "0 ms target")?;
         let floor_us = null.whole.corrected.quantile_us(0.5);
         overhead.path = floor_us.zip(sample.first()).map(|(floor_us, at)| {
             let ledger_us = at.corrected_us - at.held_us;
-            Path::new(floor_us, ledger_us)
+            Path::new(floor_us, ledger_us, self.disturbed[known..].to_vec())
         });
         Ok(())
     }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::disturbance::Disturbance;
+use crate::judgement::Judgement;
+
 /// The generator's share of a latency that the overhead proof allows.
 pub const SHARE_MAX: f64 = 0.05;
 
@@ -21,8 +24,11 @@ pub struct Overhead {
     pub hold_us: f64,
     /// At the median and at p99.
     pub at: Vec<OverheadAt>,
-    /// Whether the share is below [`SHARE_MAX`] at each.
-    pub passed: bool,
+    /// Whether the share is below [`SHARE_MAX`] at each. It isn't judged where others may have
+    /// caused that it isn't.
+    pub judgement: Judgement,
+    /// How others disturbed the run.
+    pub disturbed: Vec<Disturbance>,
     /// The path by two ways that share no code.
     pub path: Option<Path>,
 }
@@ -48,13 +54,18 @@ pub struct OverheadAt {
 
 impl Overhead {
     /// What is known of it; `None` if that is nothing.
-    pub(super) fn new(hold: Duration, at: Vec<OverheadAt>) -> Option<Overhead> {
+    pub(super) fn new(
+        hold: Duration,
+        at: Vec<OverheadAt>,
+        disturbed: Vec<Disturbance>,
+    ) -> Option<Overhead> {
         let is_small = at.iter().all(|at| at.share < SHARE_MAX);
-        let passed = at.len() == 2 && is_small;
+        let judgement = Judgement::new(at.len() == 2 && is_small, !disturbed.is_empty());
         (!at.is_empty()).then_some(Overhead {
             hold_us: hold.as_secs_f64() * 1e6,
             at,
-            passed,
+            judgement,
+            disturbed,
             path: None,
         })
     }
@@ -82,27 +93,37 @@ impl OverheadAt {
 
 /// The median time that a request spends outside of its target, by two ways: the latency of the
 /// null target, and that of a sample target that holds nothing, less what its ledger says it held.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Path {
     /// Of the null target, µs.
     pub floor_us: f64,
     /// By the ledger, µs.
     pub ledger_us: f64,
-    /// Whether they agree within [`AGREE_SHARE`] or [`AGREE_US`].
-    pub agrees: bool,
+    /// Whether they agree within [`AGREE_SHARE`] or [`AGREE_US`]. It isn't judged where others may
+    /// have caused that they don't.
+    pub judgement: Judgement,
+    /// How others disturbed the two runs.
+    pub disturbed: Vec<Disturbance>,
 }
 
 impl Path {
-    pub(super) fn new(floor_us: f64, ledger_us: f64) -> Path {
+    pub(super) fn new(floor_us: f64, ledger_us: f64, disturbed: Vec<Disturbance>) -> Path {
         let allowed_us = (AGREE_SHARE * floor_us.max(ledger_us)).max(AGREE_US);
         let agrees = 0.0 < ledger_us && (floor_us - ledger_us).abs() <= allowed_us;
-        Path { floor_us, ledger_us, agrees }
+        // Nobody else makes a target hold requests for longer than they took.
+        let excused = 0.0 < ledger_us && !disturbed.is_empty();
+        Path { floor_us, ledger_us, judgement: Judgement::new(agrees, excused), disturbed }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn busy() -> Disturbance {
+        let (run, evidence) = ("5 ms target".to_owned(), "a shard waited for its core".to_owned());
+        Disturbance { run, evidence, times_limit: 48.0 }
+    }
 
     fn at(name: &str, corrected: f64, added: f64, held: f64) -> OverheadAt {
         OverheadAt::new(name, Some(corrected), Some(added), Some(held)).expect("all are known")
@@ -112,19 +133,35 @@ mod tests {
     fn the_share_must_be_small_at_both_percentiles() {
         let median = || at("p50", 5_040.0, 1.0, 5_010.0);
         assert!((median().outside - 30.0 / 5_040.0).abs() < 1e-9);
-        let overhead = |at| Overhead::new(Duration::from_millis(5), at).expect("some are known");
-        assert!(overhead(vec![median(), at("p99", 5_300.0, 200.0, 5_050.0)]).passed);
-        assert!(!overhead(vec![median(), at("p99", 5_300.0, 300.0, 5_050.0)]).passed);
-        assert!(!overhead(vec![median()]).passed, "p99 is unknown");
-        assert_eq!(Overhead::new(Duration::from_millis(5), Vec::new()), None);
+        let judged = |at, disturbed| {
+            let overhead = Overhead::new(Duration::from_millis(5), at, disturbed);
+            overhead.expect("some are known").judgement
+        };
+        let small = || vec![median(), at("p99", 5_300.0, 200.0, 5_050.0)];
+        let large = || vec![median(), at("p99", 5_300.0, 300.0, 5_050.0)];
+        assert_eq!(judged(small(), Vec::new()), Judgement::Passed);
+        assert_eq!(judged(small(), vec![busy()]), Judgement::Passed);
+        assert_eq!(judged(large(), Vec::new()), Judgement::Failed);
+        assert_eq!(judged(large(), vec![busy()]), Judgement::NotJudged);
+        assert_eq!(judged(vec![median()], Vec::new()), Judgement::Failed, "p99 is unknown");
+        assert_eq!(Overhead::new(Duration::from_millis(5), Vec::new(), Vec::new()), None);
         assert_eq!(OverheadAt::new("p99", Some(5.0), None, Some(5.0)), None);
     }
 
     #[test]
     fn the_two_ways_agree_within_a_share_or_a_few_microseconds() {
-        let agrees = |floor, ledger| Path::new(floor, ledger).agrees;
+        let judged = |floor, ledger| Path::new(floor, ledger, Vec::new()).judgement;
+        let agrees = |floor, ledger| judged(floor, ledger) == Judgement::Passed;
         assert!(agrees(20.0, 44.0) && !agrees(20.0, 46.0));
         assert!(agrees(100.0, 51.0) && !agrees(100.0, 49.0));
         assert!(!agrees(1.0, -1.0), "a ledger that held for longer than was measured is wrong");
+    }
+
+    #[test]
+    fn others_excuse_a_difference_but_no_ledger_that_held_for_too_long() {
+        let judged = |floor, ledger| Path::new(floor, ledger, vec![busy()]).judgement;
+        assert_eq!(judged(20.0, 44.0), Judgement::Passed);
+        assert_eq!(judged(20.0, 90.0), Judgement::NotJudged);
+        assert_eq!(judged(20.0, -90.0), Judgement::Failed);
     }
 }

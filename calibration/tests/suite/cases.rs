@@ -3,6 +3,7 @@
 
 use anyhow::ensure;
 use calibration::cases::{Size, cases};
+use calibration::judgement::Judgement;
 use engine::plan::Wait;
 
 use crate::support::{alone, check_up_to};
@@ -18,7 +19,7 @@ fn each_case_measures_what_arithmetic_predicts_and_each_control_less() {
     for case in &cases {
         check_up_to(RUNS_MAX, &case.target, &case.plan, |observed| {
             let outcome = case.judge(observed)?;
-            ensure!(outcome.passed, "{outcome:#?}");
+            ensure!(outcome.judgement == Judgement::Passed, "{outcome:#?}");
             Ok(())
         });
     }

@@ -7,6 +7,7 @@ use calibration::floor::{
     AGREE_SHARE, AGREE_US, Bound, Calibration, Ceiling, Disturbance, GROWTH_MAX, Overhead,
     SENT_MIN, SHARE_MAX, Section, Three,
 };
+use calibration::judgement::Judgement;
 use engine::plan::Wait;
 use engine::sys::units::CoreList;
 
@@ -210,7 +211,11 @@ fn overhead(of: &Overhead) -> String {
         SHARE_MAX * 100.0
     );
     for at in &of.at {
-        let verdict = if at.share < SHARE_MAX { "ok" } else { "TOO MUCH" };
+        let verdict = match of.judgement {
+            _ if at.share < SHARE_MAX => "ok",
+            Judgement::NotJudged => "more, but not judged",
+            Judgement::Passed | Judgement::Failed => "TOO MUCH",
+        };
         let line = format!(
             "{}: {} corrected, of which the generator added {} ({:.2} %): {verdict}; the target \
              held it for {} by its ledger, which leaves {:.2} % outside of it",
@@ -226,8 +231,15 @@ fn overhead(of: &Overhead) -> String {
     if of.at.len() < 2 {
         text.push_str("  too few requests were answered to know p99\n");
     }
+    if of.judgement == Judgement::NotJudged {
+        text.push_str(&disturbed(&of.disturbed));
+    }
     if let Some(path) = &of.path {
-        let verdict = if path.agrees { "they agree" } else { "they DISAGREE" };
+        let verdict = match path.judgement {
+            Judgement::Passed => "they agree",
+            Judgement::NotJudged => "they differ, but that isn't judged",
+            Judgement::Failed => "they DISAGREE",
+        };
         let line = format!(
             "the path without a target, p50: {} by the null target, {} by the ledger of one that \
              holds nothing; {verdict} (within {:.0} % or {})",
@@ -237,8 +249,19 @@ fn overhead(of: &Overhead) -> String {
             time(AGREE_US)
         );
         text.push_str(&indented("  ", "  ", &line));
+        if path.judgement == Judgement::NotJudged {
+            text.push_str(&disturbed(&path.disturbed));
+        }
     }
     text
+}
+
+/// What disturbed runs of which something isn't judged.
+fn disturbed(by: &[Disturbance]) -> String {
+    let line = |found: &Disturbance| {
+        indented("  ", "    ", &format!("not quiet: {}: {}", found.run, found.evidence))
+    };
+    by.iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -247,6 +270,8 @@ mod tests {
         Bracket, Clocks, Closed, Cost, CpuPerRequest, Feature, Floor, Lateness, OverheadAt, Path,
         SCHEMA, Tried,
     };
+
+    use engine::plan::StampSource;
 
     use super::*;
 
@@ -293,8 +318,15 @@ mod tests {
             held_us: 5_010.0,
             outside: 50.0 / 5_060.0,
         };
-        let path = Path { floor_us: 48.5, ledger_us: 60.0, agrees: true };
-        Overhead { hold_us: 5_000.0, at: vec![at], passed: false, path: Some(path) }
+        let (judgement, disturbed) = (Judgement::Passed, Vec::new());
+        let path = Path { floor_us: 48.5, ledger_us: 60.0, judgement, disturbed };
+        Overhead {
+            hold_us: 5_000.0,
+            at: vec![at],
+            judgement: Judgement::Failed,
+            disturbed: Vec::new(),
+            path: Some(path),
+        }
     }
 
     fn calibration() -> Calibration {
@@ -318,6 +350,8 @@ mod tests {
                 naive: each(33.7, 60.1),
                 corrected: each(33.9, 66.0),
                 cpu: CPU,
+                stamps: StampSource::Kernel,
+                disturbed: false,
             }],
             costs: vec![Cost {
                 feature: Feature::Raw,
@@ -369,6 +403,30 @@ mod tests {
         The machine was quiet, by the verdicts of all runs.
         These figures are of the loopback: across a network the floor is higher.
         written  c.json
+        ");
+    }
+
+    #[test]
+    fn what_others_may_have_caused_is_not_judged_and_they_are_named() {
+        let by = |run: &str| Disturbance {
+            run: run.to_owned(),
+            evidence: "a shard waited for its core 48.00 % of the time; the limit is 1.00 %".into(),
+            times_limit: 48.0,
+        };
+        let mut of = overhead();
+        of.at[0].share = 0.08;
+        (of.judgement, of.disturbed) = (Judgement::NotJudged, vec![by("5 ms target")]);
+        let path = of.path.as_mut().expect("a path");
+        (path.judgement, path.disturbed) = (Judgement::NotJudged, vec![by("null target")]);
+        insta::assert_snapshot!(super::overhead(&of), @r"
+        overhead, target of 5.00 ms: the generator must add less than 5 % of corrected latency
+          p50: 5.06 ms corrected, of which the generator added 1.10 µs (8.00 %): more, but not judged; the
+            target held it for 5.01 ms by its ledger, which leaves 0.99 % outside of it
+          too few requests were answered to know p99
+          not quiet: 5 ms target: a shard waited for its core 48.00 % of the time; the limit is 1.00 %
+          the path without a target, p50: 48.5 µs by the null target, 60.0 µs by the ledger of one that
+          holds nothing; they differ, but that isn't judged (within 50 % or 25.0 µs)
+          not quiet: null target: a shard waited for its core 48.00 % of the time; the limit is 1.00 %
         ");
     }
 

@@ -126,12 +126,10 @@ fn a_signal_ends_calibrate_with_the_cases_that_are_done() {
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
     let document: serde_json::Value =
         serde_json::from_slice(&fs::read(out).expect("a document")).expect("JSON");
-    assert_eq!((&document["interrupted"], &document["passed"]), (&true.into(), &false.into()));
+    assert!(document["interrupted"] == true && document["judgement"].is_string(), "{document:#}");
     let cases = document["cases"].as_array().expect("cases");
     assert!((1..9).contains(&cases.len()), "{said}");
-    assert!(
-        said.contains(&format!("of 9 cases passed, interrupted after {}\n", cases.len())),
-        "{said}"
-    );
+    let ended = format!(", interrupted after {}\n", cases.len());
+    assert!(said.contains(" of 9 cases passed") && said.contains(&ended), "{said}");
     assert_eq!(cases[0]["intended"], cases[0]["ledger"], "{said}");
 }

@@ -31,7 +31,7 @@ fn each_section_has_figures() {
     let output = bounded(child);
     let said = String::from_utf8_lossy(&output.stdout);
     // On a busy machine the generator's share may be too much.
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+    assert!(matches!(output.status.code(), Some(0 | 1 | 5)), "{said}");
     let document: Value =
         serde_json::from_slice(&fs::read(out).expect("a document")).expect("JSON");
     assert_eq!(document["interrupted"], false, "{said}");

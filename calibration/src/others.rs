@@ -1,0 +1,20 @@
+//! What others did to the machine in a run, by its verdict.
+
+use engine::report::Report;
+use engine::report::verdict::{Code, Level, Reason};
+
+/// The reasons for which others are to blame: the hypervisor, other processes, whoever set a quota.
+/// A generator that was only late isn't among them, since that may be its own doing.
+pub(crate) fn reasons(report: &Report) -> impl Iterator<Item = &Reason> {
+    report.verdict.reasons.iter().filter(|reason| is_others(reason.code))
+}
+
+fn is_others(code: Code) -> bool {
+    matches!(code, Code::CoreShared | Code::CpuStolen | Code::CpuContended | Code::CpuThrottled)
+}
+
+/// Whether they took so much that even a median may not be the machine's own: a tenth of the cores'
+/// time, or a hardware thread beside one.
+pub(crate) fn moved_the_median(report: &Report) -> bool {
+    reasons(report).any(|reason| reason.level == Level::Invalid || reason.code == Code::CoreShared)
+}
