@@ -387,20 +387,21 @@ impl FromStr for CoreList {
         let number = |word: &str| {
             word.trim().parse::<usize>().ok().filter(|core| *core <= CORE_MAX).ok_or_else(invalid)
         };
-        let mut cores = Vec::new();
+        // Ranges may overlap, and a long list of them mustn't take more memory than one.
+        let mut named = vec![false; CORE_MAX + 1];
         for part in text.split(',') {
             match part.split_once('-') {
-                None => cores.push(number(part)?),
+                None => named[number(part)?] = true,
                 Some((first, last)) => {
                     let (first, last) = (number(first)?, number(last)?);
                     if last < first {
                         return Err(invalid());
                     }
-                    cores.extend(first..=last);
+                    named[first..=last].fill(true);
                 }
             }
         }
-        Ok(CoreList::new(cores))
+        Ok(CoreList((0..=CORE_MAX).filter(|core| named[*core]).collect()))
     }
 }
 
@@ -487,5 +488,7 @@ mod tests {
         for text in ["", "a", "3-1", "1,", "-1", "999999"] {
             assert!(text.parse::<CoreList>().is_err(), "{text}");
         }
+        let overlapping = vec!["0-65535"; 1_000].join(",");
+        assert_eq!(overlapping.parse::<CoreList>().expect("a list").len(), CORE_MAX + 1);
     }
 }
