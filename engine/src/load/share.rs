@@ -2,15 +2,54 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use serde::{Deserialize, Serialize};
+
 /// What one shard offers of the whole load. The whole is cut into equal units; an agent owns some
 /// of them, and divides them equally among its shards. Agents that hold each unit once offer
 /// together, with all their shards, exactly the whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Only an agent's share can be written; its shards are its own affair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Units", into = "Units")]
 pub struct Share {
     units: Range<u32>,
     of: u32,
     shard: u32,
     shards: u32,
+}
+
+/// An agent's share as it is written, and as it was read: unchecked.
+#[derive(Serialize, Deserialize)]
+struct Units {
+    units: Range<u32>,
+    of: u32,
+}
+
+/// Units of a share that aren't part of the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("units {first} to {end} of {of} aren't a part of the whole")]
+struct NotAPart {
+    first: u32,
+    end: u32,
+    of: u32,
+}
+
+impl From<Share> for Units {
+    fn from(share: Share) -> Units {
+        assert!(share.shards == 1, "an agent divides its share itself");
+        Units { units: share.units, of: share.of }
+    }
+}
+
+impl TryFrom<Units> for Share {
+    type Error = NotAPart;
+
+    fn try_from(Units { units, of }: Units) -> Result<Share, NotAPart> {
+        if units.start < units.end && units.end <= of {
+            return Ok(Share::units(units, of));
+        }
+        Err(NotAPart { first: units.start, end: units.end, of })
+    }
 }
 
 impl Share {
@@ -41,6 +80,13 @@ impl Share {
     /// How much of the whole it is.
     pub fn fraction(&self) -> f64 {
         self.len() as f64 / f64::from(self.of) / f64::from(self.shards)
+    }
+
+    /// Its part of an amount, rounded up.
+    pub fn part_of(&self, whole: u64) -> u64 {
+        let parts = u128::from(self.of) * u128::from(self.shards);
+        let part = (u128::from(whole) * u128::from(self.len())).div_ceil(parts);
+        u64::try_from(part).expect("a part is at most the whole")
     }
 
     /// The number of item `n` of this share, of items that are dealt in turn: an agent takes its
@@ -147,6 +193,32 @@ mod tests {
             assert_eq!(next, 1 << 64, "{weights:?}");
             let whole: f64 = shares.iter().map(Share::fraction).sum();
             assert!((whole - 1.0).abs() < 1e-12, "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_an_amount_are_rounded_up() {
+        for (units, of, whole, part) in [
+            (0..1, 1, 10, 10),
+            (1..2, 3, 10, 4),
+            (0..2, 3, 9, 6),
+            (0..u32::MAX, u32::MAX, u64::MAX, u64::MAX),
+            (4..5, 7, 0, 0),
+        ] {
+            assert_eq!(Share::units(units, of).part_of(whole), part, "of {whole}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_read_only_if_it_is_a_part() {
+        let share = Share::units(2..5, 7);
+        let text = serde_json::to_string(&share).expect("text");
+        assert_eq!(serde_json::from_str::<Share>(&text).expect("comes back"), share);
+        for (first, end, of) in [(0, 0, 0), (1, 1, 2), (2, 1, 2), (0, 3, 2)] {
+            let text = format!(r#"{{"units": {{"start": {first}, "end": {end}}}, "of": {of}}}"#);
+            let error = serde_json::from_str::<Share>(&text).expect_err("not a part").to_string();
+            let found = format!("units {first} to {end} of {of} aren't a part");
+            assert!(error.starts_with(&found), "{error}");
         }
     }
 }

@@ -31,6 +31,9 @@ pub const STAMP_SENDS_DEFAULT: OneIn = OneIn::new(NonZeroU32::new(1_000).expect(
 pub const PIPELINE_MAX: usize = 64;
 /// The most sends that one system call may submit.
 pub const FLUSH_MAX: usize = 64;
+/// Setup load ends after this many settling times, settled or not: with a target that closes its
+/// connections, new ones would be added forever.
+pub const SETTLE_TIMES_MAX: u64 = 5;
 /// The longest duration that a plan may name.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(7 * 24 * 3_600);
 

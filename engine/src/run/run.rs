@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use glommio::ExecutorJoinHandle;
+use serde::{Deserialize, Serialize};
 
 use super::prepare::Prepared;
 use crate::host::environment::{Environment, environment};
@@ -47,7 +48,7 @@ pub enum RunError {
 }
 
 /// Where a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Connections are being opened.
     Setup,

@@ -14,11 +14,9 @@ use super::shard::{Shard, YIELD_NS};
 use crate::load::schedule::{self, Schedule};
 use crate::load::share::Share;
 use crate::load::{Load, OpenLoad};
+use crate::plan::SETTLE_TIMES_MAX;
 use crate::sys::clock;
 
-/// Setup load ends after this many settling times, settled or not: with a target that closes its
-/// connections, new ones would be added forever.
-const SETTLE_TIMES_MAX: u64 = 5;
 /// How long requests still in flight after setup may take to be answered, ns.
 const SETUP_DRAIN_NS: u64 = 1_000_000_000;
 /// Connects that one shard's setup begins together.
