@@ -100,6 +100,34 @@ fn a_stopped_closed_loop_is_late_too() {
 }
 
 #[test]
+fn a_closed_loop_whose_generator_keeps_stopping_says_that_it_held_the_throughput_down() {
+    let target = Target::start(&["--base-latency", "1ms"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut run = Command::new(BINARY)
+        .args(["run", &target.url, "--conns", "4", "--duration", "2s", "--warmup", "0s"])
+        .args(["--allow-invalid", "--out", "report.json"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    target.wait_for_requests(&mut run, 100);
+    // Each stop is too short to count as one.
+    for _ in 0..100 {
+        signal(&run, "STOP");
+        std::thread::sleep(Duration::from_millis(8));
+        signal(&run, "CONT");
+        std::thread::sleep(Duration::from_millis(8));
+    }
+    let output = run.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    target.interrupt();
+    let report = document(&folder.path().join("report.json"));
+    assert!(codes(&report).contains(&"generator_bound"), "{said}");
+    assert!(said.contains("users waited for it"), "{said}");
+}
+
+#[test]
 fn an_answer_that_came_while_the_generator_stood_still_is_no_timeout() {
     // The stop is longer than the timeout: the answers lie in the kernel meanwhile.
     let (report, ledger, _) = run_with_a_stop(

@@ -98,6 +98,7 @@ fn is_generators(code: Code) -> bool {
         | Code::CoreSaturated
         | Code::NearCeiling
         | Code::BelowFloor
+        | Code::GeneratorBound
         | Code::BuffersExhausted
         | Code::LocalResource
         | Code::CpuStolen

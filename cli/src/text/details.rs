@@ -199,9 +199,12 @@ impl Lines {
         if let Some(busiest) = shards.iter().max_by(|a, b| a.busy.total_cmp(&b.busy)) {
             let gap_us = shards.iter().map(|shard| shard.longest_gap_us).fold(0.0, f64::max);
             let (core, busy) = (busiest.core, percent(busiest.busy));
+            let users = report.littles_law.generator_share.map_or(String::new(), |share| {
+                format!(", users waited for it {} of their time", percent(share))
+            });
             self.add(
                 "generator",
-                &format!("busiest core {core} at {busy}, longest gap {}", time(gap_us)),
+                &format!("busiest core {core} at {busy}, longest gap {}{users}", time(gap_us)),
             );
         }
         let told = |line: &&String| {

@@ -124,6 +124,8 @@ pub(super) fn report(open: bool, part: Part) -> Report {
             expected: 0.413,
             residual: 0.0024,
             at_target_mean: 0.4,
+            queued_mean: (!open).then_some(0.01),
+            generator_share: (!open).then_some(0.022),
         },
         per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
         merged: part,

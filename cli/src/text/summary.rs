@@ -178,7 +178,8 @@ mod tests {
         status           200: 9,990, 503: 10
         errors           none
         connections      40 opened, 0 of them in the window
-        generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
+        generator        busiest core 1 at 12.3 %, longest gap 85.0 µs, users waited for it 2.2 % of their
+                         time
         Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
         stationarity     window too short to tell
         ");

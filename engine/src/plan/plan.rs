@@ -256,6 +256,13 @@ impl Plan {
         self.conns.expect("the plan was completed")
     }
 
+    /// Users of a completed plan that is a closed loop without a period: each sends as soon as its
+    /// response is there.
+    pub fn unpaced_users(&self) -> Option<usize> {
+        let is_unpaced = self.model() == Model::Closed && self.period.is_none();
+        is_unpaced.then(|| self.conns() * self.pipeline)
+    }
+
     /// The cores of a completed plan.
     pub fn cores(&self) -> &[usize] {
         self.cores.as_ref().expect("the plan was completed").as_slice()

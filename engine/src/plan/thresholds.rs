@@ -37,7 +37,8 @@ pub struct Thresholds {
     pub stopped: f64,
     /// The same, from which the run is invalid.
     pub stopped_invalid: f64,
-    /// Busy share of a shard.
+    /// Busy share of a shard; of a closed loop only if its users wait for it for more than
+    /// [`Thresholds::generator_bound`].
     pub busy: f64,
     /// Busy share of a shard while an open load falls behind, if the planned rate would need more
     /// than [`Thresholds::busy`].
@@ -47,6 +48,8 @@ pub struct Thresholds {
     /// The latency of a target that costs nothing, as it was calibrated on this machine, as a share
     /// of corrected p50.
     pub below_floor: f64,
+    /// Share of their time for which the users of a closed loop may wait for the generator.
+    pub generator_bound: f64,
     /// Share of the arrivals that may wait at the cap.
     pub capped: f64,
     /// Probability, in each test of the intended arrivals, below which they don't follow the plan.
@@ -114,6 +117,7 @@ impl Default for Thresholds {
             busy_behind: 0.6,
             near_ceiling: 0.8,
             below_floor: 0.8,
+            generator_bound: 0.1,
             capped: 0.001,
             schedule_p: 1e-4,
             sends_effect: 0.05,

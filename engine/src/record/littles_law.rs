@@ -8,7 +8,9 @@
 //! that was lost, counted twice or given a wrong latency shows as a residual.
 //!
 //! For this check a stay lasts until the program has handled the response. Beside it stands the
-//! mean number at the target, whose stays end when the response arrived.
+//! mean number at the target, whose stays end when the response arrived. In a closed loop, what is
+//! between the two is users who wait for the generator, and so are those whose next request is ready
+//! and not sent.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,8 @@ pub struct InFlightIntegral {
     stayed_ns: u128,
     /// The part of them before the response arrived, ns.
     at_target_ns: u128,
+    /// The sum of the times for which requests were ready to be sent, ns.
+    queued_ns: u128,
 }
 
 impl InFlightIntegral {
@@ -50,6 +54,13 @@ impl InFlightIntegral {
         self.at_target_ns += u128::from(self.within(sent_ns, received_ns));
     }
 
+    /// A request was ready to be sent at `ready_ns`, since the response before it had been handled,
+    /// and was sent at `sent_ns`.
+    #[inline]
+    pub fn queued(&mut self, ready_ns: u64, sent_ns: u64) {
+        self.queued_ns += u128::from(self.within(ready_ns, sent_ns));
+    }
+
     /// How much of this stretch lies in the window, ns.
     fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.min(self.end_ns).saturating_sub(from_ns.max(self.begin_ns))
@@ -67,6 +78,7 @@ impl InFlightIntegral {
         self.counted_ns += other.counted_ns;
         self.stayed_ns += other.stayed_ns;
         self.at_target_ns += other.at_target_ns;
+        self.queued_ns += other.queued_ns;
     }
 
     /// The mean number in flight, integrated; 0 for an empty window.
@@ -83,6 +95,11 @@ impl InFlightIntegral {
     /// yet arrived. 0 for an empty window.
     pub fn at_target_mean(&self) -> f64 {
         self.over_window(self.at_target_ns)
+    }
+
+    /// The mean number of requests that were ready and not sent; 0 for an empty window.
+    pub fn queued_mean(&self) -> f64 {
+        self.over_window(self.queued_ns)
     }
 
     fn over_window(&self, area: u128) -> f64 {
@@ -142,7 +159,10 @@ mod tests {
         let mut other = InFlightIntegral::new(0, 100);
         other.pass(50, 3);
         other.stay(0, 40, 50);
+        in_flight.queued(90, 120);
+        other.queued(20, 40);
         in_flight.merge(&other);
         assert_eq!((in_flight.in_flight_mean(), in_flight.at_target_mean()), (2.5, 0.4));
+        assert_eq!(in_flight.queued_mean(), 0.3, "10 of the 30 ns lie in the window, and all 20");
     }
 }

@@ -10,6 +10,7 @@ use crate::host::watch::Machine;
 use crate::load::schedule;
 use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan};
+use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::UnsentReason;
 use crate::record::recorder::Recorder;
 use crate::record::series::Series;
@@ -84,6 +85,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         Figures { part: &part, corrected, batches, series: &series }.judge(slo)
     });
     let listed = plan.model() == Model::Open && digest.estimated() == 0;
+    let littles_law = littles_law(&recorder.in_flight, &plan);
     let mut report = Report {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
         schema: SCHEMA,
@@ -107,11 +109,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         },
         arrivals_line: None,
         arrivals: None,
-        littles_law: LittlesLaw::new(
-            recorder.in_flight.in_flight_mean(),
-            recorder.in_flight.throughput_times_latency(),
-            recorder.in_flight.at_target_mean(),
-        ),
+        littles_law,
         stationarity,
         samples,
         profile: None,
@@ -135,6 +133,18 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
             series: recorder.series,
         },
     )
+}
+
+fn littles_law(in_flight: &InFlightIntegral, plan: &Plan) -> LittlesLaw {
+    let law = LittlesLaw::new(
+        in_flight.in_flight_mean(),
+        in_flight.throughput_times_latency(),
+        in_flight.at_target_mean(),
+    );
+    match plan.unpaced_users() {
+        Some(users) => law.of_users(users, in_flight.queued_mean()),
+        None => law,
+    }
 }
 
 /// Adds a profile to a report, and judges it again.

@@ -3,7 +3,7 @@
 use super::verdict::Code;
 
 /// Each threshold's name and the reasons that it decides on, in the order of the thresholds.
-pub const MOVES: [(&str, &[Code]); 34] = [
+pub const MOVES: [(&str, &[Code]); 35] = [
     ("unsent", &[Code::RateMissed, Code::CoreSaturated, Code::ScheduleNotAsPlanned]),
     ("offered", &[Code::RateMissed]),
     ("lateness", &[Code::GeneratorLate, Code::PoolGrew]),
@@ -18,6 +18,7 @@ pub const MOVES: [(&str, &[Code]); 34] = [
     ("busy_behind", &[Code::CoreSaturated]),
     ("near_ceiling", &[Code::NearCeiling]),
     ("below_floor", &[Code::BelowFloor]),
+    ("generator_bound", &[Code::GeneratorBound, Code::CoreSaturated]),
     ("capped", &[Code::CapReached]),
     ("schedule_p", &[Code::ScheduleNotAsPlanned]),
     ("sends_effect", &[Code::ScheduleNotAsPlanned]),

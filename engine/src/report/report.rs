@@ -129,6 +129,13 @@ pub struct LittlesLaw {
     /// Mean number of requests at the target, on the wire included: a stay there ends when the
     /// response arrives, one in the live count when it is handled.
     pub at_target_mean: f64,
+    /// Mean number of requests of a closed loop without a period that were ready to be sent and not
+    /// sent; `None` of other models.
+    pub queued_mean: Option<f64>,
+    /// The share of their time for which the users of such a loop waited for the generator: from
+    /// the arrival of a response until the next request was sent. At least that, where responses
+    /// have the program's stamp.
+    pub generator_share: Option<f64>,
 }
 
 impl LittlesLaw {
@@ -136,7 +143,22 @@ impl LittlesLaw {
     pub fn new(in_flight_mean: f64, expected: f64, at_target_mean: f64) -> LittlesLaw {
         let larger = in_flight_mean.max(expected);
         let residual = if larger == 0.0 { 0.0 } else { (in_flight_mean - expected).abs() / larger };
-        LittlesLaw { in_flight_mean, expected, residual, at_target_mean }
+        LittlesLaw {
+            in_flight_mean,
+            expected,
+            residual,
+            at_target_mean,
+            queued_mean: None,
+            generator_share: None,
+        }
+    }
+
+    /// The same of so many users, each of whom sends as soon as its response is there.
+    #[must_use]
+    pub fn of_users(self, users: usize, queued_mean: f64) -> LittlesLaw {
+        let waiting = (self.in_flight_mean - self.at_target_mean).max(0.0) + queued_mean;
+        let generator_share = Some(waiting / users as f64);
+        LittlesLaw { queued_mean: Some(queued_mean), generator_share, ..self }
     }
 }
 

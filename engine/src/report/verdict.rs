@@ -54,6 +54,8 @@ pub enum Code {
     NearCeiling,
     /// The latency is what the generator shows here of a target that costs nothing.
     BelowFloor,
+    /// Users of a closed loop waited for the generator, which held the throughput down.
+    GeneratorBound,
     /// Arrivals waited because every allowed connection was busy.
     CapReached,
     /// Users spent half of the window or more on what brought no answer.

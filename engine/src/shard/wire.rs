@@ -155,6 +155,7 @@ impl Shard {
             if matches!(self.load, Load::Closed) && !stamps.waited {
                 // An unpaced request is intended when it is sent, unless its user had to wait for a
                 // connection: then it was intended when that wait began.
+                self.recorder.in_flight.queued(stamps.intended_ns, now_ns);
                 stamps.intended_ns = now_ns;
                 stamps.noticed_ns = now_ns;
             }

@@ -47,7 +47,16 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     let expected = stationarity(&intervals, &pieces.batches, &report.config.plan.thresholds);
     findings.extend(compare("stationarity.", &expected, &report.stationarity));
     let law = &report.littles_law;
-    let expected = LittlesLaw::new(law.in_flight_mean, law.expected, law.at_target_mean);
+    let mut expected = LittlesLaw::new(law.in_flight_mean, law.expected, law.at_target_mean);
+    if let Some(users) = report.config.plan.unpaced_users() {
+        // Each user's request is ready, or in flight, or neither.
+        let most = (users as f64 - law.in_flight_mean).max(0.0);
+        let queued = law.queued_mean.unwrap_or(0.0);
+        let ok = 0.0 <= queued && (queued <= most || is_close(queued, most));
+        let most = format!("at most {most}");
+        findings.push(Finding::new("littles_law.queued_mean", most, queued, ok));
+        expected = expected.of_users(users, queued);
+    }
     findings.extend(compare("littles_law.", &expected, law));
     // A response is handled after it has arrived.
     let (at_target, on_the_wire) = (law.at_target_mean, law.expected);

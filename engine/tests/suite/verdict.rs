@@ -78,7 +78,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 55] = [
+    let beyond: [(Code, Level, Change); 57] = [
         (Code::Profiled, Level::Suspect, |report| add_profile(report, made_up::profile())),
         (Code::ReceiveLate, Level::Suspect, |report| by_the_program(report, 0.03, 6.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 6.0, 0.0)),
@@ -159,6 +159,8 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         }),
         (Code::BelowFloor, Level::Suspect, |report| calibrated(report, 0.1, 0.81)),
         (Code::BelowFloor, Level::Suspect, |report| calibrated(report, 0.1, 2.0)),
+        (Code::CoreSaturated, Level::Invalid, |report| users_waited(report, 0.11, 0.951)),
+        (Code::GeneratorBound, Level::Suspect, |report| users_waited(report, 0.11, 0.95)),
         (Code::CapReached, Level::Suspect, |report| report.whole.counts.capped = 3),
         (Code::LittlesLaw, Level::Invalid, |report| report.littles_law.residual = 0.011),
         (Code::NotStationary, Level::Suspect, |report| report.stationarity = Some(shifted(0.11))),
@@ -210,7 +212,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 #[test]
 fn a_figure_at_its_bound_is_no_reason() {
     let clean = clean();
-    let within: [Change; 36] = [
+    let within: [Change; 38] = [
         |report| blocked(report, 0, 64),
         |report| blocked(report, 1, 101),
         |report| report.whole.counts.pool_grew = 1,
@@ -272,6 +274,9 @@ fn a_figure_at_its_bound_is_no_reason() {
             held.stamps = StampSource::User;
             hold_against(report, held);
         },
+        |report| users_waited(report, 0.1, 0.5),
+        // The target kept them waiting.
+        |report| users_waited(report, 0.1, 1.0),
         |report| report.littles_law.residual = 0.01,
         |report| report.stationarity = Some(shifted(0.1)),
         |report| report.whole.corrected.count = 563,
@@ -366,6 +371,43 @@ fn grew(report: &mut Report, requests: u64, connect_us: f64) {
 fn stopped(report: &mut Report, share: f64) {
     let shard = &mut report.generator.shards[0];
     shard.stopped_s = share * shard.observed_s;
+}
+
+/// A closed loop whose users waited for the generator this share of their time, while its core was
+/// busy that share.
+fn users_waited(report: &mut Report, share: f64, busy: f64) {
+    report.littles_law.generator_share = Some(share);
+    report.generator.shards[0].busy = busy;
+}
+
+#[test]
+fn a_generator_that_limits_a_closed_loop_limits_its_throughput_alone() {
+    let judged = |share: f64, busy: f64, stamps_by_program: f64| {
+        let mut report = clean();
+        users_waited(&mut report, share, busy);
+        by_the_program(&mut report, stamps_by_program, 0.0);
+        let mut reasons = judge(&report).reasons;
+        reasons.retain(|reason| reason.code != Code::ClientShare);
+        assert_eq!(reasons.len(), 1, "said once: {reasons:?}");
+        reasons.remove(0)
+    };
+    let bound = judged(0.6, 0.7, 0.0);
+    assert_eq!(bound.touches, [Topic::Throughput]);
+    assert!(bound.meaning.contains("was the bottleneck"), "{bound:?}");
+    assert!(bound.meaning.contains("up to 2.5 times as much"), "{bound:?}");
+    assert!(bound.meaning.contains("latencies end when responses arrive"), "{bound:?}");
+    let held_up = judged(0.2, 0.7, 1.0);
+    assert!(!held_up.meaning.contains("bottleneck"), "{held_up:?}");
+    assert!(!held_up.meaning.contains("latencies"), "{held_up:?}");
+    let saturated = judged(0.6, 0.99, 0.0);
+    assert_eq!(
+        (saturated.code, &saturated.touches[..]),
+        (Code::CoreSaturated, &[Topic::Throughput][..])
+    );
+    assert!(saturated.evidence.contains("users waited for it 60.00 %"), "{saturated:?}");
+    // With the program's stamps, latencies contain the wait.
+    let saturated = judged(0.6, 0.99, 1.0);
+    assert_eq!(saturated.touches, [Topic::Throughput, Topic::Latency]);
 }
 
 /// A last quarter whose distribution is this far from the first's.

@@ -12,6 +12,11 @@ const UNSTAMPED_MAX: f64 = 0.01;
 /// Share of the responses from which the median is one with the program's stamp.
 const MOST: f64 = 0.5;
 
+/// Whether most responses have the kernel's stamp.
+pub(super) fn mostly_stamped(report: &Report) -> bool {
+    share(report.whole.stamps.program, report.whole.counts.answered) <= MOST
+}
+
 /// Latencies end when the program handled the response, and the responses that the kernel stamped
 /// show how late that was.
 pub(super) fn receive_late(report: &Report, reasons: &mut Vec<Reason>) {

@@ -1,5 +1,6 @@
 //! Rules about the generator: whether its shards were late, stalled, or had no time to spare.
 
+use super::client::mostly_stamped;
 use super::share::percent;
 use crate::plan::Model;
 use crate::record::shard_stats::ShardStats;
@@ -9,6 +10,11 @@ use crate::report::{DistributionPart, Report};
 /// A core's time that a rate would need is told up to this: what a shard that sent next to nothing
 /// would need for the rest is only large.
 const NEEDED_SHOWN_MAX: f64 = 10.0;
+/// What users could get without waiting for the generator is told up to this share of their time.
+const SHARE_SHOWN_MAX: f64 = 0.99;
+/// Users who wait for the generator for more than this share of their time wait longer for it than
+/// for the target.
+const HALF: f64 = 0.5;
 
 pub(super) fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
     let rules = [late_for_most, stopped, unobserved, late_in_the_tail];
@@ -143,10 +149,98 @@ fn late_in_the_tail(report: &Report) -> Option<Reason> {
 
 pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
-    let Some(busiest) = report.generator.shards.iter().max_by(|a, b| a.busy.total_cmp(&b.busy))
-    else {
+    // What a closed loop's users wait for tells which side was the bound, and with the kernel's
+    // stamps no latency contains a wait for the generator.
+    let share = users_share(report).filter(|_| mostly_stamped(report));
+    if share.is_some_and(|share| share <= bounds.generator_bound) {
         return;
+    }
+    let Some(Saturated { busiest, threshold, more }) = saturated(report) else { return };
+    let (touches, users, meaning) = match share {
+        None => (
+            vec![Topic::Throughput, Topic::Latency],
+            String::new(),
+            "the run measured its own generator: the target may be faster than these numbers",
+        ),
+        Some(share) => (
+            vec![Topic::Throughput],
+            format!("; users waited for it {} of their time", percent(share)),
+            "the generator was the bottleneck, and the target may answer more; latencies end when \
+             responses arrive, before they wait for the generator",
+        ),
     };
+    reasons.push(Reason {
+        code: Code::CoreSaturated,
+        level: Level::Invalid,
+        touches,
+        evidence: format!(
+            "the shard on core {} was busy {} of the time{more}; the limit is {}{users}",
+            busiest.core,
+            percent(busiest.busy),
+            percent(threshold)
+        ),
+        figure: busiest.busy,
+        threshold,
+        meaning: meaning.to_owned(),
+        cure: "add --cores, or lower the load".to_owned(),
+    });
+}
+
+/// A closed loop whose users waited for the generator while its cores had time to spare: it slept,
+/// or was stopped.
+pub(super) fn generator_bound(report: &Report, reasons: &mut Vec<Reason>) {
+    let threshold = report.config.plan.thresholds.generator_bound;
+    let Some(share) = users_share(report).filter(|share| threshold < *share) else { return };
+    if saturated(report).is_some() {
+        // That reason says it.
+        return;
+    }
+    // With as many users and no wait for the generator, a target that was as fast would answer so
+    // many times as much; it may get slower with the load.
+    let most = 1.0 / (1.0 - share.min(SHARE_SHOWN_MAX));
+    let bottleneck = if HALF < share { "the generator was the bottleneck: " } else { "" };
+    let latencies = if mostly_stamped(report) {
+        "; latencies end when responses arrive, before they wait for the generator"
+    } else {
+        ""
+    };
+    reasons.push(Reason {
+        code: Code::GeneratorBound,
+        level: Level::Suspect,
+        touches: vec![Topic::Throughput],
+        evidence: format!(
+            "users waited for the generator {} of their time, from the arrival of a response until \
+             their next request was sent; the limit is {}",
+            percent(share),
+            percent(threshold)
+        ),
+        figure: share,
+        threshold,
+        meaning: format!(
+            "{bottleneck}without these waits the target would have answered up to {most:.1} times \
+             as much{latencies}"
+        ),
+        cure: OWN_CORES.to_owned(),
+    });
+}
+
+/// The share of their time for which a closed loop's users waited for the generator.
+fn users_share(report: &Report) -> Option<f64> {
+    report.littles_law.generator_share
+}
+
+/// A shard whose core had no time to spare.
+struct Saturated<'a> {
+    busiest: &'a ShardStats,
+    threshold: f64,
+    /// What else speaks for it.
+    more: String,
+}
+
+fn saturated(report: &Report) -> Option<Saturated<'_>> {
+    let bounds = &report.config.plan.thresholds;
+    let shards = report.generator.shards.iter();
+    let busiest = shards.max_by(|a, b| a.busy.total_cmp(&b.busy))?;
     // A generator that falls behind also waits for responses, so it is rarely busy all the time.
     // Whether its core could have kept up follows from what it spent on what it did send.
     let counts = &report.whole.counts;
@@ -164,23 +258,5 @@ pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
     } else {
         (bounds.busy, String::new())
     };
-    if busiest.busy <= threshold {
-        return;
-    }
-    reasons.push(Reason {
-        code: Code::CoreSaturated,
-        level: Level::Invalid,
-        touches: vec![Topic::Throughput, Topic::Latency],
-        evidence: format!(
-            "the shard on core {} was busy {} of the time{more}; the limit is {}",
-            busiest.core,
-            percent(busiest.busy),
-            percent(threshold)
-        ),
-        figure: busiest.busy,
-        threshold,
-        meaning: "the run measured its own generator: the target may be faster than these numbers"
-            .to_owned(),
-        cure: "add --cores, or lower the load".to_owned(),
-    });
+    (threshold < busiest.busy).then_some(Saturated { busiest, threshold, more })
 }

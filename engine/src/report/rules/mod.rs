@@ -19,7 +19,7 @@ use super::verdict::{Level, Reason, Verdict};
 type Rule = fn(&Report, &mut Vec<Reason>);
 
 /// All rules, in the order in which reasons of one level are listed.
-const RULES: [Rule; 30] = [
+const RULES: [Rule; 31] = [
     load::nothing_sent,
     load::rate_missed,
     generator::generator_late,
@@ -30,6 +30,7 @@ const RULES: [Rule; 30] = [
     generator::core_saturated,
     calibration::near_ceiling,
     calibration::below_floor,
+    generator::generator_bound,
     load::cap_reached,
     connections::starved,
     numbers::closed_loop,
