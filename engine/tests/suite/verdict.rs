@@ -675,6 +675,13 @@ fn a_closed_loop_is_suspect_for_the_latencies_that_it_leaves_out() {
     assert_eq!(reason.touches, [Topic::Latency], "throughput is what it is");
     // A user every millisecond would have come 999 times more during the second.
     assert!((990.0..1_001.0).contains(&reason.figure), "{reason:?}");
+    assert!(reason.evidence.contains("more requests"), "{reason:?}");
+    let mut even = closed(None);
+    even.whole.naive = even.whole.pacer_lateness.clone();
+    let verdict = judge(&even);
+    let [reason] = &verdict.reasons[..] else { panic!("one reason: {verdict:?}") };
+    assert!(!reason.evidence.contains("more requests"), "there are none: {reason:?}");
+    assert!(reason.meaning.starts_with("had the target stalled"), "{reason:?}");
     let paced = judge(&closed(Some(Nanos(1_000_000))));
     assert_eq!(paced.reasons, [], "users with a pace do wait");
 }

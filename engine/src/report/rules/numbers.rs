@@ -21,22 +21,35 @@ pub(super) fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
     };
     let naive = &report.whole.naive;
     let left_out = naive.decode_histogram().map_or(0, |histogram| omitted(&histogram));
+    let (more, meaning) = match left_out {
+        // None took twice the median.
+        0 => (
+            "no response took long enough to hold up another request at the median pace".to_owned(),
+            "had the target stalled, these latencies would leave out the requests that met it \
+             (coordinated omission); the throughput is that of so many connections",
+        ),
+        left_out => (
+            format!(
+                "users who keep the median pace whatever a response takes would have sent about \
+                 {left_out} more requests ({} of those sent)",
+                percent(share(left_out, counts.sent))
+            ),
+            "these latencies leave out the requests that would have met a slow target \
+             (coordinated omission); the throughput is that of so many connections",
+        ),
+    };
     reasons.push(Reason {
         code: Code::ClosedLoop,
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
             "with --conns {}{pipeline}, each connection waited for a response before its next \
-             request; users who keep the median pace whatever a response takes would have sent \
-             about {left_out} more requests ({} of those sent)",
-            plan.conns(),
-            percent(share(left_out, counts.sent))
+             request; {more}",
+            plan.conns()
         ),
         figure: left_out as f64,
         threshold: 0.0,
-        meaning: "these latencies leave out the requests that would have met a slow target \
-                  (coordinated omission); the throughput is that of so many connections"
-            .to_owned(),
+        meaning: meaning.to_owned(),
         cure: "measure latency with --rate; add --period if your users do wait for a response"
             .to_owned(),
     });
