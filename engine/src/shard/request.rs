@@ -602,10 +602,11 @@ impl Shard {
         self.recorder.in_flight.pass(now_ns, in_flight);
         self.handled_ns = self.handled_ns.max(now_ns);
         self.recorder.in_flight.stay(stamps.sent_ns, received_ns, now_ns);
-        // A request from before the window has no latency in it, and an answer after the window
+        // A request sent before the window has no latency in it, and an answer after the window
         // that took far longer than those in it is none for it: such waits count as blocked.
+        // Whoever works off the warm-up's backlog in the window is served.
         let counts = matches!(outcome, Outcome::Answered(_))
-            && self.window_ns <= stamps.intended_ns
+            && self.window_ns <= stamps.sent_ns
             && (received_ns <= self.end_ns || received_ns - stamps.sent_ns <= self.slow_ns());
         if counts {
             // Those behind it wait for an answer from now on.

@@ -120,6 +120,21 @@ fn users_of_a_slow_service_are_not_blocked() {
 }
 
 #[test]
+fn users_who_work_off_the_backlog_of_the_warm_up_are_not_blocked() {
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(20));
+        always_ok(number, stream)
+    });
+    // Four requests fall due while one is answered: all that is answered in the window was due
+    // before it.
+    let (warmup, period) = (Nanos(400_000_000), Some(Nanos(5_000_000)));
+    let report = run(Plan { warmup, period, conns: Some(4), ..plan(address) }).report;
+    let counts = &report.whole.counts;
+    assert_eq!((counts.users, counts.users_blocked), (4, 0), "{counts:?}");
+    assert!(!codes(&report).contains(&"starved".to_owned()), "{:?}", report.verdict);
+}
+
+#[test]
 fn an_answer_that_comes_twice_is_counted_as_unsolicited() {
     let address = serve(|number, stream| {
         let mut again = stream.try_clone().expect("a second handle");
