@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::flamegraph::Flamegraph;
 use crate::progress::{self, ProgressLine};
 use crate::signals::{self, StopRequest};
+use crate::text::progress::awaiting;
 
 /// Prepares a plan and runs it to its end or to the first signal, with a progress line that begins
 /// with `label`. `body` is read unless an earlier run with the same body did. Returns the
@@ -79,11 +80,19 @@ pub(crate) fn drive_with(
         flamegraph.prepare(prepared.plan())?;
     }
     let run = Run::start_with(prepared, samples)?;
+    let (mut stopped, mut told) = (false, false);
     while !run.is_finished() {
+        let now = run.progress();
+        // Most runs end at once: only one that still waits says so.
+        if stopped && !told && 0 < now.in_flight {
+            line.say(&awaiting(now.in_flight));
+            told = true;
+        }
         if stop.asked() {
             run.stop();
+            stopped = true;
         }
-        line.show(&run.progress());
+        line.show(&now);
         let pause = progress::INTERVAL;
         thread::sleep(match &mut flamegraph {
             Some(flamegraph) => flamegraph.follow(&run, pause),

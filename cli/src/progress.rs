@@ -8,6 +8,7 @@ use engine::plan::Plan;
 use engine::run::{Phase, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::failure::complain;
 use crate::text::progress;
 
 /// How often the line is redrawn. Shards publish on their own schedule: faster shows nothing new.
@@ -43,6 +44,14 @@ impl ProgressLine {
         let elapsed_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
         bar.set_position(elapsed_ns / 1_000_000);
         bar.set_message(format!("{}{}", self.label, progress::line(now)));
+    }
+
+    /// Says something above the line, or where it would be.
+    pub(crate) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| complain(text)),
+            None => complain(text),
+        }
     }
 
     /// Removes the line.

@@ -1,6 +1,8 @@
 //! The text of the progress line.
 
 use engine::run::{Phase, Progress};
+use engine::shard::DRAIN_INTERRUPTED_NS;
+use engine::sys::units::Nanos;
 
 use super::figures::{count, things, time};
 
@@ -26,9 +28,24 @@ pub(crate) fn line(now: &Progress) -> String {
     )
 }
 
+/// What an interrupted run waits for.
+pub(crate) fn awaiting(in_flight: u64) -> String {
+    let longest = Nanos(DRAIN_INTERRUPTED_NS);
+    format!(
+        "interrupted: {} in flight, responses are awaited for up to {longest}; another signal ends \
+         it at once, without a report",
+        things(in_flight, "request")
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interrupted_run_says_what_it_waits_for() {
+        insta::assert_snapshot!(awaiting(1_234), @"interrupted: 1,234 requests in flight, responses are awaited for up to 2s; another signal ends it at once, without a report");
+    }
 
     #[test]
     fn the_line_says_where_the_run_is() {

@@ -455,6 +455,7 @@ fn a_target_that_never_answers_does_not_hold_an_interrupted_run() {
     assert_sums(counts);
     assert_eq!(counts["answered"], 0, "{counts}");
     assert!(100 < counts["abandoned"].as_u64().expect("a count"), "{counts}");
+    assert!(text(&output).contains("responses are awaited for up to 2s"), "{}", text(&output));
     drop(target);
 }
 

@@ -21,7 +21,7 @@ use crate::sys::{clock, seal};
 /// before an epoch, shards are awake.
 pub(crate) const EPOCH_AHEAD_NS: u64 = 20_000_000;
 /// The longest drain of an interrupted run, ns.
-const DRAIN_INTERRUPTED_NS: u64 = 2_000_000_000;
+pub const DRAIN_INTERRUPTED_NS: u64 = 2_000_000_000;
 
 /// The shortest wait for responses that nobody asked for, ns: an acknowledgement that the kernel
 /// delays by 40 ms may hold a small one back.

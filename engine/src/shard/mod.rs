@@ -19,6 +19,7 @@ mod shard;
 mod slots;
 mod wire;
 
+pub use life::DRAIN_INTERRUPTED_NS;
 pub(crate) use life::EPOCH_AHEAD_NS;
 pub use plan::{Drive, ShardPlan, ShardReport};
 pub use shard::Shard;
