@@ -215,16 +215,18 @@ impl Lines {
             self.add("schedule", line);
         }
         let law = &report.littles_law;
-        self.add(
-            "Little's law",
-            &format!(
+        let checked = if report.config.window_s() == 0.0 {
+            "n/a: the run ended before its window began".to_owned()
+        } else {
+            format!(
                 "mean in flight {:.3}, throughput × latency {:.3}: off by {}; {:.3} at the target",
                 law.in_flight_mean,
                 law.expected,
                 percent(law.residual),
                 law.at_target_mean
-            ),
-        );
+            )
+        };
+        self.add("Little's law", &checked);
         let steady = match &report.stationarity {
             None => "window too short to tell".to_owned(),
             Some(found) => {
@@ -483,6 +485,14 @@ mod tests {
         report.config.plan.keepalive = Switch::Off;
         report.generator.machine.ports = None;
         assert!(details(&report, &[]).contains("local ports      unknown\n"));
+    }
+
+    #[test]
+    fn nothing_is_checked_of_a_window_that_never_began() {
+        let mut report = report(true, part(250, 260, 1, 2));
+        report.config.schedule_until = report.config.plan.warmup.as_secs_f64();
+        let text = details(&report, &[]);
+        assert!(text.contains("Little's law     n/a: the run ended before"), "{text}");
     }
 
     #[test]
