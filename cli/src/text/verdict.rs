@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use engine::report::verdict::{Level, Reason, Topic, Verdict};
+use engine::report::verdict::{Code, Level, Reason, Topic, Verdict};
 
 use super::wrap::indented;
 
@@ -11,10 +11,31 @@ use super::wrap::indented;
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let mut text = headline(verdict);
     text.push('\n');
-    for reason in &verdict.reasons {
-        text.push_str(&indented("  ", "    ", &sentences(reason, verdict.level)));
+    let reasons = &verdict.reasons;
+    let last_cause = reasons.iter().rposition(takes_the_core);
+    for (at, reason) in reasons.iter().enumerate() {
+        if last_cause.is_none() || !follows(reason) {
+            text.push_str(&indented("  ", "    ", &sentences(reason, verdict.level)));
+        }
+        if last_cause == Some(at) && reasons.iter().any(follows) {
+            let evidence = reasons.iter().filter(|reason| follows(reason));
+            let evidence: Vec<String> =
+                evidence.map(|reason| told(reason, verdict.level)).collect();
+            let likely = format!("Likely consequences: {}.", evidence.join("; "));
+            text.push_str(&indented("    ", "      ", &likely));
+        }
     }
     text
+}
+
+/// Whether a reason is that others took time from the shards' cores.
+fn takes_the_core(reason: &Reason) -> bool {
+    matches!(reason.code, Code::CpuStolen | Code::CpuContended | Code::CpuThrottled)
+}
+
+/// Whether a reason follows when they do: it then needs no meaning and no cure of its own.
+fn follows(reason: &Reason) -> bool {
+    matches!(reason.code, Code::GeneratorLate | Code::GeneratorBound | Code::ScheduleNotAsPlanned)
 }
 
 /// The verdict in one line: `valid`, `INVALID: core_saturated`, `valid for throughput; latencies
@@ -80,15 +101,18 @@ fn names(verdict: &Verdict, of: impl Fn(&Reason) -> bool) -> String {
 
 /// Evidence, meaning and cure. A reason milder than the verdict says so.
 fn sentences(reason: &Reason, level: Level) -> String {
+    let Reason { meaning, cure, .. } = reason;
+    format!("{}. Meaning: {meaning}. Cure: {cure}.", told(reason, level))
+}
+
+/// The evidence.
+fn told(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
-    let Reason { evidence, meaning, cure, .. } = reason;
-    format!("{}{milder}: {evidence}. Meaning: {meaning}. Cure: {cure}.", reason.code)
+    format!("{}{milder}: {}", reason.code, reason.evidence)
 }
 
 #[cfg(test)]
 mod tests {
-    use engine::report::verdict::Code;
-
     use super::*;
 
     fn reason(code: Code, level: Level, evidence: &str) -> Reason {
@@ -136,6 +160,26 @@ mod tests {
         let mild = Verdict { level: Level::Suspect, reasons: judged.reasons[1..].to_vec() };
         assert_eq!(headline(&mild), "suspect: generator_late");
         assert!(!verdict(&mild).contains("only"));
+    }
+
+    #[test]
+    fn what_follows_from_a_lost_core_is_told_with_it() {
+        let late = reason(Code::GeneratorLate, Level::Suspect, "pacer lateness p99 is 85.0 µs");
+        let errors = reason(Code::Errors, Level::Suspect, "5 of 100 requests had no good answer");
+        let stolen =
+            reason(Code::CpuStolen, Level::Suspect, "the hypervisor took 2 % of the cores' time");
+        let text = |reasons: Vec<Reason>| verdict(&Verdict { level: Level::Suspect, reasons });
+        insta::assert_snapshot!(text(vec![late.clone(), stolen.clone(), errors.clone()]), @r"
+        suspect: generator_late, cpu_stolen, errors
+          cpu_stolen: the hypervisor took 2 % of the cores' time. Meaning: the run measured its own
+            generator: the target could have answered more, or sooner. Cure: add --cores, or lower the load.
+            Likely consequences: generator_late: pacer lateness p99 is 85.0 µs.
+          errors: 5 of 100 requests had no good answer. Meaning: the run measured its own generator: the
+            target could have answered more, or sooner. Cure: add --cores, or lower the load.
+        ");
+        let alone = text(vec![late, errors.clone()]);
+        assert!(alone.contains("µs. Meaning: "), "{alone}");
+        assert!(!text(vec![stolen, errors]).contains("consequences"));
     }
 
     #[test]
