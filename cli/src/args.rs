@@ -139,10 +139,12 @@ pub(crate) struct RunArgs {
     pub(crate) plan: Option<PathBuf>,
 }
 
-/// Where the results of a run go, and its exit code: no part of the plan.
+/// What a run is held against, where its results go, and its exit code: no part of the plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ResultArgs {
     /// The report as JSON.
+    /// The calibration; by default the one that was saved.
+    pub(crate) calibration: Option<PathBuf>,
     pub(crate) out: Option<PathBuf>,
     /// The run over time as CSV.
     pub(crate) csv: Option<PathBuf>,

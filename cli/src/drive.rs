@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
+use engine::report::merge;
 use engine::run::{self, Finished, Prepared, Run, RunError};
 use engine::samples::SampleFile;
 use engine::sys::clock;
@@ -16,6 +17,7 @@ use engine::sys::clock;
 use crate::failure::Failure;
 use crate::flamegraph::Flamegraph;
 use crate::progress::{self, ProgressLine};
+use crate::saved::Reference;
 use crate::signals::{self, StopRequest};
 use crate::text::progress::awaiting;
 
@@ -33,36 +35,51 @@ pub(crate) fn drive(
     progress: bool,
     label: &str,
 ) -> Result<(Finished, SystemTime), Failure> {
-    drive_profiled(plan, body, stop, progress, label, None)
+    drive_beside(plan, body, stop, progress, label, Beside::default())
 }
 
-/// The same, with a profile of the run's window, if one is wanted, in its report.
+/// What goes with a run beside its plan.
+#[derive(Default)]
+pub(crate) struct Beside<'a> {
+    /// A profile of the window, which the report then holds.
+    pub(crate) flamegraph: Option<&'a mut Flamegraph>,
+    /// What the report is held against.
+    pub(crate) reference: Option<&'a Reference>,
+}
+
+/// The same, with what goes with the run.
 ///
 /// # Errors
-/// Those of [`drive`], or nothing on this machine can take samples.
-pub(crate) fn drive_profiled(
+/// Those of [`drive`]; nothing on this machine can take samples; or the reference is of something
+/// else.
+pub(crate) fn drive_beside(
     plan: Plan,
     body: &SharedBody,
     stop: &StopRequest,
     progress: bool,
     label: &str,
-    flamegraph: Option<&mut Flamegraph>,
+    beside: Beside<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    drive_with(plan, body, stop, |plan| ProgressLine::new(plan, progress, label), flamegraph)
+    drive_with(plan, body, stop, |plan| ProgressLine::new(plan, progress, label), beside)
 }
 
 /// The same, with a progress line of the caller's for the completed plan.
 ///
 /// # Errors
-/// Those of [`drive_profiled`].
+/// Those of [`drive_beside`].
 pub(crate) fn drive_with(
     plan: Plan,
     body: &SharedBody,
     stop: &StopRequest,
     line: impl FnOnce(&Plan) -> ProgressLine,
-    mut flamegraph: Option<&mut Flamegraph>,
+    beside: Beside<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
+    let Beside { mut flamegraph, reference } = beside;
     let prepared = prepare(plan, body.clone(), stop)?;
+    let calibrated = match reference {
+        Some(reference) => reference.find(prepared.plan())?,
+        None => None,
+    };
     let line = line(prepared.plan());
     if stop.asked() {
         return Err(Failure::Interrupted);
@@ -103,6 +120,9 @@ pub(crate) fn drive_with(
     let mut finished = run.wait();
     if let Some(flamegraph) = flamegraph {
         flamegraph.finish(&mut finished.report);
+    }
+    if let Some(calibrated) = calibrated {
+        merge::hold_against(&mut finished.report, calibrated);
     }
     let since = Duration::from_nanos(clock::now_ns().saturating_sub(finished.epoch_ns));
     Ok((finished, SystemTime::now() - since))

@@ -18,14 +18,14 @@ use engine::sys::topology::{Attachment, Topology};
 use engine::sys::units::CoreList;
 
 use crate::args::CalibrateArgs;
-use crate::drive::{Results, drive, drive_with};
-use crate::failure::{EXIT_INTERRUPTED, Failure, judged};
+use crate::drive::{Beside, Results, drive, drive_with};
+use crate::failure::{EXIT_INTERRUPTED, Failure, complain, judged};
 use crate::hidden_terminal::HiddenTerminal;
 use crate::output::{OutputFile, say};
 use crate::progress::ProgressLine;
 use crate::signals::StopRequest;
 use crate::text::floor as text;
-use crate::{json, null_target};
+use crate::{json, null_target, saved};
 
 /// Measures section by section, and prints each as it ends.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
@@ -64,9 +64,16 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     if let Some(out) = out {
         results.add(out.finish(|writer| json::write(&calibration, writer)));
     }
-    say(&text::end(&calibration, &results.written))?;
+    let saved = if calibration.interrupted { None } else { save(&calibration, &stop) };
+    say(&text::end(&calibration, &results.written, saved.as_deref()))?;
     let interrupted = calibration.interrupted.then(|| ExitCode::from(EXIT_INTERRUPTED));
     Ok(results.exit_code(interrupted.unwrap_or_else(|| judged(calibration.judgement()))))
+}
+
+/// Saves it for runs to find, where there is a place for it: without one the figures are as good.
+fn save(calibration: &Calibration, stop: &StopRequest) -> Option<PathBuf> {
+    let saved = saved::save(calibration, stop);
+    saved.inspect_err(|why| complain(&format!("the calibration isn't saved: {why}"))).ok()
 }
 
 fn run(
@@ -86,7 +93,7 @@ fn run(
                 ))
             })?;
             let term = hidden.term();
-            drive_with(plan, &body, stop, |plan| ProgressLine::on(plan, term), None)
+            drive_with(plan, &body, stop, |plan| ProgressLine::on(plan, term), Beside::default())
         }
     };
     driven.map(|(finished, _)| finished)

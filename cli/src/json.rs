@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 
+use calibration::floor::{self, Calibration};
 use engine::report::{Report, SCHEMA};
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,41 @@ pub(crate) enum ReportError {
     Schema(u32),
 }
 
-/// All that reports of any version have in common.
+/// Why a text isn't a calibration that can be read here.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CalibrationError {
+    /// What is wrong with it, and in which line.
+    #[error("not a calibration ({0}); name a file written by `truetail calibrate --out`")]
+    Text(#[from] serde_json::Error),
+    /// It is one of another version.
+    #[error(
+        "a calibration of schema {0}, and this version reads schema {SCHEMA}; make another with \
+         `truetail calibrate --out`",
+        SCHEMA = floor::SCHEMA
+    )]
+    Schema(u32),
+}
+
+/// Reads a calibration.
+///
+/// # Errors
+/// Its version, if that is another one, or what is wrong with the text.
+pub(crate) fn read_calibration(reader: impl Read) -> Result<Calibration, CalibrationError> {
+    let text = io::read_to_string(reader).map_err(serde_json::Error::io)?;
+    let Versioned { schema } = serde_json::from_str(&text)?;
+    if schema != floor::SCHEMA {
+        return Err(CalibrationError::Schema(schema));
+    }
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// A choice as documents and flags spell it.
+pub(crate) fn name(choice: &impl Serialize) -> String {
+    let name = serde_json::to_value(choice).expect("a choice is a text");
+    name.as_str().expect("a choice is a text").to_owned()
+}
+
+/// All that documents of any version have in common.
 #[derive(Deserialize)]
 struct Versioned {
     schema: u32,

@@ -22,6 +22,7 @@ mod planning;
 mod progress;
 mod run;
 mod samples;
+mod saved;
 mod search;
 mod series;
 mod signals;

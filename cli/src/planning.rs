@@ -210,10 +210,11 @@ mod tests {
 
     #[test]
     fn a_file_says_where_the_results_go_and_flags_override() {
-        let file = "out = 'a'\nhdr = 'b'\nflamegraph = 'f.svg'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
+        let file = "calibration = 'k'\nout = 'a'\nhdr = 'b'\nflamegraph = 'f.svg'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
             allow_invalid = true\n";
         let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
-        let ResultArgs { out, hdr, csv, flamegraph, allow_invalid, quiet } = results;
+        let ResultArgs { calibration, out, hdr, csv, flamegraph, allow_invalid, quiet } = results;
+        assert_eq!(calibration, Some("k".into()));
         assert_eq!(flamegraph, Some("f.svg".into()));
         assert_eq!((out, hdr, csv), (Some("e".into()), Some("b".into()), Some("c".into())));
         assert_eq!((plan.raw, allow_invalid, quiet), (Some("d".into()), true, true));

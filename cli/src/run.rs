@@ -11,10 +11,11 @@ use engine::report::verdict::Level;
 use engine::run::Finished;
 
 use crate::args::{ResultArgs, RunArgs};
-use crate::drive::{Results, drive_profiled};
+use crate::drive::{Beside, Results, drive_beside};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain};
 use crate::flamegraph::Flamegraph;
 use crate::output::{OutputFile, say};
+use crate::saved::Reference;
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
 use crate::{csv, hlog, json, output, planning};
@@ -24,6 +25,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (plan, wanted) = planning::plan(args)?;
     let stop = StopRequest::listen()?;
     check_files(args.plan.as_ref(), &plan, &wanted)?;
+    let reference = Reference::new(wanted.calibration.as_deref())?;
     let open = |flag, path: &Option<PathBuf>| {
         path.as_ref().map(|path| OutputFile::open(flag, path, &stop)).transpose()
     };
@@ -34,14 +36,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         Some(path) => Some(Flamegraph::open(path, &stop)?),
         None => None,
     };
-    let (finished, began) = drive_profiled(
-        plan,
-        &SharedBody::default(),
-        &stop,
-        !wanted.quiet,
-        "",
-        flamegraph.as_mut(),
-    )?;
+    let beside = Beside { flamegraph: flamegraph.as_mut(), reference: Some(&reference) };
+    let body = SharedBody::default();
+    let (finished, began) = drive_beside(plan, &body, &stop, !wanted.quiet, "", beside)?;
 
     let Finished { report, measured, .. } = &finished;
     let mut results = Results::default();
@@ -88,6 +85,7 @@ fn check_files(
     let files = [
         ("--plan", plan_file),
         ("--body", body.as_ref()),
+        ("--calibration", wanted.calibration.as_ref()),
         ("--raw", plan.raw.as_ref()),
         ("--out", wanted.out.as_ref()),
         ("--hdr", wanted.hdr.as_ref()),

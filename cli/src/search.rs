@@ -13,6 +13,7 @@ use crate::drive::Results;
 use crate::failure::{EXIT_MISSED, Failure};
 use crate::json;
 use crate::output::say;
+use crate::saved::Reference;
 use crate::series::{self, Ended, Files, Runs, exit_code, write_csv, write_svg};
 use crate::signals::StopRequest;
 use crate::text::series as text;
@@ -32,6 +33,7 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
         let problem = format!("below the first rate, {first}");
         return Err(Failure::Usage(format!("--max-rate {rate_max}: {problem}; {cure}")));
     }
+    let reference = Reference::new(wanted.calibration.as_deref())?;
     let stop = StopRequest::listen()?;
     let files = Files::open(&args.run, &plan, &wanted, args.svg.as_ref(), &stop)?;
     let mut search = Search::new(SearchPlan {
@@ -45,7 +47,8 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     });
     say(&text::search_begins(&slo, first))?;
     let (cooldown, progress) = (args.cooldown, !wanted.quiet);
-    let runs = Runs { plan, body: SharedBody::default(), cooldown, progress, stop: &stop };
+    let body = SharedBody::default();
+    let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
     let Ended { made, failure } = runs.make(&mut search, Search::steps)?;
     let mut results = Results::default();
     let document = SearchDocument { bracket: search.bracket(), slo, made };

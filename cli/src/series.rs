@@ -18,10 +18,11 @@ use probe::step::Step;
 use probe::{Ask, Outlook, Series, make_runs};
 
 use crate::args::{ResultArgs, RunArgs};
-use crate::drive::{Results, drive};
+use crate::drive::{Beside, Results, drive_beside};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::output::{self, OutputFile, say};
 use crate::planning;
+use crate::saved::Reference;
 use crate::signals::{POLL_INTERVAL, StopRequest};
 use crate::text::series as text;
 
@@ -48,6 +49,7 @@ impl Files {
         let named = [
             ("--plan", args.plan.as_ref()),
             ("--body", body.as_ref()),
+            ("--calibration", wanted.calibration.as_ref()),
             ("--out", wanted.out.as_ref()),
             ("--csv", wanted.csv.as_ref()),
             ("--svg", svg),
@@ -98,6 +100,8 @@ pub(crate) struct Runs<'a> {
     pub(crate) cooldown: Nanos,
     /// Whether to show the progress line.
     pub(crate) progress: bool,
+    /// What each is held against.
+    pub(crate) reference: Reference,
     /// What stops them.
     pub(crate) stop: &'a StopRequest,
 }
@@ -182,7 +186,9 @@ impl Runs<'_> {
         let plan = Plan { rate: Some(rate), duration, seed, ..self.plan.clone() };
         let between = self.plan.warmup.0 + self.plan.settle.0 + self.cooldown.0;
         let label = text::label(ask, outlook, Nanos(between));
-        let (finished, _) = drive(plan, &self.body, self.stop, self.progress, &label)?;
+        let beside = Beside { flamegraph: None, reference: Some(&self.reference) };
+        let (finished, _) =
+            drive_beside(plan, &self.body, self.stop, self.progress, &label, beside)?;
         Ok(finished.report)
     }
 

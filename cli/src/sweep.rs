@@ -12,6 +12,7 @@ use crate::drive::Results;
 use crate::failure::Failure;
 use crate::json;
 use crate::output::say;
+use crate::saved::Reference;
 use crate::series::{self, Ended, Files, Runs, exit_code, write_csv, write_svg};
 use crate::signals::StopRequest;
 use crate::text::series as text;
@@ -23,6 +24,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
         let cure = "omit it: --rates gives the rates of all steps";
         return Err(Failure::Usage(format!("--rate {rate}: a sweep has many rates; {cure}")));
     }
+    let reference = Reference::new(wanted.calibration.as_deref())?;
     let stop = StopRequest::listen()?;
     let files = Files::open(&args.run, &plan, &wanted, args.svg.as_ref(), &stop)?;
     let sweep_plan = SweepPlan {
@@ -34,7 +36,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
     say(&text::sweep_begins(&sweep_plan))?;
     let mut sweep = Sweep::new(sweep_plan);
     let (cooldown, progress) = (args.cooldown, !wanted.quiet);
-    let runs = Runs { plan, body: SharedBody::default(), cooldown, progress, stop: &stop };
+    let body = SharedBody::default();
+    let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
     let Ended { made, failure } = runs.make(&mut sweep, Sweep::steps)?;
     let mut results = Results::default();
     let document = SweepDocument { knee: sweep.knee(), made };

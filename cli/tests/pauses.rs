@@ -7,11 +7,11 @@
 #[path = "suite/support.rs"]
 mod support;
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
-use support::{BINARY, Target, document, signal};
+use support::{Target, binary, document, signal};
 use tempfile::TempDir;
 
 /// Which process is stopped.
@@ -33,7 +33,7 @@ fn run_with_a_stop(
     let ledger = folder.path().join("ledger.json");
     let ledger_flag = ["--ledger", ledger.to_str().expect("text")];
     let target = Target::start(&[target_flags, &ledger_flag].concat());
-    let mut run = Command::new(BINARY)
+    let mut run = binary()
         .args(["run", &target.url, "--duration", "3s", "--warmup", "0s", "--allow-invalid"])
         .args(["--out", "report.json"])
         .args(flags)
@@ -180,7 +180,7 @@ fn a_signal_in_the_drain_interrupts_the_run_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     // It answers after an hour, which is also the timeout: only the signal ends the drain.
     let target = Target::start(&["--base-latency", "1h"]);
-    let mut run = Command::new(BINARY)
+    let mut run = binary()
         .args(["run", &target.url, "--rate", "50", "--duration", "200ms", "--warmup", "0s"])
         .args(["--arrivals", "constant", "--timeout", "1h"])
         .args(["--out", "report.json", "--allow-invalid"])
@@ -225,8 +225,7 @@ fn after_a_stop_longer_than_the_deadline_each_paced_request_counts_once() {
         Stopped::Generator,
         Duration::from_millis(300),
     );
-    let samples =
-        Command::new(BINARY).args(["samples", "--csv"]).arg(folder.path().join("raw.bin")).output();
+    let samples = binary().args(["samples", "--csv"]).arg(folder.path().join("raw.bin")).output();
     let samples = samples.expect("the binary runs");
     let complaint = String::from_utf8_lossy(&samples.stderr);
     assert!(samples.status.success(), "{complaint}");
@@ -248,7 +247,7 @@ fn nothing_is_sent_once_the_drain_is_over() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "100ms"]);
     // Each of four users asks four times as often as it is answered: requests wait at the end.
-    let mut run = Command::new(BINARY)
+    let mut run = binary()
         .args(["run", &target.url, "--conns", "4", "--period", "25ms", "--duration", "1s"])
         .args(["--warmup", "0s", "--timeout", "1s", "--out", "report.json", "--allow-invalid"])
         .current_dir(folder.path())

@@ -81,6 +81,8 @@ fn nginx(folder: &Path, locations: &str) -> Server {
 fn run(folder: &Path, port: u16, path: &str, flags: &[&str]) -> Value {
     let out = folder.join("report.json");
     let output = Command::new(env!("CARGO_BIN_EXE_truetail"))
+        // No calibration that this user has saved is within its reach.
+        .env("XDG_CACHE_HOME", "/dev/null")
         .args([
             "run",
             &format!("http://127.0.0.1:{port}{path}"),
@@ -274,7 +276,8 @@ fn as_user(user: u32, kib: u64, binary: &Path) -> Command {
         .args([&format!("--reuid={user}"), "--regid=65534", "--clear-groups"])
         .args(["--inh-caps=-all", "--bounding-set=-all"])
         .args(["prlimit", &format!("--memlock={0}:{0}", kib * 1_024)])
-        .arg(binary);
+        .arg(binary)
+        .env("XDG_CACHE_HOME", "/dev/null");
     command
 }
 
@@ -347,6 +350,7 @@ fn ports_that_run_out_are_the_generators_fault_and_make_the_run_invalid() {
     // Half a second at 1,000/s: 500 connections at once, whatever becomes of those that ended.
     let output = Command::new("unshare")
         .args(["--net", "sh", "-c", FEW_PORTS, env!("CARGO_BIN_EXE_truetail")])
+        .env("XDG_CACHE_HOME", "/dev/null")
         .current_dir(folder.path())
         .output()
         .expect("unshare is installed");

@@ -412,6 +412,22 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "FILE",
+        value_parser = file(),
+        help_heading = VERDICT,
+        help = "A calibration of this machine, written by `truetail calibrate --out`, that the run \
+            is held against [default: the last that fits]",
+        long_help = "A calibration of this machine, written by `truetail calibrate --out`, that the \
+            run is held against: near_ceiling and below_floor rest on it. It must be of this \
+            version, kernel, processor, --cores and --wait [default: the last that fits, as \
+            `truetail calibrate` saved it in $XDG_CACHE_HOME or ~/.cache; without one these two \
+            aren't judged]",
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) calibration: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "FILE",
         value_parser = file_name,
         help_heading = RESULTS,
         help = "Write the raw samples: the timestamps of every request in the window, 40 bytes \
@@ -539,6 +555,7 @@ impl PlanFlags {
             expect_status,
             slo,
             thresholds,
+            calibration,
             raw,
             out,
             csv,
@@ -582,6 +599,7 @@ impl PlanFlags {
         set_some(&mut plan.raw, raw);
         // One threshold leaves the others as they are.
         thresholds.iter().flatten().for_each(|bound| plan.thresholds.set(bound));
+        set_some(&mut results.calibration, calibration);
         set_some(&mut results.out, out);
         set_some(&mut results.csv, csv);
         set_some(&mut results.hdr, hdr);

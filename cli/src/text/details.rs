@@ -9,11 +9,12 @@ use engine::record::counts::{Counts, CountsBy, Key};
 use engine::record::shard_stats::ShardStats;
 use engine::report::profile::{Profile, Sampler};
 use engine::report::{ClientPart, ClientShare, DistributionPart, Report, ResponseStamps};
-use engine::sys::units::OneIn;
+use engine::sys::units::{CoreList, OneIn};
 
-use super::figures::{count, things, time};
+use super::figures::{count, rate, things, time};
 use super::table;
 use super::wrap::indented;
+use crate::json;
 
 /// A shorter phase isn't shown, seconds.
 const PHASE_SHOWN_S: f64 = 0.1;
@@ -193,6 +194,35 @@ impl Lines {
         self.add("most CPU in", &heaviest.join(", "));
     }
 
+    /// How near the run came to the generator's limits here.
+    fn calibration(&mut self, report: &Report) {
+        let Some(held) = &report.calibration else {
+            let plan = &report.config.plan;
+            let cores = CoreList::new(plan.cores().to_vec());
+            let text = format!(
+                "none that fits is saved (core {cores}, --wait {}, this kernel and processor); \
+                 `truetail calibrate` makes one",
+                json::name(&plan.wait)
+            );
+            return self.add("calibration", &text);
+        };
+        let near = match held.rate_of_ceiling {
+            Some(share) => {
+                let sent = report.whole.rate.sent;
+                let ceiling = rate(sent / share.max(f64::MIN_POSITIVE));
+                format!("{}/s sent, {} of the ceiling of {ceiling}/s", rate(sent), percent(share))
+            }
+            None => "no ceiling to compare with".to_owned(),
+        };
+        let floor = match held.floor.zip(held.floor_of_p50) {
+            Some((floor, share)) => {
+                format!("floor {} at that rate, {} of corrected p50", time(floor), percent(share))
+            }
+            None => "no floor to compare with".to_owned(),
+        };
+        self.add("calibration", &format!("{near}; {floor}"));
+    }
+
     /// The run's checks of itself: generator, arrivals, Little's law, stationarity.
     fn checks(&mut self, report: &Report) {
         let shards = &report.generator.shards;
@@ -207,6 +237,7 @@ impl Lines {
                 &format!("busiest core {core} at {busy}, longest gap {}{users}", time(gap_us)),
             );
         }
+        self.calibration(report);
         let told = |line: &&String| {
             // Arrivals that were not as planned are among the verdict's reasons.
             report.verdict.reasons.iter().all(|reason| reason.evidence != **line)
@@ -328,9 +359,11 @@ fn in_brackets<K: Key>(counts: &CountsBy<K>) -> String {
 #[cfg(test)]
 mod tests {
     use engine::record::outcome::{Cause, UnsentReason};
-    use engine::report::Samples;
+    use engine::report::calibration::Calibrated;
+    use engine::report::{Samples, merge};
     use engine::stats::stationarity::Stationarity;
 
+    use super::super::made_up;
     use super::super::reports::{part, report, times};
     use super::*;
 
@@ -360,6 +393,8 @@ mod tests {
         errors           none
         connections      40 opened, 0 of them in the window
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
+        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and processor);
+                         `truetail calibrate` makes one
         schedule         arrivals were Poisson(5000/s) as planned: figures
         Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
         stationarity     window too short to tell
@@ -416,6 +451,8 @@ mod tests {
         connect time     p50 90.0 µs, p99 n/a (n = 20, need 563)
         local ports      peak 45 in use and 1,000 in TIME_WAIT of 28,232: 27,187 left
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
+        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and processor);
+                         `truetail calibrate` makes one
         schedule         arrivals were Poisson(5000/s) as planned: figures
         Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
         stationarity     last quarter like the first: KS distance 0.034 (limit 0.131), p99 ratio 1.10
@@ -511,5 +548,25 @@ mod tests {
             cure: String::new(),
         }];
         assert!(!details(&report, &[]).contains("as planned"));
+    }
+
+    #[test]
+    fn a_calibrated_run_says_how_near_it_came_to_the_limits() {
+        let mut report = report(true, part(50, 50, 0, 0));
+        let text = |report: &Report| {
+            let text = details(report, &[]);
+            let from = text.lines().skip_while(|line| !line.starts_with("calibration "));
+            from.take_while(|line| !line.starts_with("schedule")).collect::<Vec<_>>().join("\n")
+        };
+        report.config.plan.cores = Some(CoreList::new(vec![1]));
+        let calibrated = made_up::calibrated(&report);
+        merge::hold_against(&mut report, calibrated.clone());
+        insta::assert_snapshot!(text(&report), @r"
+        calibration      333.3/s sent, 0.3 % of the ceiling of 100,000/s; floor 40.0 µs at that rate, 80.0 %
+                         of corrected p50
+        ");
+        let calibrated = Calibrated { ceiling_open: None, floors: Vec::new(), ..calibrated };
+        merge::hold_against(&mut report, calibrated);
+        insta::assert_snapshot!(text(&report), @r"calibration      no ceiling to compare with; no floor to compare with");
     }
 }

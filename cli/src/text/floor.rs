@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path as FilePath;
 
 use calibration::floor::{
     AGREE_SHARE, AGREE_US, Bound, Calibration, Ceiling, Disturbance, GROWTH_MAX, Overhead,
@@ -52,8 +53,8 @@ pub(crate) fn section(of: &Calibration, section: Section) -> String {
     if text.is_empty() { text } else { text + "\n" }
 }
 
-/// What all of it came to.
-pub(crate) fn end(of: &Calibration, written: &[String]) -> String {
+/// What all of it came to, and the file that it was saved in.
+pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>) -> String {
     let mut text = String::new();
     if of.interrupted {
         text.push_str("Ended early: what is missing was not measured.\n");
@@ -79,6 +80,15 @@ pub(crate) fn end(of: &Calibration, written: &[String]) -> String {
     text.push_str("These figures are of the loopback: across a network the floor is higher.\n");
     for file in written {
         let _ = writeln!(text, "written  {file}");
+    }
+    if let Some(file) = saved {
+        let _ = writeln!(text, "saved    {}", file.display());
+        let cores = CoreList::new(of.cores.clone());
+        let line = format!(
+            "runs on core {cores} with --wait {} are held against it: near_ceiling, below_floor",
+            wait(of.wait)
+        );
+        text.push_str(&indented("         ", "         ", &line));
     }
     text
 }
@@ -367,7 +377,8 @@ mod tests {
 
     fn whole(of: &Calibration) -> String {
         let sections = Section::ALL.into_iter().map(|one| section(of, one));
-        head(of) + &sections.collect::<String>() + &end(of, &["c.json".to_owned()])
+        let saved = (!of.interrupted).then(|| FilePath::new("/home/me/.cache/truetail/c.json"));
+        head(of) + &sections.collect::<String>() + &end(of, &["c.json".to_owned()], saved)
     }
 
     #[test]
@@ -403,6 +414,8 @@ mod tests {
         The machine was quiet, by the verdicts of all runs.
         These figures are of the loopback: across a network the floor is higher.
         written  c.json
+        saved    /home/me/.cache/truetail/c.json
+                 runs on core 1-2 with --wait hybrid are held against it: near_ceiling, below_floor
         ");
     }
 

@@ -136,6 +136,8 @@ mod tests {
         errors           none
         connections      40 opened, 0 of them in the window
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
+        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and processor);
+                         `truetail calibrate` makes one
         schedule         arrivals were Poisson(5000/s) as planned: figures
         Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
         stationarity     window too short to tell
@@ -180,6 +182,8 @@ mod tests {
         connections      40 opened, 0 of them in the window
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs, users waited for it 2.2 % of their
                          time
+        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and processor);
+                         `truetail calibrate` makes one
         Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
         stationarity     window too short to tell
         ");

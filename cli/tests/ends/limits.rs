@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::phases::{Held, Phase};
-use crate::support::{BINARY, Target, bounded, document};
+use crate::support::{BINARY, NO_CACHE, Target, bounded, document};
 
 /// Sets a limit of a run that is under way.
 fn set_limit(held: &Held, limit: &str) {
@@ -70,7 +70,7 @@ fn samples_beyond_the_limit_of_a_file_end_the_run_with_its_report() {
     let target = Target::start(&["--base-latency", "0s"]);
     let mut limited = Command::new("prlimit");
     // A shard hands over a block of samples when it is full, long after the report would fit.
-    limited.args(["--fsize=262144", BINARY]);
+    limited.args(["--fsize=262144", BINARY]).envs(NO_CACHE);
     let held = Held::start_as(&mut limited, Phase::Window, &target, &["--rate", "5k"]);
     let ended = held.end();
     assert_eq!(ended.output.status.code(), Some(130), "{}", ended.said());
@@ -89,7 +89,7 @@ fn samples_beyond_the_limit_of_a_file_end_the_run_with_its_report() {
 fn a_limit_of_processor_time_interrupts_the_run() {
     let target = Target::start(&["--base-latency", "0s"]);
     let mut limited = Command::new("prlimit");
-    limited.args(["--cpu=1:60", BINARY]);
+    limited.args(["--cpu=1:60", BINARY]).envs(NO_CACHE);
     let held = Held::start_as(&mut limited, Phase::Window, &target, &["--wait", "spin"]);
     let ended = held.end();
     assert_eq!(ended.output.status.code(), Some(130), "{}", ended.said());
@@ -109,6 +109,7 @@ fn a_full_disk_costs_the_samples_and_not_the_report() {
     fs::create_dir(folder.path().join("disk")).expect("a folder");
     let child = Command::new("unshare")
         .args(["--map-root-user", "--mount", "sh", "-c", script, BINARY])
+        .envs(NO_CACHE)
         .args(["run", &target.url, "--rate", "5k", "--duration", "1s", "--warmup", "0s"])
         .args(["--raw", "disk/raw.bin", "--out", "report.json", "--quiet", "--allow-invalid"])
         .current_dir(folder.path())

@@ -6,10 +6,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{BINARY, Target, bounded, signal, wait_until};
+use crate::support::{Target, binary, bounded, signal, wait_until};
 
 fn short_run(target: &Target, folder: &Path) -> Command {
-    let mut command = Command::new(BINARY);
+    let mut command = binary();
     command
         .args(["run", &target.url, "--rate", "100", "--duration", "200ms", "--warmup", "0s"])
         .arg("--allow-invalid")
@@ -39,7 +39,7 @@ fn a_pipe_that_nobody_reads_is_refused_before_the_run() {
         assert!(stderr(&output).contains(words), "{}", stderr(&output));
     }
     let ledger = ["target", "--listen", "127.0.0.1:0", "--ledger", "pipe"];
-    let mut server = Command::new(BINARY);
+    let mut server = binary();
     server.args(ledger).current_dir(folder.path()).stderr(Stdio::piped());
     let output = bounded(server.spawn().expect("the binary runs"));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
@@ -93,7 +93,7 @@ fn two_runs_with_one_file_of_samples_do_not_mix() {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }
     let verified = ["one.json", "other.json"].map(|report| {
-        let mut verify = Command::new(BINARY);
+        let mut verify = binary();
         verify.args(["verify", report, "--raw", "raw.bin"]).current_dir(folder.path());
         verify.output().expect("it runs").status.code()
     });
@@ -107,7 +107,7 @@ fn two_runs_with_one_file_of_samples_do_not_mix() {
 fn what_a_killed_run_left_is_removed_by_the_next() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
-    let mut killed = Command::new(BINARY)
+    let mut killed = binary()
         .args(["run", &target.url, "--rate", "100", "--duration", "1h", "--warmup", "0s"])
         .args(["--raw", "raw.bin", "--out", "report.json"])
         .current_dir(folder.path())

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{BINARY, Target, bounded, document, wait_until};
+use crate::support::{Target, binary, bounded, document, wait_until};
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Held {
 impl Held {
     /// Starts a run of these further flags and waits until it has come to a phase.
     pub fn start(phase: Phase, target: &Target, flags: &[&str]) -> Held {
-        Held::start_as(&mut Command::new(BINARY), phase, target, flags)
+        Held::start_as(&mut binary(), phase, target, flags)
     }
 
     /// [`Held::start`] by a command that runs what its arguments are.
@@ -205,7 +205,7 @@ impl Ended {
     /// Asserts that the report is whole, by its samples.
     pub fn assert_verified(&self) {
         let verify = ["verify", "report.json", "--raw", "raw.bin"];
-        let output = Command::new(BINARY).args(verify).current_dir(self.folder.path()).output();
+        let output = binary().args(verify).current_dir(self.folder.path()).output();
         let output = output.expect("the binary runs");
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{said}");

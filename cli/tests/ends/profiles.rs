@@ -7,11 +7,11 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{BINARY, Target, bounded, document, signal};
+use crate::support::{Target, binary, bounded, document, signal};
 
 /// A run that keeps a core busy, in this folder.
 fn run(target: &Target, folder: &Path, [warmup, length]: [&str; 2], profile: &str) -> Command {
-    let mut command = Command::new(BINARY);
+    let mut command = binary();
     command
         .args(["run", &target.url, "--rate", "500", "--wait", "spin", "--warmup", warmup])
         .args(["--duration", length, "--out", "report.json", "--flamegraph", profile])
@@ -41,7 +41,7 @@ fn read(folder: &Path, name: &str) -> String {
 }
 
 fn verified(folder: &Path) {
-    let verify = Command::new(BINARY).args(["verify", "report.json"]).current_dir(folder).output();
+    let verify = binary().args(["verify", "report.json"]).current_dir(folder).output();
     let verify = verify.expect("the binary runs");
     assert!(verify.status.success(), "{}", said(&verify));
 }
@@ -195,7 +195,7 @@ fn two_profiles_of_either_format_are_compared() {
         .as_f64()
         .expect("requests were answered");
     let flamediff = |args: &[&str]| {
-        let mut command = Command::new(BINARY);
+        let mut command = binary();
         command.arg("flamediff").args(args).current_dir(folder.path());
         command.output().expect("the binary runs")
     };

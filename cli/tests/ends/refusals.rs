@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{BINARY, Target, bounded, signal};
+use crate::support::{BINARY, NO_CACHE, Target, binary, bounded, signal};
 
 /// Makes the kernel refuse `io_uring_setup` to the command's process, as container runtimes do.
 fn without_io_uring(command: &mut Command) -> &mut Command {
@@ -62,7 +62,7 @@ fn without(command: &mut Command, call: libc::c_long, third: Option<u32>) -> &mu
 fn without_sys() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--mount", "sh", "-c"]);
-    command.args(["mount -t tmpfs none /sys && exec \"$0\" \"$@\"", BINARY]);
+    command.args(["mount -t tmpfs none /sys && exec \"$0\" \"$@\"", BINARY]).envs(NO_CACHE);
     command
 }
 
@@ -84,7 +84,7 @@ impl Copy {
         const USER: u32 = 54_323;
         let mut command = Command::new("prlimit");
         command.arg(format!("--nproc={threads}")).arg(self.0.path().join("truetail"));
-        command.uid(USER).gid(USER).current_dir(self.0.path());
+        command.uid(USER).gid(USER).current_dir(self.0.path()).envs(NO_CACHE);
         command
     }
 }
@@ -150,7 +150,7 @@ fn a_blocked_io_uring_is_refused_alike_by_every_command() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let command = || {
-        let mut command = Command::new(BINARY);
+        let mut command = binary();
         without_io_uring(command.current_dir(folder.path()));
         command
     };
@@ -170,7 +170,7 @@ fn without_the_kernels_stamps_a_run_goes_on_and_says_why_unless_it_asked_for_the
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let run = |more: &[&str]| {
-        let mut command = Command::new(BINARY);
+        let mut command = binary();
         command.current_dir(folder.path()).args(["run", &target.url, "--conns", "20"]);
         command.args(["--duration", "200ms", "--warmup", "0s", "--out", "report.json"]);
         end(without_stamps(command.args(["--allow-invalid"]).args(more)))
@@ -194,7 +194,7 @@ fn without_the_kernels_stamps_a_run_goes_on_and_says_why_unless_it_asked_for_the
         let args: Vec<String> = more.iter().map(|word| (*word).to_owned()).collect();
         assert_refused(&args, &run(&more), &format!("{name} stamps: {refused}"));
     }
-    let mut command = Command::new(BINARY);
+    let mut command = binary();
     let (said, code) = doctor(without_stamps(command.current_dir(folder.path())));
     assert_eq!(code, Some(0), "{said}");
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -209,10 +209,10 @@ fn hardware_stamps_are_refused_where_there_is_no_hardware() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);
     let args = ["run", &target.url, "--stamps", "hardware"].map(str::to_owned);
-    let output = end(Command::new(BINARY).current_dir(folder.path()).args(&args));
+    let output = end(binary().current_dir(folder.path()).args(&args));
     let why = "the loopback interface has no hardware";
     assert_refused(&args, &output, &format!("hardware stamps: {why};"));
-    let (said, code) = doctor(Command::new(BINARY).current_dir(folder.path()));
+    let (said, code) = doctor(binary().current_dir(folder.path()));
     assert_eq!(code, Some(0), "{said}");
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("good hardware stamps none: ") && words.contains(why), "{said}");

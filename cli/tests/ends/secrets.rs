@@ -3,14 +3,13 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::Command;
 
-use crate::support::{BINARY, bounded};
+use crate::support::{binary, bounded};
 
 /// Asserts that the arguments are refused in one line without the secret.
 fn assert_kept(args: &[&str], plan: Option<&str>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = Command::new(BINARY);
+    let mut command = binary();
     command.args(args).current_dir(folder.path());
     if let Some(plan) = plan {
         fs::write(folder.path().join("plan.toml"), plan).expect("written");

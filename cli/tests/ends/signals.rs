@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
 use crate::phases::{Held, Phase};
-use crate::support::{BINARY, Target, document, signal};
+use crate::support::{BINARY, NO_CACHE, Target, binary, document, signal};
 
 /// What a user or a terminal sends; a repeated one ends the program at once.
 const USERS: [&str; 4] = ["INT", "TERM", "HUP", "QUIT"];
@@ -74,7 +74,7 @@ fn a_second_signal_of_the_user_ends_it_at_once_and_one_of_a_limit_never() {
 fn under_nohup_a_hangup_is_nothing() {
     let target = Phase::Window.target();
     let mut shell = Command::new("sh");
-    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", BINARY]);
+    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", BINARY]).envs(NO_CACHE);
     let held = Held::start_as(&mut shell, Phase::Window, &target, &[]);
     signal(&held.child, "HUP");
     let (before, mut held) = (target.received(), held);
@@ -97,7 +97,7 @@ fn every_signal_of_the_user_ends_a_server_in_good_order() {
         assert!(document(&ledger)["received"].is_u64());
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "{name}");
 
-        let mut server = Command::new(BINARY)
+        let mut server = binary()
             .args(["null-target", "--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .spawn()
@@ -113,7 +113,7 @@ fn every_signal_of_the_user_ends_a_server_in_good_order() {
 fn a_signal_ends_calibrate_with_the_cases_that_are_done() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("truth.json");
-    let mut command = Command::new(BINARY);
+    let mut command = binary();
     command.args(["calibrate", "--truth", "--quick", "--quiet", "--out"]).arg(&out);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));

@@ -2,11 +2,12 @@
 //! it.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{BINARY, bounded, signal};
+use crate::support::{Target, binary, bounded, document, signal};
 
 /// The processes that `parent` started, as the kernel lists them: null targets.
 fn null_targets_of(parent: u32) -> Vec<u32> {
@@ -22,9 +23,11 @@ fn is_there(id: u32) -> bool {
 fn each_section_has_figures() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("calibration.json");
-    let child = Command::new(BINARY)
+    let cache = folder.path().join("cache");
+    let child = binary()
         .args(["calibrate", "--quick", "--quiet", "--out"])
         .arg(&out)
+        .env("XDG_CACHE_HOME", &cache)
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
@@ -32,8 +35,7 @@ fn each_section_has_figures() {
     let said = String::from_utf8_lossy(&output.stdout);
     // On a busy machine the generator's share may be too much.
     assert!(matches!(output.status.code(), Some(0 | 1 | 5)), "{said}");
-    let document: Value =
-        serde_json::from_slice(&fs::read(out).expect("a document")).expect("JSON");
+    let document = document(&out);
     assert_eq!(document["interrupted"], false, "{said}");
     assert!(document["clocks"]["stamp_pair_ns"].as_f64() > Some(0.0), "{document:#}");
     for (section, figures) in [("waits", 3), ("floors", 3), ("costs", 3)] {
@@ -51,15 +53,65 @@ fn each_section_has_figures() {
     let us = |of: &str| at[of].as_f64().expect("a time");
     assert!(5_000.0 <= us("held_us") && us("held_us") <= us("corrected_us"), "{overhead:#}");
     assert!(overhead["path"]["floor_us"].as_f64() > Some(0.0), "{overhead:#}");
+    runs_find_it(&cache, &out, &document);
+}
+
+/// Runs on the same cores find what was saved, and no others do; a file is named instead.
+fn runs_find_it(cache: &Path, file: &Path, calibration: &Value) {
+    let saved: Vec<_> = fs::read_dir(cache.join("truetail")).expect("a folder").collect();
+    let saved = saved[0].as_ref().expect("one file").path();
+    assert_eq!(document(&saved), *calibration);
+    let target = Target::start(&["--base-latency", "0s"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = file.to_str().expect("a path of text");
+    let cores = calibration["cores"].as_array().expect("cores").iter().map(Value::to_string);
+    let cores = cores.collect::<Vec<_>>().join(",");
+    let run = |cache: &Path, flags: &[&str]| {
+        let output = binary()
+            .args(["run", &target.url, "--rate", "500", "--duration", "500ms", "--warmup", "0s"])
+            .args(["--cores", &cores, "--out", "report.json", "--quiet", "--allow-invalid"])
+            .args(flags)
+            .env("XDG_CACHE_HOME", cache)
+            .current_dir(folder.path())
+            .output()
+            .expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).expect("text"))
+    };
+    let held = || document(&folder.path().join("report.json"))["calibration"].clone();
+    let nowhere = Path::new("/dev/null");
+    for (cache, flags) in [(cache, &[][..]), (nowhere, &["--calibration", file])] {
+        let (code, said) = run(cache, flags);
+        assert_eq!(code, Some(0), "{said}");
+        let held = held();
+        assert_eq!(held["began_s"], calibration["began_s"], "{said}");
+        assert_eq!(held["kernel"], calibration["kernel"], "{said}");
+        assert!(!said.contains("none that fits is saved"), "{said}");
+        let verify = binary().args(["verify", "report.json"]).current_dir(folder.path()).output();
+        let verify = verify.expect("it runs");
+        assert_eq!(verify.status.code(), Some(0), "{}", String::from_utf8_lossy(&verify.stdout));
+    }
+    for (cache, flags) in [(cache, &["--wait", "sleep"][..]), (nowhere, &[])] {
+        let (code, said) = run(cache, flags);
+        assert_eq!((code, held()), (Some(0), Value::Null), "{said}");
+        assert!(said.contains("calibration      none that fits is saved (core"), "{said}");
+    }
+    fs::remove_file(folder.path().join("report.json")).expect("it is there");
+    let (code, said) = run(nowhere, &["--calibration", file, "--wait", "sleep"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("doesn't fit this run (--wait hybrid, here sleep); omit it"), "{said}");
+    assert!(!folder.path().join("report.json").exists(), "nothing ran");
 }
 
 #[test]
 fn a_signal_ends_it_with_what_it_has_and_takes_the_null_target_along() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("calibration.json");
-    let mut child = Command::new(BINARY)
+    let cache = folder.path().join("cache");
+    let mut child = binary()
         .args(["calibrate", "--quick", "--quiet", "--out"])
         .arg(&out)
+        .env("XDG_CACHE_HOME", &cache)
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
@@ -70,15 +122,15 @@ fn a_signal_ends_it_with_what_it_has_and_takes_the_null_target_along() {
     let output = bounded(child);
     assert_eq!(output.status.code(), Some(130));
     assert!(targets.iter().all(|id| !is_there(*id)));
-    let document: Value =
-        serde_json::from_slice(&fs::read(out).expect("a document")).expect("JSON");
+    let document = document(&out);
     assert_eq!((&document["interrupted"], &document["overhead"]), (&true.into(), &Value::Null));
+    assert!(!cache.exists(), "what was interrupted isn't saved");
     assert!(document["clocks"]["read_ns"].is_f64(), "{document:#}");
 }
 
 #[test]
 fn a_null_target_ends_with_a_parent_that_was_killed() {
-    let mut child = Command::new(BINARY)
+    let mut child = binary()
         .args(["calibrate", "--quick", "--quiet"])
         .stdout(Stdio::piped())
         .spawn()
@@ -98,8 +150,7 @@ fn a_null_target_ends_with_a_parent_that_was_killed() {
 
 #[test]
 fn cores_that_are_not_ours_are_refused() {
-    let output =
-        Command::new(BINARY).args(["calibrate", "--cores", "4095"]).output().expect("it runs");
+    let output = binary().args(["calibrate", "--cores", "4095"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     let line = String::from_utf8_lossy(&output.stderr);
     assert!(line.contains("--cores 4095: this process may not use that core"), "{line}");

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{BINARY, Target, document, signal, wait_until};
+use crate::support::{BINARY, NO_CACHE, Target, binary, document, signal, wait_until};
 use serde_json::Value;
 
 fn text(output: &Output) -> String {
@@ -46,7 +46,7 @@ fn a_run_gives_the_document_the_log_and_the_summary() {
         "rate = 5\nseed = 7\narrivals = \"constant\"\nduration = \"1s\"\n",
     )
     .expect("written");
-    let output = Command::new(BINARY)
+    let output = binary()
         .args(["run", &target.url, "--rate", "200", "--warmup", "200ms", "--plan", "plan.toml"])
         .args(["--out", "report.json", "--hdr", "run.hlog", "--csv", "run.csv", "--allow-invalid"])
         .current_dir(folder.path())
@@ -150,7 +150,7 @@ fn a_missed_objective_ends_with_its_own_exit_code() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "5ms"]);
     let run = |slo: &str| {
-        let output = Command::new(BINARY)
+        let output = binary()
             .args(["run", &target.url, "--rate", "200", "--duration", "1s", "--warmup", "100ms"])
             .args(["--slo", slo, "--out", "report.json", "--allow-invalid"])
             .current_dir(folder.path())
@@ -170,7 +170,7 @@ fn a_missed_objective_ends_with_its_own_exit_code() {
         assert_eq!((found, &judged), (Some(code), &Value::from(judgement)), "{slo}: {said}");
         assert!(said.to_lowercase().contains(&format!("objectives {judgement}")), "{said}");
     }
-    let checked = Command::new(BINARY)
+    let checked = binary()
         .args(["verify", "report.json"])
         .current_dir(folder.path())
         .output()
@@ -185,7 +185,7 @@ fn a_pipelined_run_sends_what_the_target_receives() {
         let ledger = folder.path().join("ledger.json");
         let ledger_flag = ledger.to_str().expect("text");
         let target = Target::start(&["--base-latency", "2ms", "--ledger", ledger_flag]);
-        let output = Command::new(BINARY)
+        let output = binary()
             .args(["run", &target.url, "--conns", "4", "--pipeline", "16", "--duration", "1s"])
             .args(["--warmup", "0s", "--out", "report.json", "--raw", "run.samples"])
             .args(["--allow-invalid"])
@@ -201,7 +201,7 @@ fn a_pipelined_run_sends_what_the_target_receives() {
         assert_eq!(document(&ledger)["answered"].as_u64(), Some(count("answered")));
         assert_eq!(count("answered"), count("intended"), "{}", report["counts"]);
         assert!(0 < count("shared_sends"), "{}", report["counts"]);
-        let output = Command::new(BINARY)
+        let output = binary()
             .args(["verify", "report.json", "--raw", "run.samples"])
             .current_dir(folder.path())
             .output()
@@ -222,6 +222,7 @@ fn quiet_hides_only_the_progress_and_names_are_resolved() {
         );
         let output = Command::new("script")
             .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+            .envs(NO_CACHE)
             .stdin(Stdio::null())
             .output()
             .expect("script is installed");
@@ -239,9 +240,8 @@ fn quiet_hides_only_the_progress_and_names_are_resolved() {
 fn a_report_and_its_samples_are_verified_and_a_change_is_found() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "1ms", "--tail-fraction", "0"]);
-    let truetail = |args: &[&str]| {
-        Command::new(BINARY).args(args).current_dir(folder.path()).output().expect("it runs")
-    };
+    let truetail =
+        |args: &[&str]| binary().args(args).current_dir(folder.path()).output().expect("it runs");
     let load = ["--rate", "500", "--duration", "2s", "--warmup", "0s", "--allow-invalid"];
     let files = ["--out", "report.json", "--raw", "raw.bin"];
     let output = truetail(&[&["run", &target.url], &load[..], &files[..]].concat());
@@ -298,7 +298,7 @@ fn a_result_that_cannot_be_written_takes_nothing_else_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
     // Both the log and the report fail; the threshold makes the run invalid for certain.
-    let output = Command::new(BINARY)
+    let output = binary()
         .args(["run", &target.url, "--rate", "100", "--duration", "300ms", "--warmup", "0s"])
         .args(["--out", "/dev/full", "--hdr", "/dev/full", "--csv", "run.csv"])
         .args(["--threshold", "busy=0"])
@@ -326,7 +326,7 @@ fn an_invalid_run_says_so_first_and_exits_with_3() {
     let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
     // No generator is idle all the time, so a threshold of zero is always crossed.
     let run = |flags: &[&str]| {
-        Command::new(BINARY)
+        binary()
             .args(["run", &target.url, "--rate", "100", "--duration", "500ms", "--warmup", "0s"])
             .args(["--threshold", "busy=0"])
             .args(flags)
@@ -346,7 +346,7 @@ fn an_invalid_run_says_so_first_and_exits_with_3() {
 /// Starts a run of an hour with all its files, the report under this name, and waits until the
 /// target has received requests of it.
 fn long_run(target: &Target, folder: &Path, report: &str) -> Child {
-    let mut run = Command::new(BINARY)
+    let mut run = binary()
         .args(["run", &target.url, "--rate", "100", "--warmup", "0s", "--duration", "1h"])
         .args(["--timeout", "1h", "--out", report, "--csv", "run.csv", "--raw", "raw.bin"])
         .current_dir(folder)
@@ -413,8 +413,7 @@ fn a_signal_ends_the_search_for_a_target() {
     let url = format!("http://{}/", listener.local_addr().expect("it has one"));
     for _ in 0..5 {
         let began = Instant::now();
-        let mut run =
-            Command::new(BINARY).args(["run", &url]).stderr(Stdio::piped()).spawn().expect("runs");
+        let mut run = binary().args(["run", &url]).stderr(Stdio::piped()).spawn().expect("runs");
         // Before the handler is set, the signal would end the program by itself.
         let status = format!("/proc/{}/status", run.id());
         let hears = |text: String| {
@@ -507,7 +506,7 @@ fn a_stdout_that_takes_nothing_harms_neither_the_run_nor_its_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let args = ["--rate", "100", "--duration", "300ms", "--warmup", "0s", "--allow-invalid"];
     let run = |out: &str, stdout: Stdio| {
-        let output = Command::new(BINARY)
+        let output = binary()
             .args(["run", &target.url, "--out", out])
             .args(args)
             .current_dir(folder.path())
@@ -529,6 +528,7 @@ fn a_stdout_that_takes_nothing_harms_neither_the_run_nor_its_files() {
     let output = Command::new("sh")
         .args(["-c", "\"$0\" run \"$@\" --out closed.json >&-", BINARY, &target.url])
         .args(args)
+        .envs(NO_CACHE)
         .current_dir(folder.path())
         .output()
         .expect("the shell runs");
@@ -540,7 +540,7 @@ fn a_stdout_that_takes_nothing_harms_neither_the_run_nor_its_files() {
 #[test]
 fn the_demonstration_shows_both_and_keeps_both() {
     let folder = tempfile::tempdir().expect("a folder");
-    let output = Command::new(BINARY)
+    let output = binary()
         .args(["demo", "--duration", "2s"])
         .current_dir(folder.path())
         .output()
@@ -658,7 +658,7 @@ fn each_fault_of_a_server_is_found_under_its_own_cause() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = FaultyServer::start();
     // The timeout ends a drip of a hundred seconds, and is far above any other response time.
-    let output = Command::new(BINARY)
+    let output = binary()
         .args(["run", &server.url, "--rate", "1k", "--arrivals", "constant", "--conns", "64"])
         .args(["--warmup", "0s", "--duration", "3s", "--timeout", "5s"])
         .args(["--out", "report.json", "--allow-invalid"])

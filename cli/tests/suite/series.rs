@@ -5,11 +5,11 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{BINARY, Target, bounded, document, signal};
+use crate::support::{Target, binary, bounded, document, signal};
 
 /// Steps of 1 s.
 const SHORT: [&str; 10] = [
@@ -30,7 +30,7 @@ fn serial_target() -> Target {
 }
 
 fn run(folder: &Path, args: &[&str]) -> Output {
-    let output = Command::new(BINARY).args(args).args(SHORT).current_dir(folder).output();
+    let output = binary().args(args).args(SHORT).current_dir(folder).output();
     output.expect("the binary runs")
 }
 
@@ -155,7 +155,7 @@ fn a_search_brackets_what_a_serial_target_holds() {
 
 /// A sweep of long steps, once its first step has ended.
 fn after_one_step(folder: &Path, url: &str) -> (Child, impl Iterator<Item = String> + use<>) {
-    let mut sweep = Command::new(BINARY)
+    let mut sweep = binary()
         .args(["sweep", url, "--rates", "50..100", "--steps", "3"])
         .args(["--duration", "1s", "--warmup", "0s", "--cooldown", "5s", "--out", "s.json"])
         .current_dir(folder)
@@ -225,7 +225,7 @@ fn what_a_series_has_no_use_for_is_refused_before_anything_runs() {
         (&["sweep", "http://x/", "--rates", "2k..1k"], &[], "--rates 2k..1k: invalid range: the"),
     ] {
         let args = command.iter().chain(flags);
-        let output = Command::new(BINARY).args(args).current_dir(folder.path()).output();
+        let output = binary().args(args).current_dir(folder.path()).output();
         let output = output.expect("the binary runs");
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{told}");

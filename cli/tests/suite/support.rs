@@ -15,6 +15,17 @@ use serde_json::Value;
 /// The binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_truetail");
 
+/// The environment of the binary, with its user's calibrations out of its reach: none can be there,
+/// and none be saved.
+pub const NO_CACHE: [(&str, &str); 1] = [("XDG_CACHE_HOME", "/dev/null")];
+
+/// The binary in that environment.
+pub fn binary() -> Command {
+    let mut command = Command::new(BINARY);
+    command.envs(NO_CACHE);
+    command
+}
+
 /// The target in a process of its own.
 pub struct Target {
     /// Its process.
@@ -27,7 +38,7 @@ pub struct Target {
 impl Target {
     /// Starts it on a free port.
     pub fn start(args: &[&str]) -> Target {
-        let mut child = Command::new(BINARY)
+        let mut child = binary()
             .args(["target", "--listen", "127.0.0.1:0"])
             .args(args)
             .stdout(Stdio::piped())

@@ -6,8 +6,10 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::support::{BINARY, binary};
+
 fn truetail(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_truetail")).args(args).output().expect("the binary runs")
+    binary().args(args).output().expect("the binary runs")
 }
 
 /// Runs the binary and expects one line on stderr with all of `words`, nothing on stdout, and this
@@ -112,7 +114,7 @@ fn more_connections_than_files_allow() {
     // The limit is lowered by the shell, for its child only.
     let output = Command::new("sh")
         .args(["-c", "ulimit -n 200 && exec \"$0\" run \"$1\" --conns 5000"])
-        .args([env!("CARGO_BIN_EXE_truetail"), &url])
+        .args([BINARY, &url])
         .output()
         .expect("the binary runs");
     let stderr = String::from_utf8(output.stderr).expect("text");
@@ -246,7 +248,7 @@ fn without_a_command_the_help_is_shown() {
 fn a_stdout_without_a_reader_is_harmless_and_a_full_one_is_not() {
     for args in [&["--version"][..], &["run", "--help"], &["man"], &["completions", "bash"]] {
         let run = |stdout: Stdio| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_truetail"));
+            let mut command = binary();
             let output = command.args(args).stdout(stdout).output().expect("the binary runs");
             (output.status.code(), String::from_utf8(output.stderr).expect("text"))
         };

@@ -1,0 +1,240 @@
+//! Calibrations of this machine: saved in the user's cache folder, and found there by a run.
+//!
+//! Each has a file of its own, named by what it is of, so a new one replaces the last of its kind. A
+//! run takes the one that fits it, or one that the user names.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use calibration::floor::Calibration;
+use engine::plan::Plan;
+use engine::report::calibration::{Calibrated, CalibratedOf};
+use engine::sys::units::CoreList;
+use engine::sys::whole_file::{WholeFile, WholeFileError};
+use sha2::{Digest as _, Sha256};
+
+use crate::failure::Failure;
+use crate::json;
+use crate::signals::StopRequest;
+
+/// The calibration that a run is held against.
+#[derive(Debug)]
+pub(crate) enum Reference {
+    /// The one that was saved for its machine, if there is one.
+    Saved,
+    /// The one in a file that the user names.
+    Named(PathBuf, Calibrated),
+}
+
+impl Reference {
+    /// The one in this file, or without a file the one that was saved.
+    ///
+    /// # Errors
+    /// A file that can't be read, as a usage error.
+    pub(crate) fn new(file: Option<&Path>) -> Result<Reference, Failure> {
+        let Some(file) = file else { return Ok(Reference::Saved) };
+        let refuse = |problem: String| {
+            Failure::Usage(format!("--calibration {}: {problem}", file.display()))
+        };
+        let opened = File::open(file).map_err(|error| {
+            let cure = "name a file written by `truetail calibrate --out`";
+            refuse(format!("can't be read ({error}); {cure}"))
+        })?;
+        let calibration = json::read_calibration(BufReader::new(opened));
+        let calibration = calibration.map_err(|error| refuse(error.to_string()))?;
+        Ok(Reference::Named(file.to_owned(), calibration.calibrated()))
+    }
+
+    /// What a run of this completed plan is held against here.
+    ///
+    /// # Errors
+    /// A file that the user names is of something else, as a usage error.
+    pub(crate) fn find(&self, plan: &Plan) -> Result<Option<Calibrated>, Failure> {
+        let here = || CalibratedOf::here(plan.cores(), plan.wait);
+        match self {
+            Reference::Saved => Ok(folder().and_then(|folder| load(&folder, &here()))),
+            Reference::Named(file, calibrated) => match difference(&calibrated.of, &here()) {
+                None => Ok(Some(calibrated.clone())),
+                Some(problem) => Err(Failure::Usage(format!(
+                    "--calibration {}: {problem}; omit it, or make one that fits: `truetail \
+                     calibrate --cores {} --wait {} --out FILE`",
+                    file.display(),
+                    CoreList::new(plan.cores().to_vec()),
+                    json::name(&plan.wait)
+                ))),
+            },
+        }
+    }
+}
+
+/// In what the calibration of a file differs from what the run needs.
+fn difference(file: &CalibratedOf, here: &CalibratedOf) -> Option<String> {
+    let known = |cpu: &Option<String>| cpu.clone().unwrap_or_else(|| "an unknown one".to_owned());
+    let list = |cores: &[usize]| CoreList::new(cores.to_vec()).to_string();
+    let values = |of: &CalibratedOf| {
+        [
+            ("version", of.tool_version.clone()),
+            ("kernel", of.kernel.clone()),
+            ("processor", known(&of.cpu)),
+            ("cores", list(&of.cores)),
+            ("--wait", json::name(&of.wait)),
+        ]
+    };
+    let both = values(file).into_iter().zip(values(here));
+    let differ = both.filter(|((_, file), (_, here))| file != here);
+    let told: Vec<String> =
+        differ.map(|((name, file), (_, here))| format!("{name} {file}, here {here}")).collect();
+    (!told.is_empty()).then(|| format!("it doesn't fit this run ({})", told.join("; ")))
+}
+
+/// The folder of the saved ones; `None` if the user has none for caches.
+fn folder() -> Option<PathBuf> {
+    let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    // By the XDG Base Directory Specification, a relative path counts as none.
+    let named = named.filter(|path| path.is_absolute());
+    let cache = named.or_else(|| Some(env::home_dir()?.join(".cache")))?;
+    cache.is_absolute().then(|| cache.join("truetail"))
+}
+
+/// The name of the file of a calibration of this.
+fn file_name(of: &CalibratedOf) -> String {
+    let mut key = Vec::new();
+    json::write_line(of, &mut key).expect("writing to memory can't fail");
+    let digest = Sha256::digest(&key);
+    let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("calibration-{digits}.json")
+}
+
+/// Saves a calibration in place of the last of its kind, and returns the path of its file.
+///
+/// # Errors
+/// Why there is no place for it.
+pub(crate) fn save(calibration: &Calibration, stop: &StopRequest) -> Result<PathBuf, String> {
+    let folder =
+        folder().ok_or("there is no home folder, and XDG_CACHE_HOME isn't an absolute path")?;
+    save_in(&folder, calibration, stop)
+}
+
+fn save_in(
+    folder: &Path,
+    calibration: &Calibration,
+    stop: &StopRequest,
+) -> Result<PathBuf, String> {
+    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(|error| told(&error))?;
+    let path = folder.join(file_name(&calibration.calibrated().of));
+    let file = stop.covering(|| {
+        let file = WholeFile::create(&path)?;
+        let temporary = file.temporary().to_owned();
+        Ok((file, Some(temporary)))
+    });
+    let file = file.map_err(|error: WholeFileError| told(&error))?;
+    let mut writer = BufWriter::new(file.file());
+    json::write(calibration, &mut writer)
+        .and_then(|()| writer.flush())
+        .map_err(|error| told(&error))?;
+    drop(writer);
+    file.publish().map_err(|error| told(&error))
+}
+
+/// The calibration of this that was saved in a folder. One that can't be read, or is of another
+/// version of the document, is none.
+fn load(folder: &Path, of: &CalibratedOf) -> Option<Calibrated> {
+    let file = File::open(folder.join(file_name(of))).ok()?;
+    let calibrated = json::read_calibration(BufReader::new(file)).ok()?.calibrated();
+    (calibrated.of == *of).then_some(calibrated)
+}
+
+#[cfg(test)]
+mod tests {
+    use calibration::cases::Size;
+    use calibration::floor::Setup;
+    use engine::plan::Wait;
+
+    use super::*;
+
+    /// A calibration of this machine on these cores.
+    fn calibration(cores: &[usize], wait: Wait) -> Calibration {
+        Calibration::new(&Setup {
+            null_target: ([127, 0, 0, 1], 1).into(),
+            target_cores: vec![9],
+            cores: cores.to_vec(),
+            wait,
+            size: Size::Smoke,
+            raw: PathBuf::new(),
+        })
+    }
+
+    fn saved(folder: &Path, of: &Calibration) -> PathBuf {
+        save_in(folder, of, &StopRequest::default()).expect("saved")
+    }
+
+    #[test]
+    fn the_last_of_its_kind_is_found_and_no_other() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = root.path().join("none yet").join("truetail");
+        let here = |cores: &[usize], wait| CalibratedOf::here(cores, wait);
+        assert_eq!(load(&folder, &here(&[1], Wait::Hybrid)), None);
+        let first = calibration(&[1], Wait::Hybrid);
+        let second = Calibration { began_s: first.began_s + 5, ..first.clone() };
+        assert_eq!(saved(&folder, &first), saved(&folder, &second), "it is replaced");
+        saved(&folder, &calibration(&[1, 2], Wait::Hybrid));
+        saved(&folder, &calibration(&[1], Wait::Spin));
+        assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 3);
+        let found = load(&folder, &here(&[1], Wait::Hybrid)).expect("there is one");
+        assert_eq!((found.began_s, found.of), (second.began_s, here(&[1], Wait::Hybrid)));
+        assert_eq!(load(&folder, &here(&[2], Wait::Hybrid)), None);
+        assert_eq!(load(&folder, &here(&[1], Wait::Sleep)), None);
+        let after_an_update =
+            CalibratedOf { kernel: "Linux 99".to_owned(), ..here(&[1], Wait::Hybrid) };
+        assert_eq!(load(&folder, &after_an_update), None);
+    }
+
+    #[test]
+    fn what_is_saved_but_unreadable_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = calibration(&[1], Wait::Hybrid);
+        let path = saved(folder.path(), &of);
+        let text = fs::read_to_string(&path).expect("text");
+        let key = of.calibrated().of;
+        assert!(load(folder.path(), &key).is_some());
+        let older = text.replacen("\"schema\": 2", "\"schema\": 1", 1);
+        let other = text.replacen(&of.kernel, "Linux 99", 1);
+        for unfit in ["", "{}", &text[..text.len() / 2], &older, &other] {
+            fs::write(&path, unfit).expect("written");
+            assert_eq!(load(folder.path(), &key), None, "{unfit}");
+        }
+    }
+
+    #[test]
+    fn a_named_file_that_is_of_something_else_is_refused_with_the_difference() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = calibration(&[1], Wait::Hybrid);
+        let path = saved(folder.path(), &of);
+        let reference = Reference::new(Some(&path)).expect("it is a calibration");
+        let plan = |cores: Vec<usize>, wait| {
+            let (target, cores) = ("http://127.0.0.1:1/".to_owned(), Some(CoreList::new(cores)));
+            let plan = Plan { target, cores, wait, ..Plan::default() };
+            plan.complete(&[0, 1, 2]).expect("a plan that runs")
+        };
+        let fits = reference.find(&plan(vec![1], Wait::Hybrid)).expect("it fits");
+        assert_eq!(fits, Some(of.calibrated()));
+        let refused = reference.find(&plan(vec![1, 2], Wait::Spin)).expect_err("it doesn't");
+        assert!(matches!(refused, Failure::Usage(_)), "{refused}");
+        let line = refused.to_string();
+        let shown = format!("--calibration {}: it doesn't fit this run (", path.display());
+        assert!(line.starts_with(&shown), "{line}");
+        assert!(line.contains("(cores 1, here 1-2; --wait hybrid, here spin); omit it"), "{line}");
+        assert!(line.ends_with("calibrate --cores 1-2 --wait spin --out FILE`"), "{line}");
+        for (file, problem) in [("none", "can't be read ("), ("text", "not a calibration (")] {
+            let path = folder.path().join(file);
+            if file == "text" {
+                fs::write(&path, "{}").expect("written");
+            }
+            let refused = Reference::new(Some(&path)).expect_err("refused").to_string();
+            assert!(refused.contains(problem) && refused.contains("calibrate --out"), "{refused}");
+        }
+    }
+}
