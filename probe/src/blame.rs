@@ -43,6 +43,21 @@ pub(crate) fn is_invalid_beyond_disturbance(step: &Step) -> bool {
     has(step, |reason| reason.level == Level::Invalid && !is_disturbance(reason.code))
 }
 
+/// Whether lost time may have hidden a miss from a run that is invalid for nothing else.
+///
+/// A request that is sent later than it was due is never answered earlier, and neither is any behind
+/// it by a target that serves in order; its corrected latency is from when it was due. So lost time
+/// makes no latency smaller that is there. But those of requests without a good answer aren't there,
+/// or end where they were given up: what was never sent, dropped, expired or failed. And errors may
+/// become fewer: what was due while the target failed was sent when it didn't.
+pub(crate) fn may_hide_a_miss(step: &Step) -> bool {
+    let mut objectives = step.slo.iter().flat_map(|slo| &slo.objectives);
+    let bounds_errors = objectives.any(|objective| objective.metric == "errors");
+    let lost_time =
+        has(step, |reason| reason.level == Level::Invalid && is_disturbance(reason.code));
+    lost_time && (bounds_errors || 0 < step.errors)
+}
+
 /// Whether a reason is about time that the generator didn't have because others had it.
 fn is_disturbance(code: Code) -> bool {
     matches!(
@@ -166,6 +181,23 @@ mod tests {
         for (lateness, side_is) in [(0.01, Side::Target), (0.9, Side::Generator)] {
             step.pacer_lateness.mean = Some(lateness * mean);
             assert_eq!(side(&step), side_is, "{lateness} of the latency");
+        }
+    }
+
+    #[test]
+    fn lost_time_hides_a_miss_where_requests_or_errors_may_be_missing() {
+        let step = Queue::serial_ms().run(&asked("500", 5));
+        let met = missed_by(&step, "p99", 20.0, 10.0, 0.0);
+        let errors = missed_by(&step, "errors", 0.001, 0.0, 0.0);
+        let failed = Step { errors: 1, ..met.clone() };
+        for (step, may_hide) in [(&met, false), (&errors, true), (&failed, true)] {
+            for (level, lost) in [(Level::Invalid, true), (Level::Suspect, false)] {
+                let mut step = step.clone();
+                step.verdict.codes = vec![Reason { code: Code::CpuStolen, level }];
+                assert_eq!(may_hide_a_miss(&step), may_hide && lost, "{level:?} {may_hide}");
+                step.verdict.codes = vec![Reason { code: Code::NotStationary, level }];
+                assert!(!may_hide_a_miss(&step));
+            }
         }
     }
 
