@@ -88,7 +88,8 @@ Exits 0 with a rate that passed, else 4.")]
     Search(Box<SearchArgs>),
     /// Print a run's raw samples as CSV or JSON Lines
     Samples(SamplesArgs),
-    /// Recompute a report's numbers from itself and from raw samples
+    /// Recompute the numbers of a report from itself and from raw samples, and those of a sweep or a
+    /// search from its steps
     Verify(VerifyArgs),
     /// Compare the profiles of two runs: what a request costs, function by function
     Flamediff(FlamediffArgs),
@@ -142,9 +143,9 @@ pub(crate) struct RunArgs {
 /// What a run is held against, where its results go, and its exit code: no part of the plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ResultArgs {
-    /// The report as JSON.
     /// The calibration; by default the one that was saved.
     pub(crate) calibration: Option<PathBuf>,
+    /// The report as JSON.
     pub(crate) out: Option<PathBuf>,
     /// The run over time as CSV.
     pub(crate) csv: Option<PathBuf>,
@@ -177,7 +178,7 @@ pub(crate) struct SamplesArgs {
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The report written by `run --out`
+    /// The report written by `run --out`, or the document of `sweep --out` or `search --out`
     pub(crate) report: PathBuf,
 
     /// The raw samples written by `run --raw`

@@ -2,8 +2,12 @@
 
 use std::io::{self, Read, Write};
 
+use std::collections::HashMap;
+
 use calibration::floor::{self, Calibration};
 use engine::report::{Report, SCHEMA};
+use probe::document::{self, SearchDocument, SweepDocument};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// Writes an indented document that ends with a newline.
@@ -24,18 +28,36 @@ pub(crate) fn write_line(document: &impl Serialize, mut writer: impl Write) -> i
     writer.write_all(b"\n")
 }
 
-/// Why a text isn't a report that can be read here.
+/// Why a text isn't a document that can be read here.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ReportError {
+pub(crate) enum DocumentError {
     /// What is wrong with it, and in which line.
     #[error("not a report ({0}); name a file written by `run --out`")]
     Text(#[from] serde_json::Error),
     /// It is one of another version.
     #[error(
-        "a report of schema {0}, and this version reads schema {SCHEMA}; verify it with the version \
-         that wrote it"
+        "a {kind} of schema {found}, and this version reads schema {read}; verify it with the \
+         version that wrote it"
     )]
-    Schema(u32),
+    Schema {
+        /// What it is.
+        kind: &'static str,
+        /// Its version.
+        found: u32,
+        /// This program's.
+        read: u32,
+    },
+}
+
+/// A document that can be verified.
+#[derive(Debug)]
+pub(crate) enum Document {
+    /// Of `run --out`.
+    Report(Box<Report>),
+    /// Of `sweep --out`.
+    Sweep(Box<SweepDocument>),
+    /// Of `search --out`.
+    Search(Box<SearchDocument>),
 }
 
 /// Why a text isn't a calibration that can be read here.
@@ -78,16 +100,27 @@ struct Versioned {
     schema: u32,
 }
 
-/// Reads a report.
+/// Reads a document, which is known by what it says: a sweep's has a knee, a search's the side that
+/// ended it, and a run's report neither.
 ///
 /// # Errors
 /// Its version, if that is another one, or what is wrong with the text.
-pub(crate) fn read_report(reader: impl Read) -> Result<Report, ReportError> {
+pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError> {
     let text = io::read_to_string(reader).map_err(serde_json::Error::io)?;
+    let keys: HashMap<String, IgnoredAny> = serde_json::from_str(&text)?;
+    let (kind, read) = match () {
+        () if keys.contains_key("knee") => ("sweep", document::SCHEMA),
+        () if keys.contains_key("ended_by") => ("search", document::SCHEMA),
+        () => ("report", SCHEMA),
+    };
     // What another version lacks says nothing, so its number comes first.
-    let Versioned { schema } = serde_json::from_str(&text)?;
-    if schema != SCHEMA {
-        return Err(ReportError::Schema(schema));
+    let Versioned { schema: found } = serde_json::from_str(&text)?;
+    if found != read {
+        return Err(DocumentError::Schema { kind, found, read });
     }
-    Ok(serde_json::from_str(&text)?)
+    Ok(match kind {
+        "sweep" => Document::Sweep(serde_json::from_str(&text)?),
+        "search" => Document::Search(serde_json::from_str(&text)?),
+        _ => Document::Report(serde_json::from_str(&text)?),
+    })
 }

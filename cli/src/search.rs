@@ -36,7 +36,7 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let reference = Reference::new(wanted.calibration.as_deref())?;
     let stop = StopRequest::listen()?;
     let files = Files::open(&args.run, &plan, &wanted, args.svg.as_ref(), &stop)?;
-    let mut search = Search::new(SearchPlan {
+    let search_plan = SearchPlan {
         first,
         rate_max,
         tolerance: args.tolerance,
@@ -44,14 +44,15 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
         steps_max: args.max_steps,
         duration: plan.duration,
         seed: plan.seed,
-    });
+    };
+    let mut search = Search::new(search_plan.clone());
     say(&text::search_begins(&slo, first))?;
     let (cooldown, progress) = (args.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
     let Ended { made, failure } = runs.make(&mut search, Search::steps)?;
     let mut results = Results::default();
-    let document = SearchDocument { bracket: search.bracket(), slo, made };
+    let document = SearchDocument { bracket: search.bracket(), slo, search: search_plan, made };
     if let Some(out) = files.out {
         results.add(out.finish(|writer| json::write(&document, writer)));
     }

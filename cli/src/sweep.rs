@@ -34,13 +34,13 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
         seed: plan.seed,
     };
     say(&text::sweep_begins(&sweep_plan))?;
-    let mut sweep = Sweep::new(sweep_plan);
+    let mut sweep = Sweep::new(sweep_plan.clone());
     let (cooldown, progress) = (args.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
     let Ended { made, failure } = runs.make(&mut sweep, Sweep::steps)?;
     let mut results = Results::default();
-    let document = SweepDocument { knee: sweep.knee(), made };
+    let document = SweepDocument { knee: sweep.knee(), sweep: sweep_plan, made };
     if let Some(out) = files.out {
         results.add(out.finish(|writer| json::write(&document, writer)));
     }

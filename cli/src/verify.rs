@@ -1,14 +1,16 @@
-//! The command `verify`: checks a report against itself and against the raw samples of its run.
+//! The command `verify`: checks a report against itself and against the raw samples of its run, and
+//! the document of a sweep or a search against its steps.
 
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
 
-use engine::verify::{report_alone, with_samples};
+use engine::verify::{UNCHECKED, report_alone, with_samples};
 
 use crate::args::VerifyArgs;
 use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
+use crate::json::Document;
 use crate::output::say;
 use crate::{json, samples, text};
 
@@ -22,14 +24,27 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     for file in &args.raw {
         samples::open("--raw", file)?;
     }
-    let report = json::read_report(BufReader::new(file))
+    let document = json::read_document(BufReader::new(file))
         .map_err(|error| Failure::CouldNotRun(format!("REPORT {path}: {error}")))?;
-    let mut findings = report_alone(&report);
-    if !args.raw.is_empty() {
-        let files: Vec<&Path> = args.raw.iter().map(AsRef::as_ref).collect();
-        findings.extend(with_samples(&report, &files));
+    if let (Some(raw), Document::Sweep(_) | Document::Search(_)) = (args.raw.first(), &document) {
+        return Err(Failure::Usage(format!(
+            "--raw {}: {path} is of many runs, which have no raw samples; omit it",
+            raw.display()
+        )));
     }
-    say(&text::verify::findings(&findings))?;
+    let (findings, unchecked) = match document {
+        Document::Sweep(sweep) => (probe::verify::sweep(&sweep), probe::verify::UNCHECKED),
+        Document::Search(search) => (probe::verify::search(&search), probe::verify::UNCHECKED),
+        Document::Report(report) => {
+            let mut findings = report_alone(&report);
+            if !args.raw.is_empty() {
+                let files: Vec<&Path> = args.raw.iter().map(AsRef::as_ref).collect();
+                findings.extend(with_samples(&report, &files));
+            }
+            (findings, UNCHECKED)
+        }
+    };
+    say(&text::verify::findings(&findings, unchecked))?;
     let differs = findings.iter().any(|finding| !finding.ok);
     Ok(if differs { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS })
 }

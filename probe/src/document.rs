@@ -5,11 +5,12 @@ use engine::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::knee::Knee;
-use crate::search::Bracket;
+use crate::search::{Bracket, SearchPlan};
 use crate::step::Step;
+use crate::sweep::SweepPlan;
 
 /// Version of the documents.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What every series has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,8 @@ pub struct Made {
 pub struct SweepDocument {
     /// Where the target stops keeping up.
     pub knee: Knee,
+    /// What it was to do.
+    pub sweep: SweepPlan,
     /// The steps.
     #[serde(flatten)]
     pub made: Made,
@@ -48,6 +51,8 @@ pub struct SearchDocument {
     pub bracket: Bracket,
     /// The objectives, as they were given.
     pub slo: String,
+    /// What it was to do.
+    pub search: SearchPlan,
     /// The steps.
     #[serde(flatten)]
     pub made: Made,

@@ -16,6 +16,7 @@ pub mod rates;
 pub mod search;
 pub mod step;
 pub mod sweep;
+pub mod verify;
 
 use std::ops::ControlFlow;
 

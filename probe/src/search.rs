@@ -33,7 +33,7 @@ pub struct Search {
 }
 
 /// What a search does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchPlan {
     /// The first rate.
     pub first: Rate,

@@ -1,6 +1,7 @@
 //! A sweep: one run at each of many rates, then a few more around the knee.
 
 use engine::sys::units::{Nanos, Rate};
+use serde::{Deserialize, Serialize};
 
 use crate::knee::{Knee, knee, rates};
 use crate::rates::between;
@@ -18,7 +19,7 @@ pub struct Sweep {
 }
 
 /// What a sweep does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepPlan {
     /// The rates, in the order in which they are offered.
     pub rates: Vec<Rate>,

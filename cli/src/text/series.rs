@@ -234,6 +234,8 @@ mod tests {
     use probe::document::{Made, SCHEMA};
 
     use super::super::reports::{part, report};
+    use probe::search::SearchPlan;
+
     use super::*;
 
     /// A step at this rate that took these times in µs.
@@ -303,7 +305,13 @@ mod tests {
             bound: Some(Side::Target),
         };
         let steps = vec![step(980.0, 1, 2)];
-        let mut document = SweepDocument { knee, made: made(steps) };
+        let sweep = SweepPlan {
+            rates: vec!["980".parse().expect("a rate")],
+            refine_max: 0,
+            duration: Nanos::from_secs(30),
+            seed: 1,
+        };
+        let mut document = SweepDocument { knee, sweep, made: made(steps) };
         let written = ["sweep.json".to_owned()];
         let mut text = sweep_ends(&document, &written);
         document.knee.bound = Some(Side::Generator);
@@ -353,7 +361,16 @@ mod tests {
             complete: true,
         };
         let slo = "p99<20ms".to_owned();
-        let mut document = SearchDocument { bracket, slo, made: made(vec![failing]) };
+        let search = SearchPlan {
+            first: "1k".parse().expect("a rate"),
+            rate_max: "100k".parse().expect("a rate"),
+            tolerance: 0.05,
+            repeats: 1,
+            steps_max: 60,
+            duration: Nanos::from_secs(30),
+            seed: 1,
+        };
+        let mut document = SearchDocument { bracket, slo, search, made: made(vec![failing]) };
         let mut text = search_ends(&document, &["search.json".to_owned()]);
         document.bracket.undecided.clear();
         document.bracket.ended_by = Some(Side::Generator);

@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use engine::verify::{Finding, UNCHECKED};
+use engine::verify::Finding;
 
 use super::figures::things;
 
 /// Characters shown of a correct value; more would say nothing new.
 const SHOWN_MAX: usize = 40;
 
-/// The table of the findings.
-pub(crate) fn findings(findings: &[Finding]) -> String {
+/// The table of the findings, and what was `unchecked`.
+pub(crate) fn findings(findings: &[Finding], unchecked: &str) -> String {
     let width = findings.iter().map(|finding| finding.what.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for Finding { what, expected, found, ok } in findings {
@@ -26,7 +26,7 @@ pub(crate) fn findings(findings: &[Finding]) -> String {
         1 => writeln!(text, "\n{checks}, 1 DIFFERS"),
         differ => writeln!(text, "\n{checks}, {differ} DIFFER"),
     };
-    let _ = writeln!(text, "not checked, because nothing shows it: {UNCHECKED}");
+    let _ = writeln!(text, "not checked, because nothing shows it: {unchecked}");
     text
 }
 
@@ -40,6 +40,8 @@ fn cut(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::verify::UNCHECKED;
+
     use super::*;
 
     fn finding(what: &str, expected: &str, found: &str) -> Finding {
@@ -56,7 +58,7 @@ mod tests {
             finding("corrected.p99", "41000.5", "1000.25"),
             finding("histogram", &long, &long),
         ];
-        insta::assert_snapshot!(findings(&all), @r"
+        insta::assert_snapshot!(findings(&all, UNCHECKED), @r"
         ok       schema         2
         DIFFERS  corrected.p99  1000.25, expected 41000.5
         ok       histogram      012345678901234567890123456789012345678…
@@ -64,7 +66,10 @@ mod tests {
         3 checks, 1 DIFFERS
         not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, users, connect times and the errors of idle connections; which arrivals waited; the load before the window; and how many requests were in flight
         ");
-        assert!(findings(&all[..1]).contains("\n1 check, no difference\n"));
-        assert!(findings(&[all[1].clone(), all[1].clone()]).contains("\n2 checks, 2 DIFFER\n"));
+        assert!(findings(&all[..1], UNCHECKED).contains("\n1 check, no difference\n"));
+        assert!(
+            findings(&[all[1].clone(), all[1].clone()], UNCHECKED)
+                .contains("\n2 checks, 2 DIFFER\n")
+        );
     }
 }

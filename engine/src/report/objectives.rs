@@ -17,24 +17,7 @@ fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
     };
     let Estimate { figure, interval, needed } = figures.of(objective);
     let beyond = figures.beyond(objective);
-    let (judged, below) = match objective {
-        Objective::Latency(LatencyMetric::Percentile(percentile), _) => {
-            let interval = beyond.map_or([None; 2], |beyond| beyond.interval.map(Some));
-            (interval, 1.0 - percentile.quantile())
-        }
-        // That of the run itself, and no estimate.
-        Objective::Latency(LatencyMetric::Max, _) => ([figure; 2], bound),
-        Objective::Latency(LatencyMetric::Mean, _) | Objective::Errors { .. } => (interval, bound),
-    };
-    let [low, high] = judged;
-    let judgement = if high.is_some_and(|high| high < below) {
-        Judgement::Met
-    } else if low.is_some_and(|low| below <= low) {
-        Judgement::Missed
-    } else {
-        Judgement::Undecided
-    };
-    JudgedObjective {
+    let unjudged = JudgedObjective {
         metric: objective.metric(),
         unit: unit.to_owned(),
         bound,
@@ -43,8 +26,9 @@ fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
         needed,
         beyond: beyond.map(|beyond| beyond.share),
         beyond_interval: beyond.map(|beyond| beyond.interval),
-        judgement,
-    }
+        judgement: Judgement::Undecided,
+    };
+    JudgedObjective { judgement: unjudged.judge(), ..unjudged }
 }
 
 /// Both ends of an interval, if there is one.
@@ -82,10 +66,7 @@ pub(crate) struct Figures<'a> {
 impl Figures<'_> {
     /// Judges each objective.
     pub(crate) fn judge(&self, slo: &Objectives) -> Slo {
-        let objectives: Vec<JudgedObjective> =
-            slo.iter().map(|objective| judged(objective, self)).collect();
-        let worst = objectives.iter().map(|objective| objective.judgement).max();
-        Slo { judgement: worst.expect("there is at least one objective"), objectives }
+        Slo::new(slo.iter().map(|objective| judged(objective, self)).collect())
     }
 
     fn of(&self, objective: &Objective) -> Estimate {

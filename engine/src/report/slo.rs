@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::slo::PercentileOf;
+
 /// What became of the objectives of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slo {
@@ -9,6 +11,42 @@ pub struct Slo {
     pub judgement: Judgement,
     /// Each objective, in the plan's order.
     pub objectives: Vec<JudgedObjective>,
+}
+
+impl Slo {
+    /// What became of them together; there is at least one.
+    ///
+    /// # Panics
+    /// Without one.
+    pub fn new(objectives: Vec<JudgedObjective>) -> Slo {
+        let worst = objectives.iter().map(|objective| objective.judgement).max();
+        Slo { judgement: worst.expect("there is at least one objective"), objectives }
+    }
+}
+
+impl JudgedObjective {
+    /// The judgement by its figures: on which side of the bound the interval is.
+    pub fn judge(&self) -> Judgement {
+        let ([low, high], below) = match self.metric.as_str() {
+            // That of the run itself, and no estimate.
+            "max" => ([self.figure; 2], self.bound),
+            "mean" | "errors" => (self.interval, self.bound),
+            name => {
+                let percentile = name.strip_prefix('p').and_then(|number| number.parse().ok());
+                // No metric of another name is judged.
+                let quantile = percentile.map_or(f64::NAN, PercentileOf::quantile);
+                let interval = self.beyond_interval.map_or([None; 2], |ends| ends.map(Some));
+                (interval, 1.0 - quantile)
+            }
+        };
+        if high.is_some_and(|high| high < below) {
+            Judgement::Met
+        } else if low.is_some_and(|low| below <= low) {
+            Judgement::Missed
+        } else {
+            Judgement::Undecided
+        }
+    }
 }
 
 /// Whether an objective holds, at a confidence of 95 %.

@@ -10,7 +10,7 @@ use crate::report::decode_histogram;
 use crate::sys::leaves::{fraction, leaf_text, leaves};
 
 /// A finding for each value that either document has, named by its path after `prefix`.
-pub(super) fn compare<T: Serialize>(prefix: &str, expected: &T, found: &T) -> Vec<Finding> {
+pub fn compare<T: Serialize>(prefix: &str, expected: &T, found: &T) -> Vec<Finding> {
     compare_leaves(prefix, leaves(expected), leaves(found))
 }
 

@@ -16,7 +16,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(
+    /// A check with this result.
+    pub fn new(
         what: impl Into<String>,
         expected: impl Display,
         found: impl Display,
@@ -25,7 +26,8 @@ impl Finding {
         Finding { what: what.into(), expected: expected.to_string(), found: found.to_string(), ok }
     }
 
-    pub(super) fn equal<T: PartialEq + Display>(
+    /// Two values that must be equal.
+    pub fn equal<T: PartialEq + Display>(
         what: impl Into<String>,
         expected: T,
         found: T,
@@ -35,23 +37,19 @@ impl Finding {
     }
 
     /// Numbers that agree up to the rounding of a sum in another order.
-    pub(super) fn close(what: impl Into<String>, expected: f64, found: f64) -> Finding {
+    pub fn close(what: impl Into<String>, expected: f64, found: f64) -> Finding {
         Finding::new(what, expected, found, is_close(expected, found))
     }
 
     /// A number with a bound.
-    pub(super) fn at_most<T: PartialOrd + Display>(
-        what: impl Into<String>,
-        most: T,
-        found: T,
-    ) -> Finding {
+    pub fn at_most<T: PartialOrd + Display>(what: impl Into<String>, most: T, found: T) -> Finding {
         let ok = found <= most;
         Finding::new(what, format!("at most {most}"), found, ok)
     }
 }
 
 /// Many checks as one finding, followed by those that failed.
-pub(super) fn summed_up(what: &str, findings: Vec<Finding>) -> Vec<Finding> {
+pub fn summed_up(what: &str, findings: Vec<Finding>) -> Vec<Finding> {
     let count = findings.len();
     let failed: Vec<Finding> = findings
         .into_iter()

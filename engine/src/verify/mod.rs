@@ -21,8 +21,9 @@ mod sound;
 mod units;
 mod unsound;
 
+pub use compare::compare;
 pub use document::report_alone;
-pub use finding::Finding;
+pub use finding::{Finding, summed_up};
 pub use replay::with_samples;
 
 /// What samples can't tell, so the generator's word is all there is: only sums, and agreement with

@@ -1,0 +1,329 @@
+//! Verifies the document of a sweep or of a search: what was found follows from its steps, and so
+//! does each step from those before it, since what decides is run again without a network.
+
+use engine::plan::slo::{Objective, Objectives};
+use engine::report::slo::{JudgedObjective, Slo};
+use engine::report::verdict::Level;
+use engine::sys::units::Rate;
+use engine::verify::{Finding, compare, summed_up};
+
+use crate::Series;
+use crate::document::{Made, SCHEMA, SearchDocument, SweepDocument};
+use crate::search::Search;
+use crate::step::{Backlog, GROWTH_MAX, Latency, Step};
+use crate::sweep::Sweep;
+
+/// What a document of many runs doesn't show.
+pub const UNCHECKED: &str = "the environment; and of each step, whose own report isn't kept, its \
+    counts, its distributions, the reasons of its verdict, and what the generator itself did";
+
+/// The most steps that are looked at: twice what a sweep may have.
+const STEPS_MAX: usize = 4_000;
+
+/// Checks what a sweep's document says.
+pub fn sweep(document: &SweepDocument) -> Vec<Finding> {
+    let made = &document.made;
+    let mut findings = sound(made);
+    if findings.iter().any(|finding| !finding.ok) {
+        return findings;
+    }
+    let mut sweep = Sweep::new(document.sweep.clone());
+    findings.extend(steps(&mut sweep, made, None));
+    findings.extend(compare("knee.", &sweep.knee(), &document.knee));
+    findings
+}
+
+/// Checks what a search's document says.
+pub fn search(document: &SearchDocument) -> Vec<Finding> {
+    let made = &document.made;
+    let mut findings = sound(made);
+    let slo = document.slo.parse::<Objectives>();
+    let read = slo.as_ref().map_or_else(ToString::to_string, ToString::to_string);
+    findings.push(Finding::equal("slo", document.slo.clone(), read));
+    let Ok(slo) = slo else { return findings };
+    if findings.iter().any(|finding| !finding.ok) {
+        return findings;
+    }
+    let mut search = Search::new(document.search.clone());
+    findings.extend(steps(&mut search, made, Some(&slo)));
+    findings.extend(compare("", &search.bracket(), &document.bracket));
+    findings
+}
+
+/// What must hold before anything is decided by these steps.
+fn sound(made: &Made) -> Vec<Finding> {
+    let mut findings = vec![
+        Finding::equal("schema", SCHEMA, made.schema),
+        Finding::at_most("steps", STEPS_MAX, made.steps.len()),
+    ];
+    let is_rate = |step: &&Step| format!("{}", step.rate).parse::<Rate>().is_ok();
+    let runs = made.steps.iter().filter(is_rate).filter(|step| 0.0 < step.duration_s).count();
+    findings.push(Finding::equal("steps with a rate and a window", made.steps.len(), runs));
+    findings
+}
+
+/// Each step is the one that is decided on by those before it, and says one thing throughout. An
+/// interrupted series may have had others to make.
+fn steps(series: &mut impl Series, made: &Made, slo: Option<&Objectives>) -> Vec<Finding> {
+    let (mut asked, mut within) = (Vec::new(), Vec::new());
+    for (at, step) in made.steps.iter().enumerate() {
+        let name = |what: &str| format!("{}: {what}", at + 1);
+        match series.next() {
+            None => asked.push(Finding::new(name("rate"), "no further step", step.rate, false)),
+            Some(ask) => asked.extend([
+                Finding::close(name("rate"), ask.rate.per_second(), step.rate),
+                Finding::close(name("duration_s"), ask.duration.as_secs_f64(), step.duration_s),
+                Finding::equal(name("seed"), ask.seed, step.seed),
+            ]),
+        }
+        within.extend(one(step, slo).into_iter().map(|finding| {
+            let what = name(&finding.what);
+            Finding { what, ..finding }
+        }));
+        series.take(step.clone());
+    }
+    if !made.interrupted {
+        let left = series.next().map_or("none".to_owned(), |ask| format!("{}/s", ask.rate));
+        asked.push(Finding::equal("steps left", "none".to_owned(), left));
+    }
+    let mut findings = summed_up("steps as decided", asked);
+    findings.extend(summed_up("steps in themselves", within));
+    findings
+}
+
+/// A step agrees with itself.
+fn one(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
+    let mut findings = vec![
+        Finding::close("intended", step.requests as f64 / step.duration_s, step.intended),
+        Finding::at_most("errors", step.requests, step.errors),
+    ];
+    findings.extend(backlog(&step.backlog));
+    let worst = step.verdict.codes.iter().map(|reason| reason.level).max();
+    findings.extend(compare("verdict.level", &worst.unwrap_or(Level::Valid), &step.verdict.level));
+    for (name, latency) in [
+        ("naive", &step.naive),
+        ("corrected", &step.corrected),
+        ("pacer_lateness", &step.pacer_lateness),
+    ] {
+        findings.push(rises(name, latency));
+    }
+    findings.extend(objectives(step, slo));
+    findings
+}
+
+/// The interval lies around the growth, and tells whether it fell behind.
+fn backlog(found: &Backlog) -> Vec<Finding> {
+    let Backlog { growth, interval: [low, high], fell_behind } = *found;
+    // Rounding of a difference of numbers up to the width of the interval.
+    let centred = ((low + high) / 2.0 - growth).abs() <= 1e-9 * (high - low).abs().max(1.0);
+    vec![
+        Finding::new("backlog.interval", format!("around {growth}"), low.midpoint(high), centred),
+        Finding::equal("backlog.fell_behind", GROWTH_MAX < low, fell_behind),
+    ]
+}
+
+/// Percentiles rise, up to the maximum, each within its interval.
+fn rises(name: &str, latency: &Latency) -> Finding {
+    let known = latency.percentiles.iter().filter_map(|(_, one)| Some((one.value?, one.interval)));
+    let (mut last, mut ok) = (0.0, true);
+    for (value, interval) in known {
+        ok &= last <= value && interval.is_none_or(|[low, high]| low <= value && value <= high);
+        last = value;
+    }
+    // A histogram's bucket may end beyond the exact maximum.
+    ok &= latency.max.is_none_or(|max| last <= max * 1.001 + 0.001);
+    Finding::new(format!("{name}: percentiles"), "rising", if ok { "rising" } else { "not" }, ok)
+}
+
+/// The objectives are those of the series, of the figures that the step shows, and judged by them.
+fn objectives(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
+    let Some(found) = &step.slo else {
+        return vec![Finding::equal("slo", slo.is_some(), false)];
+    };
+    let expected: Vec<JudgedObjective> = found
+        .objectives
+        .iter()
+        .map(|objective| {
+            let objective = JudgedObjective {
+                figure: figure(step, &objective.metric).unwrap_or(objective.figure),
+                ..objective.clone()
+            };
+            JudgedObjective { judgement: objective.judge(), ..objective }
+        })
+        .collect();
+    if expected.is_empty() {
+        return vec![Finding::new("slo", "objectives", "none", false)];
+    }
+    let mut findings = compare("slo.", &Slo::new(expected), found);
+    if let Some(slo) = slo {
+        let planned: Vec<(String, f64)> =
+            slo.iter().map(|objective| (objective.metric(), bound(objective))).collect();
+        let judged: Vec<(String, f64)> =
+            found.objectives.iter().map(|one| (one.metric.clone(), one.bound)).collect();
+        findings.extend(compare("slo.bounds.", &planned, &judged));
+    }
+    findings
+}
+
+/// The bound as a step has it.
+fn bound(objective: &Objective) -> f64 {
+    match objective {
+        Objective::Latency(_, bound) => bound.0 as f64 / 1e3,
+        Objective::Errors { percent } => percent / 100.0,
+    }
+}
+
+/// A figure that stands elsewhere in the step as well; `None` where it doesn't.
+fn figure(step: &Step, metric: &str) -> Option<Option<f64>> {
+    match metric {
+        "errors" => Some((0 < step.requests).then(|| step.errors as f64 / step.requests as f64)),
+        "mean" => Some(step.corrected.mean),
+        "max" => Some(step.corrected.max),
+        name => {
+            let mut known = step.corrected.percentiles.iter();
+            known.find(|(quantile, _)| quantile.label == name).map(|(_, one)| one.value)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::ops::ControlFlow;
+
+    use engine::report::slo::Judgement;
+    use engine::sys::units::Nanos;
+
+    use super::*;
+    use crate::blame::Side;
+    use crate::make_runs;
+    use crate::queues::Queue;
+    use crate::rates::Spacing;
+    use crate::search::SearchPlan;
+    use crate::sweep::SweepPlan;
+
+    fn made(steps: &[Step]) -> Made {
+        Made {
+            schema: SCHEMA,
+            interrupted: false,
+            error: None,
+            plan: None,
+            environment: None,
+            steps: steps.to_vec(),
+            unfinished: None,
+        }
+    }
+
+    fn run(series: &mut impl Series, queue: &Queue) {
+        let run = |ask: &crate::Ask, _| Ok::<_, Infallible>(ControlFlow::Continue(queue.run(ask)));
+        assert_eq!(make_runs(series, run), Ok(ControlFlow::Continue(())));
+    }
+
+    fn swept() -> SweepDocument {
+        let range: crate::rates::RateRange = "200..5k".parse().expect("a range");
+        let plan = SweepPlan {
+            rates: range.spaced(6, Spacing::Geometric),
+            refine_max: 3,
+            duration: Nanos::from_secs(2),
+            seed: 1,
+        };
+        let mut sweep = Sweep::new(plan.clone());
+        run(&mut sweep, &Queue::serial_ms());
+        SweepDocument { knee: sweep.knee(), sweep: plan, made: made(sweep.steps()) }
+    }
+
+    fn searched() -> SearchDocument {
+        let plan = SearchPlan {
+            first: "200".parse().expect("a rate"),
+            rate_max: "100k".parse().expect("a rate"),
+            tolerance: 0.2,
+            repeats: 1,
+            steps_max: 40,
+            duration: Nanos::from_secs(5),
+            seed: 3,
+        };
+        let mut search = Search::new(plan.clone());
+        run(&mut search, &Queue { slo_ms: Some(20.0), ..Queue::serial_ms() });
+        let bracket = search.bracket();
+        SearchDocument {
+            bracket,
+            slo: "p99<20ms".to_owned(),
+            search: plan,
+            made: made(search.steps()),
+        }
+    }
+
+    type Change<T> = fn(&mut T);
+
+    /// The names of what differs.
+    fn wrong(findings: Vec<Finding>) -> Vec<String> {
+        findings.into_iter().filter(|finding| !finding.ok).map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn what_was_found_follows_from_the_steps() {
+        assert_eq!(wrong(sweep(&swept())), [""; 0]);
+        assert_eq!(wrong(search(&searched())), [""; 0]);
+        // One that was interrupted may have had more to do.
+        let mut document = searched();
+        let whole = document.made.steps.len();
+        document.made.steps.truncate(whole - 1);
+        assert!(wrong(search(&document)).iter().any(|what| what.ends_with("steps left")));
+        document.made.interrupted = true;
+        assert!(!wrong(search(&document)).iter().any(|what| what.contains("steps")));
+    }
+
+    #[test]
+    fn a_changed_figure_of_a_sweep_is_named() {
+        let changes: [(&str, Change<SweepDocument>); 10] = [
+            ("knee.rate", |of| of.knee.rate = of.knee.rate.map(|rate| rate + 1.0)),
+            ("knee.from", |of| of.knee.from = None),
+            ("knee.bound", |of| of.knee.bound = Some(Side::Generator)),
+            ("knee.answered_beyond", |of| of.knee.answered_beyond = Some(5.0)),
+            ("2: rate", |of| of.made.steps[1].rate += 1.0),
+            ("1: seed", |of| of.made.steps[0].seed += 1),
+            ("1: intended", |of| of.made.steps[0].intended += 1.0),
+            ("1: backlog.fell_behind", |of| of.made.steps[0].backlog.fell_behind = true),
+            ("1: corrected: percentiles", |of| {
+                of.made.steps[0].corrected.percentiles.at_mut(0.5).value = Some(9e9);
+            }),
+            ("steps with a rate", |of| of.made.steps[0].rate = -1.0),
+        ];
+        let document = swept();
+        for (name, change) in changes {
+            let mut document = document.clone();
+            change(&mut document);
+            let wrong = wrong(sweep(&document));
+            assert!(wrong.iter().any(|what| what.contains(name)), "{name}: {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_figure_of_a_search_is_named() {
+        let changes: [(&str, Change<SearchDocument>); 10] = [
+            ("passed", |of| of.bracket.passed = of.bracket.passed.map(|rate| rate * 1.01)),
+            ("failed", |of| of.bracket.failed = None),
+            ("ended_by", |of| of.bracket.ended_by = Some(Side::Generator)),
+            ("complete", |of| of.bracket.complete = false),
+            ("slo.bounds", |of| of.slo = "p99<21ms".to_owned()),
+            ("slo", |of| of.slo = "p99".to_owned()),
+            ("1: slo.objectives.0.judgement", |of| {
+                let slo = of.made.steps[0].slo.as_mut().expect("objectives");
+                slo.objectives[0].judgement = Judgement::Missed;
+            }),
+            ("1: slo.objectives.0.figure", |of| {
+                let slo = of.made.steps[0].slo.as_mut().expect("objectives");
+                slo.objectives[0].figure = Some(1.0);
+            }),
+            ("1: verdict.level", |of| of.made.steps[0].verdict.level = Level::Invalid),
+            ("steps as decided", |of| of.search.tolerance = 0.001),
+        ];
+        let document = searched();
+        for (name, change) in changes {
+            let mut document = document.clone();
+            change(&mut document);
+            let wrong = wrong(search(&document));
+            assert!(wrong.iter().any(|what| what.contains(name)), "{name}: {wrong:?}");
+        }
+    }
+}
