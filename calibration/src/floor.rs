@@ -20,6 +20,7 @@ use std::time::SystemTime;
 use engine::host::environment::environment;
 use engine::plan::{Plan, StampSource, Wait};
 use engine::report::calibration::{Calibrated, CalibratedOf, FloorAt};
+use engine::report::profile::Profile;
 use engine::run::Finished;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,9 @@ pub const SCHEMA: u32 = 2;
 pub const CONNS: [usize; 3] = [16, 64, 256];
 /// Shares of the ceiling at which the latency floor is measured.
 pub const SHARES: [f64; 3] = [0.01, 0.1, 0.5];
+
+/// The window that is profiled, ms at full size.
+const PLATEAU_MS: u64 = 3_000;
 
 /// What is measured, and where.
 #[derive(Clone, Debug)]
@@ -128,6 +132,8 @@ pub struct Calibration {
     pub waits: Vec<Lateness>,
     /// The most load that the generator can offer.
     pub ceiling: Option<Ceiling>,
+    /// Where the CPU time of the best closed loop went; `None` if nobody asked.
+    pub profile: Option<Profile>,
     /// Latency of the null target at shares of the ceiling.
     pub floors: Vec<Floor>,
     /// What features cost.
@@ -158,6 +164,7 @@ impl Calibration {
             clocks: None,
             waits: Vec::new(),
             ceiling: None,
+            profile: None,
             floors: Vec::new(),
             costs: Vec::new(),
             overhead: None,
@@ -200,6 +207,12 @@ impl Calibration {
     /// Whether the targets had cores of their own.
     pub fn is_apart(&self) -> bool {
         self.target_cores.iter().all(|core| !self.cores.contains(core))
+    }
+
+    /// The best closed loop once more, to be profiled: samples cost CPU, so it has a run of its own.
+    /// `None` before the ceiling was measured.
+    pub fn plateau(&self, setup: &Setup) -> Option<Plan> {
+        self.ceiling.as_ref().map(|ceiling| setup.closed(ceiling.closed_conns, PLATEAU_MS))
     }
 
     /// Measures one section. An interrupted run ends it, and what was measured before stays.

@@ -23,7 +23,7 @@ pub(crate) use plan_flags::PlanFlags;
 use plan_flags::{WAITS, choice};
 pub(crate) use series_flags::{FIRST_RATE, SearchArgs, SweepArgs};
 pub(crate) use usage::{is_bare, one_line};
-use values::{COUNT_MAX, WHOLE_MAX, file, fraction, socket_address, whole_number};
+use values::{COUNT_MAX, WHOLE_MAX, file, fraction, profile_name, socket_address, whole_number};
 
 const FIRST_STEPS: &str = "\
 First steps:
@@ -350,6 +350,11 @@ pub(crate) struct CalibrateArgs {
     /// Write all figures as JSON
     #[arg(long, value_name = "FILE", value_parser = file())]
     pub(crate) out: Option<PathBuf>,
+
+    /// Profile the best closed loop, in a run of its own, and write where the CPU time went: FILE.svg,
+    /// FILE.folded or FILE.pb.gz
+    #[arg(long, value_name = "FILE", value_parser = profile_name, conflicts_with = "truth")]
+    pub(crate) flamegraph: Option<PathBuf>,
 
     /// Hide the progress line
     #[arg(long, short)]

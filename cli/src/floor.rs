@@ -18,10 +18,11 @@ use engine::sys::topology::{Attachment, Topology};
 use engine::sys::units::CoreList;
 
 use crate::args::CalibrateArgs;
-use crate::drive::{Beside, Results, drive, drive_with};
+use crate::drive::{Beside, Results, drive, drive_beside, drive_with};
 use crate::failure::{EXIT_INTERRUPTED, Failure, complain, judged};
+use crate::flamegraph::Flamegraph;
 use crate::hidden_terminal::HiddenTerminal;
-use crate::output::{OutputFile, say};
+use crate::output::{self, OutputFile, say};
 use crate::progress::ProgressLine;
 use crate::signals::StopRequest;
 use crate::text::floor as text;
@@ -30,7 +31,12 @@ use crate::{json, null_target, saved};
 /// Measures section by section, and prints each as it ends.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
+    let files = [("--out", args.out.as_ref()), ("--flamegraph", args.flamegraph.as_ref())];
+    let named = files.into_iter().filter_map(|(flag, file)| Some((flag, file?.clone())));
+    output::require_distinct(&named.collect::<Vec<_>>())?;
     let out = args.out.as_ref().map(|path| OutputFile::open("--out", path, &stop)).transpose()?;
+    let mut flamegraph =
+        args.flamegraph.as_ref().map(|path| Flamegraph::open(path, &stop)).transpose()?;
     let (cores, target_cores) = cores(args.cores.as_ref())?;
     let null_target = NullTarget::start(&target_cores)?;
     let raw = RawFile::named(&stop)?;
@@ -57,6 +63,15 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
                 results.failures.push(failure);
             }
         }
+        if section == Section::Ceiling
+            && !calibration.interrupted
+            && let Some(flamegraph) = flamegraph.take()
+        {
+            match profile(&mut calibration, &setup, flamegraph, &stop, !args.quiet) {
+                Err(Failure::Interrupted) => calibration.interrupted = true,
+                written => results.add(written),
+            }
+        }
         if calibration.interrupted {
             break;
         }
@@ -68,6 +83,26 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     say(&text::end(&calibration, &results.written, saved.as_deref()))?;
     let interrupted = calibration.interrupted.then(|| ExitCode::from(EXIT_INTERRUPTED));
     Ok(results.exit_code(interrupted.unwrap_or_else(|| judged(calibration.judgement()))))
+}
+
+/// Profiles the best closed loop, and writes the profile. A signal ends it, and the calibration.
+fn profile(
+    calibration: &mut Calibration,
+    setup: &Setup,
+    mut flamegraph: Flamegraph,
+    stop: &StopRequest,
+    progress: bool,
+) -> Result<PathBuf, Failure> {
+    let plan = calibration.plateau(setup).expect("the ceiling was measured");
+    let beside = Beside { flamegraph: Some(&mut flamegraph), reference: None };
+    let body = SharedBody::default();
+    let (Finished { report, .. }, _) = drive_beside(plan, &body, stop, progress, "", beside)?;
+    calibration.interrupted |= report.interrupted;
+    calibration.profile.clone_from(&report.profile);
+    if let Some(profile) = &calibration.profile {
+        say(&text::profile(profile))?;
+    }
+    flamegraph.write(&report)
 }
 
 /// Saves it for runs to find, where there is a place for it: without one the figures are as good.

@@ -40,25 +40,17 @@ impl<E> From<E> for End<E> {
     }
 }
 
-/// The runs of a section.
-pub(super) struct Measuring<'a, R> {
-    pub(super) setup: &'a Setup,
-    pub(super) run: R,
-    pub(super) runs: usize,
-    pub(super) disturbed: Vec<Disturbance>,
-}
-
-impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Measuring<'_, R> {
+impl Setup {
     /// A plan against the null target with a window of so many milliseconds at full size.
     fn plan(&self, full_ms: u64) -> Plan {
-        let window_ms = match self.setup.size {
+        let window_ms = match self.size {
             Size::Full => full_ms,
             Size::Smoke => (full_ms / 6).max(250),
         };
         Plan {
-            target: format!("http://{}/", self.setup.null_target),
-            cores: Some(CoreList::new(self.setup.cores.clone())),
-            wait: self.setup.wait,
+            target: format!("http://{}/", self.null_target),
+            cores: Some(CoreList::new(self.cores.clone())),
+            wait: self.wait,
             duration: Nanos(window_ms * 1_000_000),
             warmup: Nanos(200_000_000),
             settle: Nanos(100_000_000),
@@ -72,10 +64,21 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
         Plan { rate: Some(rate), prewarm: Some(PREWARM), ..self.plan(full_ms) }
     }
 
-    fn closed(&self, conns: usize, full_ms: u64) -> Plan {
+    /// A closed plan.
+    pub(super) fn closed(&self, conns: usize, full_ms: u64) -> Plan {
         Plan { conns: Some(conns), ..self.plan(full_ms) }
     }
+}
 
+/// The runs of a section.
+pub(super) struct Measuring<'a, R> {
+    pub(super) setup: &'a Setup,
+    pub(super) run: R,
+    pub(super) runs: usize,
+    pub(super) disturbed: Vec<Disturbance>,
+}
+
+impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Measuring<'_, R> {
     /// Makes a run, called `name` where it was disturbed.
     fn go(&mut self, name: &str, plan: Plan, display: Display) -> Result<Finished, End<E>> {
         let finished = (self.run)(plan, display)?;
@@ -94,7 +97,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
 
     pub(super) fn waits(&mut self, found: &mut Vec<Lateness>) -> Result<(), End<E>> {
         for wait in [Wait::Sleep, Wait::Hybrid, Wait::Spin] {
-            let plan = Plan { wait, ..self.open(RATE, 3_000) };
+            let plan = Plan { wait, ..self.setup.open(RATE, 3_000) };
             let name = format!("1,000/s, {wait:?}").to_lowercase();
             let report = self.go(&name, plan, Display::User)?.report;
             found.push(Lateness {
@@ -114,7 +117,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
             let conns = conns.max(self.setup.cores.len());
             let name = format!("closed loop, {conns} connections");
             let known = self.disturbed.len();
-            let report = self.go(&name, self.closed(conns, 1_200), Display::User)?.report;
+            let report = self.go(&name, self.setup.closed(conns, 1_200), Display::User)?.report;
             let (busy, cpu) = (busiest(&report), CpuPerRequest::new(&report));
             let (rate, disturbed) = (report.whole.rate.answered, known < self.disturbed.len());
             closed.push(Closed { conns, rate, busy, cpu, disturbed });
@@ -122,7 +125,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
         *found = Ceiling::new(closed);
         let Some(ceiling) = found else { return Ok(()) };
         while let Some(rate) = bracket::next(ceiling.closed_rate, &ceiling.open) {
-            let plan = Plan { prewarm: Some(256), ..self.open(rate, 1_000) };
+            let plan = Plan { prewarm: Some(256), ..self.setup.open(rate, 1_000) };
             let report = self.go(&format!("open, {rate:.0}/s"), plan, Display::User)?.report;
             ceiling.open.push(Tried::new(rate, &report));
             ceiling.bracket = Bracket::new(&ceiling.open);
@@ -132,7 +135,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
 
     pub(super) fn floors(&mut self, ceiling: f64, found: &mut Vec<Floor>) -> Result<(), End<E>> {
         for share in SHARES {
-            let plan = self.open(share * ceiling, 3_500);
+            let plan = self.setup.open(share * ceiling, 3_500);
             let name = format!("{:.0} % of the ceiling", share * 100.0);
             let report = self.go(&name, plan, Display::User)?.report;
             found.push(Floor {
@@ -175,7 +178,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
     /// kernel's stamps have the program's.
     fn cost_us(&mut self, conns: usize, feature: Option<Feature>) -> Result<f64, End<E>> {
         let with = |one| feature == Some(one);
-        let plan = self.closed(conns, 800);
+        let plan = self.setup.closed(conns, 800);
         let plan = Plan {
             raw: with(Feature::Raw).then(|| self.setup.raw.clone()),
             stamps: Some(match feature {
@@ -199,7 +202,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
         *found = Overhead::new(HOLD, at, self.disturbed[known..].to_vec());
         let Some(overhead) = found else { return Ok(()) };
         let known = self.disturbed.len();
-        let null = self.go("null target", self.open(RATE, 3_000), Display::User)?.report;
+        let null = self.go("null target", self.setup.open(RATE, 3_000), Display::User)?.report;
         let sample = self.beside_ledger(Duration::ZERO, "0 ms target")?;
         let floor_us = null.whole.corrected.quantile_us(0.5);
         overhead.path = floor_us.zip(sample.first()).map(|(floor_us, at)| {
@@ -218,7 +221,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
             ..TargetConfig::new(([127, 0, 0, 1], 0).into())
         };
         // Without a warm-up, the ledger is of the requests of the window alone.
-        let plan = Plan { warmup: Nanos(0), ..self.open(RATE, 4_000) };
+        let plan = Plan { warmup: Nanos(0), ..self.setup.open(RATE, 4_000) };
         let run = &mut self.run;
         let Observed { report, ledger, .. } =
             observe_with(config, plan, |plan| run(plan, Display::User))?;

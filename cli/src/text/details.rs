@@ -40,6 +40,13 @@ pub(crate) fn details(report: &Report, written: &[String]) -> String {
     lines.0
 }
 
+/// The lines of a profile.
+pub(crate) fn profile(of: &Profile) -> String {
+    let mut lines = Lines(String::new());
+    lines.profile(of);
+    lines.0
+}
+
 /// Lines, their names in a column.
 struct Lines(String);
 

@@ -10,8 +10,10 @@ use calibration::floor::{
 };
 use calibration::judgement::Judgement;
 use engine::plan::Wait;
+use engine::report::profile::Profile;
 use engine::sys::units::CoreList;
 
+use super::details;
 use super::figures::{rate, things, time};
 use super::wrap::{indented, wrap};
 
@@ -51,6 +53,11 @@ pub(crate) fn section(of: &Calibration, section: Section) -> String {
         Section::Overhead => of.overhead.as_ref().map_or_else(String::new, overhead),
     };
     if text.is_empty() { text } else { text + "\n" }
+}
+
+/// Where the CPU time of the best closed loop went.
+pub(crate) fn profile(of: &Profile) -> String {
+    details::profile(of) + "\n"
 }
 
 /// What all of it came to, and the file that it was saved in.
@@ -354,6 +361,7 @@ mod tests {
             clocks: Some(clocks),
             waits: vec![lateness(Wait::Sleep, 9.5), lateness(Wait::Hybrid, 0.15)],
             ceiling: Some(ceiling()),
+            profile: None,
             floors: vec![Floor {
                 share: 0.01,
                 rate: 1_168.6,

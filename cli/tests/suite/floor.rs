@@ -27,6 +27,8 @@ fn each_section_has_figures() {
     let child = binary()
         .args(["calibrate", "--quick", "--quiet", "--out"])
         .arg(&out)
+        .arg("--flamegraph")
+        .arg(folder.path().join("ceiling.folded"))
         .env("XDG_CACHE_HOME", &cache)
         .stdout(Stdio::piped())
         .spawn()
@@ -48,6 +50,9 @@ fn each_section_has_figures() {
     let ceiling = &document["ceiling"];
     assert!(ceiling["closed_rate"].as_f64() > Some(1_000.0), "{ceiling:#}");
     assert!(!ceiling["open"].as_array().expect("a list").is_empty(), "{ceiling:#}");
+    assert!(document["profile"]["samples"].as_u64() > Some(0), "{said}");
+    let folded = fs::read_to_string(folder.path().join("ceiling.folded")).expect("a profile");
+    assert!(folded.lines().next().is_some_and(|line| line.contains(' ')), "{folded}");
     let overhead = &document["overhead"];
     let at = &overhead["at"][0];
     let us = |of: &str| at[of].as_f64().expect("a time");
