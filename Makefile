@@ -16,12 +16,13 @@ demo: build
 test:
 	cargo test --workspace --locked
 
-# The fuzz target is a workspace of its own. Checking its types needs no nightly compiler, and its
+# Each fuzz target is a workspace of its own. Checking its types needs no nightly compiler, and its
 # libFuzzer isn't built, since nothing is linked.
 check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 	CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path http1/fuzz/Cargo.toml
+	CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path agents/fuzz/Cargo.toml
 	$(MAKE) test
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	$(MAKE) instructions

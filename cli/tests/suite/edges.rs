@@ -5,14 +5,15 @@ use std::fs;
 use std::path::Path;
 
 /// Each crate, and those of ours that it may import.
-const EDGES: [(&str, &[&str]); 8] = [
+const EDGES: [(&str, &[&str]); 9] = [
     ("http1", &[]),
     ("engine", &["http1"]),
     ("target", &[]),
     ("calibration", &["engine", "target"]),
     ("profile", &["engine"]),
     ("probe", &["engine"]),
-    ("cli", &["http1", "engine", "target", "calibration", "profile", "probe"]),
+    ("agents", &["engine"]),
+    ("cli", &["http1", "engine", "target", "calibration", "profile", "probe", "agents"]),
     ("perf", &["http1", "engine"]),
 ];
 

@@ -1,0 +1,82 @@
+//! Invariants for any bytes in any split, shared by the fuzz target and the tests.
+
+use agents::channel::{Channel, ChannelError};
+use agents::frame::{FrameReader, HEADER_BYTES};
+use agents::message::Message;
+
+/// The most memory that a reader may hold beyond twice what has come of a frame, bytes.
+const MEMORY_LEAST: usize = 2 * HEADER_BYTES;
+
+/// What a stream is as frames: each with its sequence and what it says, then what is wrong.
+fn frames<'a>(authenticated: bool, pieces: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut reader = FrameReader::default();
+    if authenticated {
+        reader.authenticate();
+    }
+    let mut line = String::new();
+    let mut of_frame = 0;
+    for piece in pieces {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let before = rest.len();
+            let fed = reader.feed(&mut rest);
+            of_frame += before - rest.len();
+            assert!(reader.capacity() <= 2 * of_frame + MEMORY_LEAST, "memory is bounded");
+            match fed {
+                Ok(None) => assert!(rest.is_empty(), "what is missing is taken"),
+                Ok(Some(frame)) => {
+                    assert_eq!(frame.tagged().len() + frame.tag().len(), of_frame);
+                    of_frame = 0;
+                    let said = frame.message();
+                    line.push_str(&format!("{} {said:?}; ", frame.sequence()));
+                }
+                Err(error) => {
+                    assert_eq!(reader.feed(&mut rest), Err(error.clone()), "an error is final");
+                    return format!("{line}{error}");
+                }
+            }
+        }
+    }
+    line + if reader.is_between_frames() { "between frames" } else { "within a frame" }
+}
+
+/// What one side of a session makes of a stream.
+fn session<'a>(
+    mut channel: Channel,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> Result<Vec<Message>, ChannelError> {
+    let mut messages = Vec::new();
+    for piece in pieces {
+        let mut rest = piece;
+        while let Some(message) = channel.receive(&mut rest)? {
+            assert!(channel.is_open(), "only an authenticated peer says anything");
+            messages.push(message);
+        }
+        assert!(rest.is_empty(), "all is taken that there is");
+    }
+    channel.finish()?;
+    Ok(messages)
+}
+
+/// Checks one input: its first byte selects the split, the rest is the stream.
+///
+/// The stream must mean the same in one piece, byte by byte and in pieces of the selected size: to a
+/// reader of frames, before and after authentication, and to both sides of a session, which
+/// nobody without the nonces can open.
+pub(crate) fn run(input: &[u8]) {
+    let Some((&choice, stream)) = input.split_first() else { return };
+    let piece = usize::from(choice).max(2);
+    for authenticated in [false, true] {
+        let whole = frames(authenticated, std::iter::once(stream));
+        assert_eq!(frames(authenticated, stream.chunks(1)), whole, "byte by byte");
+        assert_eq!(frames(authenticated, stream.chunks(piece)), whole, "in pieces of {piece}");
+    }
+    let sides: [fn() -> Channel; 2] =
+        [|| Channel::controller(None, [3; 32]), || Channel::agent(None, [4; 32])];
+    for side in sides {
+        let whole = session(side(), std::iter::once(stream));
+        assert!(whole.is_err(), "nobody opens a session without its nonces");
+        assert_eq!(session(side(), stream.chunks(1)), whole, "byte by byte");
+        assert_eq!(session(side(), stream.chunks(piece)), whole, "in pieces of {piece}");
+    }
+}

@@ -1,0 +1,346 @@
+//! Frames: how messages lie on a stream, and what bounds them.
+//!
+//! | offset | type | content |
+//! | --- | --- | --- |
+//! | 0 | 4 bytes | `TTAG` |
+//! | 4 | u16 | version of the protocol, [`PROTOCOL`] |
+//! | 6 | u8 | type of the message, see [`Kind`] |
+//! | 7 | u32 | length of the payload, n |
+//! | 11 | u64 | sequence: the number of frames that this side has sent before |
+//! | 19 | n bytes | payload: the message |
+//! | 19 + n | 32 bytes | tag over all before it, see [`crate::channel`] |
+//!
+//! Numbers are little endian. Magic and version stay where they are in every version, so that two
+//! sides of different versions can say so. The type stands before the payload, though the payload
+//! repeats it, because it decides how long the payload may be: a length beyond that is refused
+//! before any memory is taken for it.
+
+use std::fmt;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::codec;
+use crate::message::Message;
+
+/// Version of the protocol.
+pub const PROTOCOL: u16 = 1;
+/// Bytes before a frame's payload.
+pub const HEADER_BYTES: usize = size_of::<Header>();
+/// Bytes behind it.
+pub const TAG_BYTES: usize = 32;
+/// The longest payload of a frame before the peer is authenticated: the frame has 1 KiB.
+pub const OPENING_MAX: usize = (1 << 10) - HEADER_BYTES - TAG_BYTES;
+/// The longest payload of a message that controls a run.
+pub const CONTROL_MAX: usize = 64 << 10;
+/// The longest payload with raw samples, of which there may be many.
+pub const SAMPLES_MAX: usize = 256 << 10;
+/// The longest payload with results.
+pub const RESULTS_MAX: usize = 16 << 20;
+
+const MAGIC: [u8; 4] = *b"TTAG";
+/// What lies before the payload's type and length in every version of the protocol.
+const VERSIONED_BYTES: usize = MAGIC.len() + size_of::<U16>();
+
+/// What lies before a payload.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Header {
+    magic: [u8; 4],
+    version: U16,
+    kind: u8,
+    length: U32,
+    sequence: U64,
+}
+
+/// The type of a message: the variant of [`Message`] of the same name, in the same order.
+#[expect(missing_docs, reason = "the message of that name says what it is")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Open,
+    Challenge,
+    Proof,
+    Refused,
+    Hello,
+    Ping,
+    Pong,
+    Heartbeat,
+    Prepare,
+    Ready,
+    Start,
+    Progress,
+    Stop,
+    Collect,
+    Report,
+    Samples,
+    Bye,
+}
+
+impl Kind {
+    /// Every type, by its number in a frame.
+    pub const ALL: [Kind; 17] = [
+        Kind::Open,
+        Kind::Challenge,
+        Kind::Proof,
+        Kind::Refused,
+        Kind::Hello,
+        Kind::Ping,
+        Kind::Pong,
+        Kind::Heartbeat,
+        Kind::Prepare,
+        Kind::Ready,
+        Kind::Start,
+        Kind::Progress,
+        Kind::Stop,
+        Kind::Collect,
+        Kind::Report,
+        Kind::Samples,
+        Kind::Bye,
+    ];
+
+    /// The type of this number.
+    fn of(number: u8) -> Option<Kind> {
+        Kind::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The longest payload of this type.
+    pub fn payload_max(self) -> usize {
+        match self {
+            Kind::Open | Kind::Challenge | Kind::Proof => OPENING_MAX,
+            Kind::Report => RESULTS_MAX,
+            Kind::Samples => SAMPLES_MAX,
+            Kind::Refused
+            | Kind::Hello
+            | Kind::Ping
+            | Kind::Pong
+            | Kind::Heartbeat
+            | Kind::Prepare
+            | Kind::Ready
+            | Kind::Start
+            | Kind::Progress
+            | Kind::Stop
+            | Kind::Collect
+            | Kind::Bye => CONTROL_MAX,
+        }
+    }
+
+    /// Whether a peer may send it before it is authenticated.
+    fn comes_early(self) -> bool {
+        matches!(self, Kind::Open | Kind::Challenge | Kind::Proof | Kind::Refused)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", format!("{self:?}").to_lowercase())
+    }
+}
+
+/// What is wrong with bytes that should be a frame.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// They don't begin like one.
+    #[error("these bytes aren't truetail's: is this the address of an agent?")]
+    Foreign,
+    /// They are of another version of the protocol.
+    #[error(
+        "the peer speaks version {found} of the protocol, this side {PROTOCOL}; install the same \
+         version of truetail on both"
+    )]
+    Version {
+        /// The peer's.
+        found: u16,
+    },
+    /// No message has this type.
+    #[error("no message has type {0}")]
+    Unknown(u8),
+    /// A stranger sent what only an authenticated peer may.
+    #[error("{0} before authentication")]
+    Early(Kind),
+    /// The payload is longer than its type allows.
+    #[error("{kind} of {length} bytes, at most {max} are allowed")]
+    TooLong {
+        /// The type.
+        kind: Kind,
+        /// The length.
+        length: usize,
+        /// The most that is allowed here.
+        max: usize,
+    },
+    /// The payload isn't a message of its type.
+    #[error("malformed {kind}: {problem}")]
+    Malformed {
+        /// The type.
+        kind: Kind,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// A message that doesn't fit into a frame.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} of {length} bytes doesn't fit into a frame, which holds {max}")]
+pub struct TooLong {
+    /// Its type.
+    pub kind: Kind,
+    /// Its length, bytes.
+    pub length: usize,
+    /// The most that its type allows.
+    pub max: usize,
+}
+
+/// The frame of a message, and its type. `tag` computes the tag from what precedes it.
+///
+/// # Errors
+/// The message is too long for its type.
+pub(crate) fn render(
+    message: &Message,
+    sequence: u64,
+    tag: impl FnOnce(&[u8]) -> [u8; TAG_BYTES],
+) -> Result<(Kind, Vec<u8>), TooLong> {
+    let payload = codec::encode(message);
+    // A payload begins with the number of the message's variant, in one byte.
+    let kind = Kind::of(payload[0]).expect("each message has a type");
+    let max = kind.payload_max();
+    if max < payload.len() {
+        return Err(TooLong { kind, length: payload.len(), max });
+    }
+    let header = Header {
+        magic: MAGIC,
+        version: PROTOCOL.into(),
+        kind: payload[0],
+        length: u32::try_from(payload.len()).expect("a payload is far shorter").into(),
+        sequence: sequence.into(),
+    };
+    let mut frame = Vec::with_capacity(HEADER_BYTES + payload.len() + TAG_BYTES);
+    frame.extend_from_slice(header.as_bytes());
+    frame.extend_from_slice(&payload);
+    let tag = tag(&frame);
+    frame.extend_from_slice(&tag);
+    Ok((kind, frame))
+}
+
+/// A whole frame as it came; nobody has checked its tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    kind: Kind,
+    sequence: u64,
+    bytes: Vec<u8>,
+}
+
+impl Frame {
+    /// The type of its message.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its number among the frames of its sender.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// What its tag is over.
+    pub fn tagged(&self) -> &[u8] {
+        &self.bytes[..self.bytes.len() - TAG_BYTES]
+    }
+
+    /// Its tag.
+    pub fn tag(&self) -> &[u8] {
+        &self.bytes[self.bytes.len() - TAG_BYTES..]
+    }
+
+    /// Its message.
+    ///
+    /// # Errors
+    /// The payload isn't one of the frame's type.
+    pub fn message(&self) -> Result<Message, FrameError> {
+        let malformed = |problem| FrameError::Malformed { kind: self.kind, problem };
+        let payload = &self.tagged()[HEADER_BYTES..];
+        if payload.first().copied().and_then(Kind::of) != Some(self.kind) {
+            return Err(malformed("the payload is of another type".to_owned()));
+        }
+        codec::decode(payload, self.kind.payload_max())
+            .map_err(|error| malformed(error.to_string()))
+    }
+}
+
+/// Cuts a stream into frames as its bytes arrive.
+///
+/// It holds one frame at most, and less than twice the bytes of it that have come.
+#[derive(Debug, Default)]
+pub struct FrameReader {
+    bytes: Vec<u8>,
+    authenticated: bool,
+}
+
+impl FrameReader {
+    /// From now on frames may be of any type, and as long as their type allows: the peer is
+    /// authenticated.
+    pub fn authenticate(&mut self) {
+        self.authenticated = true;
+    }
+
+    /// Takes bytes from the front of `input`, at most up to the end of a frame; returns that frame.
+    /// `None` if it isn't whole yet, and then `input` is empty.
+    ///
+    /// # Errors
+    /// The stream isn't one of frames that may come now. It stays so: the next call says the same.
+    pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
+        loop {
+            let (wanted, header) = self.wanted()?;
+            let missing = wanted - self.bytes.len();
+            if let Some((kind, sequence)) = header
+                && missing == 0
+            {
+                return Ok(Some(Frame { kind, sequence, bytes: std::mem::take(&mut self.bytes) }));
+            }
+            if input.is_empty() {
+                return Ok(None);
+            }
+            let (taken, rest) = input.split_at(missing.min(input.len()));
+            self.bytes.extend_from_slice(taken);
+            *input = rest;
+        }
+    }
+
+    /// How many bytes the frame has, as far as is known; and its type and sequence, once they are.
+    fn wanted(&self) -> Result<(usize, Option<(Kind, u64)>), FrameError> {
+        let known = self.bytes.len();
+        if !self.bytes.starts_with(&MAGIC[..known.min(MAGIC.len())]) {
+            return Err(FrameError::Foreign);
+        }
+        if let Some(versioned) = self.bytes.first_chunk::<VERSIONED_BYTES>() {
+            let found = u16::from_le_bytes([versioned[4], versioned[5]]);
+            if found != PROTOCOL {
+                return Err(FrameError::Version { found });
+            }
+        }
+        let Ok((header, _)) = Header::ref_from_prefix(&self.bytes) else {
+            return Ok((HEADER_BYTES, None));
+        };
+        let kind = Kind::of(header.kind).ok_or(FrameError::Unknown(header.kind))?;
+        if !self.authenticated && !kind.comes_early() {
+            return Err(FrameError::Early(kind));
+        }
+        let max = if self.authenticated {
+            kind.payload_max()
+        } else {
+            kind.payload_max().min(OPENING_MAX)
+        };
+        let length = usize::try_from(header.length.get()).unwrap_or(usize::MAX);
+        if max < length {
+            return Err(FrameError::TooLong { kind, length, max });
+        }
+        Ok((HEADER_BYTES + length + TAG_BYTES, Some((kind, header.sequence.get()))))
+    }
+
+    /// Whether the last frame was whole: the stream may end here.
+    pub fn is_between_frames(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Memory that is held, bytes.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+}

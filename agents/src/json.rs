@@ -1,0 +1,26 @@
+//! Fields of messages that travel as JSON text: those of the engine's documents, and all that both
+//! sides must be able to read though their versions differ.
+//!
+//! A payload is bincode, which says neither a field's name nor whether it is there. The engine's
+//! documents flatten some fields, omit others and accept several forms of one value, which only a
+//! format with names can hold. So they travel as they stand in reports and plan files.
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::ser::Error as _;
+use serde::{Deserializer, Serialize, Serializer};
+
+use crate::bytes::borrowed;
+
+pub(crate) fn serialize<T: Serialize, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let text = serde_json::to_vec(value).map_err(S::Error::custom)?;
+    serializer.serialize_bytes(&text)
+}
+
+pub(crate) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    serde_json::from_slice(borrowed(deserializer)?).map_err(D::Error::custom)
+}

@@ -1,0 +1,175 @@
+//! The key that controller and agents share: from a file or the environment, never from the command
+//! line, where every user of the machine can read it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// The variable of the environment that holds the key.
+pub const KEY_VARIABLE: &str = "TRUETAIL_KEY";
+/// The shortest key, bytes: as many as 16 random ones have in hexadecimal.
+pub const KEY_BYTES_MIN: usize = 32;
+/// The longest key, bytes.
+pub const KEY_BYTES_MAX: usize = 1_024;
+
+/// A key that controller and agents share.
+#[derive(Clone)]
+pub struct Key(Vec<u8>);
+
+/// Why there is no key, or not one that may be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file can't be read.
+    #[error("--key-file {file}: can't be read ({error}); check path and permissions")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The key is too short or too long.
+    #[error(
+        "{place}: a key of {length} bytes, must be {KEY_BYTES_MIN} to {KEY_BYTES_MAX}; make one \
+         with `openssl rand -hex 32`"
+    )]
+    Length {
+        /// The flag and its file, or the variable.
+        place: String,
+        /// The length; of a longer file, one more than is allowed.
+        length: usize,
+    },
+    /// An agent without a key would serve the network.
+    #[error(
+        "--listen {0}: an agent that others can reach needs a key; give --key-file or set \
+         {KEY_VARIABLE}, or listen on 127.0.0.1"
+    )]
+    Exposed(SocketAddr),
+}
+
+impl Key {
+    /// The key of `file`, or else of the environment, where `variable` is the value of
+    /// [`KEY_VARIABLE`]; `None` if neither is given. White space at the end isn't part of it.
+    ///
+    /// # Errors
+    /// The file can't be read, or the key is too short or too long.
+    pub fn find(file: Option<&Path>, variable: Option<&OsStr>) -> Result<Option<Key>, KeyError> {
+        let Some(file) = file else {
+            let key = variable.map(|value| Key::new(value.as_bytes(), KEY_VARIABLE));
+            return key.transpose();
+        };
+        let shown = file.display().to_string();
+        let mut text = Vec::new();
+        // Room for white space; what is longer may be a device that never ends.
+        File::open(file)
+            .and_then(|file| file.take(KEY_BYTES_MAX as u64 + 2).read_to_end(&mut text))
+            .map_err(|error| KeyError::Unreadable { file: shown.clone(), error })?;
+        Key::new(&text, &format!("--key-file {shown}")).map(Some)
+    }
+
+    /// The key in this text, which was found at `place`.
+    ///
+    /// # Errors
+    /// It is too short or too long.
+    fn new(text: &[u8], place: &str) -> Result<Key, KeyError> {
+        let key = text.trim_ascii_end();
+        if (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) {
+            return Ok(Key(key.to_vec()));
+        }
+        Err(KeyError::Length { place: place.to_owned(), length: key.len() })
+    }
+
+    /// Its bytes.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+/// Checks that an agent that listens on `address` has a key if others can reach it.
+///
+/// # Errors
+/// Others can, and it has none.
+pub fn require_key(address: SocketAddr, key: Option<&Key>) -> Result<(), KeyError> {
+    if key.is_some() || address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    Err(KeyError::Exposed(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const KEY: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_file_goes_before_the_environment_and_neither_is_no_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("key");
+        fs::write(&file, format!("{KEY}\r\n")).expect("written");
+        let variable = Some(OsStr::new("another key that is as long as it must be"));
+        let found = |file, variable| Key::find(file, variable).expect("no error").map(|key| key.0);
+        assert_eq!(found(Some(&file), variable), Some(KEY.into()));
+        assert_eq!(found(None, variable), variable.map(|value| value.as_bytes().to_vec()));
+        assert_eq!(found(None, None), None);
+        assert_eq!(format!("{:?}", Key::find(Some(&file), None)), "Ok(Some(Key(…)))");
+    }
+
+    #[test]
+    fn a_key_that_can_be_guessed_or_is_not_there_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("key");
+        let shown = file.display();
+        let error = |file: &Path| Key::find(Some(file), None).expect_err("refused").to_string();
+        assert!(
+            error(&file).starts_with(&format!("--key-file {shown}: can't be read (No such file"))
+        );
+        for (text, length) in
+            [("", 0), ("secret\n\n", 6), (&KEY[1..], 31), (&KEY.repeat(33), KEY_BYTES_MAX + 2)]
+        {
+            fs::write(&file, text).expect("written");
+            let place = format!("--key-file {shown}: a key of {length} bytes, must be 32 to 1024");
+            assert!(error(&file).starts_with(&place), "{}", error(&file));
+        }
+        assert!(error(Path::new("/dev/zero")).contains("a key of 1026 bytes"));
+        let short = Key::find(None, Some(OsStr::new("short"))).expect_err("refused").to_string();
+        let cure = "make one with `openssl rand -hex 32`";
+        assert_eq!(short, format!("TRUETAIL_KEY: a key of 5 bytes, must be 32 to 1024; {cure}"));
+    }
+
+    #[test]
+    fn an_agent_that_others_can_reach_needs_a_key() {
+        let key = Key::new(KEY.as_bytes(), "").expect("a key");
+        for (address, is_exposed) in [
+            ("127.0.0.1:7070", false),
+            ("127.9.9.9:7070", false),
+            ("[::1]:7070", false),
+            ("[::ffff:127.0.0.1]:7070", false),
+            ("0.0.0.0:7070", true),
+            ("[::]:7070", true),
+            ("10.0.0.1:7070", true),
+            ("[::ffff:10.0.0.1]:7070", true),
+        ] {
+            let address: SocketAddr = address.parse().expect("an address");
+            assert_eq!(require_key(address, None).is_err(), is_exposed, "{address}");
+            assert!(require_key(address, Some(&key)).is_ok(), "{address}");
+        }
+        let exposed = KeyError::Exposed("0.0.0.0:7070".parse().expect("an address")).to_string();
+        assert_eq!(
+            exposed,
+            "--listen 0.0.0.0:7070: an agent that others can reach needs a key; give --key-file or \
+             set TRUETAIL_KEY, or listen on 127.0.0.1"
+        );
+    }
+}

@@ -1,0 +1,22 @@
+//! Controller and agents: the wire between them, and what an agent permits.
+//!
+//! A controller gives one plan to many agents and merges what they report. Both ends of a
+//! connection are state machines here: bytes, nonces and times go in, messages and bytes come out,
+//! and nothing reads a clock or a socket. From the wire inwards:
+//!
+//! - [`frame`] cuts a stream into frames and bounds them, and `codec` gives their payload meaning;
+//! - [`message`] lists what may be said, and [`refusal`] why something isn't done;
+//! - [`key`] is what both sides share, `seal` makes a session's tags from it, and [`channel`]
+//!   authenticates the peer and every frame.
+
+#![forbid(unsafe_code)]
+
+pub mod bytes;
+pub mod channel;
+mod codec;
+pub mod frame;
+mod json;
+pub mod key;
+pub mod message;
+pub mod refusal;
+mod seal;

@@ -1,0 +1,278 @@
+//! Messages: what controller and agent say to each other.
+//!
+//! ```text
+//! controller                      agent
+//!    Open ─────────────────────────►        nonces, unauthenticated
+//!    ◄───────────────────── Challenge
+//!    Proof ────────────────────────►        from here on each frame has a tag
+//!    ◄───────────────────────── Proof
+//!    Hello ◄──────────────────► Hello       versions, machines
+//!    Ping ─────────────────► ◄── Pong       16 and more, then one each second
+//!    Prepare ──────────────► ◄─ Ready       the plan; connections, setup load
+//!    Start ────────────────────────►        a moment on the agent's clock
+//!    Heartbeat ────────────────────►        each second
+//!    ◄────────────────────── Progress       every 250 ms
+//!    Stop ─────────────────────────►        only to end it early
+//!    Collect ──► ◄── Samples, Report        once the run has ended
+//!    Bye ◄────────────────────────► Bye
+//! ```
+//!
+//! [`Message::Refused`] may stand in the place of any answer. What holds text or a document of the
+//! engine is JSON within the payload: a format with names is readable across versions, and the
+//! engine's documents flatten and omit fields, which bincode can't.
+
+use std::net::SocketAddr;
+
+use engine::host::check::{Check, Severity};
+use engine::load::share::Share;
+use engine::plan::Plan;
+use engine::record::counts::IntervalCounts;
+use engine::report::Report;
+use engine::run::Phase;
+use engine::sys::placement;
+use rustix::system::uname;
+use serde::{Deserialize, Serialize};
+
+use crate::bytes::Bytes;
+use crate::frame::PROTOCOL;
+use crate::json;
+use crate::refusal::Refusal;
+
+/// A random number that is used for one session only.
+pub type Nonce = [u8; 32];
+
+/// What controller and agent say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// The controller's first frame.
+    Open(Opening),
+    /// The agent's answer to it.
+    Challenge(Opening),
+    /// A frame whose tag proves that its sender has the key. The controller's comes first, so that
+    /// a stranger gets nothing to try keys on.
+    Proof,
+    /// Why something isn't done.
+    Refused(#[serde(with = "json")] Refusal),
+    /// Who speaks; the controller first.
+    Hello(#[serde(with = "json")] Hello),
+    /// The controller asks for the agent's clock.
+    Ping(Ping),
+    /// The agent's clock.
+    Pong(Pong),
+    /// The controller is alive.
+    Heartbeat,
+    /// What to do.
+    Prepare(Prepare),
+    /// The agent has its connections and waits for the start.
+    Ready(Ready),
+    /// When to begin.
+    Start(Start),
+    /// What happened since the last one.
+    Progress(Progress),
+    /// Send nothing more; responses are still awaited.
+    Stop,
+    /// Report.
+    Collect(Collect),
+    /// What the agent measured.
+    Report(Results),
+    /// A part of the agent's raw samples.
+    Samples(Samples),
+    /// The end of the session.
+    Bye,
+}
+
+/// What is said before anything is authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// The sender's part of the session's keys.
+    pub nonce: Nonce,
+    /// Whether the sender has a key.
+    pub has_key: bool,
+}
+
+/// Who speaks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// What must be the same on both sides.
+    pub versions: Versions,
+    /// Which build of the program.
+    pub build: String,
+    /// The name by which others are told of this side, e.g. `ann@desk, process 4711`.
+    pub name: String,
+    /// The machine.
+    pub host: HostFacts,
+    /// What `truetail doctor` finds there; empty from a controller.
+    pub findings: Vec<Finding>,
+}
+
+/// What must be the same on both sides. Of two versions, one may mean other arrivals by a plan, or
+/// count something else under the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// Of truetail.
+    pub truetail: String,
+    /// Of the protocol.
+    pub protocol: u16,
+    /// Of the schedule.
+    pub schedule: u32,
+    /// Of the report.
+    pub report: u32,
+}
+
+impl Versions {
+    /// Those of this program.
+    pub fn here() -> Versions {
+        Versions {
+            truetail: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: PROTOCOL,
+            schedule: engine::load::schedule::VERSION,
+            report: engine::report::SCHEMA,
+        }
+    }
+
+    /// Checks that the peer has the same.
+    ///
+    /// # Errors
+    /// It has others: what to tell it, and the user.
+    pub fn check(&self, theirs: &Versions) -> Result<(), Refusal> {
+        if self == theirs {
+            return Ok(());
+        }
+        Err(Refusal::Versions { here: self.clone(), there: theirs.clone() })
+    }
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// Its name.
+    pub name: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Its kind of processor, e.g. `x86_64`.
+    pub architecture: String,
+    /// Cores that the program may use.
+    pub cores: usize,
+}
+
+impl HostFacts {
+    /// Those of this machine.
+    pub fn here() -> HostFacts {
+        let uname = uname();
+        let (system, release) = (uname.sysname(), uname.release());
+        HostFacts {
+            name: uname.nodename().to_string_lossy().into_owned(),
+            kernel: format!("{} {}", system.to_string_lossy(), release.to_string_lossy()),
+            architecture: uname.machine().to_string_lossy().into_owned(),
+            cores: placement::allowed_cores().len(),
+        }
+    }
+}
+
+/// A finding of `truetail doctor`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// How severe it is.
+    pub severity: Severity,
+    /// What was found, cause and cure, in one line.
+    pub text: String,
+}
+
+impl From<&Check> for Finding {
+    fn from(check: &Check) -> Finding {
+        Finding { severity: check.severity, text: check.to_string() }
+    }
+}
+
+/// Asks for the agent's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ping {
+    /// When the controller sent it, ns of its CLOCK_MONOTONIC.
+    pub sent_ns: u64,
+}
+
+/// The agent's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pong {
+    /// When the controller sent the ping, ns of the controller's clock.
+    pub sent_ns: u64,
+    /// When the agent received it, ns of its CLOCK_MONOTONIC.
+    pub received_ns: u64,
+    /// When it answered, ns of its CLOCK_MONOTONIC.
+    pub answered_ns: u64,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prepare {
+    /// The part of the schedule that the agent owns.
+    pub share: Share,
+    /// Whether it keeps raw samples.
+    pub samples: bool,
+    /// The plan of the whole run.
+    #[serde(with = "json")]
+    pub plan: Box<Plan>,
+}
+
+/// The agent has its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// Whether their number had settled when setup load ended; `None` without setup load.
+    pub settled: Option<bool>,
+    /// How many are open.
+    pub connections: u64,
+    /// The target's address as the agent resolved and checked it.
+    pub target: SocketAddr,
+}
+
+/// When to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// The run's epoch, ns of the agent's CLOCK_MONOTONIC.
+    pub at_ns: u64,
+}
+
+/// What happened since the last message of this kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Where the run is.
+    pub phase: Phase,
+    /// Time since the epoch, ns; during setup, since the start of setup.
+    pub elapsed_ns: u64,
+    /// What happened since the last message.
+    pub counts: IntervalCounts,
+    /// Requests in flight now.
+    pub in_flight: u64,
+    /// Corrected latencies since then: HdrHistogram V2, unit 1 ns, two digits.
+    pub latency: Bytes,
+    /// Receive lateness since then: HdrHistogram V2, unit 1 ns, one digit.
+    pub receive_lateness: Bytes,
+}
+
+/// What the controller wants when the run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collect {
+    /// Whether the raw samples come before the report.
+    pub samples: bool,
+}
+
+/// What the agent measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The agent's own report.
+    #[serde(with = "json")]
+    pub report: Box<Report>,
+    /// The state of its recorder, from which the report of all agents is made.
+    pub recorder: Bytes,
+}
+
+/// A part of the file with the agent's raw samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Samples {
+    /// Where in the file it belongs, bytes.
+    pub offset: u64,
+    /// The part.
+    pub bytes: Bytes,
+    /// Whether the file ends with it.
+    pub is_last: bool,
+}

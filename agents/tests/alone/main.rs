@@ -1,0 +1,122 @@
+//! What a peer can make this side hold: counted by an allocator, in a process of its own.
+#![allow(unsafe_code, reason = "a global allocator can't be written without it")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use agents::frame::{FrameReader, Kind};
+
+struct Counting;
+
+/// Bytes that are allocated, and the most that were.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+fn grown(by: usize) {
+    let held = HELD.fetch_add(by, Ordering::Relaxed) + by;
+    MOST.fetch_max(held, Ordering::Relaxed);
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches atomics only.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grown(layout.size());
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(address, layout) }
+    }
+
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // While the bytes are moved, both are there.
+        grown(size);
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(address, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most memory for a stream, per byte of it: an empty text in a list is three bytes of JSON,
+/// and 24 in memory, twice while the list grows.
+const PER_BYTE_MAX: usize = 32;
+/// The most on top of that: what one list of cores takes that names all there may be.
+const ANY_MAX: usize = 1 << 20;
+
+/// A frame with this payload, which claims to have `length` bytes.
+fn frame(kind: Kind, length: usize, payload: &[u8]) -> Vec<u8> {
+    let number = Kind::ALL.iter().position(|of| *of == kind).expect("a type");
+    let mut bytes = b"TTAG\x01\x00".to_vec();
+    bytes.push(u8::try_from(number).expect("few types"));
+    bytes.extend(u32::try_from(length).expect("32 bits").to_le_bytes());
+    bytes.extend(0_u64.to_le_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// A whole frame with this payload, tag included.
+fn whole(kind: Kind, payload: &[u8]) -> Vec<u8> {
+    [frame(kind, payload.len(), payload).as_slice(), &[0; 32]].concat()
+}
+
+/// Bytes as they lie in a payload, behind their length.
+fn counted(bytes: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(bytes.len()).expect("32 bits");
+    [&[0xFC][..], &length.to_le_bytes(), bytes].concat()
+}
+
+/// The most that is held while a stream is read and understood, and whether it was.
+fn most_held(stream: &[u8]) -> (usize, bool) {
+    let before = HELD.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let mut reader = FrameReader::default();
+    reader.authenticate();
+    let mut understood = false;
+    for mut piece in stream.chunks(1_000) {
+        while let Ok(Some(frame)) = reader.feed(&mut piece) {
+            understood = frame.message().is_ok();
+        }
+    }
+    (MOST.load(Ordering::Relaxed) - before, understood)
+}
+
+#[test]
+fn no_stream_takes_more_memory_than_its_length_allows() {
+    let huge = [0xFD, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F];
+    let prepare = |json: &str| {
+        let payload = [&[8, 2, 5, 7, 0][..], &counted(json.as_bytes())].concat();
+        whole(Kind::Prepare, &payload)
+    };
+    let cores = vec!["0-65535"; 7_000].join(",");
+    let headers = vec!["\"\""; 20_000].join(",");
+    for (name, stream, is_message) in [
+        ("16 MiB claimed", frame(Kind::Report, 16 << 20, &[14]), false),
+        ("4 GiB claimed", frame(Kind::Report, u32::MAX as usize, &[14; 5_000]), false),
+        ("bytes without end", whole(Kind::Samples, &[&[15, 0][..], &huge].concat()), false),
+        ("a text without end", whole(Kind::Hello, &[&[4][..], &huge].concat()), false),
+        (
+            "samples",
+            whole(Kind::Samples, &[&[15, 0][..], &counted(&[7; 200_000]), &[1]].concat()),
+            true,
+        ),
+        ("cores", prepare(&format!(r#"{{"cores": "{cores}"}}"#)), true),
+        ("headers", prepare(&format!(r#"{{"headers": [{headers}]}}"#)), true),
+        (
+            "a deep document",
+            whole(Kind::Hello, &[&[4][..], &counted(&[b'['; 60_000])].concat()),
+            false,
+        ),
+    ] {
+        let (held, understood) = most_held(&stream);
+        assert!(held <= PER_BYTE_MAX * stream.len() + ANY_MAX, "{name}: {held} bytes");
+        assert_eq!(understood, is_message, "{name}");
+    }
+    let (held, _) = most_held(&frame(Kind::Report, 16 << 20, &[14; 100_000]));
+    assert!((100_000..300_000).contains(&held), "what is held is counted: {held}");
+}

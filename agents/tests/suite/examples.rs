@@ -1,0 +1,201 @@
+//! One message of each type, two sides of a session, and what they exchange.
+
+use std::sync::LazyLock;
+
+use agents::channel::{Channel, ChannelError, Side};
+use agents::frame::{Frame, FrameReader};
+use agents::key::Key;
+use agents::message::{
+    Collect, Finding, Hello, HostFacts, Message, Nonce, Ping, Pong, Prepare, Progress, Ready,
+    Results, Samples, Start, Versions,
+};
+use agents::refusal::Refusal;
+use engine::host::check::Severity;
+use engine::load::share::Share;
+use engine::plan::Plan;
+use engine::record::counts::IntervalCounts;
+use engine::run::Phase;
+use engine::sys::units::Nanos;
+
+use crate::made_up;
+
+/// The nonces of both sides.
+pub const CONTROLLER: Nonce = [0xC0; 32];
+pub const AGENT: Nonce = [0xA0; 32];
+
+/// A key of the shortest length.
+pub fn key() -> Option<Key> {
+    named_key("0123456789abcdef0123456789abcdef")
+}
+
+pub fn named_key(text: &str) -> Option<Key> {
+    Key::find(None, Some(text.as_ref())).expect("a key")
+}
+
+pub fn hello() -> Hello {
+    let versions = Versions { truetail: "0.1.0".to_owned(), protocol: 1, schedule: 2, report: 3 };
+    let host = HostFacts {
+        name: "desk".to_owned(),
+        kernel: "Linux 6.18".to_owned(),
+        architecture: "x86_64".to_owned(),
+        cores: 2,
+    };
+    let findings = vec![Finding { severity: Severity::Warning, text: "swap: is on".to_owned() }];
+    let (build, name) = ("release".to_owned(), "ann@desk".to_owned());
+    Hello { versions, build, name, host, findings }
+}
+
+/// What each side may say to an authenticated peer: every type but those of the handshake.
+pub fn conversation() -> &'static [(Side, Message)] {
+    static CONVERSATION: LazyLock<Vec<(Side, Message)>> = LazyLock::new(made);
+    &CONVERSATION
+}
+
+fn made() -> Vec<(Side, Message)> {
+    use Side::{Agent, Controller};
+    let plan = Plan {
+        target: "http://127.0.0.1:8080/".to_owned(),
+        rate: Some("9k".parse().expect("a rate")),
+        warmup: Nanos(0),
+        duration: Nanos(1_000_000_000),
+        ..Plan::default()
+    };
+    let report = {
+        let plan = plan.clone().complete(&[0]).expect("a plan");
+        let recorded = vec![made_up::nothing(&plan)];
+        made_up::report(&plan, recorded, None)
+    };
+    let counts = IntervalCounts { intended: 300, sent: 2, answered: 1, ..Default::default() };
+    vec![
+        (Controller, Message::Hello(hello())),
+        (Agent, Message::Hello(hello())),
+        (Controller, Message::Ping(Ping { sent_ns: 250 })),
+        (Agent, Message::Pong(Pong { sent_ns: 250, received_ns: 70_000, answered_ns: 1 << 40 })),
+        (Controller, Message::Heartbeat),
+        (
+            Controller,
+            Message::Prepare(Prepare {
+                share: Share::units(2..5, 7),
+                samples: true,
+                plan: Box::new(plan),
+            }),
+        ),
+        (
+            Agent,
+            Message::Ready(Ready {
+                settled: Some(true),
+                connections: 64,
+                target: "127.0.0.1:8080".parse().expect("an address"),
+            }),
+        ),
+        (Controller, Message::Start(Start { at_ns: 5_000_000_000 })),
+        (
+            Agent,
+            Message::Progress(Progress {
+                phase: Phase::Steady,
+                elapsed_ns: 250_000_000,
+                counts,
+                in_flight: 7,
+                latency: vec![1, 2, 3].into(),
+                receive_lateness: Vec::new().into(),
+            }),
+        ),
+        (Controller, Message::Stop),
+        (Controller, Message::Collect(Collect { samples: true })),
+        (Agent, Message::Samples(Samples { offset: 300, bytes: vec![9; 4].into(), is_last: true })),
+        (Agent, Message::Report(Results { report: Box::new(report), recorder: vec![8; 3].into() })),
+        (Agent, Message::Refused(Refusal::LeaseLost(Nanos(3_000_000_000)))),
+        (Controller, Message::Bye),
+        (Agent, Message::Bye),
+    ]
+}
+
+/// Two sides of a session.
+pub struct Pair {
+    pub controller: Channel,
+    pub agent: Channel,
+    /// What each has sent.
+    pub to_agent: Vec<u8>,
+    pub to_controller: Vec<u8>,
+}
+
+impl Pair {
+    pub fn new(controller: Option<Key>, agent: Option<Key>) -> Pair {
+        Pair {
+            controller: Channel::controller(controller, CONTROLLER),
+            agent: Channel::agent(agent, AGENT),
+            to_agent: Vec::new(),
+            to_controller: Vec::new(),
+        }
+    }
+
+    /// Two sides that are authenticated.
+    pub fn open(key: Option<Key>) -> Pair {
+        let mut pair = Pair::new(key.clone(), key);
+        assert_eq!(pair.exchange(), (Ok(vec![]), Ok(vec![])));
+        assert!(pair.controller.is_open() && pair.agent.is_open());
+        pair
+    }
+
+    /// Passes on what each side says until both are silent; returns what the controller and the
+    /// agent made of it.
+    pub fn exchange(&mut self) -> (Received, Received) {
+        let (mut controller, mut agent) = (Ok(vec![]), Ok(vec![]));
+        loop {
+            let sent = self.controller.take_outgoing();
+            let answered = self.agent.take_outgoing();
+            if sent.is_empty() && answered.is_empty() {
+                return (controller, agent);
+            }
+            agent = join(agent, received(&mut self.agent, &sent));
+            controller = join(controller, received(&mut self.controller, &answered));
+            self.to_agent.extend(sent);
+            self.to_controller.extend(answered);
+        }
+    }
+
+    /// The bytes of a message of this side.
+    pub fn frame(&mut self, side: Side, message: &Message) -> Vec<u8> {
+        let channel = match side {
+            Side::Controller => &mut self.controller,
+            Side::Agent => &mut self.agent,
+        };
+        channel.send(message).expect("it fits");
+        channel.take_outgoing()
+    }
+}
+
+/// What a side made of bytes.
+pub type Received = Result<Vec<Message>, ChannelError>;
+
+fn join(before: Received, after: Received) -> Received {
+    let mut messages = before?;
+    messages.extend(after?);
+    Ok(messages)
+}
+
+/// What this side makes of these bytes.
+pub fn received(channel: &mut Channel, mut bytes: &[u8]) -> Received {
+    let mut messages = Vec::new();
+    while let Some(message) = channel.receive(&mut bytes)? {
+        messages.push(message);
+    }
+    Ok(messages)
+}
+
+/// The frames of a stream, none of them of the handshake's end.
+pub fn frames(mut stream: &[u8]) -> Vec<Frame> {
+    let mut reader = FrameReader::default();
+    reader.authenticate();
+    let mut frames = Vec::new();
+    while let Some(frame) = reader.feed(&mut stream).expect("frames") {
+        frames.push(frame);
+    }
+    assert!(reader.is_between_frames());
+    frames
+}
+
+/// A frame's bytes.
+pub fn bytes(frame: &Frame) -> Vec<u8> {
+    [frame.tagged(), frame.tag()].concat()
+}
