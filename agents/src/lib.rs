@@ -7,16 +7,21 @@
 //! - [`frame`] cuts a stream into frames and bounds them, and `codec` gives their payload meaning;
 //! - [`message`] lists what may be said, and [`refusal`] why something isn't done;
 //! - [`key`] is what both sides share, `seal` makes a session's tags from it, and [`channel`]
-//!   authenticates the peer and every frame.
+//!   authenticates the peer and every frame;
+//! - [`clock`] relates the two machines' clocks, [`admission`] decides what an agent may be made to
+//!   send, and [`lease`] when it has to stop.
 
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod bytes;
 pub mod channel;
+pub mod clock;
 mod codec;
 pub mod frame;
 mod json;
 pub mod key;
+pub mod lease;
 pub mod message;
 pub mod refusal;
 mod seal;

@@ -1,0 +1,484 @@
+//! Admission: what a controller may make this agent send, and where to.
+//!
+//! The agent's operator decides, by flags that no controller can lift. Without any, an agent sends
+//! to loopback alone. What is checked is the address that is then connected to: the name is
+//! resolved once, so it can't stand for another address later.
+//!
+//! A plan also names things of the machine that runs it: cores, local addresses, files. Here these
+//! are the agent's own, and a plan that names them is refused.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use engine::load::share::Share;
+use engine::plan::endpoint::Endpoint;
+use engine::plan::{Model, Plan, PlanError, SETTLE_TIMES_MAX, Switch};
+use engine::sys::units::{Nanos, Rate, SECOND_NS};
+use ipnet::IpNet;
+
+/// What an agent may be made to do.
+#[derive(Clone, Debug, Default)]
+pub struct Admission {
+    /// Targets beyond loopback: `--allow-target`.
+    pub targets: Vec<AllowedTarget>,
+    /// The most requests per second of this agent: `--max-rate`.
+    pub rate_max: Option<Rate>,
+    /// The most connections of this agent: `--max-conns`.
+    pub conns_max: Option<usize>,
+    /// The longest load, setup included: `--max-duration`.
+    pub duration_max: Option<Nanos>,
+}
+
+/// A target, or a network of them: a value of `--allow-target`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedTarget {
+    /// One host, by name or address, and its port.
+    Host {
+        /// Its name, in lower case, or its address.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// All ports of all addresses of a network.
+    Network(IpNet),
+}
+
+/// A text that isn't a value of `--allow-target`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid target `{0}`: give HOST:PORT or a network, e.g. api.test:8080, [::1]:80 or 10.1.0.0/16"
+)]
+pub struct InvalidTarget(String);
+
+impl FromStr for AllowedTarget {
+    type Err = InvalidTarget;
+
+    fn from_str(text: &str) -> Result<AllowedTarget, InvalidTarget> {
+        let invalid = || InvalidTarget(text.to_owned());
+        if let Ok(network) = text.parse::<IpNet>() {
+            return Ok(AllowedTarget::Network(network.trunc()));
+        }
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            let host = address.ip().to_canonical().to_string();
+            return match address.port() {
+                0 => Err(invalid()),
+                port => Ok(AllowedTarget::Host { host, port }),
+            };
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        match port.parse() {
+            Ok(port) if port != 0 && !host.is_empty() && host.bytes().all(is_name) => {
+                Ok(AllowedTarget::Host { host: host.to_ascii_lowercase(), port })
+            }
+            _ => Err(invalid()),
+        }
+    }
+}
+
+impl fmt::Display for AllowedTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AllowedTarget::Network(network) => write!(f, "{network}"),
+            AllowedTarget::Host { host, port } if host.contains(':') => {
+                write!(f, "[{host}]:{port}")
+            }
+            AllowedTarget::Host { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+impl AllowedTarget {
+    /// Whether it allows this address, which the host of a plan stands for.
+    fn allows(&self, endpoint: &Endpoint, address: SocketAddr) -> bool {
+        let ip = address.ip().to_canonical();
+        match self {
+            AllowedTarget::Network(network) => network.contains(&ip),
+            AllowedTarget::Host { host, port } => {
+                let is_host = match host.parse::<IpAddr>() {
+                    Ok(allowed) => allowed == ip,
+                    Err(_) => host.eq_ignore_ascii_case(&endpoint.host),
+                };
+                is_host && *port == address.port()
+            }
+        }
+    }
+}
+
+/// What a plan would make one agent do at most.
+struct Demand {
+    /// Requests per second, in millionths; `None` if nothing bounds them.
+    rate_micro: Option<u64>,
+    /// Connections.
+    conns: usize,
+    /// Length of the load, setup included, ns.
+    length_ns: u64,
+}
+
+impl Demand {
+    /// That of this share of a completed plan.
+    fn new(plan: &Plan, share: &Share) -> Demand {
+        let conns = share.count(plan.conns());
+        let rate_micro = match (plan.model(), plan.rate, plan.period) {
+            (Model::Open, Some(rate), _) => Some(share.part_of(rate.micro_per_second())),
+            (Model::Closed, _, Some(period)) => {
+                // Each user starts a request once a period.
+                let per_period = conns as u128 * u128::from(SECOND_NS) * 1_000_000;
+                let micro = per_period.div_ceil(u128::from(period.0.max(1)));
+                Some(u64::try_from(micro).unwrap_or(u64::MAX))
+            }
+            (Model::Closed, ..) | (Model::Open, None, _) => None,
+        };
+        let settles =
+            plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
+        let setup_ns = if settles {
+            let least_ns = plan.settle_min.map_or(0, |least| least.0);
+            least_ns.saturating_add(plan.settle.0.saturating_mul(SETTLE_TIMES_MAX))
+        } else {
+            0
+        };
+        let run_ns = plan.warmup.0.saturating_add(plan.duration.0);
+        Demand { rate_micro, conns, length_ns: setup_ns.saturating_add(run_ns) }
+    }
+}
+
+impl Admission {
+    /// Checks what this share of a completed plan would make this agent do, except for where it
+    /// sends to.
+    ///
+    /// # Errors
+    /// The first flag with a value that isn't allowed here, and the cure.
+    pub fn check_plan(&self, plan: &Plan, share: &Share) -> Result<(), PlanError> {
+        let demand = Demand::new(plan, share);
+        match (self.rate_max, demand.rate_micro) {
+            (Some(max), Some(micro)) if max.micro_per_second() < micro => {
+                let value = micro as f64 / 1e6;
+                return Err(PlanError::new(
+                    "--rate",
+                    plan.rate.map_or_else(|| value.to_string(), |rate| rate.to_string()),
+                    format!(
+                        "this agent's part of it is {value} per second, above its --max-rate {max}"
+                    ),
+                    "lower the rate, add agents, or start the agent with a higher --max-rate",
+                ));
+            }
+            (Some(max), None) => {
+                return Err(PlanError::new(
+                    "--model",
+                    "closed",
+                    format!("nothing bounds its rate, and this agent has --max-rate {max}"),
+                    "add --period, give a --rate, or start the agent without --max-rate",
+                ));
+            }
+            _ => {}
+        }
+        if let Some(max) = self.conns_max.filter(|max| *max < demand.conns) {
+            return Err(PlanError::new(
+                "--conns",
+                plan.conns(),
+                format!(
+                    "this agent's part of them is {}, above its --max-conns {max}",
+                    demand.conns
+                ),
+                "lower --conns, add agents, or start the agent with a higher --max-conns",
+            ));
+        }
+        if let Some(max) = self.duration_max.filter(|max| max.0 < demand.length_ns) {
+            return Err(PlanError::new(
+                "--duration",
+                plan.duration,
+                format!(
+                    "with setup and warm-up the load may take {}, above this agent's \
+                     --max-duration {max}",
+                    Nanos(demand.length_ns)
+                ),
+                "shorten it, or start the agent with a longer --max-duration",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The addresses of a plan's host that this agent may send to, of those that the name was
+    /// resolved to, once. Only these may be connected to.
+    ///
+    /// # Errors
+    /// There is none among them.
+    pub fn check_target(
+        &self,
+        endpoint: &Endpoint,
+        addresses: &[SocketAddr],
+    ) -> Result<Vec<SocketAddr>, PlanError> {
+        let is_allowed = |address: &SocketAddr| {
+            address.ip().to_canonical().is_loopback()
+                || self.targets.iter().any(|allowed| allowed.allows(endpoint, *address))
+        };
+        let allowed: Vec<SocketAddr> = addresses.iter().copied().filter(is_allowed).collect();
+        if !allowed.is_empty() {
+            return Ok(allowed);
+        }
+        let stands_for = match addresses.first() {
+            Some(address) => format!("it stands for {}, which", address.ip()),
+            None => "it has no address and".to_owned(),
+        };
+        let targets: Vec<String> = self.targets.iter().map(ToString::to_string).collect();
+        let allows = match targets.as_slice() {
+            [] => "loopback alone".to_owned(),
+            targets => format!("loopback, {}", targets.join(", ")),
+        };
+        let host = &endpoint.host;
+        let named = AllowedTarget::Host { host: host.clone(), port: endpoint.port };
+        Err(PlanError::new(
+            "--target",
+            &named,
+            format!("{stands_for} this agent may not send to: it allows {allows}"),
+            format!("start the agent with --allow-target {named}"),
+        ))
+    }
+}
+
+/// Checks that a plan from a controller names nothing that is this agent's own: cores, local
+/// addresses, files.
+///
+/// # Errors
+/// The first flag that does, and the cure.
+pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
+    let own = "it is the agent's own";
+    if let Some(cores) = &plan.cores {
+        let cure = "omit it; start the agent with --cores";
+        return Err(PlanError::new("--cores", cores, own, cure));
+    }
+    if let Some(address) = plan.source_addresses.first() {
+        let cure = "omit it; start the agent with --source-addresses";
+        return Err(PlanError::new("--source-addresses", address, own, cure));
+    }
+    if let Some(file) = &plan.raw {
+        let cure = "give the controller --raw with a folder, which the agents' samples go to";
+        return Err(PlanError::new("--raw", file.display(), own, cure));
+    }
+    if let Some(file) = plan.body.as_ref().filter(|body| body.starts_with('@')) {
+        let problem = "an agent reads no file that a controller names";
+        return Err(PlanError::new("--body", file, problem, "give the body itself"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admission(targets: &[&str]) -> Admission {
+        let targets = targets.iter().map(|text| text.parse().expect("a target")).collect();
+        Admission { targets, ..Admission::default() }
+    }
+
+    /// Whether `url` may be sent to if its host stands for these addresses, and for which.
+    fn checked(
+        admission: &Admission,
+        url: &str,
+        addresses: &[&str],
+    ) -> Result<Vec<String>, PlanError> {
+        let endpoint = Endpoint::parse(url).expect("a URL");
+        let addresses: Vec<SocketAddr> = addresses
+            .iter()
+            .map(|ip| SocketAddr::new(ip.parse().expect("an address"), endpoint.port))
+            .collect();
+        let allowed = admission.check_target(&endpoint, &addresses)?;
+        Ok(allowed.iter().map(|address| address.ip().to_string()).collect())
+    }
+
+    #[test]
+    fn allowed_targets_are_read_and_printed() {
+        for (text, shown) in [
+            ("api.test:8080", "api.test:8080"),
+            ("API.test:80", "api.test:80"),
+            ("10.1.2.3:80", "10.1.2.3:80"),
+            ("[2001:db8::1]:80", "[2001:db8::1]:80"),
+            ("[::ffff:10.1.2.3]:80", "10.1.2.3:80"),
+            ("10.1.2.3/16", "10.1.0.0/16"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+        ] {
+            let target: AllowedTarget = text.parse().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(target.to_string(), shown, "{text}");
+            assert_eq!(shown.parse(), Ok(target), "{shown} comes back");
+        }
+        for text in [
+            "",
+            ":80",
+            "host",
+            "10.1.2.3",
+            "host:0",
+            "10.1.2.3:0",
+            "host:x",
+            "host:80/x",
+            "http://host:80",
+            "u@host:80",
+            "10.0.0.0/33",
+            "host/8",
+            "host:80?x",
+            "[::1]",
+            "*:80",
+            "a b:80",
+        ] {
+            let error = text.parse::<AllowedTarget>();
+            assert_eq!(error, Err(InvalidTarget(text.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn loopback_alone_is_allowed_by_default() {
+        let agent = Admission::default();
+        for ip in ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(checked(&agent, "http://h/", &[ip]), Ok(vec![ip.to_owned()]));
+        }
+        for ip in ["10.0.0.1", "0.0.0.0", "::", "::ffff:10.0.0.1", "169.254.169.254", "fe80::1"] {
+            let error = checked(&agent, "http://h:8080/", &[ip]).expect_err(ip);
+            let shown: IpAddr = ip.parse().expect("an address");
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "--target h:8080: it stands for {shown}, which this agent may not send to: it \
+                     allows loopback alone; start the agent with --allow-target h:8080"
+                )
+            );
+        }
+        assert!(checked(&agent, "http://h/", &[]).is_err());
+    }
+
+    #[test]
+    fn what_a_name_stands_for_decides_and_not_the_name() {
+        let agent = admission(&["10.1.0.0/16", "api.test:8080", "192.0.2.7:80"]);
+        for (url, ip, is_allowed) in [
+            ("http://any.test/", "10.1.9.9", true),
+            ("http://any.test/", "::ffff:10.1.9.9", true),
+            ("http://any.test/", "10.2.0.1", false),
+            // Whoever allows a name trusts it, at this port alone.
+            ("http://api.test:8080/", "10.2.0.1", true),
+            ("http://API.test:8080/", "10.2.0.1", true),
+            ("http://api.test/", "10.2.0.1", false),
+            ("http://xapi.test:8080/", "10.2.0.1", false),
+            ("http://any.test/", "192.0.2.7", true),
+            ("http://any.test:81/", "192.0.2.7", false),
+            // A name that looks like an allowed address isn't one.
+            ("http://192.0.2.7.test/", "10.2.0.1", false),
+        ] {
+            assert_eq!(checked(&agent, url, &[ip]).is_ok(), is_allowed, "{url} at {ip}");
+        }
+        let both = checked(&agent, "http://any.test/", &["10.2.0.1", "10.1.0.1", "10.3.0.1"]);
+        assert_eq!(both, Ok(vec!["10.1.0.1".to_owned()]), "the others are never connected to");
+        let error = checked(&agent, "http://any.test/", &["10.2.0.1"]).expect_err("refused");
+        assert!(
+            error.problem.ends_with("allows loopback, 10.1.0.0/16, api.test:8080, 192.0.2.7:80")
+        );
+    }
+
+    fn completed(plan: Plan) -> Plan {
+        let target = "http://127.0.0.1/".to_owned();
+        Plan { target, ..plan }.complete(&[0]).expect("a plan")
+    }
+
+    #[test]
+    fn a_plan_above_a_cap_is_refused_with_flag_value_and_cure() {
+        let caps = Admission {
+            rate_max: Some("1k".parse().expect("a rate")),
+            conns_max: Some(100),
+            duration_max: Some(Nanos::from_secs(40)),
+            ..Admission::default()
+        };
+        let third = Share::units(0..1, 3);
+        let open = |rate: &str| Plan {
+            rate: Some(rate.parse().expect("a rate")),
+            conns: Some(300),
+            ..Plan::default()
+        };
+        let closed = Plan { conns: Some(100), warmup: Nanos(0), ..Plan::default() };
+        let paced = |conns, period_ms: u64| Plan {
+            conns: Some(conns),
+            period: Some(Nanos(period_ms * 1_000_000)),
+            ..closed.clone()
+        };
+        let whole = Share::whole();
+        let text = |plan: Plan, share: &Share| {
+            let plan = completed(plan);
+            caps.check_plan(&plan, share).map_err(|error| error.to_string())
+        };
+        // 5 s of warm-up, at most 5 s of setup load, and 30 s.
+        assert_eq!(text(open("3k"), &third), Ok(()));
+        assert_eq!(text(paced(100, 100), &whole), Ok(()));
+        for (plan, share, refusal) in [
+            (
+                open("3001"),
+                &third,
+                "--rate 3001: this agent's part of it is 1000.333334 per second, above its \
+                 --max-rate 1000; lower the rate, add agents, or start the agent with a higher \
+                 --max-rate",
+            ),
+            (
+                paced(100, 99),
+                &whole,
+                "--rate 1010.101011: this agent's part of it is 1010.101011 per second, above its \
+                 --max-rate 1000; lower the rate, add agents, or start the agent with a higher \
+                 --max-rate",
+            ),
+            (
+                closed.clone(),
+                &whole,
+                "--model closed: nothing bounds its rate, and this agent has --max-rate 1000; add \
+                 --period, give a --rate, or start the agent without --max-rate",
+            ),
+            (
+                Plan { conns: Some(301), ..open("1k") },
+                &third,
+                "--conns 301: this agent's part of them is 101, above its --max-conns 100; lower \
+                 --conns, add agents, or start the agent with a higher --max-conns",
+            ),
+            (
+                Plan { duration: Nanos(30_000_000_001), ..open("1k") },
+                &third,
+                "--duration 30.000000001s: with setup and warm-up the load may take \
+                 40.000000001s, above this agent's --max-duration 40s; shorten it, or start the \
+                 agent with a longer --max-duration",
+            ),
+            (
+                Plan { settle_min: Some(Nanos(1)), ..open("1k") },
+                &third,
+                "--duration 30s: with setup and warm-up the load may take 40.000000001s, above \
+                 this agent's --max-duration 40s; shorten it, or start the agent with a longer \
+                 --max-duration",
+            ),
+        ] {
+            assert_eq!(text(plan, share), Err(refusal.to_owned()));
+        }
+        let free = Admission::default();
+        assert_eq!(free.check_plan(&completed(closed), &whole), Ok(()));
+    }
+
+    #[test]
+    fn what_is_the_agents_own_is_not_the_plans_to_name() {
+        assert_eq!(check_placement(&Plan::default()), Ok(()));
+        let text = |body: &str| Plan { body: Some(body.to_owned()), ..Plan::default() };
+        assert_eq!(check_placement(&text("a@b")), Ok(()));
+        for (plan, flag, value) in [
+            (
+                Plan { cores: Some("1-2".parse().expect("cores")), ..Plan::default() },
+                "--cores",
+                "1-2",
+            ),
+            (
+                Plan {
+                    source_addresses: vec!["10.0.0.1".parse().expect("an address")],
+                    ..Plan::default()
+                },
+                "--source-addresses",
+                "10.0.0.1",
+            ),
+            (Plan { raw: Some("/etc/x".into()), ..Plan::default() }, "--raw", "/etc/x"),
+            (text("@/etc/passwd"), "--body", "@/etc/passwd"),
+        ] {
+            let error = check_placement(&plan).expect_err(flag);
+            assert_eq!((error.flag, error.value.as_str()), (flag, value));
+            assert!(!error.cure.is_empty());
+        }
+    }
+}

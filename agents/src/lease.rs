@@ -1,0 +1,193 @@
+//! The lease: who holds an agent, and when its run has to stop because nobody does any more.
+//!
+//! A controller that prepares a run holds the agent until the run is over. It says each second that
+//! it is alive; an agent that hears nothing for [`SILENCE_MAX_NS`], or whose session ends, stops
+//! sending by itself. It is then still held, until its run has drained and its report is kept.
+//!
+//! Only heartbeats count: a controller whose network still delivers what it sent long ago may be
+//! gone. Time is an argument, ns of the agent's CLOCK_MONOTONIC.
+
+use engine::sys::units::{Nanos, SECOND_NS};
+
+use crate::refusal::Refusal;
+
+/// How often a controller says that it is alive, ns.
+pub const HEARTBEAT_NS: u64 = SECOND_NS;
+/// How long an agent hears nothing before it stops, ns: two heartbeats may be lost.
+pub const SILENCE_MAX_NS: u64 = 3 * SECOND_NS;
+
+const _: () = assert!(2 * HEARTBEAT_NS < SILENCE_MAX_NS);
+
+/// A session with a controller, by its number among the agent's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionId(pub u64);
+
+/// Why a run stops without being told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// No heartbeat came for so long, ns.
+    Silence(u64),
+    /// The session has ended.
+    Session,
+}
+
+/// Who holds an agent.
+#[derive(Clone, Debug, Default)]
+pub struct Lease {
+    held: Option<Held>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    session: SessionId,
+    holder: String,
+    since_ns: u64,
+    heard_ns: u64,
+    /// The run is being stopped, and drains.
+    is_lost: bool,
+}
+
+impl Lease {
+    /// The controller of this session, by the name it gave, takes the agent for a run.
+    ///
+    /// # Errors
+    /// Another run isn't over: who holds the agent. That may be this session itself.
+    pub fn take(&mut self, session: SessionId, holder: &str, now_ns: u64) -> Result<(), Refusal> {
+        if let Some(Held { holder, since_ns, .. }) = &self.held {
+            let since = Nanos(now_ns.saturating_sub(*since_ns));
+            return Err(Refusal::Held { holder: holder.clone(), since });
+        }
+        let holder = holder.to_owned();
+        self.held =
+            Some(Held { session, holder, since_ns: now_ns, heard_ns: now_ns, is_lost: false });
+        Ok(())
+    }
+
+    /// A heartbeat came. One of a session that doesn't hold the agent changes nothing, and none
+    /// brings a lost lease back.
+    pub fn heartbeat(&mut self, session: SessionId, now_ns: u64) {
+        if let Some(held) = self.held.as_mut().filter(|held| held.session == session) {
+            held.heard_ns = now_ns;
+        }
+    }
+
+    /// When to look next, ns; `None` while no run depends on heartbeats.
+    pub fn expires_ns(&self) -> Option<u64> {
+        let held = self.held.as_ref().filter(|held| !held.is_lost)?;
+        Some(held.heard_ns + SILENCE_MAX_NS)
+    }
+
+    /// Looks whether the controller has been silent for too long; the run has to stop if so, which
+    /// is said once.
+    pub fn look(&mut self, now_ns: u64) -> Option<Lost> {
+        if now_ns < self.expires_ns()? {
+            return None;
+        }
+        let held = self.held.as_mut()?;
+        held.is_lost = true;
+        Some(Lost::Silence(now_ns - held.heard_ns))
+    }
+
+    /// A session has ended; the run has to stop if it was the holder's, which is said once.
+    pub fn session_ended(&mut self, session: SessionId) -> Option<Lost> {
+        let held = self.held.as_mut().filter(|held| held.session == session && !held.is_lost)?;
+        held.is_lost = true;
+        Some(Lost::Session)
+    }
+
+    /// The run is over, and its report was collected or is kept: the agent is free.
+    pub fn release(&mut self) {
+        self.held = None;
+    }
+
+    /// Whether this session holds the agent, and hasn't lost it.
+    pub fn is_held_by(&self, session: SessionId) -> bool {
+        self.held.as_ref().is_some_and(|held| held.session == session && !held.is_lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ANN: SessionId = SessionId(1);
+    const BEN: SessionId = SessionId(2);
+    const NOW_NS: u64 = 100 * SECOND_NS;
+
+    fn held() -> Lease {
+        let mut lease = Lease::default();
+        lease.take(ANN, "ann@desk", NOW_NS).expect("nobody holds it");
+        lease
+    }
+
+    #[test]
+    fn three_seconds_without_a_heartbeat_stop_the_run_once() {
+        let mut lease = held();
+        let mut heard_ns = NOW_NS;
+        for beat in 1..10 {
+            heard_ns = NOW_NS + beat * HEARTBEAT_NS;
+            lease.heartbeat(ANN, heard_ns);
+            assert_eq!(lease.look(heard_ns), None);
+        }
+        let end_ns = heard_ns + SILENCE_MAX_NS;
+        assert_eq!(lease.expires_ns(), Some(end_ns));
+        assert_eq!(lease.look(end_ns - 1), None);
+        assert!(lease.is_held_by(ANN));
+        assert_eq!(lease.look(end_ns), Some(Lost::Silence(SILENCE_MAX_NS)));
+        assert_eq!((lease.look(end_ns + 1), lease.expires_ns()), (None, None));
+        // Too late.
+        lease.heartbeat(ANN, end_ns + 1);
+        assert!(!lease.is_held_by(ANN));
+        assert_eq!((lease.look(u64::MAX), lease.session_ended(ANN)), (None, None));
+    }
+
+    #[test]
+    fn a_second_controller_is_told_who_holds_the_agent_until_the_run_is_over() {
+        let mut lease = held();
+        let refused = |lease: &mut Lease, after_s: u64| {
+            let error = lease.take(BEN, "ben@lap", NOW_NS + after_s * SECOND_NS);
+            error.expect_err("held").to_string()
+        };
+        let text = "the agent is held by ann@desk, since 2s; wait until that run has ended";
+        assert_eq!(refused(&mut lease, 2), text);
+        // What the second one says doesn't keep the first one's run alive, or end it.
+        lease.heartbeat(BEN, NOW_NS + 2 * SECOND_NS);
+        assert_eq!(lease.expires_ns(), Some(NOW_NS + SILENCE_MAX_NS));
+        assert_eq!(lease.session_ended(BEN), None);
+        assert!(lease.is_held_by(ANN) && !lease.is_held_by(BEN));
+        assert_eq!(lease.session_ended(ANN), Some(Lost::Session));
+        assert!(refused(&mut lease, 3).contains("ann@desk"), "the run drains");
+        lease.release();
+        assert_eq!(lease.take(BEN, "ben@lap", NOW_NS), Ok(()));
+    }
+
+    #[test]
+    fn an_agent_that_nobody_holds_waits_for_nothing() {
+        let mut lease = Lease::default();
+        lease.heartbeat(ANN, NOW_NS);
+        assert_eq!((lease.expires_ns(), lease.look(u64::MAX)), (None, None));
+        assert_eq!(lease.session_ended(ANN), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_run_never_outlives_its_heartbeats(
+            gaps_ns in prop::collection::vec(0..2 * SILENCE_MAX_NS, 1..30),
+        ) {
+            let mut lease = held();
+            let mut now_ns = NOW_NS;
+            for gap_ns in gaps_ns {
+                let is_last = SILENCE_MAX_NS <= gap_ns;
+                now_ns += gap_ns;
+                let lost = lease.look(now_ns);
+                prop_assert_eq!(lost, is_last.then_some(Lost::Silence(gap_ns)));
+                if is_last {
+                    break;
+                }
+                lease.heartbeat(ANN, now_ns);
+            }
+        }
+    }
+}
