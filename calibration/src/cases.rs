@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use engine::plan::{Arrivals, Plan, Wait};
-use engine::report::verdict::Code;
+use engine::report::verdict::Origin;
 use engine::stats::distribution::Distribution;
 use engine::sys::units::Nanos;
 use serde::Serialize;
@@ -126,7 +126,7 @@ fn judged(
 fn of_the_generator(observed: &Observed) -> Vec<String> {
     let reasons = observed.report.verdict.reasons.iter();
     let own =
-        reasons.filter(|reason| matches!(reason.code, Code::GeneratorLate | Code::CoreSaturated));
+        reasons.filter(|reason| reason.code.origin() == Origin::ShortOfTime);
     own.map(|reason| reason.evidence.clone()).collect()
 }
 

@@ -1,16 +1,12 @@
 //! What others did to the machine in a run, by its verdict.
 
 use engine::report::Report;
-use engine::report::verdict::{Code, Level, Reason};
+use engine::report::verdict::{Code, Level, Origin, Reason};
 
 /// The reasons for which others are to blame: the hypervisor, other processes, whoever set a quota.
 /// A generator that was only late isn't among them, since that may be its own doing.
 pub(crate) fn reasons(report: &Report) -> impl Iterator<Item = &Reason> {
-    report.verdict.reasons.iter().filter(|reason| is_others(reason.code))
-}
-
-fn is_others(code: Code) -> bool {
-    matches!(code, Code::CoreShared | Code::CpuStolen | Code::CpuContended | Code::CpuThrottled)
+    report.verdict.reasons.iter().filter(|reason| reason.code.origin() == Origin::Others)
 }
 
 /// Whether they took so much that even a median may not be the machine's own: a tenth of the cores'

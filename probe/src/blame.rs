@@ -5,7 +5,7 @@
 //! explains what went wrong.
 
 use engine::report::slo::{JudgedObjective, Judgement};
-use engine::report::verdict::{Code, Level};
+use engine::report::verdict::{Code, Level, Origin};
 use serde::{Deserialize, Serialize};
 
 use crate::step::{Reason, Step};
@@ -26,7 +26,9 @@ pub fn side(step: &Step) -> Side {
         || match missed(step).count() {
             0 if step.backlog.fell_behind => most_is_lateness(step),
             // Only the verdict speaks against it.
-            0 => has(step, |reason| reason.level == Level::Invalid && is_generators(reason.code)),
+            0 => has(step, |reason| {
+                reason.level == Level::Invalid && reason.code.origin() != Origin::Elsewhere
+            }),
             _ => missed(step).all(|objective| explained(step, objective)),
         };
     if generator { Side::Generator } else { Side::Target }
@@ -58,16 +60,10 @@ pub(crate) fn may_hide_a_miss(step: &Step) -> bool {
     lost_time && (bounds_errors || 0 < step.errors)
 }
 
-/// Whether a reason is about time that the generator didn't have because others had it.
+/// Whether a reason is about time that the generator didn't have because others had it. A full core
+/// isn't: that is the generator's bound.
 fn is_disturbance(code: Code) -> bool {
-    matches!(
-        code,
-        Code::GeneratorLate
-            | Code::CpuStolen
-            | Code::CpuContended
-            | Code::CpuThrottled
-            | Code::CoreShared
-    )
+    code.is_disturbance() && code != Code::CoreSaturated
 }
 
 fn has(step: &Step, which: impl Fn(&Reason) -> bool) -> bool {
@@ -100,43 +96,6 @@ fn explained(step: &Step, objective: &JudgedObjective) -> bool {
     };
     let (Some(figure), Some(lateness)) = (objective.figure, lateness) else { return false };
     figure - lateness < objective.bound
-}
-
-/// Whether a reason is about the generator and its machine.
-fn is_generators(code: Code) -> bool {
-    match code {
-        Code::GeneratorLate
-        | Code::ReceiveLate
-        | Code::HardwareClock
-        | Code::ClientShare
-        | Code::ClockStepped
-        | Code::CoreSaturated
-        | Code::NearCeiling
-        | Code::BelowFloor
-        | Code::GeneratorBound
-        | Code::BuffersExhausted
-        | Code::LocalResource
-        | Code::CpuStolen
-        | Code::CpuContended
-        | Code::CoreShared
-        | Code::CpuThrottled
-        | Code::Profiled
-        | Code::RawSamplesLost => true,
-        Code::RateMissed
-        | Code::NothingSent
-        | Code::CapReached
-        | Code::Starved
-        | Code::ClosedLoop
-        | Code::NotSettled
-        | Code::PoolGrew
-        | Code::Unsolicited
-        | Code::ScheduleNotAsPlanned
-        | Code::LittlesLaw
-        | Code::NotStationary
-        | Code::TooFewSamples
-        | Code::Interrupted
-        | Code::Errors => false,
-    }
 }
 
 #[cfg(test)]

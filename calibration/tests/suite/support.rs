@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use calibration::experiment::{Comparison, Observed, observe};
 use engine::plan::Plan;
-use engine::report::verdict::{Code, Level, Reason};
+use engine::report::verdict::{Level, Origin, Reason};
 use engine::sys::units::Nanos;
 use target::TargetConfig;
 
@@ -117,23 +117,13 @@ impl ExperimentRun {
     /// Whether the hypervisor or other processes took so much of the machine that the verdict
     /// calls the run invalid.
     fn is_invalid(&self) -> bool {
-        self.disturbances().any(|reason| {
-            reason.level == Level::Invalid
-                && matches!(reason.code, Code::CpuStolen | Code::CpuContended)
-        })
+        self.disturbances()
+            .any(|reason| reason.level == Level::Invalid && reason.code.origin() == Origin::Others)
     }
 
     fn disturbances(&self) -> impl Iterator<Item = &Reason> {
-        self.observed.report.verdict.reasons.iter().filter(|reason| {
-            matches!(
-                reason.code,
-                Code::GeneratorLate
-                    | Code::CoreSaturated
-                    | Code::CpuStolen
-                    | Code::CpuContended
-                    | Code::CpuThrottled
-            )
-        })
+        let reasons = self.observed.report.verdict.reasons.iter();
+        reasons.filter(|reason| reason.code.is_disturbance())
     }
 }
 

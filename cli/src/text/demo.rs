@@ -1,6 +1,6 @@
 //! The text of the demonstration: both tables side by side, and a paragraph on what they show.
 
-use engine::report::verdict::Code;
+use engine::report::verdict::{Code, Origin, Reason};
 use engine::report::{Part, Report};
 
 use super::figures::{cell, count, percentile, ratio, time};
@@ -96,20 +96,16 @@ pub(crate) fn explanation(closed: &Report, open: &Report, stalls: Stalls) -> Str
 /// Why the run by arrival rate isn't valid, which it is on a quiet machine; `None` if it is.
 pub(crate) fn doubts(open: &Report) -> Option<String> {
     // Who took the processor says more than what followed from it.
-    let disturbances = [
-        Code::CpuContended,
-        Code::CpuStolen,
-        Code::CpuThrottled,
-        Code::CoreShared,
-        Code::GeneratorLate,
-        Code::CoreSaturated,
-        Code::RateMissed,
-        Code::ScheduleNotAsPlanned,
-    ];
+    let rank = |reason: &Reason| match (reason.code.origin(), reason.code) {
+        (Origin::Others, _) => Some(0),
+        (Origin::ShortOfTime, _) => Some(1),
+        (_, Code::RateMissed | Code::ScheduleNotAsPlanned) => Some(2),
+        _ => None,
+    };
     let reasons = &open.verdict.reasons;
-    let found = |code: &Code| reasons.iter().find(|reason| reason.code == *code);
-    let (what, reason, cure) = match disturbances.iter().find_map(found) {
-        Some(disturbance) => (
+    let ranked = reasons.iter().filter_map(|reason| Some((rank(reason)?, reason)));
+    let (what, reason, cure) = match ranked.min_by_key(|(rank, _)| *rank) {
+        Some((_, disturbance)) => (
             "This machine isn't quiet; on a quiet one the run by arrival rate is valid.",
             disturbance,
             "Stop what else runs on it and try again",

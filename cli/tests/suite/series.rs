@@ -7,6 +7,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 
+use engine::report::verdict::Code;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::support::{Target, binary, bounded, document, signal};
@@ -45,11 +47,12 @@ fn steps(document: &Value) -> &Vec<Value> {
 
 /// Whether the machine disturbed any step, by its own verdict.
 fn disturbed(document: &Value) -> bool {
-    const CODES: [&str; 5] =
-        ["generator_late", "core_saturated", "cpu_stolen", "cpu_contended", "cpu_throttled"];
     steps(document).iter().any(|step| {
         let reasons = step["verdict"]["codes"].as_array().expect("a list");
-        reasons.iter().any(|reason| CODES.iter().any(|code| reason["code"] == *code))
+        reasons.iter().any(|reason| {
+            let code = Code::deserialize(&reason["code"]).expect("a code");
+            code.is_disturbance()
+        })
     })
 }
 

@@ -99,6 +99,62 @@ pub enum Code {
     Errors,
 }
 
+/// Whose doing a reason is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Others on the machine had processor time that the generator needed: the hypervisor, other
+    /// processes, whoever set a quota.
+    Others,
+    /// The generator had too little processor time, whether others or its own load took it.
+    ShortOfTime,
+    /// Something else about the generator and its machine.
+    Generator,
+    /// The plan, the target or the network, or how long the run was.
+    Elsewhere,
+}
+
+impl Code {
+    /// Whose doing it is.
+    pub fn origin(self) -> Origin {
+        match self {
+            Code::CpuStolen | Code::CpuContended | Code::CoreShared | Code::CpuThrottled => {
+                Origin::Others
+            }
+            Code::GeneratorLate | Code::CoreSaturated => Origin::ShortOfTime,
+            Code::ReceiveLate
+            | Code::HardwareClock
+            | Code::ClientShare
+            | Code::ClockStepped
+            | Code::NearCeiling
+            | Code::BelowFloor
+            | Code::GeneratorBound
+            | Code::BuffersExhausted
+            | Code::LocalResource
+            | Code::RawSamplesLost
+            | Code::Profiled => Origin::Generator,
+            Code::RateMissed
+            | Code::NothingSent
+            | Code::CapReached
+            | Code::Starved
+            | Code::ClosedLoop
+            | Code::NotSettled
+            | Code::PoolGrew
+            | Code::Unsolicited
+            | Code::ScheduleNotAsPlanned
+            | Code::LittlesLaw
+            | Code::NotStationary
+            | Code::TooFewSamples
+            | Code::Interrupted
+            | Code::Errors => Origin::Elsewhere,
+        }
+    }
+
+    /// Whether processor time was missing, which the same plan may have on a quiet machine.
+    pub fn is_disturbance(self) -> bool {
+        matches!(self.origin(), Origin::Others | Origin::ShortOfTime)
+    }
+}
+
 impl fmt::Display for Code {
     /// As the document spells it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
