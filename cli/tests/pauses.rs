@@ -103,7 +103,7 @@ fn a_stopped_closed_loop_is_late_too() {
 fn a_closed_loop_whose_generator_keeps_stopping_says_that_it_held_the_throughput_down() {
     let target = Target::start(&["--base-latency", "1ms"]);
     let folder = tempfile::tempdir().expect("a folder");
-    let mut run = Command::new(BINARY)
+    let mut run = binary()
         .args(["run", &target.url, "--conns", "4", "--duration", "2s", "--warmup", "0s"])
         .args(["--allow-invalid", "--out", "report.json"])
         .current_dir(folder.path())
