@@ -23,8 +23,7 @@ fn session() -> Vec<String> {
         if is_golden {
             shown.push(parts(&frame));
         } else {
-            let payload = &frame[HEADER_BYTES..frame.len() - TAG_BYTES];
-            shown.push(format!("{} …", hexadecimal(&payload[..4])));
+            shown.push(format!("{:02x} …", frame[HEADER_BYTES]));
         }
     }
     shown
