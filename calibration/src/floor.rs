@@ -184,7 +184,8 @@ impl Calibration {
     /// What runs are held against. A figure that others disturbed, or for which generator and target
     /// shared a core, isn't among it, and neither is a ceiling that was the target's.
     pub fn calibrated(&self) -> Calibrated {
-        let usable = self.ceiling.as_ref().filter(|of| self.is_apart() && of.is_generators());
+        let is_own = |ceiling: &&Ceiling| ceiling.bound == Bound::Generator;
+        let usable = self.ceiling.as_ref().filter(is_own).filter(|_| self.is_apart());
         let floors = self.floors.iter().filter(|floor| self.is_apart() && !floor.disturbed);
         let floor_at =
             |floor: &Floor| floor.corrected.p50.map(|p50| FloorAt { rate: floor.rate, p50 });
@@ -253,5 +254,64 @@ impl Calibration {
             }
             Err(End::Failed(error)) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_held_against_figures_that_are_the_generators_own() {
+        let closed = Closed {
+            conns: 64,
+            rate: 1.2e5,
+            busy: 0.99,
+            cpu: CpuPerRequest::default(),
+            disturbed: false,
+        };
+        let three = |p50| Three { p50: Some(p50), ..Three::default() };
+        let floor = |rate, p50, disturbed| Floor {
+            share: 0.1,
+            rate,
+            naive: three(p50),
+            corrected: three(p50),
+            cpu: CpuPerRequest::default(),
+            stamps: StampSource::Kernel,
+            disturbed,
+        };
+        let setup = Setup {
+            null_target: ([127, 0, 0, 1], 1).into(),
+            target_cores: vec![0],
+            cores: vec![1],
+            wait: Wait::Hybrid,
+            size: Size::Smoke,
+            raw: PathBuf::new(),
+        };
+        let ceiling = |closed| {
+            let mut ceiling = Ceiling::new(vec![closed]).expect("one");
+            ceiling.bracket.passed = Some(1e5);
+            Some(ceiling)
+        };
+        let whole = Calibration {
+            ceiling: ceiling(closed.clone()),
+            floors: vec![floor(1e3, 30.0, false), floor(1e4, 90.0, true), floor(5e4, 12.0, false)],
+            ..Calibration::new(&setup)
+        };
+        let known = |of: &Calibration| {
+            let known = of.calibrated();
+            let rates = known.floors.iter().map(|floor| floor.rate).collect::<Vec<f64>>();
+            (known.ceiling_open, known.ceiling_closed, rates)
+        };
+        assert_eq!(known(&whole), (Some(1e5), Some(1.2e5), vec![1e3, 5e4]));
+        assert!(!whole.calibrated().is_empty());
+        for other in [Closed { busy: 0.6, ..closed.clone() }, Closed { disturbed: true, ..closed }]
+        {
+            let of = Calibration { ceiling: ceiling(other), ..whole.clone() };
+            assert_eq!(known(&of), (None, None, vec![1e3, 5e4]), "the bound was another");
+        }
+        let shared = Calibration { target_cores: vec![1], ..whole };
+        assert_eq!(known(&shared), (None, None, Vec::new()));
+        assert!(shared.calibrated().is_empty());
     }
 }

@@ -110,8 +110,14 @@ fn file_name(of: &CalibratedOf) -> String {
 /// Saves a calibration in place of the last of its kind, and returns the path of its file.
 ///
 /// # Errors
-/// Why there is no place for it.
+/// Why there is no place for it; or others were in the way of all its figures, and the last one may
+/// be better.
 pub(crate) fn save(calibration: &Calibration, stop: &StopRequest) -> Result<PathBuf, String> {
+    if calibration.calibrated().is_empty() {
+        let why = "others were in the way of all its figures; calibrate again when the machine is \
+                   quiet, with a core for the target";
+        return Err(why.to_owned());
+    }
     let folder =
         folder().ok_or("there is no home folder, and XDG_CACHE_HOME isn't an absolute path")?;
     save_in(&folder, calibration, stop)

@@ -19,7 +19,7 @@ pub struct Closed {
     pub busy: f64,
     /// CPU time of the shards for each request.
     pub cpu: CpuPerRequest,
-    /// Whether others used the machine meanwhile.
+    /// Whether others took so much of the machine that the figures may not be its own.
     pub disturbed: bool,
 }
 
@@ -56,12 +56,6 @@ impl Ceiling {
             open: Vec::new(),
             bracket: Bracket { passed: None, failed: None },
         })
-    }
-
-    /// Whether the best closed loop had a core that was full, whoever else used it.
-    pub(super) fn is_generators(&self) -> bool {
-        let best = self.closed.iter().find(|one| one.conns == self.closed_conns);
-        best.is_some_and(|best| BUSY_MIN <= best.busy)
     }
 
     /// The highest rate that an open run kept up with; without one, what the closed loop reached.

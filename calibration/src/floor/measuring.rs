@@ -116,10 +116,9 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
             // Each shard needs a connection.
             let conns = conns.max(self.setup.cores.len());
             let name = format!("closed loop, {conns} connections");
-            let known = self.disturbed.len();
             let report = self.go(&name, self.setup.closed(conns, 1_200), Display::User)?.report;
             let (busy, cpu) = (busiest(&report), CpuPerRequest::new(&report));
-            let (rate, disturbed) = (report.whole.rate.answered, known < self.disturbed.len());
+            let (rate, disturbed) = (report.whole.rate.answered, others::moved_the_median(&report));
             closed.push(Closed { conns, rate, busy, cpu, disturbed });
         }
         *found = Ceiling::new(closed);

@@ -2,7 +2,7 @@
 //! it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -31,6 +31,7 @@ fn each_section_has_figures() {
         .arg(folder.path().join("ceiling.folded"))
         .env("XDG_CACHE_HOME", &cache)
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
     let output = bounded(child);
@@ -58,14 +59,21 @@ fn each_section_has_figures() {
     let us = |of: &str| at[of].as_f64().expect("a time");
     assert!(5_000.0 <= us("held_us") && us("held_us") <= us("corrected_us"), "{overhead:#}");
     assert!(overhead["path"]["floor_us"].as_f64() > Some(0.0), "{overhead:#}");
-    runs_find_it(&cache, &out, &document);
+    let told = String::from_utf8_lossy(&output.stderr);
+    // On a busy machine none of its figures may be worth saving.
+    let is_saved = cache.exists();
+    assert_eq!(!is_saved, told.contains("the calibration isn't saved: others were in"), "{told}");
+    runs_find_it(is_saved.then_some(&cache), &out, &document);
 }
 
 /// Runs on the same cores find what was saved, and no others do; a file is named instead.
-fn runs_find_it(cache: &Path, file: &Path, calibration: &Value) {
-    let saved: Vec<_> = fs::read_dir(cache.join("truetail")).expect("a folder").collect();
-    let saved = saved[0].as_ref().expect("one file").path();
-    assert_eq!(document(&saved), *calibration);
+fn runs_find_it(cache: Option<&PathBuf>, file: &Path, calibration: &Value) {
+    let nowhere = PathBuf::from("/dev/null");
+    if let Some(cache) = cache {
+        let saved: Vec<_> = fs::read_dir(cache.join("truetail")).expect("a folder").collect();
+        let saved = saved[0].as_ref().expect("one file").path();
+        assert_eq!(document(&saved), *calibration);
+    }
     let target = Target::start(&["--base-latency", "0s"]);
     let folder = tempfile::tempdir().expect("a folder");
     let file = file.to_str().expect("a path of text");
@@ -84,8 +92,8 @@ fn runs_find_it(cache: &Path, file: &Path, calibration: &Value) {
         (output.status.code(), String::from_utf8(said).expect("text"))
     };
     let held = || document(&folder.path().join("report.json"))["calibration"].clone();
-    let nowhere = Path::new("/dev/null");
-    for (cache, flags) in [(cache, &[][..]), (nowhere, &["--calibration", file])] {
+    let found = cache.map(|cache| (cache, &[][..]));
+    for (cache, flags) in found.into_iter().chain([(&nowhere, &["--calibration", file][..])]) {
         let (code, said) = run(cache, flags);
         assert_eq!(code, Some(0), "{said}");
         let held = held();
@@ -96,13 +104,14 @@ fn runs_find_it(cache: &Path, file: &Path, calibration: &Value) {
         let verify = verify.expect("it runs");
         assert_eq!(verify.status.code(), Some(0), "{}", String::from_utf8_lossy(&verify.stdout));
     }
-    for (cache, flags) in [(cache, &["--wait", "sleep"][..]), (nowhere, &[])] {
+    let cache = cache.unwrap_or(&nowhere);
+    for (cache, flags) in [(cache, &["--wait", "sleep"][..]), (&nowhere, &[])] {
         let (code, said) = run(cache, flags);
         assert_eq!((code, held()), (Some(0), Value::Null), "{said}");
         assert!(said.contains("calibration      none that fits is saved (core"), "{said}");
     }
     fs::remove_file(folder.path().join("report.json")).expect("it is there");
-    let (code, said) = run(nowhere, &["--calibration", file, "--wait", "sleep"]);
+    let (code, said) = run(&nowhere, &["--calibration", file, "--wait", "sleep"]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("doesn't fit this run (--wait hybrid, here sleep); omit it"), "{said}");
     assert!(!folder.path().join("report.json").exists(), "nothing ran");

@@ -85,6 +85,11 @@ impl CalibratedOf {
 }
 
 impl Calibrated {
+    /// Whether it knows no figure that a run can be held against.
+    pub fn is_empty(&self) -> bool {
+        self.ceiling_open.is_none() && self.ceiling_closed.is_none() && self.floors.is_empty()
+    }
+
     /// The latency of a target that costs nothing at this rate, µs: between two rates that were
     /// measured by their logarithms, and beyond them that of the nearest. At a lower rate than any of
     /// them the floor is higher, since cores fall asleep, and at a higher one as well.
@@ -109,9 +114,12 @@ impl HeldAgainst {
             Model::Open => calibrated.ceiling_open,
             Model::Closed => calibrated.ceiling_closed,
         };
+        // A file that a user names may say anything.
+        let known = |figure: &f64| 0.0 < *figure && figure.is_finite();
+        let ceiling = ceiling.filter(known);
         let is_alike = plan.stamps() == calibrated.stamps && 0.0 < sent;
-        let floor = calibrated.floor_at(sent).filter(|_| is_alike);
-        let p50 = p50_us.filter(|p50| 0.0 < *p50);
+        let floor = calibrated.floor_at(sent).filter(|_| is_alike).filter(known);
+        let p50 = p50_us.filter(known);
         HeldAgainst {
             rate_of_ceiling: ceiling.map(|ceiling| sent / ceiling),
             floor,
@@ -124,6 +132,31 @@ impl HeldAgainst {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_that_nothing_can_have_are_not_compared_with() {
+        let plan = Plan { target: "http://x/".to_owned(), conns: Some(1), ..Plan::default() };
+        let plan = plan.complete(&[0]).expect("a plan that runs");
+        let at = |rate, p50| FloorAt { rate, p50 };
+        let calibrated = |ceiling, floors: [FloorAt; 2]| Calibrated {
+            began_s: 0,
+            of: CalibratedOf::here(&[0], Wait::Hybrid),
+            stamps: StampSource::Kernel,
+            ceiling_open: None,
+            ceiling_closed: Some(ceiling),
+            floors: floors.to_vec(),
+        };
+        let sound = calibrated(2_000.0, [at(500.0, 10.0), at(2_000.0, 10.0)]);
+        let held = HeldAgainst::new(sound, &plan, 1_000.0, Some(20.0));
+        let found = (held.rate_of_ceiling, held.floor_of_p50);
+        assert_eq!(found, (Some(0.5), Some(0.5)));
+        for (ceiling, p50) in [(0.0, 0.0), (-1.0, -1.0)] {
+            let wrong = calibrated(ceiling, [at(500.0, p50), at(2_000.0, 10.0)]);
+            let held = HeldAgainst::new(wrong, &plan, 1_000.0, Some(20.0));
+            let found = (held.rate_of_ceiling, held.floor, held.floor_of_p50);
+            assert_eq!(found, (None, None, None), "{ceiling} {p50}");
+        }
+    }
 
     #[test]
     fn a_floor_lies_between_those_of_the_rates_around_it() {
