@@ -89,7 +89,7 @@ pub struct Connection {
     /// The numbers on its socket of the requests for which the kernel is asked when they left.
     sampled: VecDeque<u64>,
     /// How many bytes of its last send have left, as far as that was reported.
-    pub uploaded: usize,
+    pub sent_bytes: usize,
     /// When its socket began to connect, or its user came again after giving up, ns since the
     /// epoch.
     pub since_ns: u64,
@@ -126,7 +126,7 @@ impl Connection {
             parser: ResponseParser::new(head_request),
             behind: VecDeque::with_capacity(pipeline - 1),
             sampled: VecDeque::new(),
-            uploaded: 0,
+            sent_bytes: 0,
             since_ns: 0,
             blocked_ns: 0,
             blocked_to_ns: 0,
@@ -224,7 +224,9 @@ impl Connection {
     pub fn is_sent(&self, length: usize) -> bool {
         // While a send is busy, its requests are the last that the connection has.
         let ahead = self.last_send().saturating_sub(self.requests());
-        !self.sending || self.last_send() < self.requests() || (ahead + 1) * length <= self.uploaded
+        !self.sending
+            || self.last_send() < self.requests()
+            || (ahead + 1) * length <= self.sent_bytes
     }
 
     /// How many of them go out with the next system call.
@@ -345,13 +347,13 @@ mod tests {
         (connection.last_send, connection.sending) = (2, true);
         assert!(connection.is_sent(100));
         connection.end();
-        for (uploaded, is_sent) in [(0, false), (99, false), (100, true)] {
-            connection.uploaded = uploaded;
-            assert_eq!(connection.is_sent(100), is_sent, "{uploaded} bytes");
+        for (sent_bytes, is_sent) in [(0, false), (99, false), (100, true)] {
+            connection.sent_bytes = sent_bytes;
+            assert_eq!(connection.is_sent(100), is_sent, "{sent_bytes} bytes");
         }
         connection.end();
         assert!(!connection.is_sent(100), "the second of the send");
-        connection.uploaded = 200;
+        connection.sent_bytes = 200;
         assert!(connection.is_sent(100));
     }
 

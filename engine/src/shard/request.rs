@@ -38,7 +38,7 @@ impl Shard {
             self.begin_fresh();
             self.admit(now_ns);
         }
-        if self.first_over(now_ns).is_some() {
+        if self.next_expired(now_ns).is_some() {
             self.catch_up();
         }
         self.expire(now_ns);
@@ -193,6 +193,14 @@ impl Shard {
         self.unsent(due, due.intended_ns + self.plan.deadline_ns, UnsentReason::Deadline);
     }
 
+    /// A request fell due.
+    pub(super) fn intended(&mut self, intended_ns: u64) {
+        self.progress.intended += 1;
+        if self.window_ns <= intended_ns {
+            self.recorder.intended(intended_ns);
+        }
+    }
+
     pub(super) fn count_waited(&mut self, intended_ns: u64, at_the_cap: bool) {
         if self.window_ns <= intended_ns {
             self.recorder.counts.waited += 1;
@@ -288,7 +296,7 @@ impl Shard {
             };
             let (over_ns, reason) = self.expiry(due.intended_ns);
             if now_ns < over_ns {
-                return Some(self.blamed(due, now_ns));
+                return Some(self.with_lateness(due, now_ns));
             }
             self.unsent(due, over_ns, reason);
         }
@@ -297,7 +305,7 @@ impl Shard {
     /// Arrivals noticed late come in a burst, and connections must be opened for all of them at
     /// once. That isn't the target's backlog: below the cap, their wait counts as pacer lateness
     /// too.
-    fn blamed(&self, due: DueRequest, now_ns: u64) -> DueRequest {
+    fn with_lateness(&self, due: DueRequest, now_ns: u64) -> DueRequest {
         let late = NOTICED_LATE_NS < due.noticed_ns - due.intended_ns;
         match self.load {
             Load::Open(_) if late && !self.connections.is_full() => {
@@ -310,6 +318,25 @@ impl Shard {
 
 /// On the wire: its completions.
 impl Shard {
+    /// Counts a request as sent, `together` with others of its connection.
+    pub(super) fn count_sent(&mut self, stamps: &Stamps, together: bool) {
+        if self.window_ns <= stamps.intended_ns {
+            self.recorder.sent(stamps, stamps.sent_ns <= self.end_ns);
+            self.recorder.counts.shared_sends += u64::from(together);
+        } else {
+            self.count_unrecorded();
+        }
+    }
+
+    /// Counts a request sent before the window.
+    pub(super) fn count_unrecorded(&mut self) {
+        if self.running {
+            self.recorder.counts.warmup.sent += 1;
+        } else {
+            self.recorder.counts.setup.sent += 1;
+        }
+    }
+
     /// Handles all posted completions.
     pub(super) fn reap(&mut self) {
         loop {
@@ -353,12 +380,12 @@ impl Shard {
             (Err(_), errno) => self.fail(slot, Cause::of_send(errno)),
             (Ok(0), _) => self.fail(slot, Cause::WriteFailed),
             (Ok(sent), _) => {
-                connection.uploaded += sent;
+                connection.sent_bytes += sent;
                 connection.sending =
-                    connection.uploaded < connection.last_send() * self.plan.request.len();
+                    connection.sent_bytes < connection.last_send() * self.plan.request.len();
                 if connection.sending {
                     // If a send fell short, the next one says why.
-                    self.upload(slot);
+                    self.send_part(slot);
                 } else if 0 < connection.requests() {
                     self.ready(slot);
                 }
@@ -553,7 +580,7 @@ impl Shard {
 
     /// Times out requests and connects whose deadline has passed.
     pub(super) fn expire(&mut self, now_ns: u64) {
-        while let Some((slot, over_ns)) = self.first_over(now_ns) {
+        while let Some((slot, over_ns)) = self.next_expired(now_ns) {
             let connection = &self.connections[slot];
             if connection.state == State::Connecting {
                 self.give_up(slot, Cause::ConnectTimedOut);
@@ -572,8 +599,15 @@ impl Shard {
         }
     }
 
+    /// When a request that was sent has taken too long, ns since the epoch.
+    #[inline]
+    pub(super) fn over_ns(&self, stamps: &Stamps) -> u64 {
+        let timed_out_ns = stamps.sent_ns + self.plan.timeout_ns;
+        timed_out_ns.min(stamps.intended_ns.saturating_add(self.plan.deadline_ns))
+    }
+
     /// A slot that has waited too long, and since when, ns since the epoch.
-    fn first_over(&mut self, now_ns: u64) -> Option<(u32, u64)> {
+    fn next_expired(&mut self, now_ns: u64) -> Option<(u32, u64)> {
         while let Some(slot) = self.deadlines.take_due(now_ns) {
             let connection = &self.connections[slot];
             let over_ns = match connection.state {

@@ -93,13 +93,13 @@ impl Shard {
 
     /// Sends what is next of the requests that left last on this slot, as far as it has one range
     /// of addresses, and is told when it has left.
-    pub(super) fn upload(&mut self, slot: u32) {
+    pub(super) fn send_part(&mut self, slot: u32) {
         let token = self.connections.token(Op::Send, slot);
         let request = &self.plan.request;
         let connection = &self.connections[slot];
-        let Connection { fd, uploaded, .. } = *connection;
-        let start = uploaded % request.len();
-        let left = connection.last_send() * request.len() - uploaded;
+        let Connection { fd, sent_bytes, .. } = *connection;
+        let start = sent_bytes % request.len();
+        let left = connection.last_send() * request.len() - sent_bytes;
         let end = request.whole_len().min(start + left.min(SEND_MAX));
         self.ring.send(token, fd, start..end, true);
     }
@@ -133,8 +133,8 @@ impl Shard {
             connection.sending = SEND_SILENT_MAX < connection.requests() * length;
             let (fd, last_send) = (connection.fd, connection.last_send());
             if connection.sending {
-                connection.uploaded = 0;
-                self.upload(slot);
+                connection.sent_bytes = 0;
+                self.send_part(slot);
             } else if self.sample(slot) {
                 self.ring.send_stamped(token, fd, last_send);
             } else {
@@ -167,40 +167,6 @@ impl Shard {
                 self.intended(stamps.intended_ns);
             }
             self.count_sent(&stamps, together);
-        }
-    }
-
-    /// When a request that was sent has taken too long, ns since the epoch.
-    #[inline]
-    pub(super) fn over_ns(&self, stamps: &Stamps) -> u64 {
-        let timed_out_ns = stamps.sent_ns + self.plan.timeout_ns;
-        timed_out_ns.min(stamps.intended_ns.saturating_add(self.plan.deadline_ns))
-    }
-
-    /// A request fell due.
-    pub(super) fn intended(&mut self, intended_ns: u64) {
-        self.progress.intended += 1;
-        if self.window_ns <= intended_ns {
-            self.recorder.intended(intended_ns);
-        }
-    }
-
-    /// Counts a request as sent, `together` with others of its connection.
-    fn count_sent(&mut self, stamps: &Stamps, together: bool) {
-        if self.window_ns <= stamps.intended_ns {
-            self.recorder.sent(stamps, stamps.sent_ns <= self.end_ns);
-            self.recorder.counts.shared_sends += u64::from(together);
-        } else {
-            self.count_unrecorded();
-        }
-    }
-
-    /// Counts a request sent before the window.
-    pub(super) fn count_unrecorded(&mut self) {
-        if self.running {
-            self.recorder.counts.warmup.sent += 1;
-        } else {
-            self.recorder.counts.setup.sent += 1;
         }
     }
 
