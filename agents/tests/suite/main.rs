@@ -10,3 +10,4 @@ mod harness;
 #[path = "../../../engine/tests/suite/made_up.rs"]
 mod made_up;
 mod properties;
+mod sessions;

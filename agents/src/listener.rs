@@ -1,0 +1,163 @@
+//! Where an agent listens: accepts connections, and bounds how many there are.
+//!
+//! A stranger costs a connection, one frame of memory and [`AUTHENTICATION_MAX`] at most, and
+//! only so many may be there at once. None of them delays a session that is open.
+//!
+//! [`AUTHENTICATION_MAX`]: crate::session::AUTHENTICATION_MAX
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use glommio::net::{TcpListener, TcpStream};
+use glommio::timer::Timer;
+
+use crate::key::{Key, KeyError, require_key};
+use crate::refusal::Refusal;
+use crate::session::{Session, SessionError};
+
+/// The most connections that aren't authenticated.
+pub const STRANGERS_MAX: usize = 64;
+/// The most sessions that are open.
+pub const SESSIONS_MAX: usize = 16;
+/// How long to wait before accepting again when there are no descriptors left.
+const ACCEPT_RETRY: Duration = Duration::from_millis(10);
+
+/// Why an agent can't listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Others could reach it, and it has no key.
+    #[error("{0}")]
+    Key(#[from] KeyError),
+    /// The address is taken, or isn't this machine's.
+    #[error("--listen {address}: {error}; give another address or port")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// The kernel's refusal.
+        error: io::Error,
+    },
+}
+
+/// An agent's listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    key: Option<Key>,
+}
+
+impl Listener {
+    /// Listens on `address`. Must be called within a glommio executor.
+    ///
+    /// # Errors
+    /// Others could reach it without a key, or the kernel refuses the address.
+    pub fn bind(address: SocketAddr, key: Option<Key>) -> Result<Listener, ListenError> {
+        require_key(address, key.as_ref())?;
+        let refused = |error| ListenError::Address { address, error };
+        // glommio's listeners share their address with any other that does, so a second agent would
+        // get half of the first one's connections. This one shares nothing.
+        let address = std::net::TcpListener::bind(address)
+            .and_then(|free| free.local_addr())
+            .map_err(refused)?;
+        let listener = TcpListener::bind(address).map_err(|error| refused(error.into()))?;
+        Ok(Listener { listener, key })
+    }
+
+    /// The address listened on, with the real port.
+    ///
+    /// # Errors
+    /// The socket is gone.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr().map_err(io::Error::from)
+    }
+
+    /// Accepts connections until it is cancelled. `serve` is called for each, in a task of its own:
+    /// with its session once the peer is authenticated, or with the reason why it has none.
+    pub async fn run<F>(self, serve: impl Fn(Result<Session, SessionError>) -> F + 'static)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let serve = Rc::new(serve);
+        let (strangers, sessions) = (Places::new(STRANGERS_MAX), Places::new(SESSIONS_MAX));
+        // Those who are turned away: told in passing, or not at all if they are many.
+        let turned = Places::new(STRANGERS_MAX);
+        loop {
+            let Ok(stream) = self.listener.accept().await else {
+                Timer::new(ACCEPT_RETRY).await;
+                continue;
+            };
+            let (serve, key) = (Rc::clone(&serve), self.key.clone());
+            if let Some(place) = strangers.take() {
+                let sessions = sessions.clone();
+                glommio::spawn_local(async move {
+                    let session = Session::accept(stream, key).await;
+                    drop(place);
+                    admit(session, &sessions, &*serve).await;
+                })
+                .detach();
+            } else if let Some(place) = turned.take() {
+                glommio::spawn_local(async move {
+                    turn_away(stream).await;
+                    drop(place);
+                    serve(Err(SessionError::Crowded(STRANGERS_MAX))).await;
+                })
+                .detach();
+            }
+            // Thousands may connect at once, which must not delay those who are served.
+            glommio::executor().yield_task_queue_now().await;
+        }
+    }
+}
+
+async fn turn_away(stream: TcpStream) {
+    Session::turn_away(stream, Refusal::Crowded(STRANGERS_MAX)).await;
+}
+
+/// Serves a session if there is a place for it.
+async fn admit<F: Future<Output = ()>>(
+    session: Result<Session, SessionError>,
+    sessions: &Places,
+    serve: &impl Fn(Result<Session, SessionError>) -> F,
+) {
+    let mut session = match session {
+        Ok(session) => session,
+        Err(error) => return serve(Err(error)).await,
+    };
+    match sessions.take() {
+        Some(_place) => serve(Ok(session)).await,
+        None => {
+            session.refuse(Refusal::Crowded(SESSIONS_MAX)).await;
+            serve(Err(SessionError::Crowded(SESSIONS_MAX))).await;
+        }
+    }
+}
+
+/// A number of places, each of which one connection may have.
+#[derive(Clone)]
+struct Places {
+    free: Rc<Cell<usize>>,
+}
+
+/// A place that is taken until this is dropped.
+struct Place {
+    free: Rc<Cell<usize>>,
+}
+
+impl Places {
+    fn new(count: usize) -> Places {
+        Places { free: Rc::new(Cell::new(count)) }
+    }
+
+    fn take(&self) -> Option<Place> {
+        self.free.set(self.free.get().checked_sub(1)?);
+        Some(Place { free: Rc::clone(&self.free) })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.free.set(self.free.get() + 1);
+    }
+}

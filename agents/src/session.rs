@@ -1,0 +1,284 @@
+//! A session over TCP: messages in order, within limits of time and memory.
+//!
+//! There is no queue. A message that is received makes room for the next one to be read, and one
+//! that is sent is with the kernel when [`Session::send`] returns; so a peer that sends too much or
+//! reads too little holds nothing here but one frame.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::ops::Range;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use engine::sys::units::Nanos;
+use futures_io::{AsyncRead as _, AsyncWrite as _};
+use glommio::net::TcpStream;
+use glommio::timer::Timer;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::channel::{Channel, ChannelError};
+use crate::frame::{FrameError, TooLong};
+use crate::key::Key;
+use crate::message::{Message, Nonce};
+use crate::refusal::Refusal;
+
+/// How long a peer may take to connect, and then to be authenticated.
+pub const AUTHENTICATION_MAX: Duration = Duration::from_secs(3);
+/// How long a peer may read nothing of what it is sent.
+pub const STALL_MAX: Duration = Duration::from_secs(3);
+/// How long a peer that is refused is still read, so that it gets the reason: a close with unread
+/// bytes would reset the connection and could discard it.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+/// How often it is read at most: one that sends without end mustn't keep the executor.
+const LINGER_READS_MAX: usize = 64;
+/// Bytes that are read at once.
+const INPUT_BYTES: usize = 16 << 10;
+
+/// Why a session ended, or didn't begin.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The peer can't be reached, or the connection broke.
+    #[error("the connection failed: {0}")]
+    Connection(io::Error),
+    /// The frames weren't those of a peer with the same key and version.
+    #[error("{0}")]
+    Channel(#[from] ChannelError),
+    /// The message is longer than its type allows.
+    #[error("{0}")]
+    TooLong(#[from] TooLong),
+    /// The peer wasn't authenticated in time.
+    #[error("not authenticated within {0}", Nanos::from_secs(AUTHENTICATION_MAX.as_secs()))]
+    TooSlow,
+    /// The peer reads nothing.
+    #[error("the peer read nothing for {0}", Nanos::from_secs(STALL_MAX.as_secs()))]
+    Stalled,
+    /// Too many others wait for authentication, or have a session.
+    #[error("refused, {0} connections are enough")]
+    Crowded(usize),
+    /// The peer has closed the connection between two frames.
+    #[error("the peer closed the connection")]
+    Closed,
+}
+
+/// A session with an authenticated peer. Its methods must be called within a glommio executor; a
+/// future of [`Session::receive`] may be dropped without loss.
+pub struct Session {
+    stream: TcpStream,
+    channel: Channel,
+    input: Box<[u8]>,
+    /// What of `input` has come and isn't taken.
+    unread: Range<usize>,
+    /// What is to be sent.
+    outgoing: Vec<u8>,
+    /// How much of that has been.
+    written: usize,
+    /// A message that came together with the peer's proof.
+    early: Option<Message>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Connects to the agent at `address`.
+    ///
+    /// # Errors
+    /// It can't be reached, or authenticated.
+    pub async fn connect(address: SocketAddr, key: Option<Key>) -> Result<Session, SessionError> {
+        let stream = TcpStream::connect_timeout(address, AUTHENTICATION_MAX)
+            .await
+            .map_err(|error| SessionError::Connection(error.into()))?;
+        Session::new(stream, Channel::controller(key, nonce())).authenticated().await
+    }
+
+    /// The agent's side of a connection that was accepted.
+    ///
+    /// # Errors
+    /// The peer can't be authenticated. It has been told why, where that helps.
+    pub(crate) async fn accept(
+        stream: TcpStream,
+        key: Option<Key>,
+    ) -> Result<Session, SessionError> {
+        Session::new(stream, Channel::agent(key, nonce())).authenticated().await
+    }
+
+    /// Tells a peer that was accepted why it won't be served.
+    pub(crate) async fn turn_away(stream: TcpStream, refusal: Refusal) {
+        let mut session = Session::new(stream, Channel::agent(None, nonce()));
+        session.refuse(refusal).await;
+    }
+
+    fn new(stream: TcpStream, channel: Channel) -> Session {
+        // Without it a short message could wait for the acknowledgement of the last. It fails only
+        // if the peer is already gone, and then so does the first read.
+        let _ = stream.set_nodelay(true);
+        Session {
+            stream,
+            channel,
+            input: vec![0; INPUT_BYTES].into(),
+            unread: 0..0,
+            outgoing: Vec::new(),
+            written: 0,
+            early: None,
+        }
+    }
+
+    async fn authenticated(mut self) -> Result<Session, SessionError> {
+        match within(AUTHENTICATION_MAX, self.authenticate()).await {
+            Some(Ok(())) => Ok(self),
+            Some(Err(error)) => {
+                let is_foreign = matches!(
+                    error,
+                    SessionError::Channel(ChannelError::Frame(FrameError::Foreign))
+                );
+                if !is_foreign {
+                    self.linger().await;
+                }
+                Err(error)
+            }
+            None => {
+                let limit = Nanos::from_secs(AUTHENTICATION_MAX.as_secs());
+                self.refuse(Refusal::TooSlow(limit)).await;
+                Err(SessionError::TooSlow)
+            }
+        }
+    }
+
+    async fn authenticate(&mut self) -> Result<(), SessionError> {
+        loop {
+            self.early = self.take().await?;
+            if self.channel.is_open() {
+                return Ok(());
+            }
+            self.fill().await?;
+        }
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        self.stream.peer_addr().map_err(io::Error::from)
+    }
+
+    /// The peer's next message.
+    ///
+    /// # Errors
+    /// The session has ended. The peer has been told why, where that helps.
+    pub async fn receive(&mut self) -> Result<Message, SessionError> {
+        if let Some(early) = self.early.take() {
+            return Ok(early);
+        }
+        loop {
+            if let Some(message) = self.take().await? {
+                return Ok(message);
+            }
+            self.fill().await?;
+        }
+    }
+
+    /// Sends a message; it is with the kernel when this returns.
+    ///
+    /// # Errors
+    /// The message is too long, which leaves the session as it was; or the connection broke, or the
+    /// peer reads nothing.
+    pub async fn send(&mut self, message: &Message) -> Result<(), SessionError> {
+        self.channel.send(message)?;
+        self.flush().await
+    }
+
+    /// Tells the peer why it isn't served any more, and ends the session.
+    pub async fn refuse(&mut self, refusal: Refusal) {
+        self.channel.refuse(refusal);
+        // A peer that can't be told is gone, which is what it was to be.
+        if self.flush().await.is_ok() {
+            self.linger().await;
+        }
+    }
+
+    /// Takes what has come, up to the end of a message, and answers where the channel does.
+    async fn take(&mut self) -> Result<Option<Message>, SessionError> {
+        let mut bytes = &self.input[self.unread.clone()];
+        let message = self.channel.receive(&mut bytes);
+        self.unread.start = self.unread.end - bytes.len();
+        let flushed = self.flush().await;
+        let message = message?;
+        flushed?;
+        Ok(message)
+    }
+
+    /// Reads once; all that has come before is taken.
+    async fn fill(&mut self) -> Result<(), SessionError> {
+        // A peer that sends without end must leave the others their turn.
+        glommio::executor().yield_if_needed().await;
+        let (stream, input) = (&mut self.stream, &mut self.input);
+        let read = poll_fn(|context| Pin::new(&mut *stream).poll_read(context, input)).await;
+        match read.map_err(SessionError::Connection)? {
+            0 => {
+                self.channel.finish()?;
+                Err(SessionError::Closed)
+            }
+            read => {
+                self.unread = 0..read;
+                Ok(())
+            }
+        }
+    }
+
+    /// Hands the kernel what is to be sent.
+    async fn flush(&mut self) -> Result<(), SessionError> {
+        self.outgoing.append(&mut self.channel.take_outgoing());
+        while self.written < self.outgoing.len() {
+            let (stream, rest) = (&mut self.stream, &self.outgoing[self.written..]);
+            let write = poll_fn(|context| Pin::new(&mut *stream).poll_write(context, rest));
+            let written = within(STALL_MAX, write).await.ok_or(SessionError::Stalled)?;
+            self.written += written.map_err(SessionError::Connection)?;
+        }
+        // The memory of a long message isn't kept.
+        (self.outgoing, self.written) = (Vec::new(), 0);
+        Ok(())
+    }
+
+    /// Ends this side of the connection, and reads on until the peer ends its own.
+    async fn linger(&mut self) {
+        // It fails only if the peer is gone.
+        let _ = self.stream.shutdown(Shutdown::Write).await;
+        let rest = async {
+            let (stream, input) = (&mut self.stream, &mut self.input);
+            for _ in 0..LINGER_READS_MAX {
+                let read = poll_fn(|context| Pin::new(&mut *stream).poll_read(context, input));
+                if !matches!(read.await, Ok(1..)) {
+                    return;
+                }
+            }
+        };
+        within(LINGER_MAX, rest).await;
+    }
+}
+
+/// What a future gives, or `None` if it takes longer than `limit`.
+async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut timer = pin!(Timer::new(limit));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => timer.as_mut().poll(context).map(|_| None),
+    })
+    .await
+}
+
+/// A nonce that no other session has.
+fn nonce() -> Nonce {
+    let mut nonce = Nonce::default();
+    // Up to 256 bytes come whole, and the kernel always has them once it has booted.
+    let filled = getrandom(&mut nonce, GetRandomFlags::empty());
+    assert_eq!(filled, Ok(nonce.len()), "the kernel has random bytes");
+    nonce
+}
