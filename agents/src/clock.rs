@@ -7,6 +7,8 @@
 //! however unequal the two ways are. The ping with the smallest round trip says the most, and
 //! averaging it with others would only add their queues.
 
+use engine::sys::units::Nanos;
+
 use crate::message::Pong;
 
 /// Pings from which an offset is taken: enough for one of them to meet no queue.
@@ -196,19 +198,13 @@ impl ClockWatch {
 pub enum StartError {
     /// It has passed.
     #[error(
-        "the start was {by_ns} ns ago when the agent heard of it; check the network between the \
-         two machines"
+        "the start was {0} ago when the agent heard of it; check the network between the two \
+         machines"
     )]
-    Passed {
-        /// How long ago it was, ns.
-        by_ns: u64,
-    },
+    Passed(Nanos),
     /// It is too far ahead.
-    #[error("the start is {ahead_ns} ns ahead, at most {START_AHEAD_MAX_NS} are allowed")]
-    TooFar {
-        /// How far ahead it is, ns.
-        ahead_ns: u64,
-    },
+    #[error("the start is {0} ahead, and {max} is the most", max = Nanos(START_AHEAD_MAX_NS))]
+    TooFar(Nanos),
 }
 
 /// Checks that a run may begin at `at_ns`, given that it is `now_ns` by the same clock.
@@ -217,8 +213,8 @@ pub enum StartError {
 /// That moment has passed, or is too far ahead.
 pub fn check_start(at_ns: u64, now_ns: u64) -> Result<(), StartError> {
     match at_ns.checked_sub(now_ns) {
-        None | Some(0) => Err(StartError::Passed { by_ns: now_ns - at_ns }),
-        Some(ahead_ns) if START_AHEAD_MAX_NS < ahead_ns => Err(StartError::TooFar { ahead_ns }),
+        None | Some(0) => Err(StartError::Passed(Nanos(now_ns - at_ns))),
+        Some(ahead_ns) if START_AHEAD_MAX_NS < ahead_ns => Err(StartError::TooFar(Nanos(ahead_ns))),
         Some(_) => Ok(()),
     }
 }
@@ -279,11 +275,11 @@ mod tests {
         assert_eq!(check_start(now_ns + 1, now_ns), Ok(()));
         assert_eq!(check_start(now_ns + START_AHEAD_MAX_NS, now_ns), Ok(()));
         for (at_ns, by_ns) in [(now_ns, 0), (now_ns - 1, 1), (0, now_ns)] {
-            assert_eq!(check_start(at_ns, now_ns), Err(StartError::Passed { by_ns }));
+            assert_eq!(check_start(at_ns, now_ns), Err(StartError::Passed(Nanos(by_ns))));
         }
         for at_ns in [now_ns + START_AHEAD_MAX_NS + 1, u64::MAX] {
             let ahead_ns = at_ns - now_ns;
-            assert_eq!(check_start(at_ns, now_ns), Err(StartError::TooFar { ahead_ns }));
+            assert_eq!(check_start(at_ns, now_ns), Err(StartError::TooFar(Nanos(ahead_ns))));
         }
     }
 

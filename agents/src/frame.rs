@@ -140,7 +140,7 @@ impl fmt::Display for Kind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// They don't begin like one.
-    #[error("these bytes aren't truetail's: is this the address of an agent?")]
+    #[error("the peer doesn't speak truetail's protocol; check the address")]
     Foreign,
     /// They are of another version of the protocol.
     #[error(
@@ -179,7 +179,7 @@ pub enum FrameError {
 
 /// A message that doesn't fit into a frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} of {length} bytes doesn't fit into a frame, which holds {max}")]
+#[error("{kind} of {length} bytes: a frame holds {max}")]
 pub struct TooLong {
     /// Its type.
     pub kind: Kind,

@@ -54,8 +54,8 @@ impl Lease {
     /// Another run isn't over: who holds the agent. That may be this session itself.
     pub fn take(&mut self, session: SessionId, holder: &str, now_ns: u64) -> Result<(), Refusal> {
         if let Some(Held { holder, since_ns, .. }) = &self.held {
-            let since = Nanos(now_ns.saturating_sub(*since_ns));
-            return Err(Refusal::Held { holder: holder.clone(), since });
+            let length = Nanos::from_secs(now_ns.saturating_sub(*since_ns) / SECOND_NS);
+            return Err(Refusal::Held { holder: holder.clone(), length });
         }
         let holder = holder.to_owned();
         self.held =
@@ -150,7 +150,7 @@ mod tests {
             let error = lease.take(BEN, "ben@lap", NOW_NS + after_s * SECOND_NS);
             error.expect_err("held").to_string()
         };
-        let text = "the agent is held by ann@desk, since 2s; wait until that run has ended";
+        let text = "ann@desk has held the agent for 2s; wait until that run has ended";
         assert_eq!(refused(&mut lease, 2), text);
         // What the second one says doesn't keep the first one's run alive, or end it.
         lease.heartbeat(BEN, NOW_NS + 2 * SECOND_NS);

@@ -45,12 +45,12 @@ pub enum Refusal {
     #[error("not authenticated within {0}; check the network between the two machines")]
     TooSlow(Nanos),
     /// The agent works for another controller.
-    #[error("the agent is held by {holder}, since {since}; wait until that run has ended")]
+    #[error("{holder} has held the agent for {length}; wait until that run has ended")]
     Held {
         /// The other controller's name.
         holder: String,
-        /// For how long.
-        since: Nanos,
+        /// For how long, in whole seconds.
+        length: Nanos,
     },
     /// The plan isn't one that the agent runs: flag, value and cure.
     #[error("{0}")]

@@ -230,10 +230,7 @@ fn a_message_that_fits_into_no_frame_is_not_sent_and_the_session_goes_on() {
         Message::Samples(Samples { offset: 0, bytes: vec![1; len].into(), is_last: false })
     };
     let error = pair.agent.send(&samples(256 << 10)).expect_err("too long");
-    assert_eq!(
-        error.to_string(),
-        "samples of 262152 bytes doesn't fit into a frame, which holds 262144"
-    );
+    assert_eq!(error.to_string(), "samples of 262152 bytes: a frame holds 262144");
     let frame = pair.frame(Side::Agent, &samples((256 << 10) - 8));
     assert!(received(&mut pair.controller, &frame).is_ok());
 }
