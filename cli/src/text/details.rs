@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 use engine::host::ports::Ports;
+use engine::host::traffic::TcpCounts;
+use engine::host::watch::Machine;
 use engine::plan::{StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key};
 use engine::record::shard_stats::ShardStats;
@@ -245,6 +247,9 @@ impl Lines {
             );
         }
         self.calibration(report);
+        if let Some(lost) = lost(&report.generator.machine) {
+            self.add("network", &lost);
+        }
         let told = |line: &&String| {
             // Arrivals that were not as planned are among the verdict's reasons.
             report.verdict.reasons.iter().all(|reason| reason.evidence != **line)
@@ -326,6 +331,20 @@ fn taken(ports: &Ports) -> String {
     format!("peak {in_use} in use and {time_wait} in TIME_WAIT of {all}: {left} left{on}")
 }
 
+/// What the network lost in the window; `None` if that is nothing, or unknown.
+fn lost(machine: &Machine) -> Option<String> {
+    let TcpCounts { segments_sent, retransmitted, listen_drops, .. } = machine.tcp?;
+    let dropped = machine.interface.as_ref().map_or(0, |interface| interface.dropped);
+    let again = (0 < retransmitted).then(|| {
+        format!("{} of {} segments sent again", count(retransmitted), count(segments_sent))
+    });
+    let dropped = (0 < dropped).then(|| format!("{} dropped", things(dropped, "packet")));
+    let refused = (0 < listen_drops)
+        .then(|| format!("{} dropped by a listener here", things(listen_drops, "connection")));
+    let told: Vec<String> = [again, dropped, refused].into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join(", ") + " (all programs)")
+}
+
 /// How long the setup took to open the connections, and the end to close them, if that is worth
 /// telling: shards do it at the same time, so the slowest counts.
 fn opened_and_closed(shards: &[ShardStats]) -> String {
@@ -365,6 +384,7 @@ fn in_brackets<K: Key>(counts: &CountsBy<K>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::host::traffic::InterfaceTraffic;
     use engine::record::outcome::{Cause, UnsentReason};
     use engine::report::calibration::Calibrated;
     use engine::report::{Samples, merge};
@@ -373,6 +393,35 @@ mod tests {
     use super::super::made_up;
     use super::super::reports::{part, report, times};
     use super::*;
+
+    #[test]
+    fn what_the_network_lost_is_told() {
+        let mut machine = Machine::default();
+        assert_eq!(lost(&machine), None);
+        let tcp = |retransmitted, listen_drops| TcpCounts {
+            segments_sent: 1_234,
+            retransmitted,
+            listen_overflows: 0,
+            listen_drops,
+        };
+        machine.tcp = Some(tcp(0, 0));
+        assert_eq!(lost(&machine), None);
+        machine.tcp = Some(tcp(5, 1));
+        machine.interface = Some(InterfaceTraffic {
+            name: "eth0".to_owned(),
+            speed_mbit: None,
+            received_bytes: 9,
+            sent_bytes: 9,
+            dropped: 2,
+        });
+        assert_eq!(
+            lost(&machine).as_deref(),
+            Some(
+                "5 of 1,234 segments sent again, 2 packets dropped, 1 connection dropped by a \
+                 listener here (all programs)"
+            )
+        );
+    }
 
     #[test]
     fn long_phases_are_told_as_the_slowest_shard_had_them() {

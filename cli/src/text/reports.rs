@@ -115,6 +115,7 @@ pub(super) fn report(open: bool, part: Part) -> Report {
                 cores: Vec::new(),
                 contenders: Vec::new(),
                 ports,
+                ..Machine::default()
             },
         },
         arrivals: None,

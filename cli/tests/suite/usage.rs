@@ -154,7 +154,7 @@ fn files_that_cannot_be_written_or_read() {
     // One of an older version: it lacks what this one reads, and its number says why.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
-    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 2"]);
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 3"]);
     let unreadable = format!("--raw {missing}: can't be read (");
     refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "written by `run --raw`"]);
     refused(&["samples", &plan, "--json"], 1, &[&format!("FILE {plan}: at byte 0: ")]);

@@ -14,6 +14,7 @@ mod processes;
 mod processor;
 mod reach;
 pub(crate) mod stamping;
+pub mod traffic;
 pub mod watch;
 
 pub use cgroup::ControlGroup;

@@ -1,5 +1,5 @@
 //! Watches the machine during a run, from its own thread: CPU steal, how busy the shards' cores and
-//! their siblings were, cgroup throttling, ephemeral ports in use.
+//! their siblings were, cgroup throttling, what went over the network, ephemeral ports in use.
 //!
 //! A shard can't see why it got no CPU time; the kernel's accounting can. It is read at the start
 //! and the end of the window; ports, which come and go, in between as well.
@@ -18,8 +18,10 @@ use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use crate::host::cgroup::{Quotas, Throttled};
+use crate::host::network::interface_towards;
 use crate::host::ports::{PortCount, Ports};
 use crate::host::processes::{Contender, Processes};
+use crate::host::traffic::{InterfaceTraffic, TcpCounts, Traffic};
 use crate::sys::clock;
 use crate::sys::control::Signals;
 use crate::sys::placement::{allowed_cores, leave_cores};
@@ -48,6 +50,11 @@ pub struct Machine {
     /// Ephemeral ports used by connections to the target. `None` where the kernel doesn't say, and
     /// for a run that never reached its window.
     pub ports: Option<Ports>,
+    /// What passed the interface that leads to the target, in that time. `None` where the kernel
+    /// doesn't say.
+    pub interface: Option<InterfaceTraffic>,
+    /// What TCP did on this machine, in that time. `None` where the kernel doesn't say.
+    pub tcp: Option<TcpCounts>,
 }
 
 /// What took a core's time, as shares of it. A core is one hardware thread.
@@ -59,6 +66,8 @@ pub struct CoreTime {
     pub busy: f64,
     /// Interrupts, and what the kernel does because of them.
     pub interrupts: f64,
+    /// Of these, soft interrupts: there the kernel takes in what the network brought.
+    pub soft_interrupts: f64,
 }
 
 /// How often ports are counted in the window, ns. Counting costs the kernel 1.4 µs per TCP socket
@@ -83,6 +92,7 @@ struct Accounts {
     /// Of each of these and of each of their siblings.
     cores: BTreeMap<usize, Ticks>,
     throttled: Throttled,
+    traffic: Traffic,
     processes: Processes,
 }
 
@@ -92,6 +102,7 @@ struct Ticks {
     total: u64,
     idle: u64,
     interrupts: u64,
+    soft_interrupts: u64,
     steal: u64,
 }
 
@@ -145,7 +156,9 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     let has_own_core = allowed_cores().iter().any(|core| !watched.cores.contains(core));
     let quotas = Quotas::of_this_process();
     let beside = siblings(&watched.cores, &Topology::here());
-    let (mut edges, mut rounds) = (Edges::default(), Rounds::default());
+    let interface = interface_towards(watched.target);
+    let mut edges = Edges { interface: interface.clone(), ..Edges::default() };
+    let mut rounds = Rounds::default();
     let mut contenders = None;
     let mut ports = PortCount::new(watched.target, &watched.sources);
     loop {
@@ -164,7 +177,9 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
             let window = epoch_ns + watched.window_ns..end_ns;
             edges.look(now_ns, &window, || {
                 let processes = if has_own_core { Processes::read() } else { Processes::default() };
-                Accounts { processes, ..Accounts::read(&watched.cores, &beside, &quotas) }
+                let traffic = Traffic::read(interface.as_deref());
+                let accounts = Accounts::read(&watched.cores, &beside, &quotas);
+                Accounts { processes, traffic, ..accounts }
             });
             if contenders.is_none() {
                 contenders = edges.contenders(&watched.cores);
@@ -193,6 +208,8 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
 /// The accounting at the window's start and end, each with the time at which it was read.
 #[derive(Debug, Default)]
 struct Edges {
+    /// The interface that traffic is counted of.
+    interface: Option<String>,
     begin: Option<(u64, Accounts)>,
     end: Option<(u64, Accounts)>,
 }
@@ -227,6 +244,7 @@ impl Edges {
                 core: *core,
                 busy: spent.share(busy)?,
                 interrupts: spent.share(spent.interrupts)?,
+                soft_interrupts: spent.share(spent.soft_interrupts)?,
             })
         });
         let shards = end.shards.since(&begin.shards);
@@ -235,6 +253,11 @@ impl Edges {
             steal: shards.share(shards.steal),
             cores: cores.collect(),
             throttled_s: end.throttled.longest_since(&begin.throttled).map(seconds),
+            interface: self
+                .interface
+                .as_ref()
+                .and_then(|name| end.traffic.interface_since(&begin.traffic, name)),
+            tcp: end.traffic.tcp_since(&begin.traffic),
             ..Machine::default()
         }
     }
@@ -266,12 +289,7 @@ impl Accounts {
         cores.retain(|core, _| shards.contains(core) || beside.contains(core));
         let mut sum = Ticks::default();
         shards.iter().filter_map(|core| cores.get(core)).for_each(|ticks| sum += *ticks);
-        Accounts {
-            shards: sum,
-            cores,
-            throttled: quotas.throttled(),
-            processes: Processes::default(),
-        }
+        Accounts { shards: sum, cores, throttled: quotas.throttled(), ..Accounts::default() }
     }
 }
 
@@ -281,6 +299,7 @@ impl Ticks {
             total: self.total.saturating_sub(before.total),
             idle: self.idle.saturating_sub(before.idle),
             interrupts: self.interrupts.saturating_sub(before.interrupts),
+            soft_interrupts: self.soft_interrupts.saturating_sub(before.soft_interrupts),
             steal: self.steal.saturating_sub(before.steal),
         }
     }
@@ -302,6 +321,7 @@ fn ticks(stat: &str) -> BTreeMap<usize, Ticks> {
             total: ticks.iter().sum(),
             idle: nth(3) + nth(4),
             interrupts: nth(5) + nth(6),
+            soft_interrupts: nth(6),
             steal: nth(7),
         };
         Some((core, ticks))
@@ -321,19 +341,23 @@ mod tests {
     #[test]
     fn the_kernels_accounts_are_read() {
         let stat = "cpu  1 1 1 1 1 1 1 99 0 0\ncpu0 10 0 5 80 0 0 1 4 0 0\ncpu1 1 0 0 8 0 0 0 1 0 0\nintr 5\n";
-        let first = Ticks { total: 100, idle: 80, interrupts: 1, steal: 4 };
-        let second = Ticks { total: 10, idle: 8, interrupts: 0, steal: 1 };
+        let first = Ticks { total: 100, idle: 80, interrupts: 1, soft_interrupts: 1, steal: 4 };
+        let second = Ticks { total: 10, idle: 8, steal: 1, ..Ticks::default() };
         assert_eq!(ticks(stat), BTreeMap::from([(0, first), (1, second)]));
         let mut sum = first;
         sum += second;
-        assert_eq!(sum, Ticks { total: 110, idle: 88, interrupts: 1, steal: 5 });
+        let both = Ticks { total: 110, idle: 88, interrupts: 1, soft_interrupts: 1, steal: 5 };
+        assert_eq!(sum, both);
     }
 
     #[test]
     fn a_cores_time_is_what_it_spent_between_the_edges() {
         let window = 10..20;
         let mut edges = Edges::default();
-        let of = |total, idle, interrupts, steal| Ticks { total, idle, interrupts, steal };
+        let of = |total, idle, interrupts, steal| {
+            let soft_interrupts = interrupts / 5;
+            Ticks { total, idle, interrupts, soft_interrupts, steal }
+        };
         // The third core was switched on in between.
         let begin = BTreeMap::from([(0, of(100, 50, 5, 0)), (1, of(100, 100, 0, 0))]);
         let end = BTreeMap::from([
@@ -344,8 +368,13 @@ mod tests {
         for (now_ns, cores) in [(10, begin), (20, end)] {
             edges.look(now_ns, &window, || Accounts { cores, ..Accounts::default() });
         }
-        let time = |core, busy, interrupts| CoreTime { core, busy, interrupts };
-        assert_eq!(edges.machine().cores, [time(0, 0.8, 0.2), time(1, 0.0, 0.0)]);
+        let time = |core, busy, interrupts, soft_interrupts| CoreTime {
+            core,
+            busy,
+            interrupts,
+            soft_interrupts,
+        };
+        assert_eq!(edges.machine().cores, [time(0, 0.8, 0.2, 0.04), time(1, 0.0, 0.0, 0.0)]);
         assert_eq!(edges.machine().steal, None, "of the shards' cores nothing is known");
     }
 

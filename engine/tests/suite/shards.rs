@@ -1,5 +1,6 @@
 //! Two shards do together what one does alone: the same schedule, and numbers that add up.
 
+use engine::host::watch::Machine;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::{Arrivals, Plan};
@@ -86,11 +87,24 @@ fn the_report_tells_what_took_the_time_of_the_shards_cores_and_their_siblings() 
     for time in times {
         assert!((0.0..=1.0).contains(&time.busy), "{time:?}");
         assert!((0.0..=time.busy).contains(&time.interrupts), "{time:?}");
+        assert!((0.0..=time.interrupts).contains(&time.soft_interrupts), "{time:?}");
     }
     // The shard asked for responses all the time.
     let own = times.iter().find(|time| time.core == core).expect("the shard's core");
     assert!(0.0 < own.busy, "{own:?}");
     assert_eq!(report.environment.network.interrupt_cores, None, "the loopback has none");
+}
+
+#[test]
+fn the_report_tells_what_went_over_the_network() {
+    let report = run(plan(serve(always_ok))).report;
+    let Machine { interface, tcp, .. } = &report.generator.machine;
+    let (interface, tcp) = (interface.as_ref().expect("known"), tcp.as_ref().expect("known"));
+    // On the loopback what is sent is received; other tests use it as well.
+    let least = 2 * report.whole.counts.sent_in_window;
+    assert_eq!((interface.name.as_str(), interface.speed_mbit), ("lo", None));
+    assert!(0 < least && 40 * least <= interface.sent_bytes.min(interface.received_bytes));
+    assert!(report.whole.counts.sent_in_window <= tcp.segments_sent, "{tcp:?}");
 }
 
 #[test]

@@ -427,7 +427,7 @@ fn shifted(distance: f64) -> Stationarity {
 /// Core 1 is a sibling of the shard's and was busy for a share of the time.
 fn sibling_busy(report: &mut Report, share: f64) {
     report.environment.cores[0].siblings = Some(vec![0, 1]);
-    let time = |core, busy| CoreTime { core, busy, interrupts: 0.0 };
+    let time = |core, busy| CoreTime { core, busy, interrupts: 0.0, soft_interrupts: 0.0 };
     report.generator.machine.cores = vec![time(0, 1.0), time(1, share)];
 }
 
@@ -435,7 +435,8 @@ fn sibling_busy(report: &mut Report, share: f64) {
 fn interrupted_core(report: &mut Report, share: f64) {
     let network = &mut report.environment.network;
     (network.interface, network.interrupt_cores) = (Some("eth0".to_owned()), Some(vec![0, 5]));
-    report.generator.machine.cores = vec![CoreTime { core: 0, busy: 1.0, interrupts: share }];
+    report.generator.machine.cores =
+        vec![CoreTime { core: 0, busy: 1.0, interrupts: share, soft_interrupts: share }];
 }
 
 fn waited_for_its_core(report: &mut Report, share: f64) {
