@@ -67,7 +67,9 @@ impl From<PrepareError> for Failure {
         let line = error.to_string();
         match error {
             PrepareError::Plan(_) | PrepareError::File(_) => Failure::Usage(line),
-            PrepareError::Host(_) | PrepareError::Target(_) => Failure::CouldNotRun(line),
+            PrepareError::Host(_) | PrepareError::Target(_) | PrepareError::NoPort(_) => {
+                Failure::CouldNotRun(line)
+            }
         }
     }
 }

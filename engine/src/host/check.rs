@@ -30,7 +30,15 @@ pub struct Check {
     pub cure: Option<String>,
 }
 
+/// The name of the check for open files.
+pub(super) const OPEN_FILES: &str = "open files";
+
 impl Check {
+    /// Whether it is the limit of open files that is too low.
+    pub fn lacks_files(&self) -> bool {
+        self.severity == Severity::Missing && self.name == OPEN_FILES
+    }
+
     pub(super) fn good(name: &'static str, found: impl Into<String>) -> Check {
         Check { name, severity: Severity::Good, found: found.into(), cause: None, cure: None }
     }

@@ -11,7 +11,7 @@ use rustix::param::page_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::check::{Check, Severity, cores};
+use super::check::{Check, OPEN_FILES, Severity, cores};
 use super::kernel::kernel_version;
 use crate::plan::CONNS_OPEN_DEFAULT;
 use crate::ring::RingSizes;
@@ -218,7 +218,7 @@ pub(super) fn check_files(conns: usize, shards: usize) -> Check {
 
 /// What to say of the limit `now`, which was `before` until it was raised.
 fn files_check(before: Rlimit, now: Rlimit, conns: u64, shards: u64) -> Check {
-    let name = "open files";
+    let name = OPEN_FILES;
     let beside = FILES_SPARE + FILES_PER_SHARD * shards;
     let needed = conns.saturating_add(beside);
     let Some(files) = now.current else {

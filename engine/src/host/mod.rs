@@ -25,4 +25,4 @@ pub use network::Network;
 pub(crate) use network::attachment_towards;
 pub use processes::Contender;
 pub use processor::{Core, Virtualisation};
-pub(crate) use reach::{reach, resolve};
+pub(crate) use reach::{Unreached, reach, resolve};

@@ -34,6 +34,15 @@ pub(crate) fn resolve(endpoint: &Endpoint, url: &str) -> Result<Vec<SocketAddr>,
     Ok(addresses)
 }
 
+/// Why no address of the target accepts a connection.
+#[derive(Debug)]
+pub(crate) enum Unreached {
+    /// This machine has no port to connect from.
+    NoPort(PlanError),
+    /// None accepts it.
+    Refused(PlanError),
+}
+
 /// Connects once to each of the host's addresses until one accepts, and returns that one. The
 /// connection comes from `source`, the first address that the run will connect from, if it names
 /// any.
@@ -47,28 +56,28 @@ pub(crate) fn reach(
     addresses: &[SocketAddr],
     url: &str,
     source: Option<IpAddr>,
-) -> Result<SocketAddr, PlanError> {
+) -> Result<SocketAddr, Unreached> {
     let mut last = None;
     for address in addresses {
         let error = match probe(*address, source) {
             Ok(()) => return Ok(*address),
             Err(error) => error,
         };
+        let refuse = |problem, cure| PlanError::new("--target", shown(url), problem, cure);
         last = Some(if error.kind() == io::ErrorKind::AddrNotAvailable {
-            (
+            Unreached::NoPort(refuse(
                 format!("no local port is free to connect to {address} ({error})"),
                 "wait until connections have left TIME_WAIT, connect from more addresses \
                  (--source-addresses), or widen net.ipv4.ip_local_port_range",
-            )
+            ))
         } else {
-            (
+            Unreached::Refused(refuse(
                 format!("{address} accepts no connection ({error})"),
                 "start the server, or check host and port",
-            )
+            ))
         });
     }
-    let (problem, cure) = last.expect("a host has an address");
-    Err(PlanError::new("--target", shown(url), problem, cure))
+    Err(last.expect("a host has an address"))
 }
 
 /// Connects to an address and closes the connection.

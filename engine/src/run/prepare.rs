@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http1::request::Request;
 
 use crate::host;
+use crate::host::Unreached;
 use crate::host::check::Check;
 use crate::host::stamping::{self, Stamping};
 use crate::load::share::Share;
@@ -50,6 +51,9 @@ pub enum PrepareError {
     /// The target can't be reached.
     #[error("{0}")]
     Target(PlanError),
+    /// This machine has no local port to reach the target from.
+    #[error("{0}")]
+    NoPort(PlanError),
     /// A file can't be written.
     #[error("{0}")]
     File(PlanError),
@@ -93,7 +97,11 @@ pub fn prepare_with(plan: Plan, body: &SharedBody) -> Result<Prepared, PrepareEr
     let addresses = host::resolve(&endpoint, &plan.target).map_err(PrepareError::Target)?;
     let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
     let source = plan.source_addresses.first().copied();
-    let address = host::reach(&addresses, &plan.target, source).map_err(PrepareError::Target)?;
+    let address =
+        host::reach(&addresses, &plan.target, source).map_err(|unreached| match unreached {
+            Unreached::NoPort(error) => PrepareError::NoPort(error),
+            Unreached::Refused(error) => PrepareError::Target(error),
+        })?;
     if !names_cores {
         // The interface is known only now. The cores may change with it, but not grow in number.
         plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)));
