@@ -2,31 +2,26 @@
 
 use std::env;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{self, Child, Command, ExitCode, Stdio};
+use std::process::{self, ExitCode};
 
 use calibration::cases::Size;
 use calibration::floor::{Calibration, Display, Section, Setup};
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
 use engine::run::Finished;
-use engine::sys::placement;
-use engine::sys::topology::{Attachment, Topology};
-use engine::sys::units::CoreList;
 
 use crate::args::CalibrateArgs;
 use crate::drive::{Beside, Results, drive, drive_beside, drive_with};
 use crate::failure::{EXIT_INTERRUPTED, Failure, complain, judged};
 use crate::flamegraph::Flamegraph;
 use crate::hidden_terminal::HiddenTerminal;
+use crate::null_process::{NullTarget, cores_apart};
 use crate::output::{self, OutputFile, say};
 use crate::progress::ProgressLine;
 use crate::signals::StopRequest;
 use crate::text::floor as text;
-use crate::{json, null_target, saved};
+use crate::{json, saved};
 
 /// Measures section by section, and prints each as it ends.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
@@ -37,7 +32,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     let out = args.out.as_ref().map(|path| OutputFile::open("--out", path, &stop)).transpose()?;
     let mut flamegraph =
         args.flamegraph.as_ref().map(|path| Flamegraph::open(path, &stop)).transpose()?;
-    let (cores, target_cores) = cores(args.cores.as_ref())?;
+    let (cores, target_cores) = cores_apart(args.cores.as_ref())?;
     let null_target = NullTarget::start(&target_cores)?;
     let raw = RawFile::named(&stop)?;
     let setup = Setup {
@@ -132,79 +127,6 @@ fn run(
         }
     };
     driven.map(|(finished, _)| finished)
-}
-
-/// The generator's cores, by default those of a run, and those of the targets: all others but
-/// siblings, as far as there are any.
-///
-/// # Errors
-/// A core that this process may not use.
-fn cores(wanted: Option<&CoreList>) -> Result<(Vec<usize>, Vec<usize>), Failure> {
-    let allowed = placement::allowed_cores();
-    let topology = Topology::here();
-    let cores = match wanted {
-        Some(wanted) => wanted.as_slice().to_vec(),
-        None => topology.default_cores(&allowed, &Attachment::default()),
-    };
-    if let Some(core) = cores.iter().find(|core| !allowed.contains(core)) {
-        return Err(Failure::Usage(format!(
-            "--cores {core}: this process may not use that core; choose from {}",
-            CoreList::new(allowed)
-        )));
-    }
-    let others: Vec<usize> = allowed.iter().copied().filter(|core| !cores.contains(core)).collect();
-    let is_apart = |core: &usize| !cores.iter().any(|ours| topology.are_siblings(*ours, *core));
-    let apart: Vec<usize> = others.iter().copied().filter(is_apart).collect();
-    let targets = [apart, others, allowed[..1].to_vec()].into_iter().find(|some| !some.is_empty());
-    Ok((cores, targets.expect("the last has one")))
-}
-
-/// The null target in a process of its own, which ends with this value, and with this process
-/// however that ends.
-struct NullTarget {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl NullTarget {
-    fn start(cores: &[usize]) -> Result<NullTarget, Failure> {
-        let refuse = |problem: String| {
-            Failure::CouldNotRun(format!(
-                "the null target: {problem}; `truetail null-target` shows the cause"
-            ))
-        };
-        let program = env::current_exe().map_err(|error| refuse(error.to_string()))?;
-        let mut child = Command::new(program)
-            .args(["null-target", null_target::END_WITH_PARENT, "--listen", "127.0.0.1:0"])
-            .args(["--cores", &CoreList::new(cores.to_vec()).to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            // A terminal's interrupt is for the run under way, which needs its target to end.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| refuse(error.to_string()))?;
-        let mut said = String::new();
-        let stdout = child.stdout.take().expect("it is piped");
-        let read = BufReader::new(stdout).read_line(&mut said);
-        let address = said.split(['/', ' ', '\n']).find_map(|word| word.parse().ok());
-        // The process is ended by its drop, also without an address.
-        let target = |address| NullTarget { child, address };
-        match (read, address) {
-            (Ok(_), Some(address)) => Ok(target(address)),
-            (read, _) => {
-                drop(target(SocketAddr::from(([0, 0, 0, 0], 0))));
-                Err(refuse(read.err().map_or("it didn't start".to_owned(), |e| e.to_string())))
-            }
-        }
-    }
-}
-
-impl Drop for NullTarget {
-    fn drop(&mut self) {
-        // It has nothing to save; a process that ended already can't be ended again.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// The name of a file for raw samples, in the folder for temporary files. The file goes with it.

@@ -16,6 +16,7 @@ mod generate;
 mod hidden_terminal;
 mod hlog;
 mod json;
+mod null_process;
 mod null_target;
 mod output;
 mod planning;
