@@ -21,7 +21,7 @@ use engine::sys::units::{CoreList, Nanos};
 use headings::{LATENCY, PLAN, STALLS};
 pub(crate) use plan_flags::PlanFlags;
 use plan_flags::{WAITS, choice};
-pub(crate) use series_flags::{FIRST_RATE, SearchArgs, SweepArgs};
+pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs, ceiling_defaults};
 pub(crate) use usage::{is_bare, one_line};
 use values::{COUNT_MAX, WHOLE_MAX, file, fraction, profile_name, socket_address, whole_number};
 
@@ -38,6 +38,15 @@ the CPU time of a request and of features, and its share of a latency that is kn
 
 With --truth, measure targets whose latency follows by arithmetic instead, and compare.";
 
+const CEILING: &str = "\
+Find the highest rate that generator and target keep up with, and which of them is the bound.
+
+The rate doubles until a step sends less than 98 % of what is due, its backlog grows by more than
+1 % of the arrivals, or half of its requests are noticed more than 1 ms late; then the bracket is
+halved. Runs above the ceiling with other numbers of shards and connections show what moves it.
+
+The bound is one of generator_core, target, cap (--conns), ports, files, link, none_reached.";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
@@ -45,7 +54,7 @@ Exit codes:
        calibrate a figure out of its band
   2    usage error
   3    the verdict is invalid: don't trust the numbers
-  4    an objective of --slo is missed; of `search`: no rate passed
+  4    an objective of --slo is missed; of `search` and `ceiling`: no rate passed
   5    calibrate could not judge a figure, since others used the machine
   130  interrupted; what was measured so far is written and marked";
 
@@ -86,6 +95,14 @@ Rates, per second: 500, 20k, 1.5M")]
 Each step is an open run with the plan's flags, and passes if it met the objectives.
 Exits 0 with a rate that passed, else 4.")]
     Search(Box<SearchArgs>),
+    /// Find the highest rate that generator and target keep up with, and which of them is the bound
+    #[command(
+        override_usage = "truetail ceiling [OPTIONS] <URL|--null>",
+        long_about = CEILING,
+        after_help = "\
+Each step is an open run with the plan's flags."
+    )]
+    Ceiling(Box<CeilingArgs>),
     /// Print a run's raw samples as CSV or JSON Lines
     Samples(SamplesArgs),
     /// Recompute the numbers of a report from itself and from raw samples, and those of a sweep or a
@@ -306,6 +323,9 @@ pub(crate) struct TargetArgs {
     pub(crate) pause_for: Option<Nanos>,
 }
 
+/// Connections that a core of the null target takes if no flag says more.
+pub(crate) const NULL_CONNS: &str = "4096";
+
 /// Arguments of `null-target`.
 #[derive(Debug, Args)]
 pub(crate) struct NullTargetArgs {
@@ -318,7 +338,7 @@ pub(crate) struct NullTargetArgs {
         long,
         value_name = "N",
         value_parser = whole_number(0..=COUNT_MAX),
-        default_value = "4096"
+        default_value = NULL_CONNS
     )]
     pub(crate) conns: usize,
 
@@ -402,6 +422,7 @@ pub(crate) fn definition() -> clap::Command {
     Cli::command()
         .mut_subcommand("sweep", series_flags::of_sweep)
         .mut_subcommand("search", series_flags::of_search)
+        .mut_subcommand("ceiling", series_flags::of_ceiling)
 }
 
 /// The command that shows the help for these arguments, which include the program's name.

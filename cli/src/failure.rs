@@ -31,6 +31,9 @@ pub(crate) enum Failure {
     /// The request can't be met here and now: the cause and the cure.
     #[error("{0}")]
     CouldNotRun(String),
+    /// This machine has none left of what a run takes.
+    #[error("{1}")]
+    Lacks(Lack, String),
     /// A signal came before there was anything to report.
     #[error("interrupted before the run began")]
     Interrupted,
@@ -45,13 +48,22 @@ pub(crate) fn judged(judgement: Judgement) -> ExitCode {
     }
 }
 
+/// What a machine may have none left of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Local ports.
+    Ports,
+    /// Files that a process may open.
+    Files,
+}
+
 impl Failure {
     /// Prints the line on stderr and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         complain(&self.to_string());
         ExitCode::from(match self {
             Failure::Usage(_) => EXIT_USAGE,
-            Failure::CouldNotRun(_) => EXIT_COULD_NOT_RUN,
+            Failure::CouldNotRun(_) | Failure::Lacks(..) => EXIT_COULD_NOT_RUN,
             Failure::Interrupted => EXIT_INTERRUPTED,
         })
     }
@@ -67,9 +79,9 @@ impl From<PrepareError> for Failure {
         let line = error.to_string();
         match error {
             PrepareError::Plan(_) | PrepareError::File(_) => Failure::Usage(line),
-            PrepareError::Host(_) | PrepareError::Target(_) | PrepareError::NoPort(_) => {
-                Failure::CouldNotRun(line)
-            }
+            PrepareError::NoPort(_) => Failure::Lacks(Lack::Ports, line),
+            PrepareError::Host(check) if check.lacks_files() => Failure::Lacks(Lack::Files, line),
+            PrepareError::Host(_) | PrepareError::Target(_) => Failure::CouldNotRun(line),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod args;
 mod calibrate;
+mod ceiling;
 mod csv;
 mod demo;
 mod doctor;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Search(args) => search::search(&args),
+        Command::Ceiling(args) => ceiling::ceiling(&args),
         Command::Samples(args) => samples::samples(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Flamediff(args) => flamediff::flamediff(&args),

@@ -16,7 +16,15 @@ use crate::failure::Failure;
 /// # Errors
 /// A plan file that can't be read, or with what no flag takes, as a usage error.
 pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
-    let (mut plan, mut results) = (Plan::default(), ResultArgs::default());
+    plan_over(Plan::default(), args)
+}
+
+/// The same over other defaults than the plan's own.
+///
+/// # Errors
+/// Those of [`plan`].
+pub(crate) fn plan_over(mut plan: Plan, args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
+    let mut results = ResultArgs::default();
     if let Some(path) = &args.plan {
         read(path)?.lay_over(&mut plan, &mut results);
         plan.drop_conflicts(&args.flags.overrides());

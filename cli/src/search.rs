@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 
 use engine::plan::body::SharedBody;
-use engine::sys::units::Rate;
 use probe::document::SearchDocument;
 use probe::plot::Mark;
-use probe::search::{Search, SearchPlan};
+use probe::search::{Search, by_objectives};
 
-use crate::args::{FIRST_RATE, SearchArgs};
+use crate::args::SearchArgs;
 use crate::drive::Results;
 use crate::failure::{EXIT_MISSED, Failure};
 use crate::json;
@@ -25,32 +24,17 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
         let cure = "give the objectives, e.g. --slo 'p99<20ms,errors<0.1%'";
         return Err(Failure::Usage(format!("--slo: missing; {cure}")));
     };
-    let first = plan.rate.unwrap_or_else(|| FIRST_RATE.parse().expect("the rate is a constant"));
-    let highest = Rate::MAX_PER_SECOND.to_string().parse().expect("the highest rate is a rate");
-    let rate_max = args.max_rate.unwrap_or(highest);
-    if rate_max < first {
-        let cure = "raise it, or lower --rate";
-        let problem = format!("below the first rate, {first}");
-        return Err(Failure::Usage(format!("--max-rate {rate_max}: {problem}; {cure}")));
-    }
+    let search_plan = args.bracket.search_plan(&plan)?;
+    let first = search_plan.first;
     let reference = Reference::new(wanted.calibration.as_deref())?;
     let stop = StopRequest::listen()?;
-    let files = Files::open(&args.run, &plan, &wanted, args.svg.as_ref(), &stop)?;
-    let search_plan = SearchPlan {
-        first,
-        rate_max,
-        tolerance: args.tolerance,
-        repeats: args.repeats,
-        steps_max: args.max_steps,
-        duration: plan.duration,
-        seed: plan.seed,
-    };
-    let mut search = Search::new(search_plan.clone());
+    let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
+    let mut search = Search::new(search_plan.clone(), by_objectives);
     say(&text::search_begins(&slo, first))?;
-    let (cooldown, progress) = (args.cooldown, !wanted.quiet);
+    let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
-    let Ended { made, failure } = runs.make(&mut search, Search::steps)?;
+    let Ended { made, failure } = runs.make(&mut search, Search::steps, text::row)?;
     let mut results = Results::default();
     let document = SearchDocument { bracket: search.bracket(), slo, search: search_plan, made };
     if let Some(out) = files.out {

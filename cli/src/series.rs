@@ -1,6 +1,7 @@
 //! Many runs from one plan, as `sweep` and `search` make them: to the end, to the first signal, or
 //! to the first run that fails. What was measured until then is kept.
 
+use std::fmt;
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -11,11 +12,11 @@ use std::time::Instant;
 use engine::plan::body::SharedBody;
 use engine::plan::{Model, Plan};
 use engine::report::Report;
-use engine::sys::units::Nanos;
+use engine::sys::units::{CoreList, Nanos};
 use probe::document::{Made, SCHEMA};
 use probe::plot::Mark;
 use probe::step::Step;
-use probe::{Ask, Outlook, Series, make_runs};
+use probe::{Ask, Change, Outlook, Series, make_runs};
 
 use crate::args::{ResultArgs, RunArgs};
 use crate::drive::{Beside, Results, drive_beside};
@@ -53,6 +54,7 @@ impl Files {
             ("--out", wanted.out.as_ref()),
             ("--csv", wanted.csv.as_ref()),
             ("--svg", svg),
+            ("--flamegraph", wanted.flamegraph.as_ref()),
         ];
         let named = named.into_iter().filter_map(|(name, file)| Some((name, file?.clone())));
         output::require_distinct(&named.collect::<Vec<_>>())?;
@@ -72,10 +74,19 @@ impl Files {
 /// # Errors
 /// A flag, or a key of the plan file, that a series of open runs has no use for.
 pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
-    let (plan, wanted) = planning::plan(args)?;
-    let refuse = |flag: &str, value: String, problem: &str| {
-        Err(Failure::Usage(format!("{flag} {value}: {problem}; omit it, or use `truetail run`")))
-    };
+    let (plan, wanted) = open_plan(planning::plan(args)?)?;
+    match &wanted.flamegraph {
+        Some(file) => Err(refused("--flamegraph", file.display(), "a profile is of one run")),
+        None => Ok((plan, wanted)),
+    }
+}
+
+/// The plan, unless it has what no series of open runs has a use for.
+///
+/// # Errors
+/// The flag, or the key of the plan file.
+pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Failure> {
+    let refuse = |flag, value: String, problem| Err(refused(flag, value, problem));
     if plan.model == Some(Model::Closed) {
         return refuse("--model", "closed".to_owned(), "a closed model has no rate to change");
     }
@@ -88,6 +99,11 @@ pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
         }
     }
     Ok((plan, wanted))
+}
+
+/// A flag that a series has no use for.
+fn refused(flag: &str, value: impl fmt::Display, problem: &str) -> Failure {
+    Failure::Usage(format!("{flag} {value}: {problem}; omit it, or use `truetail run`"))
 }
 
 /// Makes the runs of a series.
@@ -129,7 +145,7 @@ pub(crate) fn exit_code(
 }
 
 impl Runs<'_> {
-    /// Makes them, and prints what each gave as it ends; `steps` are those of the series.
+    /// Makes them, and prints the row of each as it ends; `steps` are those of the series.
     ///
     /// # Errors
     /// That of the first run: then nothing was measured.
@@ -137,6 +153,7 @@ impl Runs<'_> {
         &self,
         series: &mut S,
         steps: impl Fn(&S) -> &[Step],
+        row: impl Fn(&Step) -> String,
     ) -> Result<Ended, Failure> {
         let mut first: Option<Report> = None;
         let mut unfinished = None;
@@ -153,7 +170,7 @@ impl Runs<'_> {
             let step = Step::new(&report);
             let interrupted = report.interrupted;
             first.get_or_insert(report);
-            say(&text::row(&step))?;
+            say(&row(&step))?;
             if interrupted {
                 unfinished = Some(step);
                 return Ok(ControlFlow::Break(()));
@@ -182,18 +199,28 @@ impl Runs<'_> {
     }
 
     fn run(&self, ask: &Ask, outlook: Outlook) -> Result<Report, Failure> {
-        let Ask { rate, duration, seed } = *ask;
-        let plan = Plan { rate: Some(rate), duration, seed, ..self.plan.clone() };
         let between = self.plan.warmup.0 + self.plan.settle.0 + self.cooldown.0;
         let label = text::label(ask, outlook, Nanos(between));
+        let plan = self.plan_of(ask);
         let beside = Beside { flamegraph: None, reference: Some(&self.reference) };
         let (finished, _) =
             drive_beside(plan, &self.body, self.stop, self.progress, &label, beside)?;
         Ok(finished.report)
     }
 
+    /// The plan of one run.
+    pub(crate) fn plan_of(&self, ask: &Ask) -> Plan {
+        let Ask { rate, duration, seed, ref change } = *ask;
+        let plan = Plan { rate: Some(rate), duration, seed, ..self.plan.clone() };
+        match change {
+            Change::None => plan,
+            Change::Cores(cores) => Plan { cores: Some(CoreList::new(cores.clone())), ..plan },
+            Change::Conns(conns) => Plan { conns: Some(*conns), ..plan },
+        }
+    }
+
     /// Rests before the next run; false if a signal came.
-    fn rest(&self) -> bool {
+    pub(crate) fn rest(&self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < self.cooldown.as_duration() && !self.stop.asked() {
             thread::sleep(POLL_INTERVAL.min(self.cooldown.as_duration()));

@@ -76,7 +76,7 @@ fn missed(step: &Step) -> impl Iterator<Item = &JudgedObjective> {
 }
 
 /// Whether requests spent most of their time waiting for the generator.
-fn most_is_lateness(step: &Step) -> bool {
+pub(crate) fn most_is_lateness(step: &Step) -> bool {
     let means = step.pacer_lateness.mean.zip(step.corrected.mean);
     means.is_some_and(|(lateness, corrected)| corrected / 2.0 < lateness)
 }

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use engine::report::slo::Judgement;
 use engine::report::verdict::Level;
 
-use crate::step::{Latency, Step};
+use crate::figures::Figures;
+use crate::step::{Latency, Outcome, Step};
 
 /// The percentiles of a row, with their names in the header.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
@@ -23,7 +24,8 @@ pub fn write(mut writer: impl Write, steps: &[Step]) -> io::Result<()> {
     writeln!(
         writer,
         "rate,duration_s,seed,intended,sent,answered,requests,errors,backlog_growth,fell_behind,{},\
-         verdict,slo,cpu_us_per_request,busy,in_flight",
+         verdict,slo,cpu_us_per_request,busy,in_flight,throughput,at_target,shards,conns,capped,\
+         steal,outcome",
         percentiles.join(",")
     )?;
     for step in steps {
@@ -48,7 +50,17 @@ pub fn write(mut writer: impl Write, steps: &[Step]) -> io::Result<()> {
             Some(Judgement::Missed) => "missed",
         };
         let cpu = cell(step.cpu_us_per_request);
-        writeln!(writer, ",{verdict},{slo},{cpu},{},{}", step.busy, step.in_flight)?;
+        write!(writer, ",{verdict},{slo},{cpu},{},{}", step.busy, step.in_flight)?;
+        let Figures { throughput, at_target, shards, conns, capped, steal, .. } = &step.figures;
+        let outcome = match step.outcome {
+            None => "",
+            Some(Outcome::Passed) => "passed",
+            Some(Outcome::Undecided) => "undecided",
+            Some(Outcome::Excused) => "excused",
+            Some(Outcome::Failed) => "failed",
+        };
+        let (shards, steal) = (shards.len(), cell(*steal));
+        writeln!(writer, ",{throughput},{at_target},{shards},{conns},{capped},{steal},{outcome}")?;
     }
     Ok(())
 }

@@ -1,9 +1,11 @@
-//! The documents of a sweep and of a search.
+//! The documents of a sweep, of a search and of a ceiling.
 
 use engine::host::environment::Environment;
 use engine::plan::Plan;
+use engine::report::profile::Profile;
 use serde::{Deserialize, Serialize};
 
+use crate::ceiling::Answer;
 use crate::knee::Knee;
 use crate::search::{Bracket, SearchPlan};
 use crate::step::Step;
@@ -54,6 +56,20 @@ pub struct SearchDocument {
     /// What it was to do.
     pub search: SearchPlan,
     /// The steps.
+    #[serde(flatten)]
+    pub made: Made,
+}
+
+/// What the search for a ceiling found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CeilingDocument {
+    /// The answer, with its bound and its proof.
+    #[serde(flatten)]
+    pub answer: Answer,
+    /// Where the processor time went at the rate that passed, in a run of its own; `None` without
+    /// one.
+    pub profile: Option<Profile>,
+    /// The steps of the search.
     #[serde(flatten)]
     pub made: Made,
 }

@@ -1,4 +1,5 @@
-//! Many runs from one plan: a sweep over rates, and the search for the highest rate that holds.
+//! Many runs from one plan: a sweep over rates, the search for the highest rate that holds, and the
+//! ceiling with its proof.
 //!
 //! What to run next is decided here, from the steps so far; a closure of the caller makes the run.
 //! So a decision is tested against servers that exist as arithmetic only, without a socket or a
@@ -6,10 +7,15 @@
 #![forbid(unsafe_code)]
 
 pub mod blame;
+pub mod bound;
+pub mod ceiling;
 pub mod csv;
 pub mod document;
+pub mod figures;
 pub mod knee;
+mod numbers;
 pub mod plot;
+pub mod proof;
 #[cfg(test)]
 mod queues;
 pub mod rates;
@@ -33,6 +39,20 @@ pub struct Ask {
     pub duration: Nanos,
     /// The seed of the schedule: another one in each step, so that no two have the same arrivals.
     pub seed: u64,
+    /// What else differs from the plan.
+    pub change: Change,
+}
+
+/// What a run has that its plan hasn't.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    #[default]
+    None,
+    /// Shards on these cores.
+    Cores(Vec<usize>),
+    /// So many connections at most.
+    Conns(usize),
 }
 
 /// How far a series of runs is.

@@ -10,7 +10,9 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use crate::ceiling::Answer;
 use crate::knee::Knee;
+use crate::numbers::{number, time};
 use crate::search::Bracket;
 use crate::step::{Latency, Step};
 
@@ -59,6 +61,12 @@ impl Mark {
     pub fn of_bracket(bracket: &Bracket) -> Option<Mark> {
         let between = bracket.passed.zip(bracket.failed)?;
         Some(Mark { name: "holds up to", rate: between.0, between })
+    }
+
+    /// The ceiling, if a rate passed and one failed.
+    pub fn of_ceiling(answer: &Answer) -> Option<Mark> {
+        let between = answer.passed.zip(answer.failed)?;
+        Some(Mark { name: "ceiling", rate: between.0, between })
     }
 }
 
@@ -224,33 +232,6 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
     choices.find(|ticks| ticks.len() <= TICKS_MAX).unwrap_or_default()
 }
 
-/// A number with separators, and with decimals below 10.
-fn number(number: f64) -> String {
-    if number < 10.0 {
-        return format!("{}", (number * 1e3).round() / 1e3);
-    }
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if 0 < at && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A time in its unit.
-fn time(us: f64) -> String {
-    let (value, unit) = match us {
-        us if us < 0.999_5 => (us * 1e3, "ns"),
-        us if us < 999.5 => (us, "µs"),
-        us if us < 999_500.0 => (us / 1e3, "ms"),
-        us => (us / 1e6, "s"),
-    };
-    format!("{} {unit}", (value * 100.0).round() / 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,8 +292,5 @@ mod tests {
             ticks(0.9, 11_000.0),
             [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0]
         );
-        assert_eq!((number(1_500.0), number(0.5)), ("1,500".to_owned(), "0.5".to_owned()));
-        let times = [0.5, 20.0, 1_000.0, 1_500.0, 2e6].map(time);
-        assert_eq!(times, ["500 ns", "20 µs", "1 ms", "1.5 ms", "2 s"]);
     }
 }

@@ -1,4 +1,8 @@
-//! Servers that exist as arithmetic only, for tests: Poisson arrivals, a queue, some servers.
+//! Servers that exist as arithmetic only, for tests: Poisson arrivals, shards that take their time,
+//! connections, a queue, some servers.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::Level;
@@ -11,8 +15,9 @@ use rand_distr::{Distribution as _, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
-use crate::Ask;
+use crate::figures::{Figures, ShardTime};
 use crate::step::{Backlog, Latency, Step, Trust};
+use crate::{Ask, Change};
 
 /// Load before the window, ns.
 const WARMUP_NS: u64 = 2 * SECOND_NS;
@@ -34,17 +39,33 @@ pub(crate) struct Queue {
     pub(crate) base_ns: u64,
     /// The bound on p99, if there is one.
     pub(crate) slo_ms: Option<f64>,
+    /// Shards before it, unless a run asks for another number.
+    pub(crate) shards: usize,
+    /// Time of a shard that a request takes, ns.
+    pub(crate) shard_ns: u64,
+    /// Connections to it, unless a run asks for another number.
+    pub(crate) conns: usize,
 }
 
 /// A run at this rate.
 pub(crate) fn asked(rate: &str, seconds: u64) -> Ask {
-    Ask { rate: rate.parse().expect("a rate"), duration: Nanos::from_secs(seconds), seed: 1 }
+    let (rate, duration) = (rate.parse().expect("a rate"), Nanos::from_secs(seconds));
+    Ask { rate, duration, seed: 1, change: Change::None }
 }
 
 impl Queue {
-    /// One request at a time, in 1 ms.
+    /// One request at a time, in 1 ms, from a shard that costs nothing.
     pub(crate) fn serial_ms() -> Queue {
-        Queue { service_ns: 1_000_000, exponential: false, servers: 1, base_ns: 0, slo_ms: None }
+        Queue {
+            service_ns: 1_000_000,
+            exponential: false,
+            servers: 1,
+            base_ns: 0,
+            slo_ms: None,
+            shards: 1,
+            shard_ns: 0,
+            conns: 100_000,
+        }
     }
 
     /// What a run against it gives.
@@ -54,7 +75,13 @@ impl Queue {
         let mut exponential = || -> f64 { Exp1.sample(&mut random) };
         let rate = ask.rate.per_second();
         let end_ns = WARMUP_NS + ask.duration.0;
+        let shards = if let Change::Cores(cores) = &ask.change { cores.len() } else { self.shards };
+        let conns = if let Change::Conns(conns) = ask.change { conns } else { self.conns };
         let mut free_ns = vec![0_u64; self.servers];
+        let mut shards_free_ns = vec![0_u64; shards];
+        let mut conns_free_ns = BinaryHeap::from(vec![Reverse(0_u64); conns]);
+        let (mut at_target_ns, mut capped, mut sent) = (0_u64, 0, 0);
+        let mut lateness = Distribution::new();
         let (mut due_ns, mut corrected, mut naive) =
             (0.0, Distribution::new(), Distribution::new());
         let histogram = || Histogram::new_with_bounds(1, 60 * SECOND_NS, 2).expect("bounds");
@@ -70,19 +97,29 @@ impl Queue {
             }
             let service_ns =
                 self.service_ns as f64 * if self.exponential { exponential() } else { 1.0 };
+            let shard = shards_free_ns.iter_mut().min().expect("at least one shard");
+            *shard = arrival_ns.max(*shard) + self.shard_ns;
+            let noticed_ns = *shard;
+            let Reverse(conn_free_ns) = conns_free_ns.pop().expect("at least one connection");
+            let sent_ns = noticed_ns.max(conn_free_ns);
             let server = free_ns.iter_mut().min().expect("at least one server");
-            *server = arrival_ns.max(*server) + service_ns as u64;
+            *server = sent_ns.max(*server) + service_ns as u64;
             let done_ns = *server + self.base_ns;
+            conns_free_ns.push(Reverse(done_ns));
+            at_target_ns += done_ns.min(end_ns).saturating_sub(sent_ns.max(WARMUP_NS));
             if arrival_ns < WARMUP_NS {
                 continue;
             }
             intervals[place(arrival_ns)].0 += 1;
+            capped += u64::from(noticed_ns < conn_free_ns);
+            sent += u64::from(sent_ns < end_ns);
+            lateness.record(noticed_ns - arrival_ns);
             if done_ns < end_ns {
                 intervals[place(done_ns)].1 += 1;
             }
             let latency_ns = done_ns.min(end_ns + DRAIN_NS) - arrival_ns;
             corrected.record(latency_ns);
-            naive.record(service_ns as u64 + self.base_ns);
+            naive.record(done_ns.min(end_ns + DRAIN_NS).saturating_sub(sent_ns));
             let second = (arrival_ns - WARMUP_NS) / SECOND_NS;
             batches[second as usize].record(latency_ns.min(VALUE_MAX_NS)).expect("in range");
         }
@@ -108,24 +145,41 @@ impl Queue {
             judged("p99", ms * 1e3, p99, share, 0.01)
         });
         let corrected = latency(&corrected);
+        let window_s = ask.duration.as_secs_f64();
+        let half = intervals.len() / 2;
+        let late: u64 = intervals[half..].iter().map(|interval| interval.1).sum();
+        let busy = (rate * self.shard_ns as f64 / SECOND_NS as f64 / shards as f64).min(1.0);
+        let of_shard =
+            |core| ShardTime { core, busy, user: busy / 4.0, system: busy, ..ShardTime::default() };
+        let figures = Figures {
+            throughput: late as f64 * 2.0 / window_s,
+            shards: (0..shards).map(of_shard).collect(),
+            steal: Some(0.0),
+            conns: conns as u64,
+            capped,
+            at_target: at_target_ns as f64 / ask.duration.0 as f64,
+            ..Figures::default()
+        };
         Step {
             rate,
             duration_s: ask.duration.as_secs_f64(),
             seed: ask.seed,
             intended,
-            sent: intended,
+            sent: sent as f64 / window_s,
             answered: per_second(|interval| interval.1),
             requests: corrected.count,
             errors: 0,
             backlog: Backlog::new(&intervals, 1.0),
             naive: latency(&naive),
             corrected,
-            pacer_lateness: Latency::default(),
+            pacer_lateness: latency(&lateness),
             verdict: Trust { level: Level::Valid, codes: Vec::new() },
             slo,
             cpu_us_per_request: Some(4.0),
-            busy: 0.1,
-            in_flight: intended * self.service_ns as f64 / SECOND_NS as f64,
+            busy,
+            in_flight: figures.at_target,
+            figures,
+            outcome: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The search for the highest rate at which the objectives hold.
+//! The search for the highest rate that holds, by a rule that says what holding means.
 //!
 //! The rate grows by a factor until it fails, then the bracket of the highest rate that passed and
 //! the lowest that failed is halved, as factors, until it is narrow. A step that decides nothing is
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::blame::{Side, is_disturbed, is_invalid_beyond_disturbance, may_hide_a_miss, side};
 use crate::rates::{between, four_figures};
-use crate::step::Step;
-use crate::{Ask, Outlook, Series};
+use crate::step::{Outcome, Step};
+use crate::{Ask, Change, Outlook, Series};
 
 /// By which factor the rate grows until it fails, and shrinks until it passes.
 pub const GROWTH: f64 = 2.0;
@@ -29,8 +29,12 @@ const RATE_MIN: f64 = 1.0;
 #[derive(Clone, Debug)]
 pub struct Search {
     plan: SearchPlan,
+    rule: Rule,
     steps: Vec<Step>,
 }
+
+/// What a run says of its rate, by its figures.
+pub type Rule = fn(&Step) -> Outcome;
 
 /// What a search does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,8 +58,7 @@ pub struct SearchPlan {
 /// The answer of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bracket {
-    /// The highest rate at which all objectives were met, in every run; requests per second. `None`
-    /// if there is none.
+    /// The highest rate that passed, in every run; requests per second. `None` if there is none.
     pub passed: Option<f64>,
     /// The lowest rate that failed, in every run.
     pub failed: Option<f64>,
@@ -68,18 +71,10 @@ pub struct Bracket {
     pub complete: bool,
 }
 
-/// What a run, or all runs of one rate, say of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Passed,
-    Undecided,
-    Failed,
-}
-
 /// What is known of one rate.
 struct OfRate<'a> {
     rate: f64,
-    steps: Vec<&'a Step>,
+    steps: Vec<(&'a Step, Outcome)>,
 }
 
 impl OfRate<'_> {
@@ -96,14 +91,14 @@ impl OfRate<'_> {
     /// What those of its runs say that decided something. Excused failures count where there is
     /// nothing else, and the runs are spent.
     fn decided(&self) -> Vec<Outcome> {
-        let of = |excuses| -> Vec<Outcome> {
-            let outcomes = self.steps.iter().map(|step| outcome(step, excuses));
-            outcomes.filter(|outcome| *outcome != Outcome::Undecided).collect()
-        };
-        let decided = of(true);
+        let outcomes = || self.steps.iter().map(|(_, outcome)| *outcome);
+        let decided: Vec<Outcome> = outcomes()
+            .filter(|outcome| matches!(outcome, Outcome::Passed | Outcome::Failed))
+            .collect();
         if decided.is_empty() && self.is_spent() {
             // All of them together are one measurement.
-            return of(false).into_iter().skip(REPEATS_MAX).collect();
+            let excused = outcomes().filter(|outcome| *outcome == Outcome::Excused);
+            return excused.map(|_| Outcome::Failed).skip(REPEATS_MAX).collect();
         }
         decided
     }
@@ -116,32 +111,28 @@ impl OfRate<'_> {
     /// Whether it needs another run to decide something, and the window of that: longer than the
     /// last if that had too few samples, and the same if others disturbed it.
     fn open(&self) -> Option<f64> {
-        let last = self.steps[self.steps.len() - 1];
+        let (last, outcome) = self.steps[self.steps.len() - 1];
         let is_open = self.decided().is_empty() && !self.is_spent();
-        let too_short = judgement(last) == Judgement::Undecided && !is_disturbed(last);
+        let too_short = outcome == Outcome::Undecided && !is_disturbed(last);
         let longer = if too_short { 2.0 } else { 1.0 };
         is_open.then_some(longer * last.duration_s)
     }
 }
 
-fn judgement(step: &Step) -> Judgement {
-    step.slo.as_ref().map_or(Judgement::Undecided, |slo| slo.judgement)
-}
-
-/// What a run says of its rate. One that failed by the generator's doing, or by that of others on
-/// its machine, has an excuse and says nothing.
-fn outcome(step: &Step, excuses: bool) -> Outcome {
-    let fails = match judgement(step) {
+/// The rule that a step passes if it met its objectives. One that failed by the generator's doing,
+/// or by that of others on its machine, has an excuse.
+pub fn by_objectives(step: &Step) -> Outcome {
+    let judgement = step.slo.as_ref().map_or(Judgement::Undecided, |slo| slo.judgement);
+    let fails = match judgement {
         Judgement::Undecided => return Outcome::Undecided,
         Judgement::Met if is_invalid_beyond_disturbance(step) => true,
         Judgement::Met if excuses && may_hide_a_miss(step) => return Outcome::Undecided,
         Judgement::Met => false,
         Judgement::Missed => true,
     };
-    let excused = || is_disturbed(step) || side(step) == Side::Generator;
     match fails {
         false => Outcome::Passed,
-        true if excuses && excused() => Outcome::Undecided,
+        true if is_disturbed(step) || side(step) == Side::Generator => Outcome::Excused,
         true => Outcome::Failed,
     }
 }
@@ -156,12 +147,13 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn of(steps: &[Step]) -> Known<'_> {
+    fn of(steps: &[Step], rule: Rule) -> Known<'_> {
         let mut rates: Vec<OfRate> = Vec::new();
         for step in steps {
+            let told = (step, rule(step));
             match rates.iter_mut().find(|known| known.rate == step.rate) {
-                Some(known) => known.steps.push(step),
-                None => rates.push(OfRate { rate: step.rate, steps: vec![step] }),
+                Some(known) => known.steps.push(told),
+                None => rates.push(OfRate { rate: step.rate, steps: vec![told] }),
             }
         }
         rates.sort_by(|one, other| one.rate.total_cmp(&other.rate));
@@ -179,9 +171,9 @@ impl Known<'_> {
 }
 
 impl Search {
-    /// A search without a step.
-    pub fn new(plan: SearchPlan) -> Search {
-        Search { plan, steps: Vec::new() }
+    /// A search without a step, whose steps pass by this rule.
+    pub fn new(plan: SearchPlan, rule: Rule) -> Search {
+        Search { plan, rule, steps: Vec::new() }
     }
 
     /// The steps so far, in the order in which they were made.
@@ -189,21 +181,32 @@ impl Search {
         &self.steps
     }
 
+    /// The last step that passed at the lower end of the bracket, and the last that failed at its
+    /// upper end.
+    pub fn ends(&self) -> [Option<&Step>; 2] {
+        let known = Known::of(&self.steps, self.rule);
+        let last = |at: Option<usize>, outcomes: &[Outcome]| {
+            let steps = &known.rates[at?].steps;
+            let told = steps.iter().rev().find(|(_, outcome)| outcomes.contains(outcome));
+            told.map(|(step, _)| *step)
+        };
+        [
+            last(known.passed, &[Outcome::Passed]),
+            last(known.failed, &[Outcome::Failed, Outcome::Excused]),
+        ]
+    }
+
     /// The answer by the steps so far.
     pub fn bracket(&self) -> Bracket {
-        let known = Known::of(&self.steps);
+        let known = Known::of(&self.steps, self.rule);
         let rate = |at: Option<usize>| at.map(|at| known.rates[at].rate);
         let between =
             known.passed.map_or(0, |at| at + 1)..known.failed.unwrap_or(known.rates.len());
-        let failing = known.failed.and_then(|at| {
-            let failed = |step: &&&Step| outcome(step, false) == Outcome::Failed;
-            known.rates[at].steps.iter().rev().find(failed).copied()
-        });
         Bracket {
             passed: rate(known.passed),
             failed: rate(known.failed),
             undecided: known.rates[between].iter().map(|known| known.rate).collect(),
-            ended_by: failing.map(side),
+            ended_by: self.ends()[1].map(side),
             complete: self.next_rate(&known).is_none(),
         }
     }
@@ -260,7 +263,7 @@ impl Search {
         let seldom =
             |end: &&OfRate| end.decided().len() <= self.plan.repeats && end.steps.len() <= runs_max;
         let mut seldom = ends.filter(seldom);
-        seldom.next().map(|end| (end.rate, end.steps[end.steps.len() - 1].duration_s))
+        seldom.next().map(|end| (end.rate, end.steps[end.steps.len() - 1].0.duration_s))
     }
 }
 
@@ -270,17 +273,18 @@ impl Series for Search {
         if self.plan.steps_max <= made {
             return None;
         }
-        let (rate, window_s) = self.next_rate(&Known::of(&self.steps))?;
+        let (rate, window_s) = self.next_rate(&Known::of(&self.steps, self.rule))?;
         Some(Ask {
             // One that was measured has the same name, whatever rounding made of it.
             rate: format!("{rate}").parse().expect("a rate within the range of rates"),
             duration: self.whole_windows(window_s),
             seed: self.plan.seed.wrapping_add(made as u64),
+            change: Change::None,
         })
     }
 
     fn outlook(&self) -> Outlook {
-        let known = Known::of(&self.steps);
+        let known = Known::of(&self.steps, self.rule);
         let ends = known.passed.zip(known.failed);
         let halvings = ends.map(|(passed, failed)| {
             let width = (known.rates[failed].rate / known.rates[passed].rate).ln();
@@ -301,7 +305,8 @@ impl Series for Search {
         }
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, mut step: Step) {
+        step.outcome = Some((self.rule)(&step));
         self.steps.push(step);
     }
 }
@@ -330,7 +335,7 @@ mod tests {
     }
 
     fn searched(plan: SearchPlan, mut run: impl FnMut(&Ask) -> Step) -> Search {
-        let mut search = Search::new(plan);
+        let mut search = Search::new(plan, by_objectives);
         let ended =
             make_runs(&mut search, |ask, _| Ok::<_, Infallible>(ControlFlow::Continue(run(ask))));
         assert_eq!(ended, Ok(ControlFlow::Continue(())));
@@ -545,7 +550,7 @@ mod tests {
     #[test]
     fn the_time_left_is_known_once_the_bracket_is() {
         let holds = step_function(900.0);
-        let mut search = Search::new(plan("500", 5));
+        let mut search = Search::new(plan("500", 5), by_objectives);
         let mut outlooks = Vec::new();
         let ended = make_runs(&mut search, |ask, outlook| {
             outlooks.push(outlook);

@@ -6,6 +6,8 @@ use engine::report::{DistributionPart, Report};
 use engine::stats::percentiles::Percentiles;
 use serde::{Deserialize, Serialize};
 
+use crate::figures::Figures;
+
 /// One run at one rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
@@ -44,6 +46,24 @@ pub struct Step {
     pub busy: f64,
     /// Mean number of requests in flight.
     pub in_flight: f64,
+    /// What else the run tells of its bound.
+    pub figures: Figures,
+    /// What the run said of its rate, by the rule of the series; `None` of a sweep's.
+    pub outcome: Option<Outcome>,
+}
+
+/// What a run, or all runs of one rate, say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It holds.
+    Passed,
+    /// Nothing: there were too few samples.
+    Undecided,
+    /// Nothing as long as another run may say more: it failed, and the rate may be innocent.
+    Excused,
+    /// It doesn't hold.
+    Failed,
 }
 
 /// A distribution of times, microseconds.
@@ -170,6 +190,8 @@ impl Step {
                 .then(|| cpu_s.max(0.0) * 1e6 / counts.sent_in_window as f64),
             busy: shards.iter().map(|shard| shard.busy).fold(0.0, f64::max),
             in_flight: report.littles_law.in_flight_mean,
+            figures: Figures::new(report, good_share),
+            outcome: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::knee::{Knee, knee, rates};
 use crate::rates::between;
 use crate::step::Step;
-use crate::{Ask, Outlook, Series};
+use crate::{Ask, Change, Outlook, Series};
 
 /// The knee is narrow enough when its ends are this factor apart.
 pub const KNEE_WIDTH: f64 = 1.05;
@@ -76,7 +76,7 @@ impl Series for Sweep {
             None => return None,
         };
         let seed = self.plan.seed.wrapping_add(made as u64);
-        Some(Ask { rate, duration: self.plan.duration, seed })
+        Some(Ask { rate, duration: self.plan.duration, seed, change: Change::None })
     }
 
     fn outlook(&self) -> Outlook {

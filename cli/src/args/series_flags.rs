@@ -4,12 +4,15 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args, Command};
+use engine::plan::Plan;
 use engine::sys::units::{Nanos, Rate};
 use probe::rates::{RateRange, Spacing};
+use probe::search::SearchPlan;
 
 use super::RunArgs;
-use super::headings::{RESULTS, SEARCH, SWEEP};
+use super::headings::{REQUEST, RESULTS, SEARCH, SWEEP};
 use super::values::{file, whole_number};
+use crate::failure::Failure;
 
 /// The most steps of a series.
 const STEPS_MAX: usize = 1_000;
@@ -70,6 +73,30 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
 
+    /// How far, and how closely.
+    #[command(flatten)]
+    pub(crate) bracket: BracketArgs,
+}
+
+/// Arguments of `ceiling`.
+#[derive(Debug, Args)]
+pub(crate) struct CeilingArgs {
+    /// The plan of each step.
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+
+    /// Load the null target, which is started on other cores, instead of a URL
+    #[arg(long, conflicts_with_all = ["url", "target"], help_heading = REQUEST)]
+    pub(crate) null: bool,
+
+    /// How far, and how closely.
+    #[command(flatten)]
+    pub(crate) bracket: BracketArgs,
+}
+
+/// Arguments of what searches for a rate: how far, and how closely.
+#[derive(Debug, Args)]
+pub(crate) struct BracketArgs {
     /// The highest rate to try [default: 100M]
     #[arg(long, value_name = "PER_SECOND", help_heading = SEARCH)]
     pub(crate) max_rate: Option<Rate>,
@@ -114,10 +141,41 @@ pub(crate) struct SearchArgs {
 }
 
 /// Where the first rate of a search is from if no flag gives it.
-pub(crate) const FIRST_RATE: &str = "1k";
+const FIRST_RATE: &str = "1k";
+
+impl BracketArgs {
+    /// The search for a rate with this plan.
+    ///
+    /// # Errors
+    /// A highest rate below the first.
+    pub(crate) fn search_plan(&self, plan: &Plan) -> Result<SearchPlan, Failure> {
+        let constant = |rate: &str| rate.parse().expect("the rate is a constant");
+        let first = plan.rate.unwrap_or_else(|| constant(FIRST_RATE));
+        let rate_max = self.max_rate.unwrap_or_else(|| constant(&Rate::MAX_PER_SECOND.to_string()));
+        if rate_max < first {
+            let cure = "raise it, or lower --rate";
+            let problem = format!("below the first rate, {first}");
+            return Err(Failure::Usage(format!("--max-rate {rate_max}: {problem}; {cure}")));
+        }
+        Ok(SearchPlan {
+            first,
+            rate_max,
+            tolerance: self.tolerance,
+            repeats: self.repeats,
+            steps_max: self.max_steps,
+            duration: plan.duration,
+            seed: plan.seed,
+        })
+    }
+}
+
+/// The plan of a ceiling where neither flags nor a file say more: many steps, so they are short.
+pub(crate) fn ceiling_defaults() -> Plan {
+    Plan { duration: Nanos::from_secs(10), warmup: Nanos::from_secs(1), ..Plan::default() }
+}
 
 /// Says what the flags of a plan mean to a series, and hides those that mean nothing to it.
-fn of_series(command: Command, hidden: &[&'static str]) -> Command {
+fn of_series(command: Command, duration: Nanos, hidden: &[&'static str]) -> Command {
     let hidden =
         ["model", "period", "backfill", "raw", "hdr", "allow_invalid"].iter().chain(hidden);
     let help = |text: &'static str| move |arg: Arg| arg.help(text).long_help(None::<&str>);
@@ -129,19 +187,44 @@ fn of_series(command: Command, hidden: &[&'static str]) -> Command {
             "slo",
             help("Objectives of each step, e.g. 'p99<20ms,errors<0.1%'; see `truetail run --help`"),
         )
-        .mut_arg("duration", help("Length of each step's recorded window [default: 30s]"))
+        .mut_arg("duration", |arg| {
+            arg.help(format!("Length of each step's recorded window [default: {duration}]"))
+        })
         .mut_arg("seed", help("Seed of the first step's schedule; each of the others has the next"))
 }
 
 /// Adapts the flags of a plan to `sweep`.
 pub(super) fn of_sweep(command: Command) -> Command {
-    of_series(command, &["rate"])
+    of_series(command, Plan::default().duration, &["rate", "flamegraph"])
 }
 
 /// Adapts the flags of a plan to `search`.
 pub(super) fn of_search(command: Command) -> Command {
-    let help = format!("The first rate to try [default: {FIRST_RATE}]");
-    of_series(command, &[]).mut_arg("rate", |arg| arg.help(help))
+    let hidden = ["flamegraph"];
+    of_series(command, Plan::default().duration, &hidden).mut_arg("rate", first_rate)
+}
+
+/// Adapts the flags of a plan to `ceiling`.
+pub(super) fn of_ceiling(command: Command) -> Command {
+    let Plan { duration, warmup, .. } = ceiling_defaults();
+    of_series(command, duration, &["slo"])
+        .mut_arg("rate", first_rate)
+        .mut_arg("warmup", |arg| {
+            arg.help(format!(
+                "Length of each step's warm-up, which isn't recorded [default: {warmup}]"
+            ))
+        })
+        .mut_arg("tolerance", |arg| arg.default_value("2%"))
+        .mut_arg("flamegraph", |arg| {
+            arg.help(
+                "Profile a run at the rate that passed, and write where the CPU time went: \
+                 FILE.svg, FILE.folded or FILE.pb.gz",
+            )
+        })
+}
+
+fn first_rate(arg: Arg) -> Arg {
+    arg.help(format!("The first rate to try [default: {FIRST_RATE}]"))
 }
 
 fn spacing() -> impl TypedValueParser<Value = Spacing> {

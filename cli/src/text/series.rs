@@ -231,6 +231,7 @@ fn end(interrupted: bool, written: &[String]) -> String {
 mod tests {
     use engine::plan::Plan;
     use engine::report::slo::Slo;
+    use probe::Change;
     use probe::document::{Made, SCHEMA};
 
     use super::super::reports::{part, report};
@@ -284,8 +285,8 @@ mod tests {
 
     #[test]
     fn the_label_says_which_step_and_how_long() {
-        let ask =
-            Ask { rate: "1427".parse().expect("a rate"), duration: Nanos::from_secs(30), seed: 1 };
+        let rate = "1427".parse().expect("a rate");
+        let ask = Ask { rate, duration: Nanos::from_secs(30), seed: 1, change: Change::None };
         let mut outlook =
             Outlook { step: 3, steps_max: 16, windows_left: Some(Nanos::from_secs(420)) };
         let text = label(&ask, outlook, Nanos::from_secs(7));

@@ -13,7 +13,12 @@ pub(crate) fn wrap(text: &str) -> String {
 
 /// The same, with `first` before the first line and `rest` before the others.
 pub(crate) fn indented(first: &str, rest: &str, text: &str) -> String {
-    textwrap::fill(text, options(WIDTH, first, rest)) + "\n"
+    indented_to(WIDTH, first, rest, text)
+}
+
+/// The same at `width` columns.
+pub(crate) fn indented_to(width: usize, first: &str, rest: &str, text: &str) -> String {
+    textwrap::fill(text, options(width, first, rest)) + "\n"
 }
 
 /// The same at `width` columns, where lists such as `0,2,4` may be broken after a comma.

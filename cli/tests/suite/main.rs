@@ -4,6 +4,7 @@
 
 mod support;
 
+mod ceiling;
 mod edges;
 mod floor;
 mod runs;

@@ -235,6 +235,7 @@ fn what_a_series_has_no_use_for_is_refused_before_anything_runs() {
         (&sweep, &["--model", "closed"], "--model closed: a closed model has no rate to change"),
         (&sweep, &["--raw", "r"], "--raw r: a file holds one run, not many; omit it"),
         (&sweep, &["--hdr", "r"], "--hdr r: a file holds one run, not many; omit it"),
+        (&sweep, &["--flamegraph", "f.svg"], "--flamegraph f.svg: a profile is of one run; omit"),
         (
             &sweep,
             &["--steps", "1"],

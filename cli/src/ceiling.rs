@@ -1,0 +1,173 @@
+//! The command `ceiling`: the highest rate that generator and target keep up with, and what bounds it.
+
+use std::process::ExitCode;
+
+use engine::plan::body::SharedBody;
+use engine::plan::{CONNS_MAX, Plan};
+use engine::report::profile::Profile;
+use engine::sys::placement;
+use engine::sys::topology::{Attachment, Topology};
+use engine::sys::units::{CoreList, Nanos};
+use probe::bound::{Bound, Code};
+use probe::ceiling::{Answer, Ceiling, CeilingPlan};
+use probe::document::{CeilingDocument, Made, SCHEMA};
+use probe::plot::Mark;
+use probe::step::Step;
+use probe::{Ask, Change};
+
+use crate::args::{CeilingArgs, NULL_CONNS, ceiling_defaults};
+use crate::drive::{Results, drive_profiled};
+use crate::failure::{EXIT_MISSED, Failure, Lack, complain};
+use crate::flamegraph::Flamegraph;
+use crate::null_process::{NullTarget, cores_apart};
+use crate::output::say;
+use crate::series::{self, Ended, Files, Runs, exit_code, write_csv, write_svg};
+use crate::signals::StopRequest;
+use crate::text::ceiling as text;
+use crate::{json, planning};
+
+/// Runs the plan at rates that come ever closer to the ceiling, then with what may move it.
+pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
+    let (mut plan, wanted) =
+        series::open_plan(planning::plan_over(ceiling_defaults(), &args.run)?)?;
+    if let Some(slo) = &plan.slo {
+        let cure = "omit it, or use `truetail search`";
+        return Err(Failure::Usage(format!("--slo {slo}: a ceiling has no objectives; {cure}")));
+    }
+    if args.null && !plan.target.is_empty() {
+        let problem = "the plan file names a target";
+        return Err(Failure::Usage(format!("--null: {problem}; omit one of them")));
+    }
+    let search = args.bracket.search_plan(&plan)?;
+    let first = search.first;
+    let stop = StopRequest::listen()?;
+    let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
+    let mut flamegraph = match &wanted.flamegraph {
+        Some(path) => Some(Flamegraph::open(path, &stop)?),
+        None => None,
+    };
+    let mut cores = shard_cores(&plan);
+    let mut conns_max = CONNS_MAX as u64;
+    let null_target = if args.null {
+        let (ours, targets) = cores_apart(plan.cores.as_ref())?;
+        cores.retain(|core| !targets.contains(core));
+        conns_max = null_conns(targets.len());
+        plan.cores = Some(CoreList::new(ours));
+        Some(NullTarget::start(&targets)?)
+    } else {
+        None
+    };
+    if let Some(null_target) = &null_target {
+        plan.target = format!("http://{}/", null_target.address);
+    }
+    say(&text::begins(args.null, first))?;
+    let mut ceiling = Ceiling::new(CeilingPlan { search, cores, conns_max });
+    let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
+    let runs = Runs { plan, body: SharedBody::default(), cooldown, progress, stop: &stop };
+    let Ended { mut made, mut failure } = match runs.make(&mut ceiling, Ceiling::steps, text::row) {
+        // What the machine lacks before the first run is an answer as well.
+        Err(failure @ Failure::Lacks(..)) => {
+            Ended { made: nothing(&failure), failure: Some(failure) }
+        }
+        ended => ended?,
+    };
+    let mut answer = ceiling.answer();
+    if let Some(Failure::Lacks(lack, line)) = &failure {
+        answer.bound = lacking(*lack, line, answer.bound);
+    }
+    let mut results = Results::default();
+    let mut profile = None;
+    if let (Some(flamegraph), false) = (flamegraph.take(), made.interrupted) {
+        match profiled(&runs, &answer, &made, flamegraph, &mut results) {
+            Ok(taken) => profile = taken,
+            Err(Failure::Interrupted) => made.interrupted = true,
+            Err(error) => failure = Some(error),
+        }
+    }
+    let document = CeilingDocument { answer, profile, made };
+    if let Some(out) = files.out {
+        results.add(out.finish(|writer| json::write(&document, writer)));
+    }
+    let CeilingDocument { answer, made, .. } = &document;
+    let trials = answer.proof.trials.iter().map(|trial| &trial.step);
+    let all: Vec<Step> = made.steps.iter().chain(trials).cloned().collect();
+    write_csv(files.csv, &all, &mut results);
+    write_svg(files.svg, made, Mark::of_ceiling(answer).as_ref(), &mut results);
+    let said = say(&text::ends(&document, &results.written));
+    results.failures.extend(said.err());
+    let none_passed = answer.passed.is_none();
+    let done = if none_passed { ExitCode::from(EXIT_MISSED) } else { ExitCode::SUCCESS };
+    Ok(exit_code(failure.as_ref(), made, &results, done))
+}
+
+/// The cores that shards could run on: those of the plan, and those of a run that names none.
+fn shard_cores(plan: &Plan) -> Vec<usize> {
+    let named = plan.cores.as_ref().map_or(&[][..], CoreList::as_slice);
+    let topology = Topology::here();
+    let usual = topology.default_cores(&placement::allowed_cores(), &Attachment::default());
+    CoreList::new(named.iter().copied().chain(usual).collect()).as_slice().to_vec()
+}
+
+/// Connections that the null target takes on so many cores.
+fn null_conns(cores: usize) -> u64 {
+    let each: u64 = NULL_CONNS.parse().expect("the number is a constant");
+    each * cores as u64
+}
+
+/// A series that ended before its first run.
+fn nothing(failure: &Failure) -> Made {
+    Made {
+        schema: SCHEMA,
+        interrupted: true,
+        error: Some(failure.to_string()),
+        plan: None,
+        environment: None,
+        steps: Vec::new(),
+        unfinished: None,
+    }
+}
+
+/// The bound of a series that ended because a run was refused.
+fn lacking(lack: Lack, line: &str, bound: Bound) -> Bound {
+    let code = match lack {
+        Lack::Ports => Code::Ports,
+        Lack::Files => Code::Files,
+    };
+    Bound { code, evidence: line.to_owned(), proven: true, ..bound }
+}
+
+/// Profiles a run at the rate that passed, and writes what was sampled.
+///
+/// # Errors
+/// The run can't be made, or a signal ended it.
+fn profiled(
+    runs: &Runs<'_>,
+    answer: &Answer,
+    made: &Made,
+    mut flamegraph: Flamegraph,
+    results: &mut Results,
+) -> Result<Option<Profile>, Failure> {
+    let Some(passed) = answer.passed else {
+        complain("--flamegraph: not written, since no rate passed");
+        return Ok(None);
+    };
+    if !runs.rest() {
+        return Err(Failure::Interrupted);
+    }
+    let ask = Ask {
+        rate: format!("{passed}").parse().expect("a rate that was offered"),
+        duration: runs.plan.duration,
+        seed: runs.plan.seed.wrapping_add((made.steps.len() + answer.proof.trials.len()) as u64),
+        change: Change::None,
+    };
+    let plan = runs.plan_of(&ask);
+    let label = text::profiling(passed, Nanos(plan.end_ns()));
+    let (finished, _) =
+        drive_profiled(plan, &runs.body, runs.stop, runs.progress, &label, Some(&mut flamegraph))?;
+    let report = finished.report;
+    match flamegraph.write(&report) {
+        Err(failure) if report.interrupted => complain(&failure.to_string()),
+        written => results.add(written),
+    }
+    if report.interrupted { Err(Failure::Interrupted) } else { Ok(report.profile) }
+}

@@ -1,0 +1,358 @@
+//! A ceiling: each step as it ends, the bracket, what bounds it, and what moves it. In 80 columns.
+
+use std::fmt::Write as _;
+
+use engine::report::profile::Profile;
+use engine::sys::units::{Nanos, Rate};
+use probe::bound::{Bound, Code};
+use probe::ceiling::{Answer, Broke, End, GROWTH_MAX, LATENESS_MAX_US, SENT_MIN, by_load};
+use probe::document::CeilingDocument;
+use probe::proof::{Changed, Proof, Scaling, Trial};
+use probe::step::{Outcome, Step};
+
+use super::figures::{count, rate, time};
+use super::wrap::indented_to;
+
+/// Columns of a line.
+const WIDTH: usize = 80;
+
+/// What is about to be done, and the head of its table.
+pub(crate) fn begins(is_null: bool, first: Rate) -> String {
+    let target = if is_null { "the null target" } else { "target" };
+    let first = rate(first.per_second());
+    let told =
+        format!("The highest rate that generator and {target} keep up with, from {first}/s on");
+    format!("{}\n{}", paragraph(&told), line(HEAD, ""))
+}
+
+/// The names of the columns.
+const HEAD: [&str; 8] =
+    ["rate/s", "answered/s", "sent", "backlog", "late p50", "busy", "latency", "in flight"];
+
+/// A line of the table.
+fn line(cells: [&str; 8], outcome: &str) -> String {
+    let [rate, answered, sent, backlog, late, busy, latency, in_flight] = cells;
+    let text = format!(
+        "{rate:>9}{answered:>11}{sent:>8}{backlog:>9}{late:>9}{busy:>6}{latency:>9}\
+         {in_flight:>10}  {outcome}"
+    );
+    text.trim_end().to_owned() + "\n"
+}
+
+/// The line of a step.
+pub(crate) fn row(step: &Step) -> String {
+    let outcome = match by_load(step) {
+        Outcome::Passed => "passed",
+        Outcome::Undecided | Outcome::Excused => "excused",
+        Outcome::Failed => "failed",
+    };
+    let us = |us: Option<f64>| us.map_or("n/a".to_owned(), time);
+    let sent = if step.intended == 0.0 { 1.0 } else { step.sent / step.intended };
+    let cells = [
+        rate(step.rate),
+        rate(step.figures.throughput),
+        percent(sent),
+        format!("{:+.1} %", step.backlog.growth * 100.0),
+        us(step.pacer_lateness.percentiles.at(0.5).value),
+        format!("{:.0} %", step.busy * 100.0),
+        us(step.naive.mean),
+        format!("{:.2}", step.figures.at_target),
+    ];
+    line(cells.each_ref().map(String::as_str), outcome)
+}
+
+/// What the progress line of the profiled run begins with.
+pub(crate) fn profiling(per_second: f64, length: Nanos) -> String {
+    format!("profile  {}/s  {length}  ", rate(per_second))
+}
+
+/// What was found, and where it is written.
+pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
+    let CeilingDocument { answer, profile, made } = document;
+    let mut text = String::from("\n");
+    if !made.steps.is_empty() {
+        text.push_str(&paragraph(&bracket(answer, made.interrupted)));
+        for (name, end) in [("passed", &answer.passed_by), ("failed", &answer.failed_by)] {
+            if let Some(end) = end {
+                let first = format!("  {name}  ");
+                let told = format!("{}/s: {}", rate(end.rate), why(end));
+                text.push_str(&indented_to(WIDTH, &first, "          ", &told));
+            }
+        }
+    }
+    text.push_str(&bound(&answer.bound));
+    text.push_str(&proof(&answer.proof));
+    if let Some(profile) = profile {
+        text.push_str(&heaviest(profile));
+    }
+    if made.interrupted {
+        text.push_str("Interrupted: this is what there was until then.\n");
+    }
+    if !written.is_empty() {
+        let _ = writeln!(text, "written {}", written.join(", "));
+    }
+    text
+}
+
+fn bracket(answer: &Answer, interrupted: bool) -> String {
+    let at = |per_second: &f64| format!("{}/s", rate(*per_second));
+    let mut told = match (&answer.passed, &answer.failed) {
+        (Some(passed), Some(failed)) => format!(
+            "The ceiling lies between {}, which passed, and {}, which failed: {:.1} % apart.",
+            at(passed),
+            at(failed),
+            (failed / passed - 1.0) * 100.0
+        ),
+        (Some(passed), None) => format!("{} passed, and no rate failed.", at(passed)),
+        (None, Some(failed)) => format!("No rate passed; {} failed.", at(failed)),
+        (None, None) => "No rate passed, and none failed.".to_owned(),
+    };
+    if !answer.undecided.is_empty() && answer.passed.is_some() {
+        let rates: Vec<String> = answer.undecided.iter().map(at).collect();
+        let _ = write!(told, " In between, {} remained undecided.", rates.join(", "));
+    }
+    if !answer.complete && !interrupted {
+        told.push_str(" The search stopped at --max-steps: the answer is wider than asked for.");
+    }
+    told
+}
+
+/// Why an end of the bracket is one.
+fn why(end: &End) -> String {
+    let sent = format!("sent {} of what was due", percent(end.sent));
+    let backlog = format!("its backlog grew by {:.1} % of the arrivals", end.growth * 100.0);
+    let late = end.lateness_p50_us.map_or("an unknown time".to_owned(), time);
+    if end.broke.is_empty() {
+        let backlog = match end.growth {
+            more if 0.000_5 <= more => backlog,
+            _ => "its backlog didn't grow".to_owned(),
+        };
+        return format!("{sent}; {backlog}; half of its requests were noticed within {late}");
+    }
+    let told = end.broke.iter().map(|broke| match broke {
+        Broke::Sent => format!("{sent} (limit {:.0} %)", SENT_MIN * 100.0),
+        Broke::Backlog => format!("{backlog} (limit {:.0} %)", GROWTH_MAX * 100.0),
+        Broke::Lateness => {
+            let limit = time(LATENESS_MAX_US);
+            format!("half of its requests were noticed more than {late} late (limit {limit})")
+        }
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+fn bound(bound: &Bound) -> String {
+    let name = match bound.code {
+        Code::GeneratorCore => "the generator's core (generator_core)",
+        Code::Target => "the target (target)",
+        Code::Cap => "the cap on connections, --conns (cap)",
+        Code::Ports => "this machine's local ports (ports)",
+        Code::Files => "this machine's files or memory (files)",
+        Code::Link => "the network (link)",
+        Code::NoneReached => "none was reached (none_reached)",
+    };
+    let sure = match (bound.code, bound.proven) {
+        (Code::NoneReached, _) | (_, true) => "",
+        (_, false) => ", by its figures alone",
+    };
+    indented_to(WIDTH, "Bound: ", "  ", &format!("{name}{sure}: {}.", bound.evidence))
+}
+
+/// The table of trials, and what more shards do.
+fn proof(proof: &Proof) -> String {
+    let mut text = String::new();
+    let single = proof.trials.iter().filter(|trial| trial.changed != Changed::Scaled);
+    let single: Vec<&Trial> = single.collect();
+    if let Some(base) = single.first() {
+        let _ = writeln!(text, "\nWhat moves it, at {}/s:", rate(base.rate));
+        let _ = writeln!(text, "  shards     conns  answered/s   ratio  if it is the bound  moved");
+        for trial in &single {
+            let (shards, conns) = (count(trial.shards as u64), count(trial.conns));
+            let figures = format!("  {shards:>6}{conns:>10}{:>12}", rate(trial.throughput));
+            let told = match (trial.changed, trial.moved) {
+                (Changed::Nothing, _) => "  as searched".to_owned(),
+                (_, moved) => {
+                    let moved = if moved { "yes" } else { "no" };
+                    format!("{:>8.2}{:>20.2}  {moved}", trial.ratio, trial.expected)
+                }
+            };
+            let _ = writeln!(text, "{figures}{told}");
+        }
+    }
+    match &proof.scaling {
+        Scaling::NotTried => {}
+        Scaling::Unproven => text.push_str("Scaling unproven: only one core can be spared.\n"),
+        Scaling::Efficiency(all) => {
+            let _ = writeln!(text, "\n  shards  answered/s  efficiency");
+            for one in all {
+                let (shards, answered) = (count(one.shards as u64), rate(one.throughput));
+                let _ =
+                    writeln!(text, "  {shards:>6}{answered:>12}{:>12}", percent(one.efficiency));
+            }
+        }
+    }
+    text
+}
+
+/// The frames of a profile.
+fn heaviest(profile: &Profile) -> String {
+    let mut text = String::from("\nCPU time per request at the rate that passed:\n");
+    for frame in &profile.frames {
+        let us = frame.own.cpu_us_per_request.map_or("n/a".to_owned(), time);
+        let side = if frame.kernel { "kernel" } else { "user" };
+        let _ =
+            writeln!(text, "{us:>10}{:>8}  {side:<6}  {}", percent(frame.own.share), frame.name);
+    }
+    text
+}
+
+fn paragraph(text: &str) -> String {
+    indented_to(WIDTH, "", "", text)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use probe::document::{Made, SCHEMA};
+    use probe::proof::Scaled;
+
+    use super::super::reports::{part, report};
+    use super::*;
+
+    /// A step at this rate, with a mean latency of so many µs.
+    fn step(rate: f64, naive: u64) -> Step {
+        let mut step = Step { rate, ..Step::new(&report(true, part(naive, naive, 1, 2))) };
+        step.figures.throughput = 0.99 * rate;
+        step.figures.at_target = rate * naive as f64 / 1e6;
+        step
+    }
+
+    fn trial(changed: Changed, shards: usize, conns: u64, ratio: f64, expected: f64) -> Trial {
+        let moved = changed != Changed::Nothing && expected == ratio;
+        let throughput = 2_000.0 * ratio;
+        let (rate, runs) = (2_561.0, 1);
+        let step = step(rate, 1_000);
+        Trial { changed, shards, conns, rate, throughput, ratio, expected, moved, runs, step }
+    }
+
+    fn document() -> CeilingDocument {
+        let end = |rate, growth, broke| End {
+            rate,
+            sent: 0.999,
+            growth,
+            lateness_p50_us: Some(0.144),
+            broke,
+        };
+        let bound = Bound {
+            code: Code::Target,
+            evidence: "the target took 63 ms per request".to_owned(),
+            proven: true,
+            light: None,
+            heavy: None,
+        };
+        let trials = vec![
+            trial(Changed::Nothing, 1, 1_000, 1.0, 1.0),
+            trial(Changed::Shards, 2, 1_000, 1.28, 1.28),
+            trial(Changed::Conns, 1, 500, 1.0, 0.5),
+        ];
+        let answer = Answer {
+            passed: Some(2_022.0),
+            failed: Some(2_049.0),
+            undecided: vec![2_035.0],
+            complete: true,
+            passed_by: Some(end(2_022.0, -0.001, Vec::new())),
+            failed_by: Some(end(2_049.0, 0.033, vec![Broke::Sent, Broke::Backlog])),
+            bound,
+            proof: Proof { trials, scaling: Scaling::Unproven },
+        };
+        let made = Made {
+            schema: SCHEMA,
+            interrupted: false,
+            error: None,
+            plan: None,
+            environment: None,
+            steps: vec![step(2_022.0, 1_000)],
+            unfinished: None,
+        };
+        CeilingDocument { answer, profile: None, made }
+    }
+
+    #[test]
+    fn a_step_is_a_line() {
+        let first = "1k".parse().expect("a rate");
+        let mut behind = step(123_456.7, 99_600);
+        behind.sent = 0.5 * behind.intended;
+        behind.backlog.growth = 0.5;
+        let text = begins(true, first) + &row(&step(999.5, 250)) + &row(&behind);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        insta::assert_snapshot!(text, @r"
+        The highest rate that generator and the null target keep up with, from 1,000/s
+        on
+
+           rate/s answered/s    sent  backlog late p50  busy  latency in flight
+            999.5      989.5 100.0 %   +0.0 %  1.00 µs  12 %   250 µs      0.25  passed
+          123,457    122,222  50.0 %  +50.0 %  1.00 µs  12 %  99.6 ms  12296.29  failed
+        ");
+    }
+
+    #[test]
+    fn a_ceiling_states_its_bracket_its_bound_and_its_proof() {
+        let mut document = document();
+        let mut text = ends(&document, &["c.json".to_owned()]);
+        let scaled = |shards, throughput, efficiency| Scaled { shards, throughput, efficiency };
+        let both = vec![scaled(1, 99_000.0, 1.0), scaled(2, 188_100.0, 0.95)];
+        document.answer.proof = Proof { trials: Vec::new(), scaling: Scaling::Efficiency(both) };
+        document.answer.complete = false;
+        document.answer.undecided.clear();
+        document.answer.bound.proven = false;
+        if let Some(end) = &mut document.answer.failed_by {
+            (end.broke, end.lateness_p50_us) = (vec![Broke::Lateness], Some(1_500.0));
+        }
+        text += &ends(&document, &[]);
+        document.answer.bound.code = Code::NoneReached;
+        (document.answer.failed, document.answer.failed_by) = (None, None);
+        document.answer.proof.scaling = Scaling::NotTried;
+        document.made.interrupted = true;
+        text += &ends(&document, &[]);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        insta::assert_snapshot!(text, @r"
+
+        The ceiling lies between 2,022/s, which passed, and 2,049/s, which failed: 1.3 %
+        apart. In between, 2,035/s remained undecided.
+          passed  2,022/s: sent 99.9 % of what was due; its backlog didn't grow; half of
+                  its requests were noticed within 144 ns
+          failed  2,049/s: sent 99.9 % of what was due (limit 98 %); its backlog grew by
+                  3.3 % of the arrivals (limit 1 %)
+        Bound: the target (target): the target took 63 ms per request.
+
+        What moves it, at 2,561/s:
+          shards     conns  answered/s   ratio  if it is the bound  moved
+               1     1,000       2,000  as searched
+               2     1,000       2,560    1.28                1.28  yes
+               1       500       2,000    1.00                0.50  no
+        Scaling unproven: only one core can be spared.
+        written c.json
+
+        The ceiling lies between 2,022/s, which passed, and 2,049/s, which failed: 1.3 %
+        apart. The search stopped at --max-steps: the answer is wider than asked for.
+          passed  2,022/s: sent 99.9 % of what was due; its backlog didn't grow; half of
+                  its requests were noticed within 144 ns
+          failed  2,049/s: half of its requests were noticed more than 1.50 ms late
+                  (limit 1.00 ms)
+        Bound: the target (target), by its figures alone: the target took 63 ms per
+          request.
+
+          shards  answered/s  efficiency
+               1      99,000     100.0 %
+               2     188,100      95.0 %
+
+        2,022/s passed, and no rate failed.
+          passed  2,022/s: sent 99.9 % of what was due; its backlog didn't grow; half of
+                  its requests were noticed within 144 ns
+        Bound: none was reached (none_reached): the target took 63 ms per request.
+        Interrupted: this is what there was until then.
+        ");
+    }
+}

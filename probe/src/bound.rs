@@ -1,0 +1,324 @@
+//! What a ceiling was bounded by: read from the figures of the run that failed, and held against the
+//! trials.
+
+use engine::host::Limit;
+use engine::report::verdict::Code as Verdict;
+use serde::{Deserialize, Serialize};
+
+use crate::blame::{Side, side};
+use crate::figures::Figures;
+use crate::numbers::{number, percent, time};
+use crate::proof::Proof;
+use crate::step::Step;
+
+/// What bounds the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// A core of the generator had no time left.
+    GeneratorCore,
+    /// The target answered no more, while the generator had room.
+    Target,
+    /// All connections that may be open were busy, at a target that wasn't.
+    Cap,
+    /// The generator's machine had no local port left.
+    Ports,
+    /// The generator's machine had no file or memory left.
+    Files,
+    /// The network carried no more, or lost what it carried.
+    Link,
+    /// Nothing: no rate failed.
+    NoneReached,
+}
+
+impl Code {
+    /// Whether requests without an answer tell it, so that there is nothing to prove.
+    pub(crate) fn is_told_by_failures(self) -> bool {
+        matches!(self, Code::Ports | Code::Files)
+    }
+
+    /// Whether it is the generator's cores.
+    pub(crate) fn is_generator(self) -> bool {
+        self == Code::GeneratorCore
+    }
+}
+
+/// What was the bound, and how that is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// What was the bound.
+    pub code: Code,
+    /// The figures that tell it, in words.
+    pub evidence: String,
+    /// Whether trials confirm it; where they contradict the figures, they decide.
+    pub proven: bool,
+    /// The path at the lowest rate that passed; `None` if none did.
+    pub light: Option<Load>,
+    /// The path at the rate that failed; `None` if none did.
+    pub heavy: Option<Load>,
+}
+
+/// The path at one rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Requests per second offered.
+    pub rate: f64,
+    /// Mean naive latency, microseconds: by the kernel's stamps of responses, unless the plan has
+    /// the program's.
+    pub latency_us: Option<f64>,
+    /// Mean number of requests at the target.
+    pub at_target: f64,
+    /// These two by Little's law: the rate at which the target answers.
+    pub by_littles_law: Option<f64>,
+    /// Share of the window in which the busiest shard had work.
+    pub busy: f64,
+    /// Of its core's time, that in user space, polling included.
+    pub user: f64,
+    /// Of its core's time, that in the kernel, polling included.
+    pub system: f64,
+    /// Of its core's time, that of soft interrupts; `None` if unknown.
+    pub soft_interrupts: Option<f64>,
+}
+
+impl Load {
+    fn of(step: &Step) -> Load {
+        let shard = step.figures.busiest().copied().unwrap_or_default();
+        let (at_target, latency_us) = (step.figures.at_target, step.naive.mean);
+        let latency = latency_us.filter(|us| 0.0 < *us);
+        Load {
+            rate: step.rate,
+            latency_us,
+            at_target,
+            by_littles_law: latency.map(|us| at_target / us * 1e6),
+            busy: shard.busy,
+            user: shard.user,
+            system: shard.system,
+            soft_interrupts: shard.soft_interrupts,
+        }
+    }
+}
+
+/// Share of a shard's time from which its core is full, with what the hypervisor took.
+const BUSY_FULL: f64 = 0.9;
+/// Share of a shard's time up to which another shard couldn't make a difference.
+const BUSY_ROOM: f64 = 0.7;
+/// Share of the connections that may be open from which all of them are busy.
+const CONNS_FULL: f64 = 0.9;
+/// Share of the arrivals that waited for a connection from which that matters.
+const CAPPED_MIN: f64 = 0.02;
+/// By how much the target's latency grows, as a factor, from which the target has a queue.
+const LATENCY_GREW: f64 = 1.5;
+/// Share of requests that failed, or of segments that were sent again, from which that matters.
+const LOST_MIN: f64 = 0.01;
+/// Share of a link's speed from which it is full.
+const LINK_FULL: f64 = 0.9;
+/// Share of a source's ports: with more of them left, ports weren't what connections lacked.
+const PORTS_FEW: f64 = 0.1;
+/// What others take of a core is told from this share on.
+const OTHERS_MIN: f64 = 0.01;
+/// Files that a process has open beside its connections, at most.
+const FILES_BESIDE: u64 = 256;
+
+impl Figures {
+    /// Whether so many connections fit into the limit of open files.
+    pub(crate) fn has_files_for(&self, conns: u64) -> bool {
+        match self.open_files {
+            Limit::Unlimited => true,
+            Limit::AtMost(files) => conns + FILES_BESIDE + 16 * self.shards.len() as u64 <= files,
+        }
+    }
+
+    /// What the network did that bounds a rate, in words, by the requests of the run.
+    fn link(&self, requests: u64) -> Option<String> {
+        let per_second = |bytes: u64| bytes as f64 / self.observed_s.max(f64::MIN_POSITIVE);
+        let full = self.interface.as_ref().and_then(|interface| {
+            let bits = 8.0 * per_second(interface.received_bytes.max(interface.sent_bytes));
+            let share = bits / (interface.speed_mbit? as f64 * 1e6);
+            (LINK_FULL <= share)
+                .then(|| format!("{} carried {} of its speed", interface.name, percent(share)))
+        });
+        let tcp = self.tcp.as_ref();
+        let again = tcp.and_then(|tcp| {
+            let share = tcp.retransmitted as f64 / tcp.segments_sent.max(1) as f64;
+            let figures = format!(
+                "{} of {} segments were sent again ({})",
+                tcp.retransmitted,
+                tcp.segments_sent,
+                percent(share)
+            );
+            (LOST_MIN <= share).then_some(figures)
+        });
+        let refused = tcp.map(|tcp| tcp.listen_drops.max(tcp.listen_overflows));
+        let refused = refused.filter(|drops| LOST_MIN * requests as f64 <= *drops as f64);
+        let refused = refused
+            .filter(|drops| 0 < *drops)
+            .map(|drops| format!("listeners on this machine dropped {drops} connections"));
+        let lost = self.interface.as_ref().filter(|interface| {
+            0 < interface.dropped && LOST_MIN * requests as f64 <= interface.dropped as f64
+        });
+        let lost = lost
+            .map(|interface| format!("{} dropped {} packets", interface.name, interface.dropped));
+        let told: Vec<String> = [full, again, refused, lost].into_iter().flatten().collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+
+    /// Whether all connections that may be open were at the target.
+    fn conns_are_busy(&self) -> bool {
+        CONNS_FULL * self.conns as f64 <= self.at_target
+    }
+
+    /// Whether no port was left, as far as is known.
+    fn lacks_ports(&self) -> bool {
+        let few = |left: u64, range: u64| left as f64 <= PORTS_FEW * range as f64;
+        self.ports.as_ref().is_none_or(|ports| few(ports.headroom, ports.range))
+    }
+
+    /// Share of the busiest shard's time that was taken up, by itself or by the hypervisor.
+    fn taken_up(&self) -> f64 {
+        self.busiest().map_or(0.0, |shard| shard.busy) + self.steal.unwrap_or(0.0)
+    }
+}
+
+/// What the figures of the run that failed say by themselves; `light` is the lowest rate that
+/// passed.
+pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
+    let figures = &failing.figures;
+    let share = |count: u64| count as f64 / failing.requests.max(1) as f64;
+    let generator = BUSY_FULL <= figures.taken_up()
+        || failing.verdict.codes.iter().any(|reason| reason.code == Verdict::CoreSaturated)
+        || side(failing) == Side::Generator;
+    match () {
+        () if LOST_MIN <= share(figures.local_resource) && figures.lacks_ports() => Code::Ports,
+        () if LOST_MIN <= share(figures.local_resource) => Code::Files,
+        () if generator => Code::GeneratorCore,
+        () if figures.conns_are_busy()
+            && CAPPED_MIN <= share(figures.capped)
+            && !grew(light, failing) =>
+        {
+            Code::Cap
+        }
+        () if figures.link(failing.requests).is_some() => Code::Link,
+        () => Code::Target,
+    }
+}
+
+/// Whether the target took longer than it does under little load.
+fn grew(light: Option<&Step>, failing: &Step) -> bool {
+    let means = light.and_then(|light| light.naive.mean).zip(failing.naive.mean);
+    means.is_some_and(|(light, heavy)| LATENCY_GREW * light < heavy)
+}
+
+/// What was the bound; `failing` is `None` if no rate failed.
+pub(crate) fn bound(light: Option<&Step>, failing: Option<&Step>, proof: &Proof) -> Bound {
+    let loads = (light.map(Load::of), failing.map(Load::of));
+    let Some(failing) = failing else {
+        let evidence = match light {
+            None => "no run was made".to_owned(),
+            Some(_) => "every rate passed, up to the highest that was offered".to_owned(),
+        };
+        let (light, heavy) = loads;
+        return Bound { code: Code::NoneReached, evidence, proven: false, light, heavy };
+    };
+    let (code, proven) = held_against(by_figures(light, failing), &failing.figures, proof);
+    let (light, heavy) = loads;
+    let evidence = evidence(code, light.as_ref(), failing);
+    Bound { code, evidence, proven, light, heavy }
+}
+
+/// What the trials make of a code, and whether they confirm it.
+fn held_against(code: Code, figures: &Figures, proof: &Proof) -> (Code, bool) {
+    let base = proof.trials.first().map(|trial| &trial.step.figures);
+    // What had room can't have been the bound, whatever chance made of a trial.
+    let busy = base.is_some_and(|figures| BUSY_ROOM < figures.taken_up());
+    let full = base.is_some_and(Figures::conns_are_busy);
+    let shards = proof.shards().map(|trial| trial.moved && busy);
+    let more = proof.more_conns().map(|trial| trial.moved && full);
+    let fewer = proof.fewer_conns().map(|trial| trial.moved && full);
+    let has_room = figures.taken_up() <= BUSY_ROOM;
+    match (code, shards, more) {
+        (Code::Ports | Code::Files, ..) => (code, true),
+        (Code::Link | Code::NoneReached, ..) => (code, false),
+        // What moves the ceiling was the bound.
+        (_, Some(true), _) => (Code::GeneratorCore, true),
+        (_, _, Some(true)) => (Code::Cap, true),
+        // The figures of one run may mislead; a shard more that does no more doesn't.
+        (Code::GeneratorCore, Some(false), _) => (Code::Target, more.is_some()),
+        (Code::GeneratorCore, None, _) => (code, false),
+        (Code::Cap, _, Some(false)) => (Code::Target, shards.is_some() || has_room),
+        // Half of the connections would do half if they were the bound.
+        (Code::Cap, _, None) => (code, fewer == Some(true)),
+        (Code::Target, shards, Some(false)) => (code, shards.is_some() || has_room),
+        (Code::Target, ..) => (code, false),
+    }
+}
+
+/// The figures that tell a bound, in words.
+fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
+    let (figures, heavy) = (&failing.figures, Load::of(failing));
+    let latency = |load: &Load| load.latency_us.map_or("an unknown time".to_owned(), time);
+    let at = |load: &Load| {
+        format!(
+            "{} per request with {} in flight at {}/s",
+            latency(load),
+            number(load.at_target),
+            number(load.rate)
+        )
+    };
+    let law = heavy
+        .by_littles_law
+        .map_or(String::new(), |rate| format!(", by Little's law {}/s", number(rate)));
+    match code {
+        Code::GeneratorCore => {
+            let soft = heavy
+                .soft_interrupts
+                .map_or(String::new(), |share| format!(", {} soft interrupts", percent(share)));
+            let core = figures.busiest().map_or(0, |shard| shard.core);
+            let others = match figures.taken() {
+                none if none < OTHERS_MIN => String::new(),
+                taken => format!("; others took {} of that core", percent(taken)),
+            };
+            format!(
+                "the shard on core {core} was busy {} of the time ({} user, {} system{soft}){others}; \
+                 the target took {}",
+                percent(heavy.busy),
+                percent(heavy.user),
+                percent(heavy.system),
+                at(&heavy)
+            )
+        }
+        Code::Target => {
+            let before = light.map_or(String::new(), |light| format!(", and {}", at(light)));
+            format!(
+                "the target took {}{law}{before}; the busiest shard had work {} of the time",
+                at(&heavy),
+                percent(heavy.busy)
+            )
+        }
+        Code::Cap => format!(
+            "{} of {} connections were busy on average, and {} arrivals waited for one; the target \
+             took {}{law}",
+            number(heavy.at_target),
+            number(figures.conns as f64),
+            number(figures.capped as f64),
+            latency(&heavy)
+        ),
+        Code::Ports => {
+            let ports = figures.ports.as_ref().map_or(String::new(), |ports| {
+                format!(
+                    ": of {} ports at most {} were in use and {} in TIME_WAIT, {} left",
+                    ports.range.saturating_mul(ports.sources),
+                    ports.in_use_max,
+                    ports.time_wait_max,
+                    ports.headroom
+                )
+            });
+            format!("{} requests found no local port{ports}", number(figures.local_resource as f64))
+        }
+        Code::Files => format!(
+            "{} requests found no file or memory for their connection",
+            number(figures.local_resource as f64)
+        ),
+        Code::Link => figures.link(failing.requests).unwrap_or_default(),
+        Code::NoneReached => String::new(),
+    }
+}

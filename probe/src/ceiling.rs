@@ -1,0 +1,572 @@
+//! The ceiling: the highest rate that the generator and its target keep up with, and which of them
+//! was the bound.
+//!
+//! The rate is searched like any other, by a rule of its own. Then a few runs above the ceiling
+//! show what moves it: the plan as it is, with a shard more or fewer, with twice and half the
+//! connections. They are offered more than the path can take, so that what it takes is its
+//! throughput.
+
+use engine::sys::units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::blame::most_is_lateness;
+use crate::bound::{Bound, bound, by_figures};
+use crate::proof::{Changed, Proof, Scaling, Trial};
+use crate::rates::four_figures;
+use crate::search::{Bracket, Search, SearchPlan};
+use crate::step::{Outcome, Step};
+use crate::{Ask, Change, Outlook, Series};
+
+/// Share of what is due in the window that a step has to send before its end.
+pub const SENT_MIN: f64 = 0.98;
+/// By which share of the arrivals the backlog may grow in the window's second half, beyond chance.
+pub const GROWTH_MAX: f64 = 0.01;
+/// How late half of the requests may be noticed, microseconds. From there on the generator takes
+/// arrivals in batches.
+pub const LATENESS_MAX_US: f64 = 1_000.0;
+/// How far above the rate that failed the trials are, as a factor.
+pub const TRIAL_RATE: f64 = 1.25;
+/// Share of a core that others may take of the generator in a trial before it is made again.
+const TAKEN_MAX: f64 = 0.05;
+/// How often a trial is made that others disturb. They only take throughput away, so the best run
+/// counts.
+const TRIAL_RUNS_MAX: usize = 2;
+/// Up to so many shards each number is tried, and powers of two beyond.
+const SHARDS_ALL: usize = 8;
+
+/// By what a step failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Broke {
+    /// Less than [`SENT_MIN`] of what was due was sent.
+    Sent,
+    /// The backlog grew by more than [`GROWTH_MAX`].
+    Backlog,
+    /// Half of the requests were noticed later than [`LATENESS_MAX_US`].
+    Lateness,
+}
+
+/// What a step failed by; empty if it passed.
+pub fn broke(step: &Step) -> Vec<Broke> {
+    let End { sent, lateness_p50_us, .. } = End::figures(step);
+    // One request is no share, however few there are.
+    let unsent = (1.0 - sent) * step.requests as f64;
+    let rules = [
+        (Broke::Sent, (1.0 - SENT_MIN) * step.requests as f64 + 1.0 < unsent),
+        (Broke::Backlog, GROWTH_MAX < step.backlog.interval[0]),
+        (Broke::Lateness, lateness_p50_us.is_some_and(|us| LATENESS_MAX_US < us)),
+    ];
+    rules.into_iter().filter(|(_, breaks)| *breaks).map(|(rule, _)| rule).collect()
+}
+
+/// The rule of the ceiling: a step passes unless something [`broke`]. That requests waited for the
+/// generator is no excuse, unless others took more of its time than it fell short by.
+pub fn by_load(step: &Step) -> Outcome {
+    let End { sent, growth, .. } = End::figures(step);
+    let broke = broke(step);
+    let late = broke.contains(&Broke::Lateness) || most_is_lateness(step);
+    let short = (1.0 - sent).max(growth);
+    match broke.is_empty() {
+        true => Outcome::Passed,
+        false if late && short <= step.figures.taken() => Outcome::Excused,
+        false => Outcome::Failed,
+    }
+}
+
+/// One end of the bracket, and why it is one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// Requests per second.
+    pub rate: f64,
+    /// Share of what was due in the window that was sent before its end.
+    pub sent: f64,
+    /// By which share of the arrivals the backlog grew in the window's second half.
+    pub growth: f64,
+    /// How late half of the requests were noticed, microseconds.
+    pub lateness_p50_us: Option<f64>,
+    /// What it failed by; empty if it passed.
+    pub broke: Vec<Broke>,
+}
+
+impl End {
+    fn new(step: &Step) -> End {
+        End { broke: broke(step), ..End::figures(step) }
+    }
+
+    fn figures(step: &Step) -> End {
+        End {
+            rate: step.rate,
+            sent: if step.intended == 0.0 { 1.0 } else { step.sent / step.intended },
+            growth: step.backlog.growth,
+            lateness_p50_us: step.pacer_lateness.percentiles.at(0.5).value,
+            broke: Vec::new(),
+        }
+    }
+}
+
+/// A ceiling under way.
+#[derive(Clone, Debug)]
+pub struct Ceiling {
+    search: Search,
+    plan: CeilingPlan,
+    /// The runs of each trial, in the order of [`Ceiling::planned`].
+    trials: Vec<Vec<Step>>,
+}
+
+/// What the search for a ceiling does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CeilingPlan {
+    /// The search for the bracket.
+    pub search: SearchPlan,
+    /// All cores that shards could run on, each without disturbing the target or another shard.
+    pub cores: Vec<usize>,
+    /// The most connections that a plan may have.
+    pub conns_max: u64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The highest rate that passed, in every run; requests per second. `None` if there is none.
+    pub passed: Option<f64>,
+    /// The lowest rate that failed, in every run.
+    pub failed: Option<f64>,
+    /// Rates between these whose runs decided nothing, or contradicted each other.
+    pub undecided: Vec<f64>,
+    /// Whether the bracket is as narrow, and its ends as often measured, as was asked for.
+    pub complete: bool,
+    /// Why `passed` passed, by its last run.
+    pub passed_by: Option<End>,
+    /// Why `failed` failed, by its last run.
+    pub failed_by: Option<End>,
+    /// What was the bound.
+    pub bound: Bound,
+    /// The trials that show what moves the ceiling.
+    pub proof: Proof,
+}
+
+impl Ceiling {
+    /// A search without a step.
+    pub fn new(plan: CeilingPlan) -> Ceiling {
+        let search = Search::new(plan.search.clone(), by_load);
+        Ceiling { search, plan, trials: Vec::new() }
+    }
+
+    /// The steps of the search so far, in the order in which they were made.
+    pub fn steps(&self) -> &[Step] {
+        self.search.steps()
+    }
+
+    /// What was found by the steps and trials so far.
+    pub fn answer(&self) -> Answer {
+        let Bracket { passed, failed, undecided, complete, .. } = self.search.bracket();
+        let [passing, failing] = self.search.ends();
+        let proof = self.proof();
+        Answer {
+            passed,
+            failed,
+            undecided,
+            complete,
+            passed_by: passing.map(End::new),
+            failed_by: failing.map(End::new),
+            bound: bound(self.light(), failing, &proof),
+            proof,
+        }
+    }
+
+    /// The lowest rate that passed.
+    fn light(&self) -> Option<&Step> {
+        let passed = self.steps().iter().filter(|step| by_load(step) == Outcome::Passed);
+        passed.min_by(|one, other| one.rate.total_cmp(&other.rate))
+    }
+
+    /// The trials: what each changes, and the rate that it is offered. None before the search has
+    /// ended, and where requests without an answer tell the bound.
+    fn planned(&self) -> Vec<(Changed, Ask)> {
+        let Some(failing) = self.search.ends()[1].filter(|_| self.search.next().is_none()) else {
+            return Vec::new();
+        };
+        let code = by_figures(self.light(), failing);
+        if code.is_told_by_failures() {
+            return Vec::new();
+        }
+        let used: Vec<usize> = failing.figures.shards.iter().map(|shard| shard.core).collect();
+        let more: Vec<usize> = {
+            let spare = self.plan.cores.iter().copied().filter(|core| !used.contains(core));
+            used.iter().copied().chain(spare).collect()
+        };
+        let (conns, shards) = (failing.figures.conns, used.len());
+        let ask = |change, factor: f64| Ask {
+            rate: four_figures(failing.rate * TRIAL_RATE * factor).min(self.plan.search.rate_max),
+            duration: self.plan.search.duration,
+            seed: 0,
+            change,
+        };
+        let on = |count: usize| Change::Cores(more[..count].to_vec());
+        let mut planned = vec![(Changed::Nothing, ask(Change::None, 1.0))];
+        if shards < more.len() {
+            planned.push((Changed::Shards, ask(on(shards + 1), 1.0)));
+        } else if 1 < shards {
+            planned.push((Changed::Shards, ask(on(shards - 1), 1.0)));
+        }
+        let fits =
+            |conns: u64| conns <= self.plan.conns_max && failing.figures.has_files_for(conns);
+        let others = [Some(2 * conns).filter(|twice| fits(*twice)), Some(conns / 2)];
+        for conns in others.into_iter().flatten().filter(|conns| shards as u64 <= *conns) {
+            let conns = usize::try_from(conns).expect("at most twice of what a plan had");
+            planned.push((Changed::Conns, ask(Change::Conns(conns), 1.0)));
+        }
+        if code.is_generator() && 1 < more.len() {
+            for count in numbers(more.len()).into_iter().filter(|count| *count != shards) {
+                let factor = count as f64 / shards as f64;
+                planned.push((Changed::Scaled, ask(on(count), factor)));
+            }
+        }
+        for (at, (_, ask)) in planned.iter_mut().enumerate() {
+            ask.seed = self.plan.search.seed.wrapping_add((self.steps().len() + at) as u64);
+        }
+        planned
+    }
+
+    /// Which trial is next: the first that wasn't made, or that others disturbed.
+    fn next_trial(&self) -> Option<(usize, Ask)> {
+        let planned = self.planned().into_iter().enumerate();
+        let mut open = planned.filter(|(at, _)| {
+            let made = self.trials.get(*at).map_or(&[][..], Vec::as_slice);
+            let disturbed = made.iter().all(|step| TAKEN_MAX < step.figures.taken());
+            disturbed && made.len() < TRIAL_RUNS_MAX
+        });
+        let (at, (_, mut ask)) = open.next()?;
+        let again = self.trials.get(at).map_or(0, Vec::len);
+        // Other arrivals than those of any run before.
+        ask.seed = ask.seed.wrapping_add((again * self.planned().len()) as u64);
+        Some((at, ask))
+    }
+
+    fn proof(&self) -> Proof {
+        let planned = self.planned();
+        let made = planned.iter().zip(&self.trials).filter(|(_, runs)| !runs.is_empty());
+        let made: Vec<(Changed, &[Step])> =
+            made.map(|((changed, _), runs)| (*changed, runs.as_slice())).collect();
+        let trials = Trial::of(&made);
+        let scaling = match self.steps().last() {
+            None => Scaling::Unproven,
+            Some(step) => {
+                Scaling::new(&trials, self.plan.cores.len().max(step.figures.shards.len()))
+            }
+        };
+        Proof { trials, scaling }
+    }
+}
+
+/// The numbers of shards to try up to this one.
+fn numbers(most: usize) -> Vec<usize> {
+    (1..=most).filter(|n| *n <= SHARDS_ALL || n.is_power_of_two() || *n == most).collect()
+}
+
+impl Series for Ceiling {
+    fn next(&self) -> Option<Ask> {
+        self.search.next().or_else(|| Some(self.next_trial()?.1))
+    }
+
+    fn outlook(&self) -> Outlook {
+        let of_search = self.search.outlook();
+        if self.search.next().is_some() {
+            // At least these: as it is, and two numbers of connections.
+            const TRIALS: usize = 3;
+            let windows = self.plan.search.duration.0.saturating_mul(TRIALS as u64);
+            return Outlook {
+                steps_max: of_search.steps_max + TRIALS,
+                windows_left: of_search.windows_left.map(|left| Nanos(left.0 + windows)),
+                ..of_search
+            };
+        }
+        let made: usize = self.trials.iter().map(Vec::len).sum();
+        let at = self.next_trial().map_or(0, |(at, _)| at);
+        let left = self.planned().len() - at;
+        let step = self.steps().len() + made + 1;
+        Outlook {
+            step,
+            steps_max: step + left.saturating_sub(1),
+            windows_left: Some(Nanos(self.plan.search.duration.0.saturating_mul(left as u64))),
+        }
+    }
+
+    fn take(&mut self, mut step: Step) {
+        if self.search.next().is_some() {
+            return self.search.take(step);
+        }
+        let Some((at, _)) = self.next_trial() else { return };
+        step.outcome = Some(by_load(&step));
+        self.trials.resize(self.trials.len().max(at + 1), Vec::new());
+        self.trials[at].push(step);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::bound::Code;
+    use crate::make_runs;
+    use crate::proof::Scaled;
+    use crate::queues::{Queue, asked};
+    use crate::step::Latency;
+
+    /// A ceiling of this queue, where shards could run on so many cores.
+    fn found(cores: usize, run: impl FnMut(&Ask) -> Step) -> Ceiling {
+        found_from("1k", cores, run)
+    }
+
+    fn found_from(first: &str, cores: usize, mut run: impl FnMut(&Ask) -> Step) -> Ceiling {
+        let search = SearchPlan {
+            first: first.parse().expect("a rate"),
+            rate_max: "1M".parse().expect("a rate"),
+            tolerance: 0.02,
+            repeats: 1,
+            steps_max: 60,
+            duration: Nanos::from_secs(10),
+            seed: 1,
+        };
+        let plan = CeilingPlan { search, cores: (0..cores).collect(), conns_max: 1_000_000 };
+        let mut ceiling = Ceiling::new(plan);
+        let ended =
+            make_runs(&mut ceiling, |ask, _| Ok::<_, Infallible>(ControlFlow::Continue(run(ask))));
+        assert_eq!(ended, Ok(ControlFlow::Continue(())));
+        ceiling
+    }
+
+    /// A server of 2,000 requests per second behind a shard of 100,000.
+    fn serial() -> Queue {
+        Queue { service_ns: 500_000, shard_ns: 10_000, conns: 1_000, ..Queue::serial_ms() }
+    }
+
+    /// Four connections to a server with any number of requests at a time, 5 ms each.
+    fn capped() -> Queue {
+        Queue { service_ns: 0, base_ns: 5_000_000, shard_ns: 10_000, conns: 4, ..serial() }
+    }
+
+    /// A shard of 10,000 requests per second before a server that costs nothing.
+    fn generator() -> Queue {
+        Queue { service_ns: 10, shard_ns: 100_000, ..serial() }
+    }
+
+    fn within(answer: &Answer, rate: f64) {
+        let (passed, failed) = (answer.passed.expect("some pass"), answer.failed.expect("some"));
+        let told = format!("{passed} to {failed}, not {rate}");
+        assert!(0.95 * rate <= passed && failed <= 1.05 * rate, "{told}");
+        assert!(answer.complete && passed < failed, "{told}");
+    }
+
+    #[test]
+    fn a_target_that_answers_no_more_is_the_bound() {
+        for cores in [1, 3] {
+            let answer = found(cores, |ask| serial().run(ask)).answer();
+            within(&answer, 2_000.0);
+            let Bound { code, proven, light, heavy, evidence } = answer.bound;
+            assert_eq!((code, proven), (Code::Target, true), "{evidence}");
+            let (light, heavy) = (light.expect("it passed"), heavy.expect("it failed"));
+            assert!(light.latency_us < Some(2_000.0) && Some(5_000.0) < heavy.latency_us);
+            let by_law = heavy.by_littles_law.expect("it answered");
+            assert!((1_950.0..2_050.0).contains(&by_law), "{by_law}");
+            assert_eq!(answer.failed_by.expect("it failed").broke, [Broke::Backlog]);
+            assert_eq!(answer.passed_by.expect("it passed").broke, []);
+            let trials = answer.proof.trials;
+            assert!(trials.iter().all(|trial| !trial.moved), "{trials:?}");
+            let expected = if cores == 1 { Scaling::Unproven } else { Scaling::NotTried };
+            assert_eq!(answer.proof.scaling, expected);
+        }
+    }
+
+    #[test]
+    fn all_connections_busy_at_a_target_that_is_not_are_the_bound() {
+        let answer = found(1, |ask| capped().run(ask)).answer();
+        within(&answer, 800.0);
+        assert_eq!((answer.bound.code, answer.bound.proven), (Code::Cap, true));
+        let moved: Vec<(u64, bool)> =
+            answer.proof.trials.iter().map(|trial| (trial.conns, trial.moved)).collect();
+        assert_eq!(moved, [(4, false), (8, true), (2, true)]);
+    }
+
+    #[test]
+    fn a_generator_without_time_is_the_bound() {
+        // Of one core there is nothing to prove it by, of several there is.
+        for cores in [1, 4] {
+            let answer = found(cores, |ask| generator().run(ask)).answer();
+            within(&answer, 10_000.0);
+            assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, 1 < cores));
+            match answer.proof.scaling {
+                Scaling::Efficiency(scaled) => {
+                    let shards: Vec<usize> = scaled.iter().map(|one| one.shards).collect();
+                    assert_eq!((cores, shards), (4, vec![1, 2, 3, 4]));
+                    let straight = |one: &Scaled| (0.95..1.05).contains(&one.efficiency);
+                    assert!(scaled.iter().all(straight), "{scaled:?}");
+                }
+                scaling => assert_eq!((cores, scaling), (1, Scaling::Unproven)),
+            }
+        }
+        // With all cores in use, a shard less does less.
+        let two = Queue { shards: 2, ..generator() };
+        let answer = found(2, |ask| two.run(ask)).answer();
+        within(&answer, 20_000.0);
+        assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, true));
+        let shards = answer.proof.shards().expect("it was tried");
+        assert!(shards.shards == 1 && shards.moved, "{shards:?}");
+    }
+
+    #[test]
+    fn a_busy_shard_before_a_busy_target_is_not_the_bound_if_another_shard_does_no_more() {
+        // The shard has hardly any room, and the target none.
+        let both = Queue { service_ns: 100_000, shard_ns: 98_000, ..serial() };
+        let answer = found(2, |ask| both.run(ask)).answer();
+        assert_eq!((answer.bound.code, answer.bound.proven), (Code::Target, true));
+    }
+
+    #[test]
+    fn requests_without_an_answer_tell_what_the_generators_machine_lacks() {
+        use engine::host::ports::Ports;
+        for (headroom, code) in [(0, Code::Ports), (5_000, Code::Files)] {
+            let answer = found(1, |ask| {
+                let mut step = Queue { service_ns: 10, ..serial() }.run(ask);
+                if 700.0 < step.rate {
+                    step.backlog.interval = [0.2, 0.3];
+                    step.figures.local_resource = step.requests / 4;
+                    let (range, sources) = (10_000, 1);
+                    let (in_use_max, time_wait_max) = (3, range - headroom - 3);
+                    let ports = Ports { range, sources, in_use_max, time_wait_max, headroom };
+                    step.figures.ports = Some(ports);
+                }
+                step
+            });
+            assert_eq!(ceiling_code(&answer), (code, true));
+            assert_eq!(answer.answer().proof.trials, [], "there is nothing to prove");
+        }
+    }
+
+    fn ceiling_code(ceiling: &Ceiling) -> (Code, bool) {
+        let bound = ceiling.answer().bound;
+        (bound.code, bound.proven)
+    }
+
+    #[test]
+    fn segments_sent_again_speak_against_the_link() {
+        use engine::host::traffic::TcpCounts;
+        let ceiling = found(1, |ask| {
+            let mut step = serial().run(ask);
+            let again = if 2_000.0 < step.rate { 0.05 } else { 0.0 };
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+            let retransmitted = (again * step.requests as f64) as u64;
+            step.figures.tcp = Some(TcpCounts {
+                segments_sent: step.requests,
+                retransmitted,
+                listen_overflows: 0,
+                listen_drops: 0,
+            });
+            step
+        });
+        assert_eq!(ceiling_code(&ceiling), (Code::Link, false));
+        let evidence = ceiling.answer().bound.evidence;
+        assert!(evidence.contains("segments were sent again (5.0 %)"), "{evidence}");
+    }
+
+    #[test]
+    fn where_no_rate_fails_there_is_no_bound() {
+        let ceiling = found_from("600k", 2, |ask| {
+            let light = Queue { service_ns: 10, shard_ns: 10, ..serial() }.run(&asked("100", 1));
+            Step { rate: ask.rate.per_second(), ..light }
+        });
+        let answer = ceiling.answer();
+        assert_eq!((answer.passed, answer.failed), (Some(1e6), None));
+        assert_eq!((answer.bound.code, answer.proof.trials.len()), (Code::NoneReached, 0));
+        let nothing = Ceiling::new(ceiling.plan).answer();
+        assert_eq!((nothing.passed, nothing.bound.code), (None, Code::NoneReached));
+    }
+
+    #[test]
+    fn what_others_took_excuses_a_step_that_fell_short_by_less() {
+        let mut step = generator().run(&asked("10300", 5));
+        assert_eq!(by_load(&step), Outcome::Failed);
+        step.figures.steal = Some(0.1);
+        assert_eq!(by_load(&step), Outcome::Excused);
+        let mut step = generator().run(&asked("20k", 5));
+        step.figures.steal = Some(0.1);
+        assert_eq!(by_load(&step), Outcome::Failed);
+        // A step that kept up needs no excuse.
+        let mut step = generator().run(&asked("5k", 5));
+        step.figures.steal = Some(0.1);
+        assert_eq!(by_load(&step), Outcome::Passed);
+    }
+
+    #[test]
+    fn a_trial_that_others_disturbed_is_made_again_and_its_best_run_counts() {
+        let mut made = 0;
+        let ceiling = found(1, |ask| {
+            let mut step = serial().run(ask);
+            if matches!(ask.change, Change::Conns(2_000)) {
+                made += 1;
+                if made == 1 {
+                    step.figures.steal = Some(0.5);
+                    step.figures.throughput /= 2.0;
+                }
+            }
+            step
+        });
+        let answer = ceiling.answer();
+        let trial = answer.proof.more_conns().expect("it was made");
+        assert_eq!((trial.runs, made, trial.moved), (2, 2, false));
+        let seeds = ceiling.trials.iter().flatten().chain(ceiling.steps()).map(|step| step.seed);
+        let mut seeds: Vec<u64> = seeds.collect();
+        seeds.sort_unstable();
+        let all = seeds.len();
+        seeds.dedup();
+        assert_eq!(seeds.len(), all, "no two runs have the same arrivals");
+    }
+
+    #[test]
+    fn lateness_alone_breaks_a_step() {
+        let mut step = serial().run(&asked("1k", 5));
+        assert_eq!(broke(&step), []);
+        step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
+        assert_eq!(broke(&step), [Broke::Lateness]);
+        step.pacer_lateness = Latency::default();
+        step.sent = 0.97 * step.intended;
+        assert_eq!(broke(&step), [Broke::Sent]);
+        // One of ten is more than 2 %, and no share.
+        step.requests = 10;
+        step.sent = 0.9 * step.intended;
+        assert_eq!(broke(&step), []);
+    }
+
+    #[test]
+    fn the_last_trials_have_a_known_end() {
+        let mut outlooks = Vec::new();
+        let search = SearchPlan {
+            first: "1k".parse().expect("a rate"),
+            rate_max: "1M".parse().expect("a rate"),
+            tolerance: 0.05,
+            repeats: 0,
+            steps_max: 60,
+            duration: Nanos::from_secs(2),
+            seed: 1,
+        };
+        let plan = CeilingPlan { search, cores: vec![0], conns_max: 1_000_000 };
+        let mut ceiling = Ceiling::new(plan);
+        let ended = make_runs(&mut ceiling, |ask, outlook| {
+            outlooks.push(outlook);
+            Ok::<_, Infallible>(ControlFlow::Continue(serial().run(ask)))
+        });
+        assert_eq!(ended, Ok(ControlFlow::Continue(())));
+        let last = outlooks.last().expect("there were runs");
+        assert_eq!((last.step, last.steps_max), (outlooks.len(), outlooks.len()));
+        assert_eq!(last.windows_left, Some(Nanos::from_secs(2)));
+        assert!(outlooks.windows(2).all(|pair| pair[0].step + 1 == pair[1].step));
+    }
+
+    #[test]
+    fn numbers_of_shards_are_all_up_to_eight_and_then_few() {
+        assert_eq!(numbers(3), [1, 2, 3]);
+        assert_eq!(numbers(40), [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 40]);
+    }
+}
