@@ -16,7 +16,7 @@ pub(super) const RESULTS: &str = "Results";
 pub(super) const PLAN: &str = "Plan";
 /// Of `sweep`: which rates.
 pub(super) const SWEEP: &str = "Sweep";
-/// Of `search`: how far, and how closely.
+/// Of `search` and `ceiling`: how far, and how closely.
 pub(super) const SEARCH: &str = "Search";
 /// Of `target`: how long its responses take.
 pub(super) const LATENCY: &str = "Latency";
