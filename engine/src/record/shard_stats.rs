@@ -81,7 +81,7 @@ pub struct ShardMeter {
 }
 
 /// The counters at one edge of the window.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Edge {
     at_ns: u64,
     thread: ThreadTimes,
@@ -175,21 +175,34 @@ impl ShardMeter {
         self.window_ns.end = self.window_ns.end.min(end_ns);
     }
 
-    /// Takes the accounts at the first look in the window, and at the first after it.
-    pub fn observe(&mut self, now_ns: u64) {
-        if now_ns < self.window_ns.start || self.end.is_some() {
+    /// Takes the accounts at the first look in the window, and at the first after it. The shard
+    /// looks at `now_ns`; `clock` tells what it is when the accounts are read.
+    pub fn observe(&mut self, now_ns: u64, clock: impl FnOnce() -> u64) {
+        if now_ns < self.window_ns.start {
             return;
         }
+        // The thread may lose its core between the clock and the accounts. What they say lies
+        // between the two moments in any case, so no share of that stretch exceeds 1.
         if self.begin.is_none() {
-            self.begin = Some(self.edge(now_ns));
+            let at_ns = clock();
+            self.begin = Some(Edge { at_ns, ..self.edge() });
         } else if self.window_ns.end <= now_ns {
-            self.end = Some(self.edge(now_ns));
+            self.over(clock);
         }
     }
 
-    fn edge(&self, at_ns: u64) -> Edge {
+    /// The load is over: takes the accounts, unless the window ended before.
+    pub fn over(&mut self, clock: impl FnOnce() -> u64) {
+        if self.begin.is_some() && self.end.is_none() {
+            let edge = self.edge();
+            self.end = Some(Edge { at_ns: clock(), ..edge });
+        }
+    }
+
+    /// The accounts as they are now, at no known time.
+    fn edge(&self) -> Edge {
         Edge {
-            at_ns,
+            at_ns: 0,
             thread: ThreadTimes::of_this_thread(),
             turns: self.turns,
             polling_ns: self.polling_ns,
@@ -199,9 +212,7 @@ impl ShardMeter {
     /// The figures for the window, in which `sent` requests were sent; all zero if it was never
     /// reached.
     pub fn report(&self, sent: u64, cq_overflows: u64, clock_steps: u64) -> ShardStats {
-        let now = || self.edge(self.back_ns);
-        let begin = self.begin.unwrap_or_else(now);
-        let end = self.end.unwrap_or_else(now);
+        let (begin, end) = self.begin.zip(self.end).unwrap_or_default();
         let thread = end.thread.since(&begin.thread);
         let observed_ns = end.at_ns.saturating_sub(begin.at_ns);
         let turns = end.turns - begin.turns;
@@ -290,6 +301,8 @@ fn run_queue_ns(schedstat: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn meter() -> ShardMeter {
@@ -303,12 +316,12 @@ mod tests {
         let mut meter = meter();
         // Awake at 800 ms, then nothing until 1,300 ms: 300 ms of it in the window.
         meter.spun(800 * MS_NS, 800 * MS_NS, 800 * MS_NS);
-        meter.observe(800 * MS_NS);
+        meter.observe(800 * MS_NS, || 800 * MS_NS);
         meter.slept(1_300 * MS_NS, 1_300 * MS_NS, 1_300 * MS_NS);
-        meter.observe(1_300 * MS_NS);
+        meter.observe(1_300 * MS_NS, || 1_300 * MS_NS);
         // Woken 400 ms late, 100 ms before the window's end.
         meter.slept(1_300 * MS_NS, 2_900 * MS_NS, 3_300 * MS_NS);
-        meter.observe(3_300 * MS_NS);
+        meter.observe(3_300 * MS_NS, || 3_300 * MS_NS);
         let stats = meter.report(0, 0, 0);
         assert_eq!((stats.longest_gap_us, stats.stopped_s), (300_000.0, 0.4));
         assert_eq!(stats.observed_s, 2.0);
@@ -333,6 +346,37 @@ mod tests {
         }
         let stats = meter.report(0, 0, 0);
         assert_eq!((stats.longest_gap_us, stats.stopped_s), (5_000.0, 0.0));
+    }
+
+    #[test]
+    fn what_happens_at_the_edges_is_in_the_stretch_and_in_no_account() {
+        let mut meter = meter();
+        let worked_ns = Cell::new(0);
+        // The thread loses 100 ms between its look and the clock.
+        let late = |at_ns: u64| {
+            worked_ns.set(worked_ns.get() + work());
+            at_ns + 100 * MS_NS
+        };
+        meter.observe(1_000 * MS_NS, || late(1_000 * MS_NS));
+        meter.observe(2_900 * MS_NS, || panic!("the window goes on"));
+        meter.observe(3_000 * MS_NS, || late(3_050 * MS_NS));
+        meter.over(|| panic!("it has ended"));
+        let stats = meter.report(0, 0, 0);
+        assert_eq!(stats.observed_s, 2.05);
+        let cpu_s = stats.cpu_user_s + stats.cpu_system_s;
+        assert!(cpu_s * 1e9 < worked_ns.get() as f64, "{cpu_s} s of {worked_ns:?} ns");
+    }
+
+    #[test]
+    fn a_load_that_is_over_early_ends_the_stretch() {
+        let mut early = meter();
+        early.observe(1_000 * MS_NS, || 1_000 * MS_NS);
+        early.over(|| 1_500 * MS_NS);
+        assert_eq!(early.report(0, 0, 0).observed_s, 0.5);
+        let mut never = meter();
+        never.over(|| panic!("the window was never reached"));
+        let stats = never.report(0, 0, 0);
+        assert_eq!((stats.observed_s, stats.cpu_user_s, stats.run_queue_delay_s), (0.0, 0.0, 0.0));
     }
 
     #[test]

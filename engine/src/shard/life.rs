@@ -32,6 +32,11 @@ const LINGER_MAX_NS: u64 = 200_000_000;
 /// The most requests counted one by one after the end, each at its own intended time.
 const COUNTED_MAX: u32 = 4_000_000;
 
+/// The clock, from this epoch on.
+fn since(epoch_ns: u64) -> impl FnOnce() -> u64 {
+    move || clock::now_ns().saturating_sub(epoch_ns)
+}
+
 impl Shard {
     /// Runs from setup to the end of the drain; `None` if the run was cancelled.
     pub async fn run(mut self) -> Option<ShardReport> {
@@ -46,13 +51,15 @@ impl Shard {
                 seal::unseal();
                 self.heed_stop();
                 self.show(now_ns);
-                self.meter.observe(now_ns);
+                self.meter.observe(now_ns, since(self.epoch_ns));
                 glommio::executor().yield_task_queue_now().await;
                 seal::seal();
                 yielded_ns = now_ns;
             }
         }
         seal::unseal();
+        self.meter.observe(self.now_ns(), since(self.epoch_ns));
+        self.meter.over(since(self.epoch_ns));
         self.linger();
         Some(self.finish())
     }
@@ -162,7 +169,6 @@ impl Shard {
         self.count_users();
         self.count_unsent(now_ns, capped, COUNTED_MAX);
         self.show(now_ns);
-        self.meter.observe(now_ns);
         self.signals.ended.fetch_add(1, Ordering::Relaxed);
         let digest = match &self.load {
             Load::Open(load) => load.digest(),
