@@ -11,6 +11,7 @@ mod connections;
 mod deadlines;
 mod life;
 mod plan;
+mod polling;
 pub(crate) mod progress;
 mod request;
 mod send_stamps;

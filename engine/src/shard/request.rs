@@ -121,15 +121,7 @@ impl Shard {
         let wake_ns = wake_ns.min(due_ns);
         // One call both submits and posts completions.
         self.ring.poll_if_queued();
-        let spin_began_ns = self.now_ns();
-        let mut spun_ns = spin_began_ns;
-        while !self.ring.has_news() && spun_ns < wake_ns {
-            std::hint::spin_loop();
-            let now_ns = self.now_ns();
-            self.meter.spun_past(spun_ns, now_ns);
-            spun_ns = now_ns;
-        }
-        self.meter.spun(now_ns, spin_began_ns, spun_ns);
+        self.poll(now_ns, wake_ns);
         // An arrival that ends the spin is on its way at once: there is nothing to post.
         self.ring.poll_if_flagged();
     }
