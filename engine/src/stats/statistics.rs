@@ -6,6 +6,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF as _, Normal, StudentsT};
+use statrs::function::beta::beta_reg;
 use statrs::function::gamma::gamma_li;
 
 /// Critical value of `√n·D` at 1 %, two-sided, for large n (Smirnov 1948): [`kolmogorov_p`] gives
@@ -145,6 +146,22 @@ pub(super) fn normal_point(p: f64) -> f64 {
 pub(super) fn student_t_point(degrees: u64, p: f64) -> f64 {
     let t = StudentsT::new(0.0, 1.0, degrees as f64).expect("at least one degree of freedom");
     -t.inverse_cdf(p)
+}
+
+/// The point of the beta distribution with these shapes, both above 0, below which it stays with
+/// probability `p`: by bisection, since the inverse that `statrs` has bounds its steps by nothing.
+pub(super) fn beta_point(a: f64, b: f64, p: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    // The shares of errors that a run can tell from 0 are far above 2⁻⁶⁴.
+    for _ in 0..64 {
+        let middle = f64::midpoint(low, high);
+        if beta_reg(a, b, middle) < p {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
 }
 
 /// The point of χ² with so many degrees of freedom below which it stays with probability `p`.
