@@ -119,6 +119,10 @@ enum Problem {
     Time(String, String),
     #[error("invalid percentage `{0}`; give one above 0 and up to 100, e.g. errors<0.1%")]
     Share(String),
+    #[error("no run can prove `errors<{0}`; give the share that may fail, e.g. errors<0.001%")]
+    NoErrors(String),
+    #[error("`{0}` is more than one objective; separate them by commas")]
+    Separator(String),
     #[error("{0} has two bounds; keep one")]
     Repeated(String),
 }
@@ -142,6 +146,9 @@ fn objective(text: &str) -> Result<Objective, Problem> {
     let no_bound = || Problem::NoBound(text.to_owned());
     let (metric, bound) = text.split_once('<').ok_or_else(no_bound)?;
     let (metric, bound) = (metric.trim(), bound.trim());
+    if bound.contains('<') {
+        return Err(Problem::Separator(text.to_owned()));
+    }
     let latency = match metric {
         "errors" => {
             let wrong = || Problem::Share(bound.to_owned());
@@ -149,6 +156,7 @@ fn objective(text: &str) -> Result<Objective, Problem> {
             let percent: f64 = number.parse().map_err(|_| wrong())?;
             return match percent {
                 percent if 0.0 < percent && percent <= 100.0 => Ok(Objective::Errors { percent }),
+                0.0 => Err(Problem::NoErrors(bound.to_owned())),
                 _ => Err(wrong()),
             };
         }
@@ -232,7 +240,8 @@ mod tests {
             ("p+9<1s", "unknown metric `p+9`; choose"),
             ("rate<1", "unknown metric `rate`; choose"),
             ("errors<0.1", "invalid percentage `0.1`; give one above 0 and up to 100, e.g."),
-            ("errors<0%", "invalid percentage `0%`"),
+            ("errors<0%", "no run can prove `errors<0%`; give the share that may fail"),
+            ("p99<20ms;errors<1%", "`p99<20ms;errors<1%` is more than one objective; separate"),
             ("errors<101%", "invalid percentage `101%`"),
             ("errors<nan%", "invalid percentage `nan%`"),
             ("p99<1s,p99.0<2s", "p99 has two bounds; keep one"),
