@@ -8,12 +8,13 @@ use std::io::{self, Write};
 use engine::report::SeriesPart;
 
 /// The columns, in order, as groups of names with what they hold; all of them are numbers.
-const COLUMNS: [(&[&str], &str); 9] = [
+const COLUMNS: [(&[&str], &str); 10] = [
     (&["start_s"], "seconds since the start of the window"),
     (&["length_s"], "length of the interval, seconds; the last one ends with the window"),
     (&["intended"], "requests that were due"),
     (&["sent", "unsent"], "of the intended, sent and never sent"),
     (&["answered", "errors"], "of the sent, answered; timed out, failed or abandoned"),
+    (&["unexpected_status"], "of the answered, with a status that isn't a success"),
     (&["in_flight"], "responses still awaited at the end of the interval, whenever due"),
     (&["p50_us", "p99_us", "max_us"], "corrected latency, µs, to two digits; empty if unknown"),
     (&["sends", "answers"], "requests sent and responses received in the interval"),
@@ -46,6 +47,7 @@ pub(crate) fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) 
             interval.counts.unsent,
             interval.counts.answered,
             interval.counts.errors,
+            interval.counts.unexpected_status,
             interval.in_flight,
         ];
         let times = [interval.p50, interval.p99, interval.max];
@@ -82,6 +84,7 @@ mod tests {
         series.sent(0);
         series.send(10_000);
         series.ended(0, 1_000_000, Outcome::Answered(200));
+        series.unexpected(0);
         series.answer(later_ns - 10_000);
         series.ended(1, 5_000_000, Outcome::Unsent(UnsentReason::Deadline));
         series.sent(later_ns);
@@ -91,10 +94,10 @@ mod tests {
         let mut bytes = Vec::new();
         write(&mut bytes, &SeriesPart::new(&series), 0.3).expect("writing to memory succeeds");
         insta::assert_snapshot!(String::from_utf8(bytes).expect("text"), @r"
-        start_s,length_s,intended,sent,unsent,answered,errors,in_flight,p50_us,p99_us,max_us,sends,answers,late_p50_us,late_p99_us,late_max_us
-        0,0.125000000,2,1,1,1,0,0,1003.519,5013.503,5013.503,1,0,,,
-        0.125,0.125000000,0,0,0,0,0,0,,,,0,1,,,
-        0.25,0.050000000,1,1,0,0,1,1,250.879,250.879,250.879,1,0,,,
+        start_s,length_s,intended,sent,unsent,answered,errors,unexpected_status,in_flight,p50_us,p99_us,max_us,sends,answers,late_p50_us,late_p99_us,late_max_us
+        0,0.125000000,2,1,1,1,0,1,0,1003.519,5013.503,5013.503,1,0,,,
+        0.125,0.125000000,0,0,0,0,0,0,0,,,,0,1,,,
+        0.25,0.050000000,1,1,0,0,1,0,1,250.879,250.879,250.879,1,0,,,
         ");
     }
 }

@@ -132,7 +132,9 @@ pub struct IntervalCounts {
     pub unsent: u64,
     /// Of these, answered.
     pub answered: u64,
-    /// Of these, timed out, failed or abandoned.
+    /// Of these, with a status that isn't a success.
+    pub unexpected_status: u64,
+    /// Of those sent, timed out, failed or abandoned.
     pub errors: u64,
     /// Sends by their own stamps. Those after the window's end are in no interval.
     pub sends: u64,

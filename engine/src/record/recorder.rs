@@ -111,6 +111,7 @@ impl Recorder {
                 latencies = &mut self.times.successes;
             } else {
                 self.counts.unexpected_status += 1;
+                self.series.unexpected(stamps.intended_ns - self.config.window_ns);
             }
             self.counts.stamped_by_kernel += u64::from(ending.stamped_by == StampedBy::Kernel);
             if let Some(late_ns) = ending.receive_lateness_ns() {

@@ -213,6 +213,12 @@ impl Series {
         }
     }
 
+    /// A request that was due at `at_ns` was answered with a status that isn't a success.
+    #[inline]
+    pub fn unexpected(&mut self, at_ns: u64) {
+        self.slot(at_ns).counts.unexpected_status += 1;
+    }
+
     /// The response to a request that was due at `at_ns` was handled `late_ns` after it arrived.
     #[inline]
     pub fn handled(&mut self, at_ns: u64, late_ns: u64) {

@@ -16,9 +16,9 @@ use crate::record::recorder::Recorder;
 use crate::record::series::Series;
 use crate::record::times::Times;
 use crate::report::calibration::{Calibrated, CalibratedOf, HeldAgainst};
-use crate::report::objectives::Figures;
 use crate::report::profile::{Profile, Taken};
 use crate::report::rules::judge;
+use crate::report::slo::judge::Figures;
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{
     AgentPart, ClientPart, ClientShare, Config, DistributionPart, Generator, LittlesLaw, Part,

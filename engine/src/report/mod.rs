@@ -4,7 +4,6 @@ pub mod calibration;
 mod edge;
 pub mod merge;
 pub mod moves;
-pub(crate) mod objectives;
 pub mod profile;
 mod report;
 mod rules;

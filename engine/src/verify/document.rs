@@ -17,7 +17,7 @@ use crate::record::series::SeriesInterval;
 use crate::report::calibration::CalibratedOf;
 use crate::report::judge;
 use crate::report::merge::{corrected_by, held_against};
-use crate::report::objectives::Figures;
+use crate::report::slo::judge::Figures;
 use crate::report::verdict::Verdict;
 use crate::report::{
     DistributionPart, IntervalPart, LittlesLaw, Part, Rates, Report, ResponseStamps,
@@ -336,11 +336,12 @@ type CountOf = fn(&IntervalCounts) -> u64;
 fn series(report: &Report, pieces: &Pieces) -> Vec<Finding> {
     let counts = &report.whole.counts;
     let intervals = &report.series.intervals;
-    let sums: [(&str, u64, CountOf); 6] = [
+    let sums: [(&str, u64, CountOf); 7] = [
         ("intended", counts.intended, |interval| interval.intended),
         ("sent", counts.sent, |interval| interval.sent),
         ("unsent", counts.unsent, |interval| interval.unsent),
         ("answered", counts.answered, |interval| interval.answered),
+        ("unexpected_status", counts.unexpected_status, |interval| interval.unexpected_status),
         ("errors", counts.ended_in_error(), |interval| interval.errors),
         ("sends", counts.sent_in_window, |interval| interval.sends),
     ];
@@ -378,7 +379,8 @@ fn interval(
         latency: latency.clone(),
         receive_lateness: interval_histogram(LATENESS_DIGITS),
     };
-    let IntervalCounts { intended, sent, unsent, answered, errors, .. } = found.counts;
+    let IntervalCounts { intended, sent, unsent, answered, unexpected_status, errors, .. } =
+        found.counts;
     // The document has no histogram of the lateness; the samples rebuild it.
     let expected = IntervalPart {
         receive_lateness_p50: found.receive_lateness_p50,
@@ -394,6 +396,7 @@ fn interval(
         // Of errors and of what was never sent, some have a latency and some have none.
         Finding::at_most(name("latencies"), intended, latency.len()),
         Finding::at_most(name("answered"), latency.len(), answered),
+        Finding::at_most(name("unexpected_status"), answered, unexpected_status),
     ]);
     findings
 }

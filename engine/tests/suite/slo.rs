@@ -12,27 +12,37 @@ use crate::made_up;
 const MS: u64 = 1_000_000;
 
 /// The report of 20 s at 500/s, with these objectives, of requests that take 1 to 11 ms; every
-/// hundredth is answered with a 503.
+/// hundredth, each as likely as another, is answered with a 503.
 fn report(slo: &str) -> Report {
-    let plan = Plan {
+    // Independent of when it is due, and of how long it takes.
+    report_of(slo, |due_ns| (engine::load::schedule::mix(due_ns) >> 32).is_multiple_of(100))
+}
+
+/// The same, where this tells which are answered with a 503.
+fn report_of(slo: &str, fails: fn(u64) -> bool) -> Report {
+    let rate = Some("500".parse().expect("a rate"));
+    report_by(&Plan { rate, duration: Nanos::from_secs(20), ..plan_with(slo) }, fails)
+}
+
+fn plan_with(slo: &str) -> Plan {
+    Plan {
         target: "http://127.0.0.1:1/".to_owned(),
-        rate: Some("500".parse().expect("a rate")),
-        duration: Nanos::from_secs(20),
         warmup: Nanos(0),
         cores: Some(CoreList::new(vec![0])),
         slo: Some(slo.parse().expect("objectives")),
         ..Plan::default()
     }
-    .complete(&[0])
-    .expect("a plan that runs");
+}
+
+fn report_by(plan: &Plan, fails: fn(u64) -> bool) -> Report {
+    let plan = plan.clone().complete(&[0]).expect("a plan that runs");
     let fate = |due_ns: u64| {
         let stamps =
             Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns: due_ns, waited: false };
         // Spread evenly, and independent of when it is due.
-        let random = engine::load::schedule::mix(due_ns);
-        let received_ns = due_ns + MS + random % (10 * MS);
+        let received_ns = due_ns + MS + engine::load::schedule::mix(due_ns) % (10 * MS);
         let ending = Ending { received_ns, handled_ns: received_ns, stamped_by: StampedBy::Kernel };
-        let status = if (random >> 32).is_multiple_of(100) { 503 } else { 200 };
+        let status = if fails(due_ns) { 503 } else { 200 };
         (stamps, ending, Outcome::Answered(status))
     };
     made_up::report(&plan, vec![made_up::record(&plan, (0, 1), fate, |_, _, _| {})], None)
@@ -100,6 +110,40 @@ fn requests_without_a_good_answer_are_errors() {
     let share = counts.unexpected_status as f64 / counts.intended as f64;
     assert!(0.0 < share);
     assert_eq!(judged(&found).1[0].figure, Some(share));
+}
+
+#[test]
+fn errors_that_come_together_prove_less() {
+    let judged_of = |report: &Report| {
+        let objective = judged(report).1[0].clone();
+        let [low, high] = objective.interval.map(|end| end.expect("10,000 requests"));
+        (objective.judgement, objective.figure.expect("requests"), low, high)
+    };
+    // The fifth part of one second in 20, as many requests as if every hundredth failed.
+    let burst = report_of("errors<2%", |due_ns| (7_000..7_200).contains(&(due_ns / MS)));
+    let (judgement, share, low, high) = judged_of(&burst);
+    assert!((0.008..0.012).contains(&share), "{share}");
+    assert_eq!(judgement, Judgement::Undecided, "{share} in {low} to {high}");
+    assert!(low < 0.001 && 0.03 < high, "{low} to {high}");
+    let (judgement, _, low, high) = judged_of(&report("errors<2%"));
+    assert_eq!(judgement, Judgement::Met, "{low} to {high}");
+}
+
+#[test]
+fn one_error_in_a_few_requests_misses_no_bound() {
+    // The 85th of 170 requests: at 0.1 % it happens to one run in six that one fails.
+    let plan = |slo: &str| Plan {
+        rate: Some("50".parse().expect("a rate")),
+        arrivals: engine::plan::Arrivals::Constant,
+        duration: Nanos(3_400 * MS),
+        ..plan_with(slo)
+    };
+    let at = |slo: &str| {
+        let found = report_by(&plan(slo), |due_ns| due_ns / (20 * MS) == 85);
+        (found.whole.counts.unexpected_status, judged(&found).0)
+    };
+    assert_eq!(at("errors<0.1%"), (1, Judgement::Undecided));
+    assert_eq!(at("errors<0.01%"), (1, Judgement::Missed));
 }
 
 #[test]

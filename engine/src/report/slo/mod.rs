@@ -1,5 +1,7 @@
 //! What became of the objectives of a run: the words and figures of the report.
 
+pub(crate) mod judge;
+
 use serde::{Deserialize, Serialize};
 
 use crate::plan::slo::PercentileOf;

@@ -2,10 +2,10 @@
 
 use hdrhistogram::Histogram;
 
-use super::report::{Part, SeriesPart};
-use super::slo::{JudgedObjective, Judgement, Slo};
+use super::{JudgedObjective, Judgement, Slo};
 use crate::plan::slo::{LatencyMetric, Objective, Objectives};
-use crate::record::counts::Counts;
+use crate::record::counts::{Counts, IntervalCounts};
+use crate::report::{Part, SeriesPart};
 use crate::stats::distribution::Distribution;
 use crate::stats::interval::{ends, needed};
 use crate::stats::ratio::{MEAN_VALUES_MIN, mean_interval, share_interval};
@@ -117,8 +117,8 @@ impl Figures<'_> {
         Some(Beyond { share: beyond as f64 / all as f64, interval })
     }
 
-    /// Requests without a good answer. An answer's status isn't kept by pieces of the run, so
-    /// whether errors come together is seen by the others: those without an answer.
+    /// Requests without a good answer, by seconds of the run: errors come together where a target
+    /// fails for a while.
     fn errors(&self) -> Estimate {
         let Counts { intended, answered, unexpected_status, .. } = self.part.counts;
         let bad = intended.saturating_sub(answered.saturating_sub(unexpected_status));
@@ -129,9 +129,12 @@ impl Figures<'_> {
             .intervals
             .chunks(per_second as usize)
             .map(|second| {
-                let intended = second.iter().map(|interval| interval.counts.intended).sum::<u64>();
-                let answered = second.iter().map(|interval| interval.counts.answered).sum();
-                (intended.saturating_sub(answered), intended)
+                let sum = |of: fn(&IntervalCounts) -> u64| -> u64 {
+                    second.iter().map(|interval| of(&interval.counts)).sum()
+                };
+                let intended = sum(|counts| counts.intended);
+                let good = sum(|counts| counts.answered.saturating_sub(counts.unexpected_status));
+                (intended.saturating_sub(good), intended)
             })
             .collect();
         let share = (0 < intended).then(|| bad as f64 / intended as f64);
