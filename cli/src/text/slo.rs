@@ -35,14 +35,23 @@ fn cells(objective: &JudgedObjective) -> [String; 4] {
     };
     let figure = objective.figure.map_or("n/a".to_owned(), shown);
     let [low, high] = objective.interval.map(|end| end.map_or("n/a".to_owned(), shown));
-    let interval = match objective.needed {
+    // What is decided takes no more values.
+    let needed = objective.needed.filter(|_| objective.judgement == Judgement::Undecided);
+    let interval = match needed {
         Some(needed) => format!("[{low}, {high} (needs {} values)]", count(needed)),
         None if objective.metric == "max" => "[exact]".to_owned(),
         None => format!("[{low}, {high}]"),
     };
-    let beyond = objective.beyond.map(|share| format!(": {} beyond", percent(share)));
-    let judged = judgement(objective.judgement).to_owned() + &beyond.unwrap_or_default();
+    let judged = judgement(objective.judgement).to_owned() + &beyond(objective).unwrap_or_default();
     [format!("{} < {}", objective.metric, shown(objective.bound)), figure, interval, judged]
+}
+
+/// The share beyond a percentile's bound, by which it was judged, and the share that may be.
+fn beyond(objective: &JudgedObjective) -> Option<String> {
+    let (share, [low, high]) = objective.beyond.zip(objective.beyond_interval)?;
+    let quantile: f64 = objective.metric.strip_prefix('p')?.parse().ok()?;
+    let [share, low, high, allowed] = [share, low, high, 1.0 - quantile / 100.0].map(percent);
+    Some(format!(": {share} beyond [{low}, {high}], {allowed} allowed"))
 }
 
 /// A share to two figures: `12 %`, `0.1 %`, `0.0032 %`.
@@ -91,7 +100,17 @@ mod tests {
                 JudgedObjective {
                     interval: [Some(30_000.0), None],
                     needed: Some(5_662),
+                    beyond: Some(0.001_1),
+                    beyond_interval: Some([0.000_2, 0.003_9]),
                     ..judged("p99.9", "us", 100_000.0)
+                },
+                JudgedObjective {
+                    interval: [Some(12_000.0), None],
+                    needed: Some(5_387),
+                    beyond: Some(0.0),
+                    beyond_interval: Some([0.0, 0.004]),
+                    judgement: Judgement::Met,
+                    ..judged("p99", "us", 1_000_000.0)
                 },
                 JudgedObjective {
                     figure: Some(2_100_000.0),
@@ -107,8 +126,9 @@ mod tests {
         };
         insta::assert_snapshot!(objectives(&slo), @r"
         objectives MISSED
-        p99 < 20.0 ms   12.3 ms  [11.9 ms, 13.0 ms]                   met: 0.03 % beyond
-        p99.9 < 100 ms      n/a  [30.0 ms, n/a (needs 5,662 values)]  undecided
+        p99 < 20.0 ms   12.3 ms  [11.9 ms, 13.0 ms]                   met: 0.03 % beyond [0.01 %, 0.07 %], 1 % allowed
+        p99.9 < 100 ms      n/a  [30.0 ms, n/a (needs 5,662 values)]  undecided: 0.11 % beyond [0.02 %, 0.39 %], 0.1 % allowed
+        p99 < 1.00 s        n/a  [12.0 ms, n/a]                       met: 0 % beyond [0 %, 0.4 %], 1 % allowed
         max < 1.00 s     2.10 s  [exact]                              MISSED
         errors < 0.1 %   0.02 %  [0 %, 0.55 %]                        undecided
         ");
