@@ -26,12 +26,9 @@ impl Flamegraph {
     /// Opens the file, whose name decides its format.
     ///
     /// # Errors
-    /// A name that means no format, or a path that can't be written, as a usage error.
+    /// A path that can't be written, as a usage error.
     pub(crate) fn open(path: &Path, stop: &StopRequest) -> Result<Flamegraph, Failure> {
-        let format = Format::of(path).ok_or_else(|| {
-            let endings = Format::ENDINGS;
-            Failure::Usage(format!("--flamegraph {}: name it {endings}", path.display()))
-        })?;
+        let format = Format::of(path).expect("other names are refused with the flags");
         let recorded = Err("the run did not begin".to_owned());
         let (file, shown) = (OutputFile::open("--flamegraph", path, stop)?, path.to_owned());
         Ok(Flamegraph { file, shown, format, profiler: None, recorded })

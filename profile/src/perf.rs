@@ -226,8 +226,32 @@ pub(crate) fn kernel_unnamed() -> Option<String> {
     let address = first.split(' ').next().and_then(|text| u64::from_str_radix(text, 16).ok());
     let named = read.is_ok() && address.is_some_and(|address| address != 0);
     let restricted = fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default();
-    (!named).then(|| match restricted.trim() {
+    (!named).then(|| restriction(restricted.trim()))
+}
+
+/// Why nobody sees the kernel's addresses at this level of `kernel.kptr_restrict`, and the cure.
+fn restriction(level: &str) -> String {
+    match level {
         "" | "0" => "/proc/kallsyms shows no addresses to this user: run as root".to_owned(),
-        level => format!("kernel.kptr_restrict is {level}: set it to 0, or run as root"),
-    })
+        "1" => "kernel.kptr_restrict is 1: set it to 0, or run as root".to_owned(),
+        // From 2 on they are hidden from root as well.
+        level => format!("kernel.kptr_restrict is {level}: set it to 1 and run as root, or to 0"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cure_is_one_that_works_at_that_level() {
+        for (level, cure) in [
+            ("", "run as root"),
+            ("0", "run as root"),
+            ("1", "set it to 0, or run as root"),
+            ("2", "set it to 1 and run as root, or to 0"),
+        ] {
+            assert!(restriction(level).ends_with(&format!(": {cure}")), "{level}");
+        }
+    }
 }
