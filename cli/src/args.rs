@@ -212,7 +212,7 @@ pub(crate) struct FlamediffArgs {
     /// The second
     pub(crate) after: PathBuf,
 
-    /// Draw the second, coloured by what costs more (red) or less (blue) than in the first
+    /// Draw the second with what only the first had; red costs more than before, blue less
     #[arg(long, value_name = "FILE.svg", value_parser = file())]
     pub(crate) out: Option<PathBuf>,
 

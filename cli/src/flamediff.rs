@@ -19,12 +19,12 @@ pub(crate) fn flamediff(args: &FlamediffArgs) -> Result<ExitCode, Failure> {
     files.dedup_by(|a, b| a.1 == b.1);
     files.extend(args.out.clone().map(|out| ("--out", out)));
     require_distinct(&files)?;
+    if let Some(out) = args.out.as_ref().filter(|out| Format::of(out) != Some(Format::Svg)) {
+        return Err(Failure::Usage(format!("--out {}: name it .svg", out.display())));
+    }
     let (before, after) = (read("BEFORE", &args.before)?, read("AFTER", &args.after)?);
     let difference = Difference::new(&before, &after);
     if let Some(out) = &args.out {
-        if Format::of(out) != Some(Format::Svg) {
-            return Err(Failure::Usage(format!("--out {}: name it .svg", out.display())));
-        }
         let file = OutputFile::open("--out", out, &StopRequest::default())?;
         file.finish(|writer| difference.write_svg(&before, &after, writer))?;
     }

@@ -9,14 +9,19 @@ use std::{fs, str};
 use engine::report::profile::Profile;
 
 use crate::Stacks;
+use crate::conditions::Conditions;
 use crate::format::Format;
+use crate::names::{Purpose, purpose};
 use crate::pprof_file;
 use crate::stacks::by_function;
 
 /// The processor time of each stack, in picoseconds per request, which is also microseconds per
 /// million requests: fine enough that a stack seen once isn't rounded away.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cost(BTreeMap<String, u64>);
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    stacks: BTreeMap<String, u64>,
+    conditions: Conditions,
+}
 
 /// Why a file is no profile that can be compared.
 #[derive(Debug, thiserror::Error)]
@@ -27,22 +32,45 @@ pub enum NotAProfile {
     /// It can't be read.
     #[error("can't be read ({0}); name a file written by `run --flamegraph`")]
     Unreadable(io::Error),
+    /// Its figures aren't per request.
+    #[error(
+        "its run had no answers, so it has no cost per request; name one of a run with answers"
+    )]
+    WithoutRequests,
     /// Its contents are something else.
     #[error("{0}; name a file written by `run --flamegraph`")]
     Contents(String),
 }
 
+impl NotAProfile {
+    /// A file that doesn't say how it was measured.
+    pub(crate) fn of_others() -> NotAProfile {
+        NotAProfile::Contents("it doesn't say what its figures are".to_owned())
+    }
+}
+
 impl Cost {
     /// The cost of sampled stacks, whose shares of the profile's time are those of their samples.
     /// If no request was answered it is the time itself, in microseconds.
-    pub fn new(stacks: &Stacks, profile: &Profile) -> Cost {
+    pub(crate) fn new(stacks: &Stacks, profile: &Profile, conditions: Conditions) -> Cost {
         let whole = match profile.cpu_us_per_request {
             Some(us) => us * 1e6,
             None => profile.sampling.cpu_s * 1e6,
         };
         let all = stacks.samples() as f64;
         let cost = |samples: u64| rounded(whole * samples as f64 / all);
-        Cost(stacks.iter().map(|(stack, samples)| (stack.to_owned(), cost(samples))).collect())
+        let stacks = stacks.iter().map(|(stack, samples)| (stack.to_owned(), cost(samples)));
+        Cost { stacks: stacks.collect(), conditions }
+    }
+
+    /// No cost yet, under these conditions.
+    pub(crate) fn none(conditions: Conditions) -> Cost {
+        Cost { stacks: BTreeMap::new(), conditions }
+    }
+
+    /// How it was measured.
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
     }
 
     /// Reads a file that was written as [`Format::Folded`] or [`Format::Pprof`].
@@ -50,27 +78,29 @@ impl Cost {
     /// # Errors
     /// Why it isn't one.
     pub fn read(path: &Path) -> Result<Cost, NotAProfile> {
-        let format = Format::of(path).filter(|format| *format != Format::Svg);
-        let format = format.ok_or(NotAProfile::Ending)?;
-        let bytes = fs::read(path).map_err(NotAProfile::Unreadable)?;
-        let cost = match format {
-            Format::Pprof => pprof_file::read(&bytes).map_err(NotAProfile::Contents)?,
-            Format::Folded | Format::Svg => {
+        let bytes = || fs::read(path).map_err(NotAProfile::Unreadable);
+        let cost = match Format::of(path) {
+            Some(Format::Pprof) => pprof_file::read(&bytes()?).map_err(NotAProfile::Contents)?,
+            Some(Format::Folded) => {
+                let bytes = bytes()?;
                 let text = str::from_utf8(&bytes);
                 Cost::of_folded(text.map_err(|error| NotAProfile::Contents(error.to_string()))?)?
             }
+            Some(Format::Svg) | None => return Err(NotAProfile::Ending),
         };
         match cost.whole() {
             0 => Err(NotAProfile::Contents("it holds no stacks".to_owned())),
+            _ if !cost.conditions.per_request => Err(NotAProfile::WithoutRequests),
             _ => Ok(cost),
         }
     }
 
     /// The cost that folded stacks say.
     fn of_folded(text: &str) -> Result<Cost, NotAProfile> {
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
-        let mut cost = Cost::default();
-        for (at, line) in lines {
+        let lines = text.lines().enumerate();
+        let conditions = text.lines().find_map(Conditions::of_line);
+        let mut cost = Cost::none(conditions.ok_or_else(NotAProfile::of_others)?);
+        for (at, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             let entry = line.rsplit_once(' ');
             let entry = entry.and_then(|(stack, cost)| Some((stack, cost.parse::<u64>().ok()?)));
             let Some((stack, ps)) = entry else {
@@ -84,33 +114,40 @@ impl Cost {
 
     /// Adds the cost of a stack, ps per request.
     pub(crate) fn add(&mut self, stack: String, ps: u64) {
-        let cost = self.0.entry(stack).or_default();
+        let cost = self.stacks.entry(stack).or_default();
         *cost = cost.saturating_add(ps);
     }
 
     /// All of it, ps per request.
     pub fn whole(&self) -> u64 {
-        self.0.values().fold(0, |sum, ps| sum.saturating_add(*ps))
+        self.stacks.values().fold(0, |sum, ps| sum.saturating_add(*ps))
     }
 
     /// Each stack with its cost, ps per request.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.0.iter().map(|(stack, ps)| (stack.as_str(), *ps))
+        self.stacks.iter().map(|(stack, ps)| (stack.as_str(), *ps))
     }
 
-    /// What each function costs by itself, by its name and whether it is the kernel's.
+    /// What each function costs by itself, by its name and whether it is the kernel's, of the time
+    /// that was spent on requests.
     pub(crate) fn own(&self) -> BTreeMap<(String, bool), u64> {
-        by_function(self.iter())
+        by_function(self.iter().filter(|(stack, _)| purpose(stack) == Purpose::Requests))
     }
 
-    /// The cost that one sample stood for: that of the least stack, which was seen once in any
-    /// profile of some length.
-    pub(crate) fn of_one_sample(&self) -> u64 {
-        self.0.values().copied().filter(|ps| 0 < *ps).min().unwrap_or(0)
+    /// All of it that was for this, ps per request.
+    pub(crate) fn of(&self, part: Purpose) -> u64 {
+        let stacks = self.iter().filter(|(stack, _)| purpose(stack) == part);
+        stacks.fold(0, |sum, (_, ps)| sum.saturating_add(ps))
+    }
+
+    /// The cost that one sample stands for, ps per request.
+    pub(crate) fn of_one_sample(&self) -> f64 {
+        self.whole() as f64 / self.conditions.samples.max(1) as f64
     }
 
     /// Writes folded stacks, for the tools that draw them.
     pub(crate) fn write_folded(&self, mut writer: impl Write) -> io::Result<()> {
+        writeln!(writer, "{}", self.conditions.line())?;
         self.iter().try_for_each(|(stack, ps)| writeln!(writer, "{stack} {ps}"))
     }
 }
@@ -124,6 +161,7 @@ fn rounded(weight: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conditions::tests::conditions;
     use crate::profiler::tests::recording;
 
     #[test]
@@ -131,7 +169,7 @@ mod tests {
         let recording = recording();
         // 2 s of processor time for 10,000 requests: 200 µs each, in ten samples.
         let profile = recording.profile(5_000.0);
-        let cost = Cost::new(&recording.stacks, &profile);
+        let cost = Cost::new(&recording.stacks, &profile, conditions(10));
         let costs: Vec<_> = cost.iter().collect();
         assert_eq!(
             costs,
@@ -140,20 +178,21 @@ mod tests {
                 ("truetail-shard;turn;parse_[i]", 80_000_000)
             ]
         );
-        assert_eq!((cost.whole(), cost.of_one_sample()), (200_000_000, 80_000_000));
+        assert_eq!((cost.whole(), cost.of_one_sample()), (200_000_000, 20_000_000.0));
         // Without a request, it is the time itself.
-        let nothing = Cost::new(&recording.stacks, &recording.profile(0.0));
+        let nothing = Cost::new(&recording.stacks, &recording.profile(0.0), conditions(10));
         assert_eq!(nothing.whole(), 2_000_000);
     }
 
     #[test]
     fn a_file_says_what_is_wrong_with_it() {
         let folder = tempfile::tempdir().expect("a folder");
-        let read = |name: &str, contents: &[u8]| {
+        let write = |name: &str, contents: &[u8]| {
             let path = folder.path().join(name);
             fs::write(&path, contents).expect("written");
-            Cost::read(&path)
+            path
         };
+        let read = |name: &str, contents: &[u8]| Cost::read(&write(name, contents));
         let said = |name: &str, contents: &[u8]| {
             let error = read(name, contents).expect_err(name).to_string();
             assert!(error.contains("`run --flamegraph`"), "{error}");
@@ -161,16 +200,29 @@ mod tests {
         };
         assert!(said("a.svg", b"<svg/>").contains("name a .folded or .pb.gz file"));
         assert!(said("a.json", b"{}").contains("by its name"));
-        assert!(said("a.folded", b"").contains("no stacks"));
-        assert!(said("a.folded", b"a;b 0\n").contains("no stacks"));
-        assert!(said("a.folded", b"a;b 1\n\na;c\n").contains("line 3"));
-        assert!(said("a.folded", b"a;b -1\n").contains("line 1"));
+        let with = |stacks: &str, conditions: Conditions| {
+            format!("{}\n{stacks}", conditions.line()).into_bytes()
+        };
+        let per_request = |stacks: &str| with(stacks, conditions(3));
+        assert!(said("a.folded", b"main;foo 100\n").contains("doesn't say what its figures are"));
+        let time = Conditions { per_request: false, ..conditions(3) };
+        assert!(
+            Cost::read(&write("a.folded", &with("a;b 1\n", time)))
+                .expect_err("no answers")
+                .to_string()
+                .contains("its run had no answers")
+        );
+        assert!(said("a.folded", &per_request("")).contains("no stacks"));
+        assert!(said("a.folded", &per_request("a;b 0\n")).contains("no stacks"));
+        assert!(said("a.folded", &per_request("a;b 1\n\na;c\n")).contains("line 4"));
+        assert!(said("a.folded", &per_request("a;b -1\n")).contains("line 2"));
         assert!(said("a.folded", b"\xff 1\n").contains("utf-8"));
         assert!(said("a.pb.gz", b"no").contains("gzip"));
         let missing = Cost::read(&folder.path().join("none.folded")).expect_err("missing");
         assert!(missing.to_string().contains("can't be read"), "{missing}");
-        assert_eq!(read("a.folded", b"a b;c 1\na b;c 2\n").expect("a profile").whole(), 3);
+        let cost = read("a.folded", &per_request("a b;c 1\na b;c 2\n")).expect("a profile");
+        assert_eq!((cost.whole(), cost.conditions()), (3, &conditions(3)));
         let most = format!("a {0}\nb {0}\n", u64::MAX);
-        assert_eq!(read("a.folded", most.as_bytes()).expect("a profile").whole(), u64::MAX);
+        assert_eq!(read("a.folded", &per_request(&most)).expect("a profile").whole(), u64::MAX);
     }
 }

@@ -1,184 +1,346 @@
 //! What differs between two profiles, per request.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use engine::report::profile::FRAMES_MAX;
-use inferno::differential;
+use engine::stats::ratio::count_interval;
 use serde::Serialize;
 
 use crate::Cost;
-use crate::names::KERNEL;
+use crate::conditions::Conditions;
+use crate::names::{KERNEL, Purpose, innermost, label, purpose};
 use crate::svg::{self, Caption};
 
-/// What a request costs in each of two profiles, and where the difference lies. All figures are
-/// microseconds of processor time per request.
+/// What a request costs in each of two profiles, and where the difference lies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
+    /// All processor time.
+    pub whole: Change,
+    /// The part in which shards polled while nothing was due: the fewer requests, the more of it
+    /// for each.
+    pub polling: Change,
+    /// The part of other threads than the shards', which doesn't depend on the requests either.
+    pub other_threads: Change,
+    /// The rest: what the shards did for requests.
+    pub requests: Change,
+    /// In what the two profiles were taken otherwise.
+    pub conditions: Vec<String>,
+    /// Whether only one of the two shows the kernel: then time in the kernel counts for its callers
+    /// in the other, and frames can't be compared.
+    pub one_without_kernel: bool,
+    /// How many functions were compared. The intervals of all of them hold together, 19 times in
+    /// 20: so those whose change is beyond chance may be picked from them.
+    pub compared: usize,
+    /// The functions whose own time changed most, of that for requests, at most [`FRAMES_MAX`]:
+    /// those that changed beyond chance come first, the largest change before others.
+    pub frames: Vec<FrameChange>,
+}
+
+/// A time in two profiles, microseconds of processor time per request.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Change {
     /// In the first profile.
     pub before_us: f64,
     /// In the second.
     pub after_us: f64,
     /// How much more in the second.
     pub change_us: f64,
-    /// Whether only one of the two shows the kernel: then time in the kernel counts for its callers
-    /// in the other, and frames can't be compared.
-    pub one_without_kernel: bool,
-    /// The functions whose own time changed most, at most [`FRAMES_MAX`], the largest change first.
-    pub frames: Vec<FrameChange>,
 }
 
-/// A function's own time in two profiles, microseconds per request.
+/// A function's own time in two profiles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FrameChange {
     /// Its name.
     pub name: String,
     /// Whether it is a function of the kernel.
     pub kernel: bool,
-    /// In the first profile.
-    pub before_us: f64,
-    /// In the second.
-    pub after_us: f64,
-    /// How much more in the second.
-    pub change_us: f64,
-    /// Up to this much, 19 times in 20, is the chance of where samples fall.
-    pub chance_us: f64,
+    /// Its time.
+    #[serde(flatten)]
+    pub time: Change,
+    /// Between which changes the true one lies, by where samples happened to fall, microseconds.
+    pub interval_us: [f64; 2],
+    /// Whether that leaves out 0.
+    pub beyond_chance: bool,
+}
+
+impl Change {
+    /// From one time to another, ps per request.
+    fn new(before_ps: u64, after_ps: u64) -> Change {
+        let (before_us, after_us) = (us(before_ps as f64), us(after_ps as f64));
+        Change { before_us, after_us, change_us: after_us - before_us }
+    }
+}
+
+/// How often one of the intervals may leave out the truth.
+const ERROR: f64 = 0.05;
+
+/// The figures of one profile that a function is judged by.
+struct Side {
+    own: BTreeMap<(String, bool), u64>,
+    /// The cost that a sample stands for, ps per request.
+    one: f64,
+    /// Intervals of numbers of samples, as they were computed.
+    intervals: BTreeMap<u64, [f64; 2]>,
+}
+
+impl Side {
+    fn new(cost: &Cost) -> Side {
+        Side { own: cost.own(), one: cost.of_one_sample(), intervals: BTreeMap::new() }
+    }
+
+    /// A function's time with the ends of its interval, ps per request.
+    fn of(&mut self, function: &(String, bool), error: f64) -> (u64, [f64; 2]) {
+        let ps = self.own.get(function).copied().unwrap_or(0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+        let samples = (ps as f64 / self.one).round() as u64;
+        let ends = self.intervals.entry(samples).or_insert_with(|| count_interval(samples, error));
+        (ps, ends.map(|end| end * self.one))
+    }
 }
 
 impl Difference {
     /// What differs from one profile to another.
     pub fn new(before: &Cost, after: &Cost) -> Difference {
-        let (own_before, own_after) = (before.own(), after.own());
-        let (one_before, one_after) = (before.of_one_sample(), after.of_one_sample());
-        let names: BTreeSet<_> = own_before.keys().chain(own_after.keys()).collect();
-        let mut frames: Vec<FrameChange> = names
-            .into_iter()
-            .map(|key| {
-                let cost =
-                    |own: &std::collections::BTreeMap<_, u64>| own.get(key).copied().unwrap_or(0);
-                let (before, after) = (cost(&own_before), cost(&own_after));
-                // n samples vary by √n, each of them worth one sample's cost.
-                let variance = before as f64 * one_before as f64 + after as f64 * one_after as f64;
-                FrameChange {
-                    name: key.0.clone(),
-                    kernel: key.1,
-                    before_us: us(before),
-                    after_us: us(after),
-                    change_us: us(after) - us(before),
-                    chance_us: 1.96 * variance.sqrt() / 1e6,
-                }
-            })
-            .collect();
+        let mut frames = changes(before, after);
+        let compared = frames.len();
         // A stable sort keeps equals in the order of their names.
-        frames.sort_by(|a, b| b.change_us.abs().total_cmp(&a.change_us.abs()));
+        frames.sort_by(|a, b| {
+            let size = |frame: &FrameChange| frame.time.change_us.abs();
+            b.beyond_chance.cmp(&a.beyond_chance).then(size(b).total_cmp(&size(a)))
+        });
         frames.truncate(FRAMES_MAX);
+        let of = |part: Purpose| Change::new(before.of(part), after.of(part));
         let shows_kernel = |cost: &Cost| cost.iter().any(|(stack, _)| stack.ends_with(KERNEL));
         Difference {
-            before_us: us(before.whole()),
-            after_us: us(after.whole()),
-            change_us: us(after.whole()) - us(before.whole()),
+            whole: Change::new(before.whole(), after.whole()),
+            polling: of(Purpose::Polling),
+            other_threads: of(Purpose::Run),
+            requests: of(Purpose::Requests),
+            conditions: Conditions::differences(before.conditions(), after.conditions()),
             one_without_kernel: shows_kernel(before) != shows_kernel(after),
+            compared,
             frames,
         }
     }
 
-    /// Draws the second profile, with what costs more than in the first in red and what costs less
-    /// in blue.
+    /// Draws the second profile's time for requests, with the stacks that only the first has added,
+    /// each function coloured by how its own time changed: red for more, blue for less.
     ///
     /// # Errors
     /// Those of the writer.
     pub fn write_svg(&self, before: &Cost, after: &Cost, writer: impl Write) -> io::Result<()> {
-        let folded = |cost: &Cost| {
-            let mut text = Vec::new();
-            cost.write_folded(&mut text).map(|()| text)
-        };
-        let mut lines = Vec::new();
-        let options = differential::Options::default();
-        let (before, after) = (folded(before)?, folded(after)?);
-        differential::from_readers(options, before.as_slice(), after.as_slice(), &mut lines)?;
-        let text = String::from_utf8_lossy(&lines);
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        // They come in the order of a hash.
-        lines.sort_unstable();
-        let title = format!(
-            "Processor time per request: {:.2} µs, was {:.2} µs",
-            self.after_us, self.before_us
-        );
-        let subtitle = "widths: the second profile; red: more than in the first, blue: less";
-        let subtitle = subtitle.to_owned();
-        let caption = Caption { title, subtitle, unit: UNSCALED };
-        svg::write_difference(&lines, caption, writer)
+        let changes = changes(before, after);
+        let by_name: BTreeMap<(&str, bool), &FrameChange> =
+            changes.iter().map(|change| ((&*change.name, change.kernel), change)).collect();
+        let mut stacks: BTreeMap<&str, u64> = before.iter().collect();
+        stacks.extend(after.iter());
+        stacks.retain(|stack, ps| 0 < *ps && purpose(stack) == Purpose::Requests);
+        let mut shades = BTreeMap::new();
+        let lines: Vec<String> = stacks
+            .into_iter()
+            .map(|(stack, ps)| {
+                // Frame by frame, since an inlined function's name depends on what it is in.
+                let ends = stack.match_indices(';').map(|(at, _)| at).chain([stack.len()]);
+                let frames = ends.map(|end| {
+                    let (name, kernel) = innermost(&stack[..end]);
+                    let change = by_name.get(&(&*name, kernel));
+                    let shown = shown(&name, kernel, change.copied());
+                    shades.insert(shown.clone(), change.map_or(0.0, |change| shade(change)));
+                    shown
+                });
+                format!("{} {ps}", frames.collect::<Vec<String>>().join(";"))
+            })
+            .collect();
+        let Change { before_us, after_us, .. } = self.requests;
+        let title = format!("CPU per request: {before_us:.2} µs before, {after_us:.2} µs after");
+        let subtitle = "widths: after, and what only before had; a function's own time: red more, \
+                        blue less, grey within chance";
+        let caption = Caption { title, subtitle: subtitle.to_owned(), unit: svg::PER_REQUEST };
+        svg::write_shaded(&lines, &shades, caption, writer)
     }
 }
 
-/// inferno computes the percentages of a difference from figures that aren't scaled.
-const UNSCALED: (&str, f64) = ("ps per request", 1.0);
+/// How each function's own time for requests changed, in the order of their names.
+fn changes(before: &Cost, after: &Cost) -> Vec<FrameChange> {
+    let (mut first, mut second) = (Side::new(before), Side::new(after));
+    let functions: BTreeSet<(String, bool)> =
+        first.own.keys().chain(second.own.keys()).cloned().collect();
+    // So that all intervals hold together (Bonferroni).
+    let error = ERROR / functions.len().max(1) as f64;
+    let change = |function: (String, bool)| {
+        let (before, [before_low, before_high]) = first.of(&function, error);
+        let (after, [after_low, after_high]) = second.of(&function, error);
+        let (x, y) = (before as f64, after as f64);
+        // The interval of a difference from those of its sides (Zou and Donner, *Statistics in
+        // Medicine* 27, 2008), which holds for a function without a sample as well.
+        let low = y - x - (y - after_low).hypot(before_high - x);
+        let high = y - x + (after_high - y).hypot(x - before_low);
+        FrameChange {
+            time: Change::new(before, after),
+            interval_us: [us(low), us(high)],
+            beyond_chance: 0.0 < low || high < 0.0,
+            name: function.0,
+            kernel: function.1,
+        }
+    };
+    functions.into_iter().map(change).collect()
+}
+
+/// A frame's name in the graph, with the change of its own time if that is beyond chance.
+fn shown(name: &str, kernel: bool, change: Option<&FrameChange>) -> String {
+    let suffix = if kernel { KERNEL } else { "" };
+    let label = label(name);
+    match change.filter(|change| change.beyond_chance) {
+        Some(change) => format!("{label} {:+.0} ns{suffix}", change.time.change_us * 1e3),
+        None => format!("{label}{suffix}"),
+    }
+}
+
+/// From -1 for a function that the second profile lacks to 1 for one that only it has; 0 within
+/// chance. It is the function's own, so that no outlier fades the others.
+fn shade(change: &FrameChange) -> f64 {
+    let Change { before_us, after_us, change_us } = change.time;
+    if change.beyond_chance { change_us / before_us.max(after_us) } else { 0.0 }
+}
 
 /// Picoseconds as microseconds.
-fn us(ps: u64) -> f64 {
-    ps as f64 / 1e6
+fn us(ps: f64) -> f64 {
+    ps / 1e6
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use engine::load::schedule::mix;
+    use engine::plan::Wait;
 
-    fn cost(stacks: &[(&str, u64)]) -> Cost {
-        let mut cost = Cost::default();
-        stacks.iter().for_each(|(stack, ps)| cost.add((*stack).to_owned(), *ps));
+    use super::*;
+    use crate::conditions::tests::conditions;
+
+    /// A profile of these numbers of samples, each of which stands for 10 ns per request.
+    fn sampled(stacks: &[(&str, u64)]) -> Cost {
+        let mut cost = Cost::none(conditions(stacks.iter().map(|(_, samples)| samples).sum()));
+        for (stack, samples) in stacks {
+            cost.add(format!("truetail-shard;{stack}"), samples * 10_000);
+        }
         cost
     }
 
     #[test]
-    fn the_largest_change_comes_first_with_what_chance_may_do() {
-        let before = cost(&[("s;a", 4_000_000), ("s;a;b_[k]", 1_000_000), ("s;c", 10_000)]);
-        let after = cost(&[("s;a", 4_100_000), ("s;x;b_[k]", 3_000_000), ("s;d", 20_000)]);
+    fn what_changed_beyond_chance_comes_first_and_the_largest_change_before_others() {
+        let before = sampled(&[("a", 400), ("a;b_[k]", 100), ("c", 1)]);
+        let after = sampled(&[("a", 430), ("x;b_[k]", 200), ("d", 2)]);
         let found = Difference::new(&before, &after);
-        assert_eq!((found.before_us, found.after_us), (5.01, 7.12));
-        assert!((found.change_us - 2.11).abs() < 1e-9, "{found:?}");
         let frames: Vec<_> = found
             .frames
             .iter()
-            .map(|frame| (&*frame.name, frame.kernel, frame.before_us, frame.after_us))
+            .map(|frame| (&*frame.name, frame.kernel, frame.time.before_us, frame.time.after_us))
             .collect();
         assert_eq!(
             frames,
             [
-                ("b", true, 1.0, 3.0),
-                ("a", false, 4.0, 4.1),
+                ("b", true, 1.0, 2.0),
+                ("a", false, 4.0, 4.3),
                 ("d", false, 0.0, 0.02),
                 ("c", false, 0.01, 0.0)
             ]
         );
-        // 100 samples of 10 ns, then 150 of 20 ns: 1.96 √(100·10² + 150·20²) ns.
-        let chance_us = 1.96 * (100.0 * 100.0 + 150.0 * 400.0_f64).sqrt() / 1e3;
-        assert!((found.frames[0].chance_us - chance_us).abs() < 1e-9, "{found:?}");
-        assert!(!found.one_without_kernel);
+        let beyond: Vec<bool> = found.frames.iter().map(|frame| frame.beyond_chance).collect();
+        assert_eq!((beyond, found.compared), (vec![true, false, false, false], 4));
+        let [low, high] = found.frames[0].interval_us;
+        // A quarter of 5 %, so 2.5 deviations of √300 samples.
+        assert!((low - 0.57).abs() < 0.05 && (high - 1.45).abs() < 0.05, "{low} to {high}");
+        assert!(!found.one_without_kernel && found.conditions.is_empty());
+    }
+
+    #[test]
+    fn polling_and_other_threads_are_told_apart_from_requests() {
+        const POLL: &str = "turn;engine::shard::polling::poll;clock";
+        let mut before = sampled(&[(POLL, 500), ("turn;send_[k]", 100)]);
+        before.add("truetail;watch;read_[k]".to_owned(), 3_000_000);
+        let after = sampled(&[(POLL, 20), ("turn;send_[k]", 100)]);
+        let found = Difference::new(&before, &after);
+        let of = |change: Change| (change.before_us, change.after_us);
+        assert_eq!(of(found.whole), (9.0, 1.2));
+        assert_eq!(of(found.polling), (5.0, 0.2));
+        assert_eq!(of(found.other_threads), (3.0, 0.0));
+        assert_eq!(of(found.requests), (1.0, 1.0));
+        let names: Vec<&str> = found.frames.iter().map(|frame| &*frame.name).collect();
+        assert_eq!(names, ["send"]);
+    }
+
+    /// A profile of `samples` samples of 200 functions, some of which are seen often and most
+    /// seldom; the first is seen `often` times as often as in others.
+    fn drawn(seed: u64, samples: u64, often: f64) -> Cost {
+        let weight =
+            |function: u64| (if function == 0 { often } else { 1.0 }) / (function + 5) as f64;
+        let whole: f64 = (0..200).map(weight).sum();
+        let mut counts = [0_u64; 200];
+        for sample in 0..samples {
+            let mut left = mix(mix(seed) + sample) as f64 / u64::MAX as f64 * whole;
+            let function = (0..199).find(|function| {
+                left -= weight(*function);
+                left < 0.0
+            });
+            counts[usize::try_from(function.unwrap_or(199)).expect("small")] += 1;
+        }
+        let names: Vec<String> = (0..200).map(|function| format!("f{function:03}")).collect();
+        let stacks: Vec<(&str, u64)> = std::iter::zip(names.iter().map(String::as_str), counts)
+            .filter(|(_, samples)| 0 < *samples)
+            .collect();
+        sampled(&stacks)
+    }
+
+    #[test]
+    fn two_profiles_of_the_same_differ_in_no_row_19_times_in_20() {
+        let differ = |seed: u64| {
+            // With different numbers of samples, a sample stands for different costs.
+            let (before, after) = (drawn(2 * seed, 600, 1.0), drawn(2 * seed + 1, 600, 1.0));
+            Difference::new(&before, &after).frames.iter().any(|frame| frame.beyond_chance)
+        };
+        // 10 of 200 are expected at most, with a deviation of 3.
+        let rows = (0..200).filter(|seed| differ(*seed)).count();
+        assert!(rows <= 20, "{rows} of 200");
+        let before = drawn(1, 3_000, 1.0);
+        let found = Difference::new(&before, &drawn(2, 3_000, 2.0));
+        let first = &found.frames[0];
+        assert!(first.name == "f000" && first.beyond_chance, "{first:?}");
     }
 
     #[test]
     fn a_profile_without_the_kernel_is_told_apart() {
-        let with = cost(&[("s;a;b_[k]", 1)]);
-        let without = cost(&[("s;a", 1)]);
+        let with = sampled(&[("a;b_[k]", 1)]);
+        let without = sampled(&[("a", 1)]);
         assert!(Difference::new(&with, &without).one_without_kernel);
         assert!(Difference::new(&without, &with).one_without_kernel);
         assert!(!Difference::new(&without, &without).one_without_kernel);
     }
 
     #[test]
-    fn the_graph_names_both_costs_and_every_frame_of_the_second() {
-        let before = cost(&[("s;a", 4_000_000), ("s;gone", 1_000_000)]);
-        let after = cost(&[("s;a", 3_000_000), ("s;new_[k]", 2_000_000)]);
+    fn what_differs_in_the_runs_is_said() {
+        let mut after = Cost::none(Conditions { wait: Wait::Spin, ..conditions(1) });
+        after.add("truetail-shard;a".to_owned(), 1);
+        let found = Difference::new(&sampled(&[("a", 1)]), &after);
+        assert_eq!(found.conditions, ["wait: hybrid, then spin"]);
+    }
+
+    #[test]
+    fn the_graph_has_every_frame_of_both_and_no_outlier_fades_the_others() {
+        let before = sampled(&[("a", 400), ("gone", 9_000), ("b::c::d", 100), ("e", 50)]);
+        let after = sampled(&[("a", 400), ("new_[k]", 200), ("b::c::d", 200), ("e", 51)]);
         let mut svg = Vec::new();
         let difference = Difference::new(&before, &after);
         difference.write_svg(&before, &after, &mut svg).expect("written");
         let svg = String::from_utf8(svg).expect("text");
-        for words in [
-            "Processor time per request: 5.00 µs, was 5.00 µs",
-            "new (2,000,000 ps per request, 40.00%; +40.00%)",
-            "60.00%; -20.00%",
-        ] {
-            assert!(svg.contains(words), "{words}: {svg}");
-        }
+        assert!(svg.contains("CPU per request: 95.50 µs before, 8.51 µs after"), "{svg}");
+        let fill = |frame: &str| {
+            let (_, rest) = svg.split_once(&format!("<title>{frame} (")).expect(frame);
+            let (_, rest) = rest.split_once("fill=\"").expect("a colour");
+            rest.split_once('"').expect("a colour").0.to_owned()
+        };
+        assert_eq!(fill("gone -90000 ns"), "rgb(80,120,255)");
+        assert_eq!(fill("new +2000 ns"), "rgb(255,90,80)");
+        assert_eq!(fill("c::d +1000 ns"), "rgb(245,146,140)");
+        assert_eq!(fill("a"), fill("e"));
     }
 }

@@ -7,6 +7,7 @@
 //! be written to, and [`Difference`] what two such files differ in.
 #![forbid(unsafe_code)]
 
+mod conditions;
 mod cost;
 mod difference;
 mod format;
@@ -19,8 +20,10 @@ mod stacks;
 mod svg;
 mod symbols;
 
+pub use conditions::Conditions;
 pub use cost::{Cost, NotAProfile};
-pub use difference::{Difference, FrameChange};
+pub use difference::{Change, Difference, FrameChange};
 pub use format::Format;
+pub use names::POLLING;
 pub use profiler::{Profiler, Recording};
 pub use stacks::Stacks;

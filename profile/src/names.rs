@@ -5,6 +5,41 @@ pub(crate) const KERNEL: &str = "_[k]";
 /// The suffix of a function that was inlined into its caller.
 pub(crate) const INLINED: &str = "_[i]";
 
+/// The function in which a shard polls while nothing is due.
+pub const POLLING: &str = "engine::shard::polling::poll";
+/// What the names of the shards' threads begin with.
+const SHARD: &str = "truetail-shard";
+
+/// What the processor time of a stack was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Requests, on a shard's thread.
+    Requests,
+    /// Waiting, on a shard's thread, without giving up the core.
+    Polling,
+    /// The run as a whole, on other threads: as much in a run of few requests as of many.
+    Run,
+}
+
+/// What the processor time of a stack was for.
+pub(crate) fn purpose(stack: &str) -> Purpose {
+    if !stack.starts_with(SHARD) {
+        Purpose::Run
+    } else if stack.split(';').any(|frame| plain(frame).0 == POLLING) {
+        Purpose::Polling
+    } else {
+        Purpose::Requests
+    }
+}
+
+/// A frame as a graph labels it: of a path, the last two names, so that a narrow frame shows those.
+pub(crate) fn label(frame: &str) -> &str {
+    if frame.starts_with('<') {
+        return frame;
+    }
+    frame.rmatch_indices("::").nth(1).map_or(frame, |(at, _)| &frame[at + 2..])
+}
+
 /// The innermost function of a stack, and whether it is the kernel's. One that was inlined comes
 /// with the function whose code it is in: there are many of its name.
 pub(crate) fn innermost(stack: &str) -> (String, bool) {
@@ -81,6 +116,34 @@ mod tests {
             ("run<Pin<Box<T>>", "run"),
         ] {
             assert_eq!(simplified(name), simple);
+        }
+    }
+
+    #[test]
+    fn polling_and_other_threads_serve_no_request() {
+        for (stack, of) in [
+            ("truetail-shard;turn;send_[k]", Purpose::Requests),
+            ("truetail-shard;turn;engine::shard::polling::poll;now", Purpose::Polling),
+            ("truetail-shard;turn;engine::shard::polling::poll_[i];now_[i]", Purpose::Polling),
+            ("truetail-shard;turn;engine::shard::polling::pollute", Purpose::Requests),
+            ("truetail;engine::host::watch::look;read_[k]", Purpose::Run),
+        ] {
+            assert_eq!(purpose(stack), of, "{stack}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_the_end_of_a_path() {
+        for (frame, short) in [
+            ("engine::ring::ring::Ring::enter", "Ring::enter"),
+            ("Ring::enter", "Ring::enter"),
+            ("tcp_sendmsg_[k]", "tcp_sendmsg_[k]"),
+            (
+                "<alloc::vec::Vec as core::ops::Drop>::drop",
+                "<alloc::vec::Vec as core::ops::Drop>::drop",
+            ),
+        ] {
+            assert_eq!(label(frame), short);
         }
     }
 

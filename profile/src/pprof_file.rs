@@ -10,9 +10,10 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use crate::Cost;
+use crate::conditions::Conditions;
 use crate::names::plain;
 use crate::profiler::Recording;
+use crate::{Cost, NotAProfile};
 
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
@@ -136,7 +137,9 @@ pub(crate) fn write(recording: &Recording, cost: &Cost, writer: impl Write) -> i
         period: 1_000_000_000 / i64::from(recording.sampling.frequency.max(1)),
         duration_nanos: nanoseconds(recording.sampling.observed_s),
         default_sample_type: strings.place(VALUES[1].0),
-        comment: vec![strings.place(&recording.described())],
+        comment: [recording.described(), cost.conditions().line()]
+            .map(|comment| strings.place(&comment))
+            .to_vec(),
         ..Profile::default()
     };
     let thread_key = strings.place(THREAD);
@@ -203,7 +206,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Cost, String> {
             Ok((location.id, function.and_then(|name| text(*name)).ok_or_else(broken)?))
         })
         .collect::<Result<_, String>>()?;
-    let mut cost = Cost::default();
+    let mut comments = profile.comment.iter().filter_map(|place| text(*place));
+    let conditions = comments.find_map(Conditions::of_line);
+    let conditions = conditions.ok_or_else(|| NotAProfile::of_others().to_string());
+    let mut cost = Cost::none(conditions?);
     for sample in &profile.sample {
         let label = sample.label.iter().find(|label| text(label.key) == Some(THREAD));
         let mut stack = label.and_then(|label| text(label.text)).ok_or_else(broken)?.to_owned();
@@ -221,11 +227,12 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Cost, String> {
 mod tests {
     use super::*;
     use crate::Stacks;
+    use crate::conditions::tests::conditions;
     use crate::profiler::tests::recording;
 
     fn written(stacks: Stacks) -> (Cost, Vec<u8>) {
         let recording = Recording { stacks, ..recording() };
-        let cost = Cost::new(&recording.stacks, &recording.profile(5_000.0));
+        let cost = Cost::new(&recording.stacks, &recording.profile(5_000.0), conditions(10));
         let mut bytes = Vec::new();
         write(&recording, &cost, &mut bytes).expect("written");
         (cost, bytes)
@@ -271,6 +278,9 @@ mod tests {
         GzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked).expect("gzip");
         let whole = Profile::decode(unpacked.as_slice()).expect("a profile");
         type Breaks = fn(&mut Profile);
+        let mut foreign = whole.clone();
+        foreign.comment.clear();
+        assert!(read(&pack(&foreign)).expect_err("foreign").contains("doesn't say what"));
         let breaks: [Breaks; 6] = [
             |profile| profile.function.clear(),
             |profile| profile.location.clear(),

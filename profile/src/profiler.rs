@@ -11,6 +11,7 @@ use engine::report::profile::{Profile, Sampler as Source, Sampling, Taken};
 use engine::sys::clock;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::conditions::Conditions;
 use crate::perf::{self, Perf};
 use crate::sampler::Sampler;
 use crate::stacks::{self, Stacks};
@@ -205,7 +206,7 @@ impl Recording {
     /// Those of the writer.
     pub fn write(&self, report: &Report, format: Format, writer: impl Write) -> io::Result<()> {
         let profile = self.profile(report.whole.rate.answered);
-        let cost = Cost::new(&self.stacks, &profile);
+        let cost = Cost::new(&self.stacks, &profile, Conditions::new(&profile, report));
         match format {
             Format::Svg => svg::write(&cost, self.caption(&profile), writer),
             Format::Folded => cost.write_folded(writer),

@@ -1,11 +1,13 @@
 //! Flamegraphs as SVG.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use inferno::flamegraph::color::{MultiPalette, Palette};
-use inferno::flamegraph::{Options, from_lines};
+use inferno::flamegraph::color::{Color, MultiPalette, Palette, PaletteMap};
+use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 
 use crate::Cost;
+use crate::names::label;
 
 /// What a graph is of: a title and a line below it.
 pub(crate) struct Caption {
@@ -20,7 +22,7 @@ pub(crate) struct Caption {
 /// The unit of a cost per request.
 pub(crate) const PER_REQUEST: (&str, f64) = ("ns per request", 1e-3);
 
-fn options(caption: Caption) -> Options<'static> {
+fn options<'a>(caption: Caption) -> Options<'a> {
     let mut options = Options::default();
     options.title = caption.title;
     options.subtitle = Some(caption.subtitle);
@@ -29,6 +31,8 @@ fn options(caption: Caption) -> Options<'static> {
     // has the same shade in every graph.
     options.colors = Palette::Multi(MultiPalette::Java);
     options.hash = true;
+    // A name's beginning tells more than its end, of the kernel's functions above all.
+    options.text_truncate_direction = TextTruncateDirection::Right;
     options
 }
 
@@ -37,19 +41,41 @@ fn options(caption: Caption) -> Options<'static> {
 /// # Errors
 /// Those of the writer.
 pub(crate) fn write(cost: &Cost, caption: Caption, writer: impl Write) -> io::Result<()> {
-    let lines: Vec<String> = cost.iter().map(|(stack, ps)| format!("{stack} {ps}")).collect();
+    let frames = |stack: &str| stack.split(';').map(label).collect::<Vec<&str>>().join(";");
+    let lines: Vec<String> =
+        cost.iter().map(|(stack, ps)| format!("{} {ps}", frames(stack))).collect();
     from_lines(&mut options(caption), lines.iter().map(String::as_str), writer)
 }
 
-/// Draws the second of two profiles, coloured by what each frame costs more or less than in the
-/// first. `lines` are stacks with both costs.
+/// Draws stacks whose frames are shaded from blue at -1 over grey to red at 1, by their names.
 ///
 /// # Errors
 /// Those of the writer.
-pub(crate) fn write_difference(
+pub(crate) fn write_shaded(
     lines: &[String],
+    shades: &BTreeMap<String, f64>,
     caption: Caption,
     writer: impl Write,
 ) -> io::Result<()> {
-    from_lines(&mut options(caption), lines.iter().map(String::as_str), writer)
+    let mut palette = PaletteMap::default();
+    for (frame, shade) in shades {
+        palette.insert(frame, colour(*shade));
+    }
+    let mut options = options(caption);
+    options.palette_map = Some(&mut palette);
+    from_lines(&mut options, lines.iter().map(String::as_str), writer)
+}
+
+const BLUE: [f64; 3] = [80.0, 120.0, 255.0];
+const GREY: [f64; 3] = [230.0, 230.0, 230.0];
+const RED: [f64; 3] = [255.0, 90.0, 80.0];
+
+/// The colour of a shade. What changed at all is at once another colour than grey.
+fn colour(shade: f64) -> Color {
+    let full = if shade < 0.0 { BLUE } else { RED };
+    let part = if shade == 0.0 { 0.0 } else { 0.2 + 0.8 * shade.abs().min(1.0) };
+    let mix = |at: usize| GREY[at] + (full[at] - GREY[at]) * part;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 255")]
+    let byte = |at: usize| mix(at).round() as u8;
+    Color { r: byte(0), g: byte(1), b: byte(2) }
 }
