@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use rand_distr::Poisson;
 use serde::{Deserialize, Serialize};
 
-use super::share::Share;
+use super::share::{Numbers, Share};
 use super::tree::{self, BLOCK_NS};
 use crate::plan::Arrivals;
 use crate::sys::units::{Rate, SECOND_NS};
@@ -39,11 +39,7 @@ pub struct Schedule {
 
 #[derive(Clone, Debug)]
 enum Process {
-    /// The share's request number `taken` comes next.
-    Constant {
-        rate_micro: u128,
-        taken: u64,
-    },
+    Constant { rate_micro: u128, numbers: Numbers },
     Poisson(Blocks),
 }
 
@@ -51,9 +47,10 @@ impl Schedule {
     /// The arrivals before `until_ns` that a share owns. All memory is allocated here.
     pub fn new(rate: Rate, arrivals: Arrivals, seed: u64, until_ns: u64, share: Share) -> Schedule {
         let source = match arrivals {
-            Arrivals::Constant => {
-                Process::Constant { rate_micro: u128::from(rate.micro_per_second()), taken: 0 }
-            }
+            Arrivals::Constant => Process::Constant {
+                rate_micro: u128::from(rate.micro_per_second()),
+                numbers: share.numbers(),
+            },
             Arrivals::Poisson => Process::Poisson(Blocks::new(rate, seed, &share)),
         };
         Schedule { source, until_ns, rate, share }
@@ -98,12 +95,12 @@ impl Iterator for Schedule {
     #[inline]
     fn next(&mut self) -> Option<u64> {
         match &mut self.source {
-            Process::Constant { rate_micro, taken } => {
-                let due_ns = constant_due_ns(self.share.nth(*taken), *rate_micro);
+            Process::Constant { rate_micro, numbers } => {
+                let due_ns = constant_due_ns(numbers.peek(), *rate_micro);
                 if self.until_ns <= due_ns {
                     return None;
                 }
-                *taken += 1;
+                numbers.advance();
                 Some(due_ns)
             }
             Process::Poisson(blocks) => blocks.next(self.until_ns),

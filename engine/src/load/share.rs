@@ -97,6 +97,19 @@ impl Share {
         round * u64::from(self.of) + u64::from(self.units.start) + unit
     }
 
+    /// The numbers of all its items, in order, as [`Share::nth`] gives them.
+    pub(super) fn numbers(&self) -> Numbers {
+        let (len, of, shards) = (self.len(), u64::from(self.of), u64::from(self.shards));
+        Numbers {
+            next: self.nth(0),
+            unit: u64::from(self.shard) % len,
+            step: shards / len * of + shards % len,
+            units: shards % len,
+            len,
+            others: of - len,
+        }
+    }
+
     /// How many of the first `items` it has, of items that are dealt as by [`Share::nth`].
     pub fn count(&self, items: usize) -> usize {
         let wide = |number: u32| usize::try_from(number).expect("an address has 64 bits");
@@ -122,6 +135,40 @@ impl Share {
         let border = |shard: u32| (before(shard) << 64) / parts;
         let coordinate = |border| u64::try_from(border).expect("a coordinate is below 2^64");
         coordinate(border(self.shard))..=coordinate(border(self.shard + 1) - 1)
+    }
+}
+
+/// The numbers of a share's items, each from the one before it without a division.
+#[derive(Clone, Debug)]
+pub(super) struct Numbers {
+    next: u64,
+    /// The next item's unit among the agent's.
+    unit: u64,
+    /// From one item to the next, as long as that lies in the same units of a later round.
+    step: u64,
+    /// By how many units the next item lies further on.
+    units: u64,
+    len: u64,
+    /// Units of other agents, which lie between two of its rounds.
+    others: u64,
+}
+
+impl Numbers {
+    /// The next number.
+    #[inline]
+    pub(super) fn peek(&self) -> u64 {
+        self.next
+    }
+
+    /// Goes on to the one after it.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        self.next += self.step;
+        self.unit += self.units;
+        if self.len <= self.unit {
+            self.unit -= self.len;
+            self.next += self.others;
+        }
     }
 }
 
@@ -178,6 +225,11 @@ mod tests {
                 for share in &shares {
                     let count = share.count(items) as u64;
                     owned.extend((0..count).map(|n| share.nth(n)));
+                    let mut numbers = share.numbers();
+                    for n in 0..=count {
+                        assert_eq!(numbers.peek(), share.nth(n), "{weights:?}");
+                        numbers.advance();
+                    }
                     assert!(items as u64 <= share.nth(count), "the next isn't among them");
                 }
                 owned.sort_unstable();
