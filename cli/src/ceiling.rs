@@ -16,7 +16,7 @@ use probe::step::Step;
 use probe::{Ask, Change};
 
 use crate::args::{CeilingArgs, NULL_CONNS, ceiling_defaults};
-use crate::drive::{Results, drive_profiled};
+use crate::drive::{Beside, Results, drive_beside};
 use crate::failure::{EXIT_MISSED, Failure, Lack, complain};
 use crate::flamegraph::Flamegraph;
 use crate::null_process::{NullTarget, cores_apart};
@@ -33,6 +33,13 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     if let Some(slo) = &plan.slo {
         let cure = "omit it, or use `truetail search`";
         return Err(Failure::Usage(format!("--slo {slo}: a ceiling has no objectives; {cure}")));
+    }
+    if let Some(file) = &wanted.calibration {
+        let problem = "a ceiling is measured, not held against a calibration";
+        return Err(Failure::Usage(format!(
+            "--calibration {}: {problem}; omit it",
+            file.display()
+        )));
     }
     if args.null && !plan.target.is_empty() {
         let problem = "the plan file names a target";
@@ -63,7 +70,9 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     say(&text::begins(args.null, first))?;
     let mut ceiling = Ceiling::new(CeilingPlan { search, cores, conns_max });
     let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
-    let runs = Runs { plan, body: SharedBody::default(), cooldown, progress, stop: &stop };
+    let body = SharedBody::default();
+    // Its steps are what a calibration is held against, not the other way round.
+    let runs = Runs { plan, body, cooldown, progress, reference: None, stop: &stop };
     let Ended { mut made, mut failure } = match runs.make(&mut ceiling, Ceiling::steps, text::row) {
         // What the machine lacks before the first run is an answer as well.
         Err(failure @ Failure::Lacks(..)) => {
@@ -162,8 +171,8 @@ fn profiled(
     };
     let plan = runs.plan_of(&ask);
     let label = text::profiling(passed, Nanos(plan.end_ns()));
-    let (finished, _) =
-        drive_profiled(plan, &runs.body, runs.stop, runs.progress, &label, Some(&mut flamegraph))?;
+    let beside = Beside { flamegraph: Some(&mut flamegraph), reference: None };
+    let (finished, _) = drive_beside(plan, &runs.body, runs.stop, runs.progress, &label, beside)?;
     let report = finished.report;
     match flamegraph.write(&report) {
         Err(failure) if report.interrupted => complain(&failure.to_string()),

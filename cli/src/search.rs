@@ -26,7 +26,7 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     };
     let search_plan = args.bracket.search_plan(&plan)?;
     let first = search_plan.first;
-    let reference = Reference::new(wanted.calibration.as_deref())?;
+    let reference = Some(Reference::new(wanted.calibration.as_deref())?);
     let stop = StopRequest::listen()?;
     let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
     let mut search = Search::new(search_plan.clone(), by_objectives);

@@ -117,7 +117,7 @@ pub(crate) struct Runs<'a> {
     /// Whether to show the progress line.
     pub(crate) progress: bool,
     /// What each is held against.
-    pub(crate) reference: Reference,
+    pub(crate) reference: Option<Reference>,
     /// What stops them.
     pub(crate) stop: &'a StopRequest,
 }
@@ -202,7 +202,7 @@ impl Runs<'_> {
         let between = self.plan.warmup.0 + self.plan.settle.0 + self.cooldown.0;
         let label = text::label(ask, outlook, Nanos(between));
         let plan = self.plan_of(ask);
-        let beside = Beside { flamegraph: None, reference: Some(&self.reference) };
+        let beside = Beside { flamegraph: None, reference: self.reference.as_ref() };
         let (finished, _) =
             drive_beside(plan, &self.body, self.stop, self.progress, &label, beside)?;
         Ok(finished.report)

@@ -24,7 +24,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
         let cure = "omit it: --rates gives the rates of all steps";
         return Err(Failure::Usage(format!("--rate {rate}: a sweep has many rates; {cure}")));
     }
-    let reference = Reference::new(wanted.calibration.as_deref())?;
+    let reference = Some(Reference::new(wanted.calibration.as_deref())?);
     let stop = StopRequest::listen()?;
     let files = Files::open(&args.run, &plan, &wanted, args.svg.as_ref(), &stop)?;
     let sweep_plan = SweepPlan {

@@ -57,6 +57,7 @@ pub fn write(mut writer: impl Write, steps: &[Step]) -> io::Result<()> {
             Some(Outcome::Passed) => "passed",
             Some(Outcome::Undecided) => "undecided",
             Some(Outcome::Excused) => "excused",
+            Some(Outcome::Doubted) => "doubted",
             Some(Outcome::Failed) => "failed",
         };
         let (shards, steal) = (shards.len(), cell(*steal));

@@ -62,6 +62,9 @@ pub enum Outcome {
     Undecided,
     /// Nothing as long as another run may say more: it failed, and the rate may be innocent.
     Excused,
+    /// Nothing as long as another run may say more: it holds, but lost time may hide that it
+    /// doesn't.
+    Doubted,
     /// It doesn't hold.
     Failed,
 }

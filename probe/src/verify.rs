@@ -9,7 +9,7 @@ use engine::verify::{Finding, compare, summed_up};
 
 use crate::Series;
 use crate::document::{Made, SCHEMA, SearchDocument, SweepDocument};
-use crate::search::Search;
+use crate::search::{Search, by_objectives};
 use crate::step::{Backlog, GROWTH_MAX, Latency, Step};
 use crate::sweep::Sweep;
 
@@ -44,7 +44,7 @@ pub fn search(document: &SearchDocument) -> Vec<Finding> {
     if findings.iter().any(|finding| !finding.ok) {
         return findings;
     }
-    let mut search = Search::new(document.search.clone());
+    let mut search = Search::new(document.search.clone(), by_objectives);
     findings.extend(steps(&mut search, made, Some(&slo)));
     findings.extend(compare("", &search.bracket(), &document.bracket));
     findings
@@ -242,7 +242,7 @@ mod tests {
             duration: Nanos::from_secs(5),
             seed: 3,
         };
-        let mut search = Search::new(plan.clone());
+        let mut search = Search::new(plan.clone(), by_objectives);
         run(&mut search, &Queue { slo_ms: Some(20.0), ..Queue::serial_ms() });
         let bracket = search.bracket();
         SearchDocument {

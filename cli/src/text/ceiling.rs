@@ -43,7 +43,7 @@ fn line(cells: [&str; 8], outcome: &str) -> String {
 pub(crate) fn row(step: &Step) -> String {
     let outcome = match by_load(step) {
         Outcome::Passed => "passed",
-        Outcome::Undecided | Outcome::Excused => "excused",
+        Outcome::Undecided | Outcome::Excused | Outcome::Doubted => "excused",
         Outcome::Failed => "failed",
     };
     let us = |us: Option<f64>| us.map_or("n/a".to_owned(), time);

@@ -52,7 +52,10 @@ fn a_limit_reached_in_any_phase_costs_what_it_forbids_and_nothing_else() {
             let said = format!("{} in {phase:?}: {}", row.limit, ended.said());
             assert_eq!(ended.output.status.code(), Some(row.codes[at]), "{said}");
             assert_eq!(ended.files(), row.files[at], "{said}");
-            let stderr = String::from_utf8_lossy(&ended.output.stderr).into_owned();
+            // One that still waits for responses says so.
+            let stderr = String::from_utf8_lossy(&ended.output.stderr);
+            let complaints = |line: &&str| !line.starts_with("truetail: interrupted: ");
+            let stderr = stderr.lines().filter(complaints).collect::<Vec<_>>().join("\n");
             assert!(stderr.contains(row.line[at]), "{said}");
             assert!(stderr.lines().all(|line| line.starts_with("truetail: --")), "{said}");
             assert_eq!(row.line[at].is_empty(), stderr.is_empty(), "{said}");

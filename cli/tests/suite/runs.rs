@@ -351,6 +351,7 @@ fn long_run(target: &Target, folder: &Path, report: &str) -> Child {
         .args(["--timeout", "1h", "--out", report, "--csv", "run.csv", "--raw", "raw.bin"])
         .current_dir(folder)
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
     let has_samples = || names(folder).iter().any(|name| is_temporary(name, "raw.bin"));

@@ -11,7 +11,6 @@ use super::shard::Shard;
 use crate::load::{DueRequest, Load};
 use crate::plan::StampSource;
 use crate::record::outcome::Cause;
-use crate::record::stamps::Stamps;
 use crate::ring::receive_stamps::ReceiveStamps;
 use crate::ring::socket::new_socket;
 use crate::ring::token::Op;

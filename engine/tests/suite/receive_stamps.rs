@@ -32,11 +32,11 @@ fn responses_are_stamped_by_the_kernel() {
     assert_eq!(part.receive_lateness.count, part.stamps.kernel);
     assert!(law.residual < 1e-6, "{law:?}");
     assert!(0.0 < law.at_target_mean && law.at_target_mean < law.in_flight_mean, "{law:?}");
-    // What the eight users don't spend at the target they spend in the generator.
+    // What the eight users spend in the generator they don't spend at the target.
     let elsewhere = 1.0 - law.at_target_mean / 8.0;
     let share = law.generator_share.expect("a closed loop");
     assert!(0.0 < share && share <= elsewhere + 1e-9, "{law:?}");
-    assert!(0.9 * elsewhere < share, "{law:?}");
+    assert!(law.queued_mean.is_some_and(|mean| 0.0 < mean), "{law:?}");
     let share = part.client_share.as_ref().expect("enough requests for a median");
     assert!(share.p50.corrected <= share.p50.when_handled, "{share:?}");
     assert!(!codes(&report).contains(&"client_share".to_owned()), "a closed loop adds nothing");
