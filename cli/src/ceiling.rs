@@ -45,6 +45,10 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
         let problem = "the plan file names a target";
         return Err(Failure::Usage(format!("--null: {problem}; omit one of them")));
     }
+    if !args.null && plan.target.is_empty() {
+        let cure = "give http://HOST[:PORT]/PATH, or --null for the null target";
+        return Err(Failure::Usage(format!("--target: the URL is missing; {cure}")));
+    }
     let search = args.bracket.search_plan(&plan)?;
     let first = search.first;
     let stop = StopRequest::listen()?;

@@ -9,6 +9,7 @@ use crate::blame::{Side, side};
 use crate::figures::Figures;
 use crate::numbers::{number, percent, time};
 use crate::proof::Proof;
+use crate::rule::is_late;
 use crate::step::Step;
 
 /// What bounds the rate.
@@ -186,6 +187,7 @@ pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
     let share = |count: u64| count as f64 / failing.requests.max(1) as f64;
     let generator = BUSY_FULL <= figures.taken_up()
         || failing.verdict.codes.iter().any(|reason| reason.code == Verdict::CoreSaturated)
+        || is_late(failing)
         || side(failing) == Side::Generator;
     match () {
         () if LOST_MIN <= share(figures.local_resource) && figures.lacks_ports() => Code::Ports,

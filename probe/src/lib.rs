@@ -19,6 +19,7 @@ pub mod proof;
 #[cfg(test)]
 mod queues;
 pub mod rates;
+pub mod rule;
 pub mod search;
 pub mod step;
 pub mod sweep;

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use engine::report::profile::Profile;
 use engine::sys::units::{Nanos, Rate};
 use probe::bound::{Bound, Code};
-use probe::ceiling::{Answer, Broke, End, GROWTH_MAX, LATENESS_MAX_US, SENT_MIN, by_load};
+use probe::ceiling::Answer;
 use probe::document::CeilingDocument;
 use probe::proof::{Changed, Proof, Scaling, Trial};
+use probe::rule::{Broke, End, GROWTH_MAX, LATENESS_MAX_US, SENT_MIN, by_load};
 use probe::step::{Outcome, Step};
 
 use super::figures::{count, rate, time};

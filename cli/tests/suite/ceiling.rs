@@ -216,6 +216,7 @@ fn what_a_ceiling_has_no_use_for_is_refused_before_anything_runs() {
     for (args, line) in [
         (&[url, "--slo", "p99<1s"][..], "--slo p99<1s: a ceiling has no objectives; omit it"),
         (&[url, "--model", "closed"], "--model closed: a closed model has no rate to change"),
+        (&[], "--target: the URL is missing; give http://HOST[:PORT]/PATH, or --null"),
         (&[url, "--raw", "r"], "--raw r: a file holds one run, not many; omit it"),
         (&[url, "--max-rate", "5"], "--max-rate 5: below the first rate"),
         (&[url, "--flamegraph", "f.png"], "--flamegraph f.png: invalid file name"),
