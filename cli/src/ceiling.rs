@@ -1,4 +1,5 @@
-//! The command `ceiling`: the highest rate that generator and target keep up with, and what bounds it.
+//! The command `ceiling`: the highest rate that generator and target keep up with, and what bounds
+//! it.
 
 use std::process::ExitCode;
 

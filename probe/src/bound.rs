@@ -1,5 +1,5 @@
-//! What a ceiling was bounded by: read from the figures of the run that failed, and held against the
-//! trials.
+//! What a ceiling was bounded by: read from the figures of the run that failed, and held against
+//! the trials.
 
 use engine::host::Limit;
 use engine::report::verdict::Code as Verdict;
@@ -280,8 +280,8 @@ fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
                 taken => format!("; others took {} of that core", percent(taken)),
             };
             format!(
-                "the shard on core {core} was busy {} of the time ({} user, {} system{soft}){others}; \
-                 the target took {}",
+                "the shard on core {core} was busy {} of the time ({} user, {} \
+                 system{soft}){others}; the target took {}",
                 percent(heavy.busy),
                 percent(heavy.user),
                 percent(heavy.system),

@@ -137,7 +137,8 @@ mod tests {
     fn an_interface_has_the_numbers_of_its_own_line() {
         let text = "Inter-|   Receive                            |  Transmit\n \
             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets\n    \
-            lo:     100       2    0    3    0     0          0         0      200       4    0    5    0     0       0          0\n  \
+            lo:     100       2    0    3    0     0          0         0      200       4    \
+            0    5    0     0       0          0\n  \
             eth10: 7 0 0 0 0 0 0 0 8 0 0 0 0 0 0 0\n";
         let lo = Passed { received_bytes: 100, sent_bytes: 200, dropped: 8 };
         assert_eq!(passed(text, "lo"), Some(lo));
