@@ -60,8 +60,8 @@ fn session<'a>(
 
 /// Checks one input: its first byte selects the split, the rest is the stream.
 ///
-/// The stream must mean the same in one piece, byte by byte and in pieces of the selected size: to a
-/// reader of frames, before and after authentication, and to both sides of a session, which
+/// The stream must mean the same in one piece, byte by byte and in pieces of the selected size: to
+/// a reader of frames, before and after authentication, and to both sides of a session, which
 /// nobody without the nonces can open.
 pub(crate) fn run(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };

@@ -181,8 +181,8 @@ impl Calibration {
         })
     }
 
-    /// What runs are held against. A figure that others disturbed, or for which generator and target
-    /// shared a core, isn't among it, and neither is a ceiling that was the target's.
+    /// What runs are held against. A figure that others disturbed, or for which generator and
+    /// target shared a core, isn't among it, and neither is a ceiling that was the target's.
     pub fn calibrated(&self) -> Calibrated {
         let is_own = |ceiling: &&Ceiling| ceiling.bound == Bound::Generator;
         let usable = self.ceiling.as_ref().filter(is_own).filter(|_| self.is_apart());
@@ -210,8 +210,8 @@ impl Calibration {
         self.target_cores.iter().all(|core| !self.cores.contains(core))
     }
 
-    /// The best closed loop once more, to be profiled: samples cost CPU, so it has a run of its own.
-    /// `None` before the ceiling was measured.
+    /// The best closed loop once more, to be profiled: samples cost CPU, so it has a run of its
+    /// own. `None` before the ceiling was measured.
     pub fn plateau(&self, setup: &Setup) -> Option<Plan> {
         self.ceiling.as_ref().map(|ceiling| setup.closed(ceiling.closed_conns, PLATEAU_MS))
     }

@@ -105,8 +105,8 @@ Each step is an open run with the plan's flags."
     Ceiling(Box<CeilingArgs>),
     /// Print a run's raw samples as CSV or JSON Lines
     Samples(SamplesArgs),
-    /// Recompute the numbers of a report from itself and from raw samples, and those of a sweep or a
-    /// search from its steps
+    /// Recompute the numbers of a report from itself and from raw samples, and those of a sweep or
+    /// a search from its steps
     Verify(VerifyArgs),
     /// Compare the profiles of two runs: what a request costs, function by function
     Flamediff(FlamediffArgs),
@@ -371,8 +371,8 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE", value_parser = file())]
     pub(crate) out: Option<PathBuf>,
 
-    /// Profile the best closed loop, in a run of its own, and write where the CPU time went: FILE.svg,
-    /// FILE.folded or FILE.pb.gz
+    /// Profile the best closed loop, in a run of its own, and write where the CPU time went:
+    /// FILE.svg, FILE.folded or FILE.pb.gz
     #[arg(long, value_name = "FILE", value_parser = profile_name, conflicts_with = "truth")]
     pub(crate) flamegraph: Option<PathBuf>,
 

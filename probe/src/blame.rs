@@ -47,11 +47,11 @@ pub(crate) fn is_invalid_beyond_disturbance(step: &Step) -> bool {
 
 /// Whether lost time may have hidden a miss from a run that is invalid for nothing else.
 ///
-/// A request that is sent later than it was due is never answered earlier, and neither is any behind
-/// it by a target that serves in order; its corrected latency is from when it was due. So lost time
-/// makes no latency smaller that is there. But those of requests without a good answer aren't there,
-/// or end where they were given up: what was never sent, dropped, expired or failed. And errors may
-/// become fewer: what was due while the target failed was sent when it didn't.
+/// A request that is sent later than it was due is never answered earlier, and neither is any
+/// behind it by a target that serves in order; its corrected latency is from when it was due. So
+/// lost time makes no latency smaller that is there. But those of requests without a good answer
+/// aren't there, or end where they were given up: what was never sent, dropped, expired or failed.
+/// And errors may become fewer: what was due while the target failed was sent when it didn't.
 pub(crate) fn may_hide_a_miss(step: &Step) -> bool {
     let mut objectives = step.slo.iter().flat_map(|slo| &slo.objectives);
     let bounds_errors = objectives.any(|objective| objective.metric == "errors");

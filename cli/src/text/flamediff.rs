@@ -1,5 +1,5 @@
-//! The tables of `flamediff`: what a request costs in two profiles, and the functions whose own time
-//! changed most.
+//! The tables of `flamediff`: what a request costs in two profiles, and the functions whose own
+//! time changed most.
 
 use std::fmt::Write as _;
 

@@ -9,8 +9,8 @@
 //!
 //! For this check a stay lasts until the program has handled the response. Beside it stands the
 //! mean number at the target, whose stays end when the response arrived. In a closed loop, what is
-//! between the two is users who wait for the generator, and so are those whose next request is ready
-//! and not sent.
+//! between the two is users who wait for the generator, and so are those whose next request is
+//! ready and not sent.
 
 use serde::{Deserialize, Serialize};
 

@@ -137,8 +137,8 @@ impl Recorder {
         }
     }
 
-    /// `count` requests of the window, all with these stamps, were given up unsent at `over_ns`: the
-    /// same as [`Recorder::intended`] and [`Recorder::ended`] for each, without the evidence of
+    /// `count` requests of the window, all with these stamps, were given up unsent at `over_ns`:
+    /// the same as [`Recorder::intended`] and [`Recorder::ended`] for each, without the evidence of
     /// their arrivals.
     pub fn unsent(&mut self, stamps: &Stamps, over_ns: u64, reason: UnsentReason, count: u64) {
         let due_ns = stamps.intended_ns;
@@ -166,8 +166,8 @@ impl Recorder {
         }
     }
 
-    /// Whether these are numbers of the window and by the rules of a plan: those of another can't be
-    /// added to them.
+    /// Whether these are numbers of the window and by the rules of a plan: those of another can't
+    /// be added to them.
     pub fn is_of(&self, config: &RecorderConfig) -> bool {
         let window_ns = config.window_ns..config.end_ns;
         let arrivals = self.arrivals.as_ref().map(ArrivalStats::window_ns);

@@ -91,8 +91,8 @@ impl Calibrated {
     }
 
     /// The latency of a target that costs nothing at this rate, µs: between two rates that were
-    /// measured by their logarithms, and beyond them that of the nearest. At a lower rate than any of
-    /// them the floor is higher, since cores fall asleep, and at a higher one as well.
+    /// measured by their logarithms, and beyond them that of the nearest. At a lower rate than any
+    /// of them the floor is higher, since cores fall asleep, and at a higher one as well.
     fn floor_at(&self, rate: f64) -> Option<f64> {
         let above = self.floors.iter().position(|floor| rate <= floor.rate);
         let Some(above) = above else { return self.floors.last().map(|floor| floor.p50) };

@@ -3,10 +3,10 @@
 //! Both are ratios of a sum to a number of values. With S_b the sum over the n_b values of batch b,
 //! and r the ratio, the sum's deviation is `√(m/(m−1)·Σ(S_b − r·n_b)²)`, as of a quantile's rank in
 //! [`super::interval`]; and as there, no interval is narrower than independent values would make
-//! it. That of a share is Clopper and Pearson's (*Biometrika* 26, 1934), which holds for any number of
-//! errors, one among them: Wilson's (*JASA* 22, 1927) lies above the truth too often there. Where
-//! values depend on each other it is taken of as many independent ones as would leave the sum as
-//! uncertain, by Student's t (Korn and Graubard, *Survey Methodology* 24, 1998).
+//! it. That of a share is Clopper and Pearson's (*Biometrika* 26, 1934), which holds for any number
+//! of errors, one among them: Wilson's (*JASA* 22, 1927) lies above the truth too often there.
+//! Where values depend on each other it is taken of as many independent ones as would leave the sum
+//! as uncertain, by Student's t (Korn and Graubard, *Survey Methodology* 24, 1998).
 
 use hdrhistogram::Histogram;
 

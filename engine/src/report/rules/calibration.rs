@@ -1,18 +1,18 @@
-//! Rules about what the generator can do on its machine, as it was calibrated there: a load near its
-//! ceiling, and a latency at its floor.
+//! Rules about what the generator can do on its machine, as it was calibrated there: a load near
+//! its ceiling, and a latency at its floor.
 
 use super::share::percent;
 use crate::plan::Model;
 use crate::report::Report;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 
-/// Busy share of a shard below which its core has room, whatever was calibrated: the ceiling is that
-/// of small responses over the loopback, and was higher if a request costs less than there.
+/// Busy share of a shard below which its core has room, whatever was calibrated: the ceiling is
+/// that of small responses over the loopback, and was higher if a request costs less than there.
 const HAS_ROOM: f64 = 0.7;
 
 /// What a generator sends near its ceiling may be its own limit instead of the target's, and waits
-/// for its core. It is told apart from a run at a rate that only looks high by the core itself, which
-/// has no room then.
+/// for its core. It is told apart from a run at a rate that only looks high by the core itself,
+/// which has no room then.
 pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
     let plan = &report.config.plan;
     let threshold = plan.thresholds.near_ceiling;
