@@ -190,7 +190,10 @@ fn changes(before: &Cost, after: &Cost) -> Vec<FrameChange> {
 /// A frame's name in the graph, with the change of its own time if that is beyond chance.
 fn shown(name: &str, kernel: bool, change: Option<&FrameChange>) -> String {
     let suffix = if kernel { KERNEL } else { "" };
-    let label = label(name);
+    let label = match name.split_once(" in ") {
+        Some((inlined, outer)) => format!("{} in {}", label(inlined), label(outer)),
+        None => label(name).to_owned(),
+    };
     match change.filter(|change| change.beyond_chance) {
         Some(change) => format!("{label} {:+.0} ns{suffix}", change.time.change_us * 1e3),
         None => format!("{label}{suffix}"),
@@ -322,6 +325,12 @@ mod tests {
         after.add("truetail-shard;a".to_owned(), 1);
         let found = Difference::new(&sampled(&[("a", 1)]), &after);
         assert_eq!(found.conditions, ["wait: hybrid, then spin"]);
+    }
+
+    #[test]
+    fn an_inlined_function_is_shown_with_what_it_is_in() {
+        assert_eq!(shown("load in a::b::turn", false, None), "load in b::turn");
+        assert_eq!(shown("send", true, None), "send_[k]");
     }
 
     #[test]

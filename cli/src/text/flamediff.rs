@@ -49,7 +49,7 @@ pub(crate) fn difference(of: &Difference) -> String {
 }
 
 fn head(names: &[&str]) -> String {
-    names.iter().map(|name| cell(name)).collect()
+    names.iter().map(|name| format!("{name:>11}")).collect()
 }
 
 /// Before, after and change.

@@ -70,7 +70,8 @@ fn perf_shows_a_shards_calls_down_into_the_kernel() {
     let profile = &report["profile"];
     let stacks = read(folder.path(), "run.folded");
     let mut weight = 0;
-    for line in stacks.lines() {
+    assert!(stacks.starts_with("# truetail {\"per_request\":true,"), "{stacks}");
+    for line in stacks.lines().skip(1) {
         let (stack, ps) = line.rsplit_once(' ').expect("a weight");
         assert!(stack.contains(';') && !stack.contains("<impl"), "{stack}");
         weight += ps.parse::<u64>().expect("a number");
