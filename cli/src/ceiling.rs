@@ -81,7 +81,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     let Ended { mut made, mut failure } = match runs.make(&mut ceiling, Ceiling::steps, text::row) {
         // What the machine lacks before the first run is an answer as well.
         Err(failure @ Failure::Lacks(..)) => {
-            Ended { made: nothing(&failure), failure: Some(failure) }
+            Ended { made: nothing(&failure, cooldown), failure: Some(failure) }
         }
         ended => ended?,
     };
@@ -129,13 +129,14 @@ fn null_conns(cores: usize) -> u64 {
 }
 
 /// A series that ended before its first run.
-fn nothing(failure: &Failure) -> Made {
+fn nothing(failure: &Failure, cooldown: Nanos) -> Made {
     Made {
         schema: SCHEMA,
         interrupted: true,
         error: Some(failure.to_string()),
         plan: None,
         environment: None,
+        cooldown,
         steps: Vec::new(),
         unfinished: None,
     }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use engine::plan::body::SharedBody;
+use engine::plan::slo::Objective;
 use probe::document::SearchDocument;
 use probe::plot::Mark;
 use probe::search::{Search, by_objectives};
@@ -17,24 +18,32 @@ use crate::series::{self, Ended, Files, Runs, exit_code, write_csv, write_svg};
 use crate::signals::StopRequest;
 use crate::text::series as text;
 
+/// The objective of a search that gives no bound on errors: without one, a target could meet the
+/// others by refusing what it can't serve.
+const IMPLIED_ERRORS: &str = "errors<1%";
+
 /// Runs the plan at rates that come ever closer to the highest that holds.
 pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
-    let (plan, wanted) = series::plan(&args.run)?;
-    let Some(slo) = plan.slo.as_ref().map(ToString::to_string) else {
+    let (mut plan, wanted) = series::plan(&args.run)?;
+    let Some(given) = &plan.slo else {
         let cure = "give the objectives, e.g. --slo 'p99<20ms,errors<0.1%'";
         return Err(Failure::Usage(format!("--slo: missing; {cure}")));
     };
+    let bounds_errors = given.iter().any(|one| matches!(one, Objective::Errors { .. }));
+    let implied = (!bounds_errors).then_some(IMPLIED_ERRORS);
+    let slo = given.to_string() + &implied.map_or(String::new(), |implied| format!(",{implied}"));
+    plan.slo = Some(slo.parse().expect("objectives with one more are objectives"));
     let search_plan = args.bracket.search_plan(&plan)?;
     let first = search_plan.first;
     let reference = Some(Reference::new(wanted.calibration.as_deref())?);
     let stop = StopRequest::listen()?;
     let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
     let mut search = Search::new(search_plan.clone(), by_objectives);
-    say(&text::search_begins(&slo, first))?;
+    say(&text::search_begins(&slo, implied, first))?;
     let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
-    let Ended { made, failure } = runs.make(&mut search, Search::steps, text::row)?;
+    let Ended { made, failure } = runs.make(&mut search, Search::steps, text::search_row)?;
     let mut results = Results::default();
     let document = SearchDocument { bracket: search.bracket(), slo, search: search_plan, made };
     if let Some(out) = files.out {

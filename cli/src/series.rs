@@ -86,16 +86,66 @@ pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
 /// # Errors
 /// The flag, or the key of the plan file.
 pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Failure> {
-    let refuse = |flag, value: String, problem| Err(refused(flag, value, problem));
-    if plan.model == Some(Model::Closed) {
-        return refuse("--model", "closed".to_owned(), "a closed model has no rate to change");
-    }
-    if let Some(period) = plan.period {
-        return refuse("--period", period.to_string(), "a closed model has no rate to change");
-    }
-    for (flag, file) in [("--raw", &plan.raw), ("--hdr", &wanted.hdr)] {
-        if let Some(file) = file {
-            return refuse(flag, file.display().to_string(), "a file holds one run, not many");
+    // Each field is named, so that a new one has to be refused, or to mean something to a series.
+    let ResultArgs { out: _, csv: _, flamegraph: _, quiet: _, hdr, allow_invalid } = &wanted;
+    let Plan {
+        model,
+        period,
+        backfill,
+        raw,
+        target: _,
+        rate: _,
+        arrivals: _,
+        seed: _,
+        conns: _,
+        pipeline: _,
+        duration: _,
+        warmup: _,
+        timeout: _,
+        method: _,
+        headers: _,
+        body: _,
+        cores: _,
+        wait: _,
+        stamps: _,
+        stamp_sends: _,
+        flush: _,
+        overload: _,
+        queue_max: _,
+        deadline: _,
+        keepalive: _,
+        requests_per_connection: _,
+        source_addresses: _,
+        settle: _,
+        settle_min: _,
+        prewarm: _,
+        spare: _,
+        expect_status: _,
+        slo: _,
+        thresholds: _,
+    } = &plan;
+    let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
+    let (no_rate, one_run) =
+        ("a closed model has no rate to change", "a file holds one run, not many");
+    let useless = [
+        (
+            "--model",
+            model.filter(|model| *model == Model::Closed).map(|_| "closed".into()),
+            no_rate,
+        ),
+        ("--period", period.map(|period| period.to_string()), no_rate),
+        ("--backfill", (!backfill.is_off()).then(|| "on".into()), no_rate),
+        ("--raw", file(raw), one_run),
+        ("--hdr", file(hdr), one_run),
+        (
+            "--allow-invalid",
+            allow_invalid.then(String::new),
+            "a series has a verdict for each step, and none decides on the exit code",
+        ),
+    ];
+    for (flag, value, problem) in useless {
+        if let Some(value) = value {
+            return Err(refused(flag, value, problem));
         }
     }
     Ok((plan, wanted))
@@ -103,7 +153,8 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
 
 /// A flag that a series has no use for.
 fn refused(flag: &str, value: impl fmt::Display, problem: &str) -> Failure {
-    Failure::Usage(format!("{flag} {value}: {problem}; omit it, or use `truetail run`"))
+    let given = format!("{flag} {value}");
+    Failure::Usage(format!("{}: {problem}; omit it, or use `truetail run`", given.trim_end()))
 }
 
 /// Makes the runs of a series.
@@ -170,7 +221,7 @@ impl Runs<'_> {
             let step = Step::new(&report);
             let interrupted = report.interrupted;
             first.get_or_insert(report);
-            say(&row(&step))?;
+            say(&if interrupted { text::unfinished_row(&step) } else { row(&step) })?;
             if interrupted {
                 unfinished = Some(step);
                 return Ok(ControlFlow::Break(()));
@@ -191,6 +242,7 @@ impl Runs<'_> {
                 error: failure.as_ref().map(ToString::to_string),
                 plan,
                 environment,
+                cooldown: self.cooldown,
                 steps: steps(series).to_vec(),
                 unfinished,
             },
@@ -247,6 +299,8 @@ pub(crate) fn write_svg(
     let title = made.plan.as_ref().map_or(String::new(), |plan| plan.target.clone());
     match probe::plot::svg(&title, &made.steps, mark) {
         Ok(svg) => results.add(file.finish(|writer| writer.write_all(svg.as_bytes()))),
+        // A series that was stopped may have nothing to draw; that it was stopped is said.
+        Err(_) if made.interrupted => {}
         Err(problem) => results.failures.push(Failure::CouldNotRun(format!(
             "--svg: not written ({problem}); give the steps a longer --duration"
         ))),

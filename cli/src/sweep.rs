@@ -38,7 +38,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let (cooldown, progress) = (args.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
-    let Ended { made, failure } = runs.make(&mut sweep, Sweep::steps, text::row)?;
+    let Ended { made, failure } = runs.make(&mut sweep, Sweep::steps, text::sweep_row)?;
     let mut results = Results::default();
     let document = SweepDocument { knee: sweep.knee(), sweep: sweep_plan, made };
     if let Some(out) = files.out {

@@ -18,13 +18,34 @@ pub enum Side {
     Target,
     /// The generator, with the machine that it runs on.
     Generator,
+    /// The connections that may be open: all were busy, and the target took no longer for that.
+    Connections,
 }
 
-/// Which side a step that failed, or fell behind, was bounded by.
+/// By which factor responses take longer, on average, where a queue at the target keeps all
+/// connections busy.
+const TOOK_LONGER: f64 = 1.5;
+
+/// What a step that failed, or fell behind, was bounded by, beside the step under the least load.
+/// `None` if all connections were busy and no step tells whether the target was slow: then either
+/// may be it.
+pub fn bottleneck(step: &Step, lightest: Option<&Step>) -> Option<Side> {
+    let is_capped = |step: &Step| has(step, |reason| reason.code == Code::CapReached);
+    let side = side(step);
+    if side == Side::Generator || !is_capped(step) {
+        return Some(side);
+    }
+    let light = lightest.filter(|light| !is_capped(light));
+    let (light, heavy) = light.and_then(|light| light.naive.mean).zip(step.naive.mean)?;
+    Some(if TOOK_LONGER * light < heavy { Side::Target } else { Side::Connections })
+}
+
+/// Which side a step that failed, or fell behind, was bounded by; connections count as the
+/// target's.
 pub fn side(step: &Step) -> Side {
     let generator = has(step, |reason| reason.code == Code::CoreSaturated)
         || match missed(step).count() {
-            0 if step.backlog.fell_behind => most_is_lateness(step),
+            0 if step.backlog.fell_behind == Some(true) => most_is_lateness(step),
             // Only the verdict speaks against it.
             0 => has(step, |reason| {
                 reason.level == Level::Invalid && reason.code.origin() != Origin::Elsewhere
@@ -37,7 +58,7 @@ pub fn side(step: &Step) -> Side {
 /// Whether a missed objective may be the doing of others on the machine. A target that falls behind
 /// has missed it in any case.
 pub(crate) fn is_disturbed(step: &Step) -> bool {
-    !step.backlog.fell_behind && has(step, |reason| is_disturbance(reason.code))
+    step.backlog.fell_behind != Some(true) && has(step, |reason| is_disturbance(reason.code))
 }
 
 /// Whether a run is invalid for another reason than what others took of the machine.

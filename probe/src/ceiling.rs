@@ -363,13 +363,24 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_at_which_requests_fail_is_no_ceiling_that_holds() {
+        let answer = found(1, |ask| {
+            let bad_status = if ask.rate.per_second() <= 700.0 { 0.0 } else { 0.3 };
+            Queue { service_ns: 10, bad_status, ..serial() }.run(ask)
+        });
+        let answer = answer.answer();
+        assert!(answer.passed.is_some_and(|passed| passed <= 700.0), "{answer:?}");
+        assert_eq!(answer.failed_by.expect("it failed").broke, [Broke::Errors]);
+    }
+
+    #[test]
     fn requests_without_an_answer_tell_what_the_generators_machine_lacks() {
         use engine::host::ports::Ports;
         for (headroom, code) in [(0, Code::Ports), (5_000, Code::Files)] {
             let answer = found(1, |ask| {
                 let mut step = Queue { service_ns: 10, ..serial() }.run(ask);
                 if 700.0 < step.rate {
-                    step.backlog.interval = [0.2, 0.3];
+                    step.errors = step.requests / 4;
                     step.figures.local_resource = step.requests / 4;
                     let (range, sources) = (10_000, 1);
                     let (in_use_max, time_wait_max) = (3, range - headroom - 3);

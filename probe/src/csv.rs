@@ -34,7 +34,7 @@ pub fn write(mut writer: impl Write, steps: &[Step]) -> io::Result<()> {
             writer,
             "{rate},{duration_s},{seed},{intended},{sent},{answered},{requests},{errors}"
         )?;
-        write!(writer, ",{},{}", step.backlog.growth, step.backlog.fell_behind)?;
+        write!(writer, ",{},{}", step.backlog.growth, cell(step.backlog.fell_behind))?;
         for latency in [&step.naive, &step.corrected] {
             write!(writer, ",{}", cells(latency))?;
         }
@@ -75,8 +75,8 @@ fn cells(latency: &Latency) -> String {
     each.join(",")
 }
 
-fn cell(number: Option<f64>) -> String {
-    number.map_or(String::new(), |number| number.to_string())
+fn cell(value: Option<impl ToString>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use engine::host::environment::Environment;
 use engine::plan::Plan;
 use engine::report::profile::Profile;
+use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::ceiling::Answer;
@@ -27,6 +28,8 @@ pub struct Made {
     pub plan: Option<Plan>,
     /// Where it ran; `None` without a step.
     pub environment: Option<Environment>,
+    /// Rest between two steps.
+    pub cooldown: Nanos,
     /// Each step, in the order in which they were made.
     pub steps: Vec<Step>,
     /// The step that was interrupted, with what was recorded until then: no part of the answer.
@@ -38,7 +41,7 @@ pub struct Made {
 pub struct SweepDocument {
     /// Where the target stops keeping up.
     pub knee: Knee,
-    /// What it was to do.
+    /// What was asked for.
     pub sweep: SweepPlan,
     /// The steps.
     #[serde(flatten)]
@@ -51,9 +54,9 @@ pub struct SearchDocument {
     /// The answer.
     #[serde(flatten)]
     pub bracket: Bracket,
-    /// The objectives, as they were given.
+    /// The objectives, with what was implied.
     pub slo: String,
-    /// What it was to do.
+    /// What was asked for.
     pub search: SearchPlan,
     /// The steps.
     #[serde(flatten)]

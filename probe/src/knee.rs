@@ -2,10 +2,11 @@
 //!
 //! Below its capacity a target answers as much as is asked of it, and latency is a matter of its
 //! queue; above, each second adds to a backlog, and latency is a matter of how long the run was.
-//! That is a change in kind, unlike any threshold on latency: it depends neither on the length of
-//! the window nor on the shape of the curve. So the knee lies between the highest rate up to which
-//! every step kept up and the lowest from which on every step fell behind. Rates whose steps
-//! contradict each other lie between these two as well: that is its uncertainty.
+//! That is a change in kind, unlike any threshold on latency: it doesn't depend on the shape of the
+//! curve, nor on the length of the window, as long as a response takes less than half of it. So the
+//! knee lies between the highest rate up to which every step kept up and the lowest from which on
+//! every step fell behind. A rate that was offered several times goes by the majority of its steps.
+//! Rates that contradict each other lie between these two as well: that is its uncertainty.
 //!
 //! Rejected: where p99/p50 leaves a band, since the ratio of a healthy target may be anything; the
 //! point of greatest curvature (Kneedle, Satopää et al. 2011), which moves with the scale of the
@@ -13,8 +14,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::backlog::GROWTH_MAX;
 use crate::blame::{self, Side};
-use crate::step::{GROWTH_MAX, Step};
+use crate::step::Step;
 
 /// How the knee was found, for a document.
 pub const METHOD: &str = "backlog_growth: the rate beyond which the backlog grows by more than 2 % \
@@ -26,63 +28,105 @@ const _: () = assert!(GROWTH_MAX == 0.02, "the method names it");
 /// The knee of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// Halfway between the two rates below, as a factor; `None` unless both are known.
+    /// The geometric mean of the two rates below; `None` unless both are known.
     pub rate: Option<f64>,
-    /// The highest rate up to which every step kept up; `None` if the lowest fell behind.
+    /// The highest rate up to which every step kept up; `None` if the lowest didn't.
     pub from: Option<f64>,
-    /// The lowest rate from which on every step fell behind; `None` if the highest kept up.
+    /// The lowest rate from which on every step fell behind; `None` if the highest didn't.
     pub to: Option<f64>,
     /// How it was found: [`METHOD`].
     pub method: String,
+    /// Rates that fell behind below one that kept up, that kept up above one that fell behind, or
+    /// that did both: some of their steps are wrong, or the target changed.
+    pub contradicting: Vec<f64>,
+    /// Rates whose windows were too short to tell.
+    pub undecided: Vec<f64>,
     /// The most that was answered per second beyond it, of the requests of a window: a second way
     /// to the capacity, from below, since answers to the warm-up's backlog don't count.
     pub answered_beyond: Option<f64>,
-    /// Which side fell behind, by the last step at `to`.
+    /// What the steps at `to` were bounded by; `None` without such a rate, or if it isn't known.
     pub bound: Option<Side>,
 }
 
 /// The knee by these steps, in any order; one rate may have several.
 pub fn knee(steps: &[Step]) -> Knee {
     let rates = rates(steps);
-    let kept = rates.iter().take_while(|rate| rate.all_kept).last().map(|rate| rate.rate);
-    let behind = rates.iter().rev().take_while(|rate| rate.all_fell_behind).last();
-    let behind = behind.map(|rate| rate.rate);
-    let beyond = steps.iter().filter(|step| behind.is_some_and(|to| to <= step.rate));
+    let telling = || rates.iter().filter(|rate| rate.told != Told::Nothing);
+    let kept = telling().take_while(|rate| rate.told == Told::KeptUp).last();
+    let behind = telling().rev().take_while(|rate| rate.told == Told::FellBehind).last();
+    let (from, to) = (kept.map(|rate| rate.rate), behind.map(|rate| rate.rate));
+    let beyond = steps.iter().filter(|step| to.is_some_and(|to| to <= step.rate));
     let answered_beyond = beyond.map(|step| step.answered).max_by(f64::total_cmp);
+    let undecided = rates.iter().filter(|rate| rate.told == Told::Nothing);
+    let falling = |step: &&Step| to == Some(step.rate) && step.backlog.fell_behind == Some(true);
+    let lightest = steps
+        .iter()
+        .filter(|step| step.backlog.fell_behind == Some(false))
+        .min_by(|one, other| one.rate.total_cmp(&other.rate));
     Knee {
-        rate: kept.zip(behind).map(|(from, to)| (from * to).sqrt()),
-        from: kept,
-        to: behind,
+        rate: from.zip(to).map(|(from, to)| (from * to).sqrt()),
+        from,
+        to,
         method: METHOD.to_owned(),
+        contradicting: contradicting(&rates).map(|rate| rate.rate).collect(),
+        undecided: undecided.map(|rate| rate.rate).collect(),
         answered_beyond,
-        bound: steps.iter().find(|step| behind == Some(step.rate)).map(blame::side),
+        bound: steps.iter().rfind(falling).and_then(|step| blame::bottleneck(step, lightest)),
     }
 }
 
 /// What the steps of one rate say together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    KeptUp,
+    FellBehind,
+    /// As many kept up as fell behind.
+    Both,
+    /// No window was long enough.
+    Nothing,
+}
+
+/// A rate with its steps.
 pub(crate) struct OfRate {
     pub(crate) rate: f64,
-    all_kept: bool,
-    all_fell_behind: bool,
+    /// How many steps it had.
+    pub(crate) steps: usize,
+    told: Told,
 }
 
 /// Each rate with what its steps say, ascending.
 pub(crate) fn rates(steps: &[Step]) -> Vec<OfRate> {
-    let mut rates: Vec<OfRate> = Vec::new();
-    for step in steps {
-        let fell = step.backlog.fell_behind;
-        match rates.iter_mut().find(|known| known.rate == step.rate) {
-            Some(known) => {
-                known.all_kept &= !fell;
-                known.all_fell_behind &= fell;
-            }
-            None => {
-                rates.push(OfRate { rate: step.rate, all_kept: !fell, all_fell_behind: fell });
-            }
-        }
-    }
-    rates.sort_by(|one, other| one.rate.total_cmp(&other.rate));
-    rates
+    let mut rates: Vec<f64> = steps.iter().map(|step| step.rate).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    let told = |rate: f64| {
+        let at_rate = || steps.iter().filter(|step| step.rate == rate);
+        let that = |fell_behind| {
+            at_rate().filter(|step| step.backlog.fell_behind == Some(fell_behind)).count()
+        };
+        let told = match (that(false), that(true)) {
+            (0, 0) => Told::Nothing,
+            (kept, fell) if fell < kept => Told::KeptUp,
+            (kept, fell) if kept < fell => Told::FellBehind,
+            _ => Told::Both,
+        };
+        OfRate { rate, steps: at_rate().count(), told }
+    };
+    rates.into_iter().map(told).collect()
+}
+
+/// The rates that contradict others, or themselves, ascending.
+pub(crate) fn contradicting(rates: &[OfRate]) -> impl Iterator<Item = &OfRate> {
+    rates.iter().enumerate().filter_map(|(at, rate)| {
+        let says = |what| move |other: &OfRate| other.told == what;
+        let contradicts = match rate.told {
+            Told::KeptUp => rates[..at].iter().any(says(Told::FellBehind)),
+            Told::FellBehind => rates[at + 1..].iter().any(says(Told::KeptUp)),
+            Told::Both => true,
+            Told::Nothing => false,
+        };
+        contradicts.then_some(rate)
+    })
 }
 
 #[cfg(test)]
@@ -97,7 +141,7 @@ mod tests {
             .iter()
             .map(|(rate, fell_behind)| {
                 let mut step = Step { rate: *rate, answered: rate / 2.0, ..step.clone() };
-                step.backlog.fell_behind = *fell_behind;
+                step.backlog.fell_behind = Some(*fell_behind);
                 step
             })
             .collect()
@@ -122,6 +166,55 @@ mod tests {
             (500.0, true),
         ]));
         assert_eq!((found.from, found.to), (Some(100.0), Some(500.0)));
+        assert_eq!(found.contradicting, [200.0, 300.0, 400.0]);
+    }
+
+    #[test]
+    fn a_rate_goes_by_the_majority_of_its_steps() {
+        let found = knee(&steps(&[
+            (100.0, false),
+            (200.0, true),
+            (200.0, false),
+            (200.0, false),
+            (400.0, false),
+            (800.0, true),
+        ]));
+        assert_eq!((found.from, found.to), (Some(400.0), Some(800.0)));
+        assert!(found.contradicting.is_empty());
+    }
+
+    #[test]
+    fn a_step_that_fell_behind_below_one_that_kept_up_is_no_end_of_the_range() {
+        let found = knee(&steps(&[(100.0, false), (200.0, true), (400.0, false)]));
+        assert_eq!((found.from, found.to, found.rate), (Some(100.0), None, None));
+        assert_eq!(found.contradicting, [200.0, 400.0]);
+    }
+
+    #[test]
+    fn a_step_that_tells_nothing_is_no_end() {
+        let mut steps = steps(&[(100.0, false), (200.0, false), (400.0, true), (800.0, true)]);
+        steps[1].backlog.fell_behind = None;
+        steps[3].backlog.fell_behind = None;
+        let found = knee(&steps);
+        assert_eq!((found.from, found.to), (Some(100.0), Some(400.0)));
+        assert_eq!((found.undecided, found.contradicting), (vec![200.0, 800.0], Vec::new()));
+    }
+
+    #[test]
+    fn connections_that_ran_out_are_no_knee_of_the_target() {
+        // 50 connections and 100 ms: 500 per second, whatever the target could do.
+        let queue =
+            Queue { base_ns: 100_000_000, conns: 50, service_ns: 1_000, ..Queue::serial_ms() };
+        let steps = ["100", "300", "700", "1400"].map(|rate| queue.run(&asked(rate, 8)));
+        let found = knee(&steps);
+        assert_eq!((found.from, found.to), (Some(300.0), Some(700.0)));
+        assert_eq!(found.bound, Some(Side::Connections));
+        // All connections are busy as well where the target is slow: then it takes longer.
+        let serial = Queue { conns: 50, ..Queue::serial_ms() };
+        let steps = ["100", "300", "1400", "2800"].map(|rate| serial.run(&asked(rate, 8)));
+        assert_eq!(knee(&steps).bound, Some(Side::Target));
+        // Without a step that had connections left, it isn't known.
+        assert_eq!(knee(&steps[2..]).bound, None);
     }
 
     #[test]

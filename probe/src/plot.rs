@@ -1,12 +1,12 @@
-//! Latency against throughput as SVG: both axes logarithmic, corrected latencies with their
+//! Latency against the intended rate as SVG: both axes logarithmic, corrected latencies with their
 //! confidence intervals as bands, naive ones dashed, and the answer of the series.
 
 use plotters::coord::Shift;
 use plotters::coord::combinators::{BindKeyPoints as _, IntoLogRange as _};
 use plotters::prelude::{
-    ChartBuilder, Color as _, DashedLineSeries, DrawingArea, DrawingAreaErrorKind, DrawingBackend,
-    IntoDrawingArea as _, IntoFont as _, LineSeries, PathElement, Polygon, RGBColor, Rectangle,
-    SVGBackend, SeriesLabelPosition, Text,
+    ChartBuilder, Circle, Color as _, DashedLineSeries, DrawingArea, DrawingAreaErrorKind,
+    DrawingBackend, IntoDrawingArea as _, IntoFont as _, LineSeries, PathElement, Polygon,
+    RGBColor, Rectangle, SVGBackend, Text,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -16,8 +16,16 @@ use crate::numbers::{number, time};
 use crate::search::Bracket;
 use crate::step::{Latency, Step};
 
-/// Width and height, pixels.
-const SIZE: (u32, u32) = (960, 600);
+/// Width and height in the drawing's own units: letters of 17 of them are read at 400 pixels, and
+/// the drawing is as wide as there is room.
+const SIZE: (u32, u32) = (640, 520);
+/// Height above the axes: of the title, and of the name of what is marked.
+const HEAD: u32 = 56;
+/// Height below the axes, of what the lines are.
+const LEGEND: u32 = 60;
+/// Room for the name of what is marked.
+const LABEL: i32 = 180;
+const CENTRED: Pos = Pos { h_pos: HPos::Center, v_pos: VPos::Center };
 /// The percentiles drawn, each in its colour: told apart with any sight of colours.
 const LINES: [(&str, f64, RGBColor); 3] = [
     ("p99.9", 0.999, RGBColor(204, 51, 17)),
@@ -82,7 +90,8 @@ pub fn svg(title: &str, steps: &[Step], mark: Option<&Mark>) -> Result<String, N
     draw(&area, title, &steps, mark)?;
     area.present()?;
     drop(area);
-    Ok(text)
+    let size = format!("width=\"{}\" height=\"{}\"", SIZE.0, SIZE.1);
+    Ok(text.replacen(&size, "width=\"100%\"", 1))
 }
 
 fn draw<B: DrawingBackend>(
@@ -99,19 +108,25 @@ where
     let (Some((left, right)), Some((bottom, top))) = (around(rates), around(latencies)) else {
         return Err(NotDrawn("no step has a latency to draw".to_owned()));
     };
+    let width = i32::try_from(SIZE.0).expect("the width is a constant");
     area.fill(&plotters::style::WHITE)?;
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, (FONT, 18).into_font().color(&INK))
-        .margin(16)
-        .x_label_area_size(52)
-        .y_label_area_size(88)
+    let (head, rest) = area.split_vertically(HEAD);
+    let (body, legend) = rest.split_vertically(SIZE.1 - HEAD - LEGEND);
+    let centre = width / 2;
+    let text = |size: u32| (FONT, size).into_font().color(&INK).pos(CENTRED);
+    head.draw(&Text::new(title.to_owned(), (centre, 20), text(20)))?;
+    let mut chart = ChartBuilder::on(&body)
+        .margin_right(24)
+        .margin_left(8)
+        .x_label_area_size(54)
+        .y_label_area_size(92)
         .build_cartesian_2d(
             (left..right).log_scale().with_key_points(ticks(left, right)),
             (bottom..top).log_scale().with_key_points(ticks(bottom, top)),
         )?;
     chart
         .configure_mesh()
-        .x_desc("offered rate, requests per second")
+        .x_desc("intended rate, requests per second")
         .y_desc("latency")
         .x_label_formatter(&|rate| number(*rate))
         .y_label_formatter(&|us| time(*us))
@@ -120,54 +135,76 @@ where
         .bold_line_style(GRID)
         .light_line_style(plotters::style::TRANSPARENT)
         .axis_style(INK)
-        .label_style((FONT, 14).into_font().color(&INK))
-        .axis_desc_style((FONT, 15).into_font().color(&INK))
+        .label_style((FONT, 17).into_font().color(&INK))
+        .axis_desc_style((FONT, 18).into_font().color(&INK))
         .draw()?;
     if let Some(Mark { name, rate, between: (from, to) }) = mark {
         let zone = [(*from, bottom), (*to, top)];
         chart.draw_series([Rectangle::new(zone, INK.mix(0.12).filled())])?;
         chart.draw_series([PathElement::new(vec![(*rate, bottom), (*rate, top)], INK)])?;
-        // To the left, where there is always room: the answer lies above the first rate.
-        let left_of = Pos::new(HPos::Right, VPos::Top);
-        let style = (FONT, 14).into_font().color(&INK).pos(left_of);
-        let label = format!("{name} {}/s ", number(rate.round()));
-        let at = (*from, top / (top / bottom).powf(0.02));
-        chart.draw_series([Text::new(label, at, style)])?;
+        // Above the axes, where no latency is drawn.
+        let (x, _) = chart.backend_coord(&(*rate, top));
+        let label = format!("{name} {}/s", number(rate.round()));
+        let at = (x.clamp(LABEL / 2, width - LABEL / 2), 44);
+        head.draw(&Text::new(label, at, text(17)))?;
     }
-    for (name, q, colour) in LINES {
-        for (latency, of) in [(naive as Of, "naive"), (corrected as Of, "corrected")] {
+    for (_, q, colour) in LINES {
+        for (latency, of) in LATENCIES {
+            let is_naive = of == "naive";
             let band = band(steps, latency, q);
-            let opacity = if of == "naive" { 0.08 } else { 0.2 };
+            let opacity = if is_naive { 0.08 } else { 0.2 };
             if 4 <= band.len() {
                 chart.draw_series([Polygon::new(band, colour.mix(opacity).filled())])?;
             }
-            let line = steps
+            let runs = steps
                 .iter()
                 .filter_map(|step| Some((step.rate, latency(step).percentiles.at(q).value?)));
             let style = colour.stroke_width(2);
-            let drawn = if of == "naive" {
-                chart.draw_series(DashedLineSeries::new(line, 4, 4, style))?
+            let line = medians(runs.clone());
+            if is_naive {
+                chart.draw_series(DashedLineSeries::new(line, 4, 4, style))?;
             } else {
-                chart.draw_series(LineSeries::new(line, style).point_size(3))?
-            };
-            drawn.label(format!("{name} {of}")).legend(move |(x, y)| {
-                let end = if of == "naive" { x + 8 } else { x + 20 };
-                PathElement::new(vec![(x, y), (end, y)], style)
-            });
+                chart.draw_series(LineSeries::new(line, style))?;
+                chart.draw_series(runs.map(|run| Circle::new(run, 3, style)))?;
+            }
         }
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(plotters::style::WHITE.mix(0.85))
-        .border_style(GRID)
-        .label_font((FONT, 14).into_font().color(&INK))
-        .draw()?;
+    for (row, (_, of)) in (0..).zip(LATENCIES) {
+        for (column, (name, _, colour)) in (0..).zip(LINES.into_iter().rev()) {
+            let (x, y) = (40 + column * (width - 40) / 3, 14 + row * 24);
+            let style = colour.stroke_width(2);
+            if of == "naive" {
+                for dash in (x..x + 36).step_by(8) {
+                    legend.draw(&PathElement::new([(dash, y), (dash + 4, y)], style))?;
+                }
+            } else {
+                legend.draw(&PathElement::new([(x, y), (x + 36, y)], style))?;
+                legend.draw(&Circle::new((x + 18, y), 3, style))?;
+            }
+            let beside = text(17).pos(Pos::new(HPos::Left, VPos::Center));
+            legend.draw(&Text::new(format!("{name} {of}"), (x + 44, y), beside))?;
+        }
+    }
     Ok(())
+}
+
+/// The line through the runs of a series, ascending by rate: where a rate had several, through
+/// their median.
+fn medians(runs: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let runs: Vec<(f64, f64)> = runs.collect();
+    let of_rate = |runs: &[(f64, f64)]| {
+        let mut times: Vec<f64> = runs.iter().map(|(_, us)| *us).collect();
+        times.sort_by(f64::total_cmp);
+        (runs[0].0, times[times.len() / 2])
+    };
+    runs.chunk_by(|one, other| one.0 == other.0).map(of_rate).collect()
 }
 
 /// Which latency of a step.
 type Of = fn(&Step) -> &Latency;
+
+/// What is drawn of each percentile.
+const LATENCIES: [(Of, &str); 2] = [(corrected, "corrected"), (naive, "naive")];
 
 fn corrected(step: &Step) -> &Latency {
     &step.corrected
@@ -180,13 +217,14 @@ fn naive(step: &Step) -> &Latency {
 /// The outline of the confidence intervals: their upper ends from left to right, then their lower
 /// ends back.
 fn band(steps: &[&Step], latency: Of, q: f64) -> Vec<(f64, f64)> {
-    let intervals = || {
+    let intervals = |end: usize| {
         let each = steps.iter();
-        each.filter_map(|step| Some((step.rate, latency(step).percentiles.at(q).interval?)))
+        medians(each.filter_map(move |step| {
+            Some((step.rate, latency(step).percentiles.at(q).interval?[end]))
+        }))
     };
-    let upper = intervals().map(|(rate, [_, high])| (rate, high));
-    let lower: Vec<(f64, f64)> = intervals().map(|(rate, [low, _])| (rate, low)).collect();
-    upper.chain(lower.into_iter().rev()).filter(|(_, us)| 0.0 < *us).collect()
+    let (lower, upper) = (intervals(0), intervals(1));
+    upper.into_iter().chain(lower.into_iter().rev()).filter(|(_, us)| 0.0 < *us).collect()
 }
 
 /// Every time of a step that is drawn.
@@ -248,7 +286,7 @@ mod tests {
         let text = svg("http://h/?a=1&b=<2>", &steps, Mark::of_knee(&knee(&steps)).as_ref())
             .expect("it is drawn");
         for part in [
-            "offered rate, requests per second",
+            "intended rate, requests per second",
             "latency",
             ">\n500\n<",
             ">\n1 ms\n<",
@@ -257,6 +295,7 @@ mod tests {
             "p50 naive",
             "<polygon",
             "knee 1,039/s",
+            "width=\"100%\" viewBox=\"0 0 640 520\"",
             "a=1&amp;b=&lt;2&gt;",
         ] {
             assert!(text.contains(part), "`{part}` is missing in: {text}");
@@ -273,6 +312,12 @@ mod tests {
         };
         let text = svg("x", &steps, Mark::of_bracket(&bracket).as_ref()).expect("it is drawn");
         assert!(text.contains("holds up to 880/s"), "{text}");
+    }
+
+    #[test]
+    fn a_line_passes_through_the_median_of_a_rate() {
+        let runs = [(100.0, 2.0), (200.0, 9.0), (200.0, 3.0), (200.0, 4.0), (400.0, 5.0)];
+        assert_eq!(medians(runs.into_iter()), [(100.0, 2.0), (200.0, 4.0), (400.0, 5.0)]);
     }
 
     #[test]

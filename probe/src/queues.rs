@@ -1,11 +1,11 @@
 //! Servers that exist as arithmetic only, for tests: Poisson arrivals, shards that take their time,
-//! connections, a queue, some servers.
+//! connections, a queue, some servers, and what may be wrong with them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
-use engine::report::verdict::Level;
+use engine::report::verdict::{Code, Level};
 use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
 use engine::stats::percentiles::Percentiles;
 use engine::stats::ratio::share_interval;
@@ -15,8 +15,9 @@ use rand_distr::{Distribution as _, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
+use crate::backlog::{Backlog, Interval};
 use crate::figures::{Figures, ShardTime};
-use crate::step::{Backlog, Latency, Step, Trust};
+use crate::step::{Latency, Reason, Step, Trust};
 use crate::{Ask, Change};
 
 /// Load before the window, ns.
@@ -45,6 +46,14 @@ pub(crate) struct Queue {
     pub(crate) shard_ns: u64,
     /// Connections to it, unless a run asks for another number.
     pub(crate) conns: usize,
+    /// How often, and how long each time, no server works, ns.
+    pub(crate) stall: Option<(u64, u64)>,
+    /// Share of the answers whose status is an error.
+    pub(crate) bad_status: f64,
+    /// Share of the requests that fail at once.
+    pub(crate) refused: f64,
+    /// When it is gone, ns since the begin of the warm-up: all that is due from then on fails.
+    pub(crate) gone_ns: Option<u64>,
 }
 
 /// A run at this rate.
@@ -65,6 +74,10 @@ impl Queue {
             shards: 1,
             shard_ns: 0,
             conns: 100_000,
+            stall: None,
+            bad_status: 0.0,
+            refused: 0.0,
+            gone_ns: None,
         }
     }
 
@@ -72,6 +85,11 @@ impl Queue {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times in ns")]
     pub(crate) fn run(&self, ask: &Ask) -> Step {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(ask.seed);
+        let mut luck = Xoshiro256PlusPlus::seed_from_u64(ask.seed ^ 1);
+        let mut chance = |share: f64| -> bool {
+            let waited: f64 = Exp1.sample(&mut luck);
+            waited < -(1.0 - share).ln()
+        };
         let mut exponential = || -> f64 { Exp1.sample(&mut random) };
         let rate = ask.rate.per_second();
         let end_ns = WARMUP_NS + ask.duration.0;
@@ -80,14 +98,17 @@ impl Queue {
         let mut free_ns = vec![0_u64; self.servers];
         let mut shards_free_ns = vec![0_u64; shards];
         let mut conns_free_ns = BinaryHeap::from(vec![Reverse(0_u64); conns]);
-        let (mut at_target_ns, mut capped, mut sent) = (0_u64, 0, 0);
+        let (mut requests, mut errors, mut capped, mut sent, mut at_target_ns) =
+            (0_u64, 0, 0, 0, 0_u64);
         let mut lateness = Distribution::new();
         let (mut due_ns, mut corrected, mut naive) =
             (0.0, Distribution::new(), Distribution::new());
         let histogram = || Histogram::new_with_bounds(1, 60 * SECOND_NS, 2).expect("bounds");
         let seconds = ask.duration.0.div_ceil(SECOND_NS);
         let mut batches: Vec<Histogram<u64>> = (0..seconds).map(|_| histogram()).collect();
-        let mut intervals = vec![(0_u64, 0_u64); (seconds * INTERVALS) as usize];
+        let windows = (ask.duration.0 * INTERVALS).div_ceil(SECOND_NS) as usize;
+        let mut intervals = vec![Interval::default(); windows];
+        let mut latencies: Vec<Histogram<u64>> = (0..windows).map(|_| histogram()).collect();
         let place = |at_ns: u64| ((at_ns - WARMUP_NS) * INTERVALS / SECOND_NS) as usize;
         loop {
             due_ns += exponential() / rate * SECOND_NS as f64;
@@ -97,36 +118,47 @@ impl Queue {
             }
             let service_ns =
                 self.service_ns as f64 * if self.exponential { exponential() } else { 1.0 };
+            let in_window = WARMUP_NS <= arrival_ns;
+            requests += u64::from(in_window);
             let shard = shards_free_ns.iter_mut().min().expect("at least one shard");
             *shard = arrival_ns.max(*shard) + self.shard_ns;
             let noticed_ns = *shard;
+            if self.gone_ns.is_some_and(|gone_ns| gone_ns <= arrival_ns) || chance(self.refused) {
+                errors += u64::from(in_window);
+                continue;
+            }
             let Reverse(conn_free_ns) = conns_free_ns.pop().expect("at least one connection");
             let sent_ns = noticed_ns.max(conn_free_ns);
             let server = free_ns.iter_mut().min().expect("at least one server");
-            *server = sent_ns.max(*server) + service_ns as u64;
+            *server = self.works_from(sent_ns.max(*server)) + service_ns as u64;
             let done_ns = *server + self.base_ns;
             conns_free_ns.push(Reverse(done_ns));
             at_target_ns += done_ns.min(end_ns).saturating_sub(sent_ns.max(WARMUP_NS));
-            if arrival_ns < WARMUP_NS {
+            if !in_window {
                 continue;
             }
-            intervals[place(arrival_ns)].0 += 1;
             capped += u64::from(noticed_ns < conn_free_ns);
-            sent += u64::from(sent_ns < end_ns);
             lateness.record(noticed_ns - arrival_ns);
+            sent += u64::from(sent_ns < end_ns);
+            errors += u64::from(chance(self.bad_status));
+            intervals[place(arrival_ns)].due += 1.0;
             if done_ns < end_ns {
-                intervals[place(done_ns)].1 += 1;
+                intervals[place(done_ns)].answers += 1;
             }
-            let latency_ns = done_ns.min(end_ns + DRAIN_NS) - arrival_ns;
+            let given_up_ns = end_ns + DRAIN_NS;
+            let latency_ns = done_ns.min(given_up_ns) - arrival_ns;
             corrected.record(latency_ns);
-            naive.record(done_ns.min(end_ns + DRAIN_NS).saturating_sub(sent_ns));
+            naive.record(done_ns.min(given_up_ns).saturating_sub(sent_ns));
+            latencies[place(arrival_ns)].record(latency_ns.min(VALUE_MAX_NS)).expect("in range");
             let second = (arrival_ns - WARMUP_NS) / SECOND_NS;
             batches[second as usize].record(latency_ns.min(VALUE_MAX_NS)).expect("in range");
         }
-        let per_second = |of: fn(&(u64, u64)) -> u64| {
-            intervals.iter().map(of).sum::<u64>() as f64 / ask.duration.as_secs_f64()
-        };
-        let intended = per_second(|interval| interval.0);
+        for (interval, latencies) in intervals.iter_mut().zip(&latencies) {
+            let median = latencies.value_at_quantile(0.5) as f64 / SECOND_NS as f64;
+            interval.latency_s = (!latencies.is_empty()).then_some(median);
+        }
+        let window_s = ask.duration.as_secs_f64();
+        let answers: u64 = intervals.iter().map(|interval| interval.answers).sum();
         let latency = |of: &Distribution| Latency {
             count: of.count(),
             mean: of.mean_ns().map(|ns| ns / 1e3),
@@ -144,15 +176,13 @@ impl Queue {
             let p99 = corrected.quantile_ns(0.99).map(|ns| ns as f64 / 1e3);
             judged("p99", ms * 1e3, p99, share, 0.01)
         });
-        let corrected = latency(&corrected);
-        let window_s = ask.duration.as_secs_f64();
-        let half = intervals.len() / 2;
-        let late: u64 = intervals[half..].iter().map(|interval| interval.1).sum();
+        let late = &intervals[intervals.len() / 2..];
+        let late_answers: u64 = late.iter().map(|interval| interval.answers).sum();
         let busy = (rate * self.shard_ns as f64 / SECOND_NS as f64 / shards as f64).min(1.0);
         let of_shard =
             |core| ShardTime { core, busy, user: busy / 4.0, system: busy, ..ShardTime::default() };
         let figures = Figures {
-            throughput: late as f64 * 2.0 / window_s,
+            throughput: late_answers as f64 * 2.0 / window_s,
             shards: (0..shards).map(of_shard).collect(),
             steal: Some(0.0),
             conns: conns as u64,
@@ -160,26 +190,39 @@ impl Queue {
             at_target: at_target_ns as f64 / ask.duration.0 as f64,
             ..Figures::default()
         };
+        let is_capped = 0.001 < capped as f64 / requests as f64;
+        let (code, level) = (Code::CapReached, Level::Suspect);
+        let codes = if is_capped { vec![Reason { code, level }] } else { Vec::new() };
         Step {
             rate,
-            duration_s: ask.duration.as_secs_f64(),
+            duration_s: window_s,
             seed: ask.seed,
-            intended,
+            intended: requests as f64 / window_s,
             sent: sent as f64 / window_s,
-            answered: per_second(|interval| interval.1),
-            requests: corrected.count,
-            errors: 0,
-            backlog: Backlog::new(&intervals, 1.0),
+            answered: answers as f64 / window_s,
+            requests,
+            errors,
+            backlog: Backlog::new(&intervals, 1.0 / INTERVALS as f64),
             naive: latency(&naive),
-            corrected,
+            corrected: latency(&corrected),
             pacer_lateness: latency(&lateness),
-            verdict: Trust { level: Level::Valid, codes: Vec::new() },
+            verdict: Trust { level: if is_capped { level } else { Level::Valid }, codes },
             slo,
             cpu_us_per_request: Some(4.0),
             busy,
             in_flight: figures.at_target,
             figures,
             outcome: None,
+        }
+    }
+
+    /// When a server that is free works again.
+    fn works_from(&self, at_ns: u64) -> u64 {
+        match self.stall {
+            Some((every_ns, stall_ns)) if at_ns % every_ns < stall_ns => {
+                at_ns - at_ns % every_ns + stall_ns
+            }
+            _ => at_ns,
         }
     }
 }

@@ -86,9 +86,14 @@ impl RateRange {
     }
 }
 
-/// The rate halfway between two, as a factor, to four figures.
+/// The geometric mean of two rates, to four figures.
 pub(crate) fn between(one: f64, other: f64) -> Rate {
     four_figures((one * other).sqrt())
+}
+
+/// The rate of a step, to offer it once more: it has the same name, whatever rounding made of it.
+pub(crate) fn exactly(per_second: f64) -> Rate {
+    format!("{per_second}").parse().expect("a rate within the range of rates")
 }
 
 /// A rate to four figures, from a millionth per second to the highest of a plan.

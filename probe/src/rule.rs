@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::blame::most_is_lateness;
-use crate::step::{Outcome, Step};
+use crate::step::{ERRORS_MAX, Outcome, Step};
 
 /// Share of what is due in the window that a step has to send before its end.
 pub const SENT_MIN: f64 = 0.98;
@@ -12,6 +12,7 @@ pub const GROWTH_MAX: f64 = 0.01;
 /// How late half of the requests may be noticed, microseconds. From there on the generator takes
 /// arrivals in batches.
 pub const LATENESS_MAX_US: f64 = 1_000.0;
+
 /// By what a step failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -22,17 +23,20 @@ pub enum Broke {
     Backlog,
     /// Half of the requests were noticed later than [`LATENESS_MAX_US`].
     Lateness,
+    /// More than [`ERRORS_MAX`] of the requests had no good answer.
+    Errors,
 }
 
 /// What a step failed by; empty if it passed.
 pub fn broke(step: &Step) -> Vec<Broke> {
-    let End { sent, .. } = End::figures(step);
+    let End { sent, growth, errors, .. } = End::figures(step);
     // One request is no share, however few there are.
     let unsent = (1.0 - sent) * step.requests as f64;
     let rules = [
         (Broke::Sent, (1.0 - SENT_MIN) * step.requests as f64 + 1.0 < unsent),
-        (Broke::Backlog, GROWTH_MAX < step.backlog.interval[0]),
+        (Broke::Backlog, GROWTH_MAX < step.backlog.interval.map_or(growth, |[low, _]| low)),
         (Broke::Lateness, is_late(step)),
+        (Broke::Errors, ERRORS_MAX < errors),
     ];
     rules.into_iter().filter(|(_, breaks)| *breaks).map(|(rule, _)| rule).collect()
 }
@@ -67,6 +71,8 @@ pub struct End {
     pub growth: f64,
     /// How late half of the requests were noticed, microseconds.
     pub lateness_p50_us: Option<f64>,
+    /// Share of its requests without a good answer.
+    pub errors: f64,
     /// What it failed by; empty if it passed.
     pub broke: Vec<Broke>,
 }
@@ -83,6 +89,7 @@ impl End {
             sent: if step.intended == 0.0 { 1.0 } else { step.sent / step.intended },
             growth: step.backlog.growth,
             lateness_p50_us: step.pacer_lateness.percentiles.at(0.5).value,
+            errors: step.error_share(),
             broke: Vec::new(),
         }
     }

@@ -8,12 +8,14 @@
 
 use std::cmp::Ordering;
 
-use engine::report::slo::Judgement;
+use engine::report::slo::{JudgedObjective, Judgement};
 use engine::sys::units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::blame::{Side, is_disturbed, is_invalid_beyond_disturbance, may_hide_a_miss, side};
-use crate::rates::{between, four_figures};
+use crate::blame::{
+    Side, bottleneck, is_disturbed, is_invalid_beyond_disturbance, may_hide_a_miss, side,
+};
+use crate::rates::{between, exactly, four_figures};
 use crate::step::{Outcome, Step};
 use crate::{Ask, Change, Outlook, Series};
 
@@ -64,7 +66,7 @@ pub struct Bracket {
     pub failed: Option<f64>,
     /// Rates between these whose runs decided nothing, or contradicted each other.
     pub undecided: Vec<f64>,
-    /// Which side ended it, by the step at `failed`; `None` if no step failed.
+    /// What ended it, by the step at `failed`; `None` if no step failed, or if it isn't known.
     pub ended_by: Option<Side>,
     /// Whether the bracket is as narrow, and its ends as often measured, as was asked for. A search
     /// that never failed is, at the highest rate.
@@ -120,6 +122,19 @@ impl OfRate<'_> {
         let too_short = outcome == Outcome::Undecided && !is_disturbed(last);
         let longer = if too_short { 2.0 } else { 1.0 };
         is_open.then_some(longer * last.duration_s)
+    }
+
+    /// Whether it is undecided although nothing speaks against it: it had too few samples, of which
+    /// a lower rate has fewer.
+    fn lacks_samples(&self) -> bool {
+        let speaks_against = |(step, _): &(&Step, Outcome)| {
+            let objectives = step.slo.iter().flat_map(|slo| &slo.objectives);
+            let beyond = |objective: &JudgedObjective| {
+                objective.figure.is_some_and(|figure| objective.bound <= figure)
+            };
+            objectives.into_iter().any(beyond)
+        };
+        self.outcome() == Outcome::Undecided && !self.steps.iter().any(speaks_against)
     }
 }
 
@@ -206,11 +221,13 @@ impl Search {
         let rate = |at: Option<usize>| at.map(|at| known.rates[at].rate);
         let between =
             known.passed.map_or(0, |at| at + 1)..known.failed.unwrap_or(known.rates.len());
+        let passing = self.steps.iter().filter(|step| step.outcome == Some(Outcome::Passed));
+        let lightest = passing.min_by(|one, other| one.rate.total_cmp(&other.rate));
         Bracket {
             passed: rate(known.passed),
             failed: rate(known.failed),
             undecided: known.rates[between].iter().map(|known| known.rate).collect(),
-            ended_by: self.ends()[1].map(side),
+            ended_by: self.ends()[1].and_then(|step| bottleneck(step, lightest)),
             complete: self.next_rate(&known).is_none(),
         }
     }
@@ -234,11 +251,17 @@ impl Search {
         Nanos(self.plan.duration.0.saturating_mul(times.max(1)))
     }
 
-    /// Up until one has failed, down until one has passed.
+    /// Up until one has failed, down until one has passed; but never down where there were too few
+    /// samples.
     fn outward(&self, known: &Known<'_>) -> Option<f64> {
         let max = self.plan.rate_max.per_second();
         let (lowest, highest) = (known.rates[0].rate, known.rates[known.rates.len() - 1].rate);
-        if known.passed.is_none() {
+        let up_from_nothing =
+            || known.failed.is_none() && known.rates[known.rates.len() - 1].lacks_samples();
+        if known.passed.is_none() && !up_from_nothing() {
+            if known.rates[0].lacks_samples() {
+                return None;
+            }
             let lower = four_figures((lowest / GROWTH).max(RATE_MIN)).per_second();
             return (lower < lowest).then_some(lower);
         }
@@ -279,8 +302,7 @@ impl Series for Search {
         }
         let (rate, window_s) = self.next_rate(&Known::of(&self.steps, self.rule))?;
         Some(Ask {
-            // One that was measured has the same name, whatever rounding made of it.
-            rate: format!("{rate}").parse().expect("a rate within the range of rates"),
+            rate: exactly(rate),
             duration: self.whole_windows(window_s),
             seed: self.plan.seed.wrapping_add(made as u64),
             change: Change::None,
@@ -410,6 +432,34 @@ mod tests {
         let bracket = search.bracket();
         assert_eq!((bracket.passed, bracket.failed, bracket.ended_by), (None, None, None));
         assert!(search.steps().iter().all(|step| step.duration_s <= 20.0));
+    }
+
+    #[test]
+    fn too_few_samples_never_send_the_search_down() {
+        // At 20/s a window has 100 to 400 requests, which is too few for p99.
+        let queue = Queue { slo_ms: Some(20.0), service_ns: 100_000, ..Queue::serial_ms() };
+        let search = searched(plan("20", 5), |ask| queue.run(ask));
+        let lowest = search.steps().iter().map(|step| step.rate).fold(f64::MAX, f64::min);
+        assert_eq!(lowest, 20.0);
+        assert!(search.bracket().passed.is_some_and(|rate| 5_000.0 < rate));
+        // The highest rate has too few of them as well: that is all there is to say.
+        let low = SearchPlan { rate_max: "8".parse().expect("a rate"), ..plan("5", 5) };
+        let search = searched(low, |ask| queue.run(ask));
+        let Bracket { passed, failed, undecided, .. } = search.bracket();
+        assert_eq!((passed, failed, undecided), (None, None, vec![5.0, 8.0]));
+    }
+
+    #[test]
+    fn connections_that_ran_out_end_the_search_by_themselves() {
+        // 20 connections and 10 ms: 2,000 per second.
+        let base = Queue { base_ns: 10_000_000, service_ns: 1_000, ..Queue::serial_ms() };
+        let queue = Queue { slo_ms: Some(50.0), conns: 20, ..base };
+        let bracket = searched(plan("200", 5), |ask| queue.run(ask)).bracket();
+        assert!(
+            bracket.failed.is_some_and(|rate| (1_500.0..2_300.0).contains(&rate)),
+            "{bracket:?}"
+        );
+        assert_eq!(bracket.ended_by, Some(Side::Connections));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use engine::report::{DistributionPart, Report};
 use engine::stats::percentiles::Percentiles;
 use serde::{Deserialize, Serialize};
 
+use crate::backlog::{Backlog, Interval};
 use crate::figures::Figures;
 
 /// One run at one rate.
@@ -109,44 +110,15 @@ pub struct Reason {
     pub level: Level,
 }
 
-/// Whether the answers kept up with the arrivals, in the second half of the window: there, those in
-/// flight at its begin have made room for as many at its end, however long a response takes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Backlog {
-    /// By which share of its arrivals the backlog grew in that half.
-    pub growth: f64,
-    /// Its 95 % interval, if the backlog at either end varies like a Poisson number.
-    pub interval: [f64; 2],
-    /// Whether it grew by more than [`GROWTH_MAX`], beyond chance.
-    pub fell_behind: bool,
-}
-
-/// By which share of the arrivals a backlog may grow before the target counts as falling behind.
-pub const GROWTH_MAX: f64 = 0.02;
-
-/// Two-sided 5 % point of the normal distribution.
-const NORMAL_5_PERCENT: f64 = 1.96;
-
-impl Backlog {
-    /// Of a window whose intervals had so many arrivals and answers, of which this share was good.
-    pub fn new(intervals: &[(u64, u64)], good_share: f64) -> Backlog {
-        let half = intervals.len() / 2;
-        let open = |part: &[(u64, u64)]| {
-            let sum = |of: fn(&(u64, u64)) -> u64| part.iter().map(of).sum::<u64>() as f64;
-            sum(|interval| interval.0) - good_share * sum(|interval| interval.1)
-        };
-        let arrivals: u64 = intervals[half..].iter().map(|interval| interval.0).sum();
-        let (at_half, at_end) = (open(&intervals[..half]), open(intervals));
-        let arrivals = arrivals.max(1) as f64;
-        let growth = (at_end - at_half) / arrivals;
-        let deviation = (at_half.max(0.0) + at_end.max(0.0)).sqrt() / arrivals;
-        let half_width = NORMAL_5_PERCENT * deviation;
-        let interval = [growth - half_width, growth + half_width];
-        Backlog { growth, interval, fell_behind: GROWTH_MAX < interval[0] }
-    }
-}
+/// Share of requests without a good answer up to which a rate may count as served.
+pub const ERRORS_MAX: f64 = 0.01;
 
 impl Step {
+    /// Share of its requests without a good answer.
+    pub fn error_share(&self) -> f64 {
+        self.errors as f64 / self.requests.max(1) as f64
+    }
+
     /// Of the report of an open run.
     ///
     /// # Panics
@@ -163,12 +135,15 @@ impl Step {
         let good_share =
             if counts.answered == 0 { 1.0 } else { good as f64 / counts.answered as f64 };
         let reasons = report.verdict.reasons.iter();
-        let intervals: Vec<(u64, u64)> = report
-            .series
-            .intervals
-            .iter()
-            .map(|interval| (interval.counts.intended, interval.counts.answers))
-            .collect();
+        let in_error = counts.ended_in_error();
+        let failed_share = if in_error == 0 { 0.0 } else { counts.failed as f64 / in_error as f64 };
+        let intervals = report.series.intervals.iter().map(|interval| Interval {
+            // Which of the errors were failures isn't kept by interval.
+            due: interval.counts.intended as f64 - failed_share * interval.counts.errors as f64,
+            answers: interval.counts.answers,
+            latency_s: interval.p50.map(|us| us / 1e6),
+        });
+        let intervals: Vec<Interval> = intervals.collect();
         Step {
             rate: plan.rate.expect("an open run has a rate").per_second(),
             duration_s: report.config.window_s(),
@@ -178,7 +153,7 @@ impl Step {
             answered: part.rate.answered,
             requests: counts.intended,
             errors: counts.intended.saturating_sub(good),
-            backlog: Backlog::new(&intervals, good_share),
+            backlog: Backlog::new(&intervals, report.series.interval_s),
             naive: Latency::new(&part.naive),
             corrected: Latency::new(&part.corrected),
             pacer_lateness: Latency::new(&part.pacer_lateness),
@@ -196,43 +171,5 @@ impl Step {
             figures: Figures::new(report, good_share),
             outcome: None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_steady_backlog_is_no_growth_however_long_responses_take() {
-        // 100 arrivals an interval, each answered three intervals later.
-        let slow: Vec<(u64, u64)> = (0..16).map(|at| (100, if at < 3 { 0 } else { 100 })).collect();
-        let backlog = Backlog::new(&slow, 1.0);
-        assert_eq!((backlog.growth, backlog.fell_behind), (0.0, false));
-    }
-
-    #[test]
-    fn a_backlog_that_grows_is_seen_behind_one_that_was_there_before() {
-        // Nothing is answered while a backlog from before is worked off; then 100 of 110.
-        let late: Vec<(u64, u64)> =
-            (0..40).map(|at| (110, if at < 15 { 0 } else { 100 })).collect();
-        let backlog = Backlog::new(&late, 1.0);
-        assert!((backlog.growth - 10.0 / 110.0).abs() < 1e-9, "{backlog:?}");
-        // 1.96 · √(1,700 + 1,900) of 2,200 arrivals.
-        assert!((backlog.interval[0] - (backlog.growth - 0.053_45)).abs() < 1e-4, "{backlog:?}");
-        assert!(backlog.fell_behind);
-    }
-
-    #[test]
-    fn answers_that_are_no_good_do_not_keep_up() {
-        let shedding = [(100, 100); 16];
-        assert!(!Backlog::new(&shedding, 0.99).fell_behind);
-        assert!(Backlog::new(&shedding, 0.5).fell_behind);
-    }
-
-    #[test]
-    fn a_window_without_arrivals_has_no_backlog() {
-        assert!(!Backlog::new(&[], 1.0).fell_behind);
-        assert!(!Backlog::new(&[(0, 0)], 1.0).fell_behind);
     }
 }

@@ -3,13 +3,15 @@
 use engine::sys::units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
-use crate::knee::{Knee, knee, rates};
-use crate::rates::between;
+use crate::knee::{Knee, contradicting, knee, rates};
+use crate::rates::{between, exactly};
 use crate::step::Step;
 use crate::{Ask, Change, Outlook, Series};
 
 /// The knee is narrow enough when its ends are this factor apart.
 pub const KNEE_WIDTH: f64 = 1.05;
+/// How often a rate is offered whose steps contradict others.
+const RUNS_MAX: usize = 3;
 
 /// A sweep under way.
 #[derive(Clone, Debug)]
@@ -23,7 +25,8 @@ pub struct Sweep {
 pub struct SweepPlan {
     /// The rates, in the order in which they are offered.
     pub rates: Vec<Rate>,
-    /// The most steps that may be added to narrow the knee down to [`KNEE_WIDTH`].
+    /// The most steps that may be added: rates that contradict others once more, then those that
+    /// narrow the knee down to [`KNEE_WIDTH`].
     pub refine_max: usize,
     /// Length of each window.
     pub duration: Nanos,
@@ -47,8 +50,16 @@ impl Sweep {
         knee(&self.steps)
     }
 
+    /// A rate that contradicts others, the least measured first.
+    fn contradicting(&self) -> Option<Rate> {
+        let rates = rates(&self.steps);
+        let again = contradicting(&rates).filter(|known| known.steps < RUNS_MAX);
+        let rate = again.min_by_key(|known| known.steps)?.rate;
+        Some(exactly(rate))
+    }
+
     /// A rate between those that the knee lies between: in the middle of the widest gap.
-    fn refined(&self) -> Option<Rate> {
+    fn between(&self) -> Option<Rate> {
         let Knee { from: Some(from), to: Some(to), .. } = self.knee() else { return None };
         if to <= KNEE_WIDTH * from {
             return None;
@@ -72,7 +83,9 @@ impl Series for Sweep {
         let made = self.steps.len();
         let rate = match self.plan.rates.get(made) {
             Some(rate) => *rate,
-            None if made < self.plan.rates.len() + self.plan.refine_max => self.refined()?,
+            None if made < self.plan.rates.len() + self.plan.refine_max => {
+                self.contradicting().or_else(|| self.between())?
+            }
             None => return None,
         };
         let seed = self.plan.seed.wrapping_add(made as u64);
@@ -103,11 +116,15 @@ mod tests {
     use crate::rates::{RateRange, Spacing};
 
     fn swept(queue: &Queue, range: &str, steps: usize, seconds: u64) -> Sweep {
+        swept_for(queue, range, steps, 1_000 * seconds)
+    }
+
+    fn swept_for(queue: &Queue, range: &str, steps: usize, milliseconds: u64) -> Sweep {
         let range: RateRange = range.parse().expect("a range");
         let mut sweep = Sweep::new(SweepPlan {
             rates: range.spaced(steps, Spacing::Geometric),
             refine_max: 4,
-            duration: Nanos::from_secs(seconds),
+            duration: Nanos(milliseconds * 1_000_000),
             seed: 1,
         });
         let run = |ask: &Ask, _| Ok::<_, Infallible>(ControlFlow::Continue(queue.run(ask)));
@@ -127,6 +144,94 @@ mod tests {
             assert_eq!(bound, Some(Side::Target));
             let to_from = to.expect("known") / from.expect("known");
             assert!(to_from <= 1.2, "{from:?} to {to:?} after {} steps", sweep.steps().len());
+        }
+    }
+
+    #[test]
+    fn a_target_that_stalls_now_and_then_keeps_up() {
+        // 200 ms in each second, and each window ends within one.
+        let stall = Some((1_000_000_000, 200_000_000));
+        let queue = Queue { stall, service_ns: 100_000, ..Queue::serial_ms() };
+        for hundredths in [410, 415, 420, 430] {
+            let Knee { from, to, contradicting, .. } =
+                swept_for(&queue, "500..1500", 5, 10 * hundredths).knee();
+            assert_eq!((from, to), (Some(1_500.0), None), "{hundredths}");
+            assert!(contradicting.is_empty(), "{contradicting:?}");
+        }
+    }
+
+    #[test]
+    fn latency_longer_than_half_of_the_window_is_undecided() {
+        let queue = Queue { base_ns: 4_000_000_000, service_ns: 10_000, ..Queue::serial_ms() };
+        let Knee { from, to, undecided, .. } = swept(&queue, "10..100", 3, 5).knee();
+        assert_eq!((from, to, undecided.len()), (None, None, 3));
+        let Knee { from, to, .. } = swept(&queue, "10..100", 3, 12).knee();
+        assert_eq!((from, to), (Some(100.0), None));
+        // A target that is slow because it is full is told apart.
+        let Knee { to, .. } =
+            swept(&Queue { base_ns: 4_000_000_000, ..Queue::serial_ms() }, "2k..20k", 3, 5).knee();
+        assert_eq!(to, Some(2_000.0));
+    }
+
+    #[test]
+    fn errors_are_no_backlog() {
+        for (bad_status, refused) in [(0.4, 0.0), (0.0, 0.4), (0.05, 0.0), (1.0, 0.0)] {
+            let queue = Queue { bad_status, refused, service_ns: 100_000, ..Queue::serial_ms() };
+            let sweep = swept(&queue, "200..800", 3, 20);
+            let Knee { from, to, .. } = sweep.knee();
+            assert_eq!((from, to), (Some(800.0), None), "{bad_status} {refused}");
+            let step = &sweep.steps()[0];
+            let share = step.errors as f64 / step.requests as f64;
+            assert!((share - bad_status - refused).abs() < 0.03, "{share}");
+        }
+    }
+
+    #[test]
+    fn a_crash_of_the_target_is_no_knee() {
+        // In the middle of the third step's window it is gone.
+        let queue = Queue { gone_ns: Some(4_000_000_000), ..Queue::serial_ms() };
+        let range: RateRange = "100..400".parse().expect("a range");
+        let mut sweep = Sweep::new(SweepPlan {
+            rates: range.spaced(3, Spacing::Geometric),
+            refine_max: 4,
+            duration: Nanos::from_secs(4),
+            seed: 1,
+        });
+        let ended = make_runs(&mut sweep, |ask, outlook| {
+            let gone_ns = queue.gone_ns.filter(|_| outlook.step == 3);
+            let step = Queue { gone_ns, ..queue.clone() }.run(ask);
+            if outlook.step <= 3 { Ok(ControlFlow::Continue(step)) } else { Err("refused") }
+        });
+        assert_eq!(ended, Ok(ControlFlow::Continue(())), "nothing is refined");
+        let Knee { rate, to, .. } = sweep.knee();
+        assert_eq!((rate, to), (None, None));
+        assert!(sweep.steps()[2].requests / 3 < sweep.steps()[2].errors);
+    }
+
+    #[test]
+    fn a_rate_that_contradicts_others_is_offered_again() {
+        let queue = Queue { service_ns: 100_000, ..Queue::serial_ms() };
+        for (disturbed, from, contradicting) in
+            [(1, Some(400.0), vec![]), (9, Some(100.0), vec![200.0, 400.0])]
+        {
+            let mut runs_at = 0;
+            let mut sweep = Sweep::new(SweepPlan {
+                rates: ["100", "200", "400"].map(|rate| rate.parse().expect("a rate")).to_vec(),
+                refine_max: 4,
+                duration: Nanos::from_secs(4),
+                seed: 1,
+            });
+            let ended = make_runs(&mut sweep, |ask, _| {
+                let mut step = queue.run(ask);
+                if ask.rate.per_second() == 200.0 {
+                    runs_at += 1;
+                    step.backlog.fell_behind = Some(runs_at <= disturbed);
+                }
+                Ok::<_, Infallible>(ControlFlow::Continue(step))
+            });
+            assert_eq!(ended, Ok(ControlFlow::Continue(())));
+            assert_eq!((sweep.knee().from, sweep.knee().contradicting), (from, contradicting));
+            assert_eq!(runs_at, RUNS_MAX);
         }
     }
 

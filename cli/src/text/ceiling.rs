@@ -9,7 +9,7 @@ use probe::ceiling::Answer;
 use probe::document::CeilingDocument;
 use probe::proof::{Changed, Proof, Scaling, Trial};
 use probe::rule::{Broke, End, GROWTH_MAX, LATENESS_MAX_US, SENT_MIN, by_load};
-use probe::step::{Outcome, Step};
+use probe::step::{ERRORS_MAX, Outcome, Step};
 
 use super::figures::{count, rate, time};
 use super::wrap::indented_to;
@@ -137,6 +137,10 @@ fn why(end: &End) -> String {
             let limit = time(LATENESS_MAX_US);
             format!("half of its requests were noticed more than {late} late (limit {limit})")
         }
+        Broke::Errors => {
+            let (errors, limit) = (percent(end.errors), ERRORS_MAX * 100.0);
+            format!("{errors} of its requests had no good answer (limit {limit:.0} %)")
+        }
     });
     told.collect::<Vec<_>>().join("; ")
 }
@@ -244,6 +248,7 @@ mod tests {
             sent: 0.999,
             growth,
             lateness_p50_us: Some(0.144),
+            errors: 0.0,
             broke,
         };
         let bound = Bound {
@@ -274,6 +279,7 @@ mod tests {
             error: None,
             plan: None,
             environment: None,
+            cooldown: Nanos::from_secs(1),
             steps: vec![step(2_022.0, 1_000)],
             unfinished: None,
         };

@@ -2,20 +2,20 @@
 
 use std::fmt::Write as _;
 
-use engine::report::slo::{JudgedObjective, Judgement};
+use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::Level;
 use engine::sys::units::{Nanos, Rate};
 use probe::blame::Side;
-use probe::document::{SearchDocument, SweepDocument};
+use probe::document::{Made, SearchDocument, SweepDocument};
 use probe::knee::Knee;
-use probe::search::Bracket;
-use probe::step::{Latency, Step};
-use probe::sweep::SweepPlan;
+use probe::search::{Bracket, by_objectives};
+use probe::step::{ERRORS_MAX, Latency, Outcome, Step};
+use probe::sweep::{KNEE_WIDTH, SweepPlan};
 use probe::{Ask, Outlook};
 
-use super::figures::{rate, things, time};
+use super::figures::{count, rate, things, time};
 use super::slo::judgement;
-use super::wrap::wrap;
+use super::wrap::indented_to;
 
 /// The percentiles of a step's line.
 const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
@@ -50,38 +50,125 @@ pub(crate) fn sweep_begins(plan: &SweepPlan) -> String {
     )
 }
 
-/// What a search is about to do, and the head of its table.
-pub(crate) fn search_begins(slo: &str, first: Rate) -> String {
+/// What a search is about to do, and the head of its table; `implied`: the objective
+/// that nobody gave.
+pub(crate) fn search_begins(slo: &str, implied: Option<&str>, first: Rate) -> String {
     let first = rate(first.per_second());
-    format!("The highest rate with {slo}, from {first}/s on\n\n{}", head())
+    let implied = implied.map_or(String::new(), |implied| {
+        format!("; {implied} is implied, since a failed request has no latency")
+    });
+    let told =
+        format!("Searching for the highest rate that meets {slo}, from {first}/s up{implied}");
+    format!("{}\n{}", paragraph(&told), head())
 }
 
+/// Columns of a line.
+const WIDTH: usize = 80;
+/// Columns before what a step's line says in words.
+const WORDS_AT: usize = 32;
+
 fn head() -> String {
-    let mut text = format!("{:>10}  {:>10}  {:9}", "rate/s", "answered/s", "");
+    let mut text = format!("{:>10}  {:>10}  {:>6}\n{:11}", "rate/s", "answered/s", "errors", "");
     for (name, _) in SHOWN {
         let _ = write!(text, "  {name:<20}");
     }
     text.trim_end().to_owned() + "\n"
 }
 
-/// The lines of a step: corrected above naive, and what became of it.
-pub(crate) fn row(step: &Step) -> String {
-    let mut text = format!("{:>10}  {:>10}  corrected", rate(step.rate), rate(step.answered));
-    text.push_str(&cells(&step.corrected));
-    let mut told = Vec::new();
-    match &step.slo {
-        Some(slo) => told.push(judgement(slo.judgement)),
-        None if step.backlog.fell_behind => told.push("fell behind"),
-        None => {}
+/// The lines of a step of a sweep.
+pub(crate) fn sweep_row(step: &Step) -> String {
+    let mut told = vec![
+        match step.backlog.fell_behind {
+            Some(false) => "kept up",
+            Some(true) => "fell behind",
+            None => "undecided",
+        }
+        .to_owned(),
+    ];
+    told.extend(step.slo.as_ref().map(judged));
+    told.push(verdict(step));
+    row(step, &told.join("; "))
+}
+
+/// The lines of a step of a search, with what it says of its rate and why.
+pub(crate) fn search_row(step: &Step) -> String {
+    let outcome = match by_objectives(step) {
+        Outcome::Passed => "passed",
+        Outcome::Undecided => "undecided",
+        Outcome::Excused => "failed, but excused",
+        Outcome::Failed => "failed",
+    };
+    let mut told = vec![outcome.to_owned()];
+    told.extend(step.slo.as_ref().map(judged));
+    told.push(verdict(step));
+    row(step, &told.join("; "))
+}
+
+/// The lines of a step that a signal cut short.
+pub(crate) fn unfinished_row(step: &Step) -> String {
+    row(step, "interrupted, not counted")
+}
+
+/// The lines of a step: the rate and what became of it, then corrected latency above naive.
+fn row(step: &Step, told: &str) -> String {
+    let errors = share(step.error_share());
+    let first = format!("{:>10}  {:>10}  {errors:>6}  ", rate(step.rate), rate(step.answered));
+    let mut text = indented_to(WIDTH, &first, &" ".repeat(WORDS_AT), told);
+    for (name, latency) in [("corrected", &step.corrected), ("naive", &step.naive)] {
+        let line = format!("  {name:<9}{}", cells(latency));
+        text.push_str(line.trim_end());
+        text.push('\n');
     }
-    told.push(match step.verdict.level {
-        Level::Valid => "valid",
+    text
+}
+
+/// What became of the objectives, with the figures of those that weren't met.
+fn judged(slo: &Slo) -> String {
+    let open = slo.objectives.iter().filter(|one| one.judgement == slo.judgement);
+    match slo.judgement {
+        Judgement::Met => judgement(slo.judgement).to_owned(),
+        Judgement::Undecided | Judgement::Missed => {
+            let figures: Vec<String> = open.map(figure).collect();
+            format!("{} {}", judgement(slo.judgement), figures.join(", "))
+        }
+    }
+}
+
+/// An objective's figure: `p99 25.1 ms`.
+fn figure(objective: &JudgedObjective) -> String {
+    let JudgedObjective { metric, unit, figure, interval: [low, _], .. } = objective;
+    let shown = |number: f64| match unit.as_str() {
+        "us" => time(number),
+        _ => share(number),
+    };
+    match (figure, low) {
+        (Some(number), _) => format!("{metric} {}", shown(*number)),
+        (None, Some(low)) => format!("{metric} above {}", shown(*low)),
+        (None, None) => format!("{metric} n/a"),
+    }
+}
+
+/// The verdict, with the reasons for its level.
+fn verdict(step: &Step) -> String {
+    let level = step.verdict.level;
+    let name = match level {
+        Level::Valid => return "valid".to_owned(),
         Level::Suspect => "suspect",
         Level::Invalid => "INVALID",
-    });
-    let mut text = text.trim_end().to_owned();
-    let _ = write!(text, "\n{:>22}  naive    {}", told.join(", "), cells(&step.naive));
-    text.trim_end().to_owned() + "\n"
+    };
+    let reasons = step.verdict.codes.iter().filter(|reason| reason.level == level);
+    let codes: Vec<String> = reasons.map(|reason| reason.code.to_string()).collect();
+    format!("{name}: {}", codes.join(", "))
+}
+
+/// A share as a percentage.
+fn share(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".to_owned(),
+        percent if percent < 0.01 => "<0.01%".to_owned(),
+        percent if percent < 9.95 => format!("{percent:.2} %"),
+        percent => format!("{percent:.0} %"),
+    }
 }
 
 fn cells(latency: &Latency) -> String {
@@ -113,113 +200,250 @@ fn estimate(us: Option<f64>, interval: Option<[f64; 2]>) -> String {
 /// What a sweep found, and where it is written.
 pub(crate) fn sweep_ends(document: &SweepDocument, written: &[String]) -> String {
     let mut text = String::from("\n");
-    let Knee { rate: found, from, to, answered_beyond, bound, .. } = &document.knee;
-    let at = |per_second: &f64| format!("{}/s", rate(*per_second));
-    let beyond = answered_beyond
-        .as_ref()
-        .map(|answered| format!(" Beyond it at most {} were answered.", at(answered)));
-    let who = match bound {
-        Some(Side::Generator) => {
-            " It is the generator's: it had no time left there, so the target may do more."
-        }
-        Some(Side::Target) | None => "",
-    };
-    let told = match (found, from, to) {
-        (Some(found), Some(from), Some(to)) => format!(
-            "Knee at {}: up to {} answers kept up with arrivals, from {} on the backlog grew by \
-             more than 2 % of them.{}{who}",
-            at(found),
-            at(from),
-            at(to),
-            beyond.unwrap_or_default()
-        ),
-        (_, Some(from), None) => {
+    if !document.made.steps.is_empty() {
+        text.push_str(&paragraph(&found(document)));
+    }
+    text + &end(&document.made, written)
+}
+
+fn at(per_second: f64) -> String {
+    format!("{}/s", rate(per_second))
+}
+
+/// The knee, or why there is none.
+fn found(document: &SweepDocument) -> String {
+    let Knee { rate: knee, from, to, contradicting, undecided, .. } = &document.knee;
+    let made = &document.made;
+    let done = !made.interrupted;
+    // Where the steps already contradict each other, more of the range doesn't help.
+    let mut told = match (from, to) {
+        (Some(from), Some(to)) => {
+            let knee = match knee.filter(|_| *to <= KNEE_WIDTH * from) {
+                Some(knee) => format!("Knee at {}", at(knee)),
+                None => format!("Knee between {} and {}", at(*from), at(*to)),
+            };
             format!(
-                "No knee found: answers kept up with arrivals up to {}. Raise --rates.",
-                at(from)
+                "{knee}: up to {} answers kept up with arrivals, from {} on the backlog grew by \
+                 more than 2 % of them.",
+                at(*from),
+                at(*to)
             )
         }
-        (_, None, Some(to)) => format!(
-            "No knee found: answers fell behind at the lowest rate, {}, already. Lower \
-             --rates.{}{who}",
-            at(to),
-            beyond.unwrap_or_default()
-        ),
-        _ => "No knee found: the steps contradict each other. Use a longer --duration.".to_owned(),
+        _ if !contradicting.is_empty() => "No knee found.".to_owned(),
+        (Some(from), None) => {
+            let told = format!("No knee found: answers kept up with arrivals up to {}.", at(*from));
+            told + if done && failing(made).is_none() { " Raise --rates." } else { "" }
+        }
+        (None, Some(to)) => {
+            let told = format!("No knee found: answers fell behind at {} already.", at(*to));
+            told + if done { " Lower --rates." } else { "" }
+        }
+        (None, None) => "No knee found.".to_owned(),
     };
-    if !document.made.steps.is_empty() {
-        text.push_str(&wrap(&told));
+    if !contradicting.is_empty() {
+        let rates: Vec<String> = contradicting.iter().copied().map(at).collect();
+        let _ = write!(
+            told,
+            " The steps contradict each other: some fell behind, others at the same or a higher \
+             rate kept up ({}). Repeat the sweep, with a longer --duration.",
+            rates.join(", ")
+        );
     }
-    text + &end(document.made.interrupted, written)
+    // Those on either side of the knee make no difference.
+    let matters =
+        |rate: &f64| to.is_none_or(|to| *rate < to) && from.is_none_or(|from| from < *rate);
+    let undecided: Vec<f64> = undecided.iter().copied().filter(matters).collect();
+    if !undecided.is_empty() {
+        let rates: Vec<String> = undecided.iter().copied().map(at).collect();
+        let _ =
+            write!(told, " {} remained undecided: {}.", rates.join(", "), why(made, &undecided));
+    }
+    if to.is_some() {
+        told.push_str(&beyond(document));
+    }
+    if let Some(step) = failing(made) {
+        let _ = write!(
+            told,
+            " Of the requests at {}, {} had no good answer, although answers kept up.",
+            at(step.rate),
+            share(step.error_share())
+        );
+    }
+    told
+}
+
+/// The step with the largest share of errors among those that kept up, if it matters.
+fn failing(made: &Made) -> Option<&Step> {
+    let kept_up = made.steps.iter().filter(|step| step.backlog.fell_behind == Some(false));
+    let worst = kept_up.max_by(|one, other| one.error_share().total_cmp(&other.error_share()));
+    worst.filter(|step| ERRORS_MAX < step.error_share())
+}
+
+/// Why steps at these rates are undecided, and what to do about it.
+fn why(made: &Made, undecided: &[f64]) -> String {
+    let steps = made.steps.iter().filter(|step| undecided.contains(&step.rate));
+    let medians = steps.filter_map(|step| step.corrected.percentiles.at(0.5).value);
+    let Some(longest_us) = medians.max_by(f64::total_cmp) else {
+        return "all requests failed".to_owned();
+    };
+    // Twice as long is the limit.
+    let seconds = (3.0 * longest_us / 1e6).ceil();
+    format!("responses took longer than half of the window; use --duration {seconds}s or more")
+}
+
+/// What is known of the rates beyond the knee.
+fn beyond(document: &SweepDocument) -> String {
+    let Knee { answered_beyond, bound, .. } = &document.knee;
+    let mut told = String::new();
+    if let Some(answered) = answered_beyond {
+        let _ = write!(told, " Beyond it at most {} were answered.", at(*answered));
+    }
+    told.push_str(&match bound {
+        Some(Side::Target) => String::new(),
+        Some(Side::Generator) => {
+            " The generator was the bottleneck, so the target may do more.".to_owned()
+        }
+        Some(Side::Connections) => format!(
+            " The connections were the bottleneck: all {}were busy, and responses took no longer \
+             than at lower rates. Raise --conns to find the target's knee.",
+            conns(&document.made)
+        ),
+        None => format!(
+            " All {}connections were busy, and no step shows whether they or the target were the \
+             bottleneck: raise --conns, or lower --rates.",
+            conns(&document.made)
+        ),
+    });
+    told
+}
+
+/// The connections that may be open: `1,000 `; empty if unknown.
+fn conns(made: &Made) -> String {
+    let conns = made.plan.as_ref().and_then(|plan| plan.conns);
+    conns.map_or(String::new(), |conns| format!("{} ", count(conns as u64)))
 }
 
 /// What a search found, and where it is written.
 pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> String {
     let Bracket { passed, failed, undecided, complete, .. } = &document.bracket;
-    let at = |per_second: &f64| format!("{}/s", rate(*per_second));
+    let made = &document.made;
     let mut told = match (passed, failed) {
         (Some(passed), Some(failed)) => format!(
             "The highest rate that holds lies between {}, which passed, and {}, which failed: \
              {:.1} % apart.",
-            at(passed),
-            at(failed),
+            at(*passed),
+            at(*failed),
             (failed / passed - 1.0) * 100.0
         ),
-        (Some(passed), None) => format!("{} passed, and no rate failed.", at(passed)),
-        (None, Some(failed)) => format!("No rate passed; {} failed.", at(failed)),
-        (None, None) => "No rate passed, and none failed: use a longer --duration.".to_owned(),
+        (Some(passed), None) => format!("{} passed, and no rate failed.", at(*passed)),
+        (None, Some(failed)) => format!("No rate passed; {} failed.", at(*failed)),
+        (None, None) => "No rate passed, and none failed.".to_owned(),
     };
-    if !undecided.is_empty() && passed.is_some() {
-        let rates: Vec<String> = undecided.iter().map(at).collect();
-        let _ = write!(told, " In between, {} remained undecided.", rates.join(", "));
+    if !undecided.is_empty() {
+        let rates: Vec<String> = undecided.iter().copied().map(at).collect();
+        let between = if passed.is_some() && failed.is_some() { " In between," } else { "" };
+        let _ = write!(told, "{between} {} remained undecided{}.", rates.join(", "), samples(made));
     }
     if let Some(ended) = ending(document) {
         told.push(' ');
         told.push_str(&ended);
     }
-    if !complete && !document.made.interrupted {
-        told.push_str(" The search stopped at --max-steps: the answer is wider than asked for.");
+    if !complete && !made.interrupted {
+        told.push_str(" The search stopped at --max-steps");
+        told.push_str(match passed.zip(*failed) {
+            Some(_) => ": the answer is wider than asked for.",
+            None => ".",
+        });
     }
     let mut text = String::from("\n");
-    if !document.made.steps.is_empty() {
-        text.push_str(&wrap(&told));
+    if !made.steps.is_empty() {
+        text.push_str(&paragraph(&told));
     }
-    text + &end(document.made.interrupted, written)
+    text + &end(made, written)
 }
 
-/// Which side ended a search, and by which objective.
-fn ending(document: &SearchDocument) -> Option<String> {
-    let Bracket { failed, ended_by, .. } = &document.bracket;
-    let side = match (*ended_by)? {
-        Side::Target => "The target ended it",
-        Side::Generator => "The generator ended it, so the target may hold more",
-    };
-    let missed = |step: &&Step| {
-        let judgement = step.slo.as_ref().map(|slo| slo.judgement);
-        Some(step.rate) == *failed && judgement == Some(Judgement::Missed)
-    };
-    let step = document.made.steps.iter().rev().find(missed);
-    let objectives = step.and_then(|step| step.slo.as_ref()).map(|slo| &slo.objectives);
-    let figures: Vec<String> = objectives
-        .into_iter()
-        .flatten()
-        .filter(|objective| objective.judgement == Judgement::Missed)
-        .map(|JudgedObjective { metric, unit, figure, .. }| match (figure, unit.as_str()) {
-            (Some(us), "us") => format!("{metric} was {}", time(*us)),
-            (Some(share), _) => format!("{metric} were {:.2} %", share * 100.0),
-            (None, _) => format!("{metric} was too high"),
-        })
-        .collect();
-    Some(match failed.filter(|_| !figures.is_empty()) {
-        Some(failed) => format!("{side}: at {}/s {}.", rate(failed), figures.join(", ")),
-        None => format!("{side}: the verdict there is invalid."),
+/// How many samples an undecided objective would take, if it lacked any.
+fn samples(made: &Made) -> String {
+    let undecided = made.steps.iter().rev().find(|step| step.outcome == Some(Outcome::Undecided));
+    let objectives = undecided.into_iter().flat_map(|step| {
+        let all = step.slo.iter().flat_map(|slo| &slo.objectives);
+        all.map(move |objective| (step, objective))
+    });
+    let lacking = objectives
+        .filter(|(_, objective)| objective.judgement == Judgement::Undecided)
+        .filter_map(|(step, objective)| Some((step, objective, objective.needed?)))
+        .max_by_key(|(_, _, needed)| *needed);
+    lacking.map_or(String::new(), |(step, objective, needed)| {
+        format!(
+            ": {} takes {} requests, at {} a --duration of {:.0}s",
+            objective.metric,
+            count(needed),
+            at(step.rate),
+            (needed as f64 / step.rate).ceil()
+        )
     })
 }
 
-fn end(interrupted: bool, written: &[String]) -> String {
+/// What ended a search, and by which objective.
+fn ending(document: &SearchDocument) -> Option<String> {
+    let Bracket { failed, ended_by, .. } = &document.bracket;
+    let failed = (*failed)?;
+    let made = &document.made;
+    let side = match ended_by {
+        Some(Side::Target) => "The target ended it".to_owned(),
+        Some(Side::Generator) => "The generator ended it, so the target may hold more".to_owned(),
+        Some(Side::Connections) => format!(
+            "The connections ended it (all {}were busy, and responses took no longer than at lower \
+             rates; raise --conns)",
+            conns(made)
+        ),
+        None => format!(
+            "All {}connections were busy, and no step shows whether they or the target ended it \
+             (raise --conns)",
+            conns(made)
+        ),
+    };
+    let failing = || {
+        let at_rate = made.steps.iter().filter(|step| step.rate == failed);
+        at_rate.filter(|step| matches!(step.outcome, Some(Outcome::Failed | Outcome::Excused)))
+    };
+    let slo = failing()
+        .rev()
+        .find_map(|step| step.slo.as_ref().filter(|slo| slo.judgement == Judgement::Missed));
+    let mut told = match slo {
+        Some(slo) => {
+            let missed = slo.objectives.iter().filter(|one| one.judgement == slo.judgement);
+            let figures: Vec<String> = missed.map(figure).collect();
+            format!("{side}: {} at {}.", figures.join(", "), at(failed))
+        }
+        None => format!("{side}: the verdict there is invalid."),
+    };
+    if failing().all(|step| step.outcome == Some(Outcome::Excused)) {
+        told.push_str(
+            " Each run there has an excuse: others used the machine, or the generator was late.",
+        );
+    }
+    let met = made
+        .steps
+        .iter()
+        .filter(|step| failed < step.rate)
+        .filter(|step| step.slo.as_ref().is_some_and(|slo| slo.judgement == Judgement::Met));
+    if let Some(step) = met.max_by(|one, other| one.rate.total_cmp(&other.rate)) {
+        let _ = write!(told, " Yet a run at {} met the objectives.", at(step.rate));
+    }
+    Some(told)
+}
+
+fn paragraph(text: &str) -> String {
+    indented_to(WIDTH, "", "", text)
+}
+
+fn end(made: &Made, written: &[String]) -> String {
     let mut text = String::new();
-    if interrupted {
-        text.push_str("Interrupted: this is what there was until then.\n");
+    match &made.error {
+        Some(error) => text.push_str(&paragraph(&format!("Ended early: {error}"))),
+        None if made.interrupted => text.push_str("Interrupted: partial results.\n"),
+        None => {}
     }
     if !written.is_empty() {
         let _ = writeln!(text, "written {}", written.join(", "));
@@ -230,13 +454,13 @@ fn end(interrupted: bool, written: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use engine::plan::Plan;
-    use engine::report::slo::Slo;
+    use engine::report::verdict::Code;
     use probe::Change;
-    use probe::document::{Made, SCHEMA};
+    use probe::document::SCHEMA;
+    use probe::search::SearchPlan;
+    use probe::step::Reason;
 
     use super::super::reports::{part, report};
-    use probe::search::SearchPlan;
-
     use super::*;
 
     /// A step at this rate that took these times in µs.
@@ -251,23 +475,80 @@ mod tests {
             error: None,
             plan: Some(Plan::default()),
             environment: None,
+            cooldown: Nanos::from_secs(1),
             steps,
             unfinished: None,
         }
     }
 
+    fn verdict_of(step: &mut Step, level: Level, codes: &[Code]) {
+        step.verdict.level = level;
+        step.verdict.codes = codes.iter().map(|code| Reason { code: *code, level }).collect();
+    }
+
+    fn missed(figure: f64) -> Slo {
+        let objective = JudgedObjective {
+            metric: "p99".to_owned(),
+            unit: "us".to_owned(),
+            bound: 20_000.0,
+            figure: Some(figure),
+            interval: [Some(24_000.0), None],
+            needed: None,
+            beyond: Some(0.02),
+            beyond_interval: Some([0.015, 0.03]),
+            judgement: Judgement::Missed,
+        };
+        Slo { judgement: Judgement::Missed, objectives: vec![objective] }
+    }
+
     #[test]
-    fn a_step_has_two_lines() {
+    fn a_step_says_what_became_of_it_and_why() {
+        let mut kept_up = step(999.5, 250, 1_020);
+        (kept_up.requests, kept_up.errors) = (1_000, 123);
+        kept_up.backlog.fell_behind = Some(false);
+        verdict_of(&mut kept_up, Level::Valid, &[]);
         let mut behind = step(20_000.0, 1_234, 2_345_678);
-        behind.backlog.fell_behind = true;
-        behind.verdict.level = Level::Suspect;
-        let rows = head() + &row(&step(999.5, 250, 1_020)) + &row(&behind);
+        behind.backlog.fell_behind = Some(true);
+        behind.slo = Some(missed(25_100.0));
+        verdict_of(&mut behind, Level::Invalid, &[Code::RateMissed, Code::CapReached]);
+        let mut short = step(10.0, 4_000_000, 4_000_000);
+        short.backlog.fell_behind = None;
+        verdict_of(&mut short, Level::Suspect, &[Code::TooFewSamples]);
+        let mut excused = behind.clone();
+        excused.backlog.fell_behind = Some(false);
+        verdict_of(&mut excused, Level::Invalid, &[Code::CpuContended]);
+        let mut rows = head();
+        rows += &[&kept_up, &behind, &short].map(sweep_row).concat();
+        rows += &[&kept_up, &behind, &excused].map(search_row).concat();
+        rows += &unfinished_row(&short);
+        assert!(rows.lines().all(|line| line.chars().count() <= WIDTH), "{rows}");
         insta::assert_snapshot!(rows, @r"
-          rate/s  answered/s             p50                   p99                   p99.9
-           999.5       333.2  corrected  1.02 (1.02–1.02) ms   1.02 (1.02–1.02) ms   1.02 (1.02–1.02) ms
-                       valid  naive      250 (250–250) µs      250 (250–250) µs      250 (250–250) µs
-          20,000       333.2  corrected  2.35 (2.35–2.35) s    2.35 (2.35–2.35) s    2.35 (2.35–2.35) s
-        fell behind, suspect  naive      1.23 (1.23–1.23) ms   1.23 (1.23–1.23) ms   1.23 (1.23–1.23) ms
+          rate/s  answered/s  errors
+                   p50                   p99                   p99.9
+           999.5       333.2    12 %  kept up; valid
+        corrected  1.02 (1.02–1.02) ms   1.02 (1.02–1.02) ms   1.02 (1.02–1.02) ms
+        naive      250 (250–250) µs      250 (250–250) µs      250 (250–250) µs
+          20,000       333.2     0 %  fell behind; MISSED p99 25.1 ms; INVALID:
+                                      rate_missed, cap_reached
+        corrected  2.35 (2.35–2.35) s    2.35 (2.35–2.35) s    2.35 (2.35–2.35) s
+        naive      1.23 (1.23–1.23) ms   1.23 (1.23–1.23) ms   1.23 (1.23–1.23) ms
+              10       333.2     0 %  undecided; suspect: too_few_samples
+        corrected  4.00 (4.00–4.00) s    4.00 (4.00–4.00) s    4.00 (4.00–4.00) s
+        naive      4.00 (4.00–4.00) s    4.00 (4.00–4.00) s    4.00 (4.00–4.00) s
+           999.5       333.2    12 %  undecided; valid
+        corrected  1.02 (1.02–1.02) ms   1.02 (1.02–1.02) ms   1.02 (1.02–1.02) ms
+        naive      250 (250–250) µs      250 (250–250) µs      250 (250–250) µs
+          20,000       333.2     0 %  failed; MISSED p99 25.1 ms; INVALID:
+                                      rate_missed, cap_reached
+        corrected  2.35 (2.35–2.35) s    2.35 (2.35–2.35) s    2.35 (2.35–2.35) s
+        naive      1.23 (1.23–1.23) ms   1.23 (1.23–1.23) ms   1.23 (1.23–1.23) ms
+          20,000       333.2     0 %  failed, but excused; MISSED p99 25.1 ms;
+                                      INVALID: cpu_contended
+        corrected  2.35 (2.35–2.35) s    2.35 (2.35–2.35) s    2.35 (2.35–2.35) s
+        naive      1.23 (1.23–1.23) ms   1.23 (1.23–1.23) ms   1.23 (1.23–1.23) ms
+              10       333.2     0 %  interrupted, not counted
+        corrected  4.00 (4.00–4.00) s    4.00 (4.00–4.00) s    4.00 (4.00–4.00) s
+        naive      4.00 (4.00–4.00) s    4.00 (4.00–4.00) s    4.00 (4.00–4.00) s
         ");
     }
 
@@ -295,65 +576,121 @@ mod tests {
         assert_eq!(label(&ask, outlook, Nanos(0)), "step 3/16  1,427/s  ");
     }
 
+    fn sweep_document(knee: Knee, steps: Vec<Step>) -> SweepDocument {
+        let sweep =
+            SweepPlan { rates: Vec::new(), refine_max: 4, duration: Nanos::from_secs(5), seed: 1 };
+        SweepDocument { knee, sweep, made: made(steps) }
+    }
+
     #[test]
-    fn a_sweep_states_its_knee() {
+    fn a_sweep_states_its_knee_and_what_it_is() {
         let knee = Knee {
             rate: Some(1_003.0),
             from: Some(980.0),
             to: Some(1_026.0),
             method: String::new(),
+            contradicting: Vec::new(),
+            undecided: Vec::new(),
             answered_beyond: Some(998.2),
             bound: Some(Side::Target),
         };
-        let steps = vec![step(980.0, 1, 2)];
-        let sweep = SweepPlan {
-            rates: vec!["980".parse().expect("a rate")],
-            refine_max: 0,
-            duration: Nanos::from_secs(30),
-            seed: 1,
-        };
-        let mut document = SweepDocument { knee, sweep, made: made(steps) };
-        let written = ["sweep.json".to_owned()];
-        let mut text = sweep_ends(&document, &written);
-        document.knee.bound = Some(Side::Generator);
-        text += &sweep_ends(&document, &[]);
-        document.knee = Knee { rate: None, to: None, answered_beyond: None, ..document.knee };
-        text += &sweep_ends(&document, &[]);
-        document.knee = Knee { from: None, to: Some(980.0), bound: None, ..document.knee };
-        document.made.interrupted = true;
+        let mut document = sweep_document(knee, vec![step(980.0, 1, 2)]);
+        document.made.steps[0].errors = 0;
+        let mut text = sweep_ends(&document, &["sweep.json".to_owned()]);
+        for bound in [Some(Side::Generator), Some(Side::Connections), None] {
+            document.knee.bound = bound;
+            text += &sweep_ends(&document, &[]);
+        }
+        document.knee.to = Some(2_000.0);
+        document.knee.bound = Some(Side::Target);
+        document.knee.contradicting = vec![1_200.0, 1_500.0];
         text += &sweep_ends(&document, &[]);
         insta::assert_snapshot!(text, @r"
 
-        Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the backlog grew by more
-        than 2 % of them. Beyond it at most 998.2/s were answered.
+        Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
+        backlog grew by more than 2 % of them. Beyond it at most 998.2/s were answered.
         written sweep.json
 
-        Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the backlog grew by more
-        than 2 % of them. Beyond it at most 998.2/s were answered. It is the generator's: it had no time
-        left there, so the target may do more.
+        Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
+        backlog grew by more than 2 % of them. Beyond it at most 998.2/s were answered.
+        The generator was the bottleneck, so the target may do more.
 
-        No knee found: answers kept up with arrivals up to 980/s. Raise --rates.
+        Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
+        backlog grew by more than 2 % of them. Beyond it at most 998.2/s were answered.
+        The connections were the bottleneck: all were busy, and responses took no longer
+        than at lower rates. Raise --conns to find the target's knee.
 
-        No knee found: answers fell behind at the lowest rate, 980/s, already. Lower --rates.
-        Interrupted: this is what there was until then.
+        Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
+        backlog grew by more than 2 % of them. Beyond it at most 998.2/s were answered.
+        All connections were busy, and no step shows whether they or the target were the
+        bottleneck: raise --conns, or lower --rates.
+
+        Knee between 980/s and 2,000/s: up to 980/s answers kept up with arrivals, from
+        2,000/s on the backlog grew by more than 2 % of them. The steps contradict each
+        other: some fell behind, others at the same or a higher rate kept up (1,200/s,
+        1,500/s). Repeat the sweep, with a longer --duration. Beyond it at most 998.2/s
+        were answered.
         ");
     }
 
     #[test]
-    fn a_search_states_its_bracket_and_who_ended_it() {
-        let mut failing = step(916.0, 1_000, 25_100);
-        let objective = JudgedObjective {
-            metric: "p99".to_owned(),
-            unit: "us".to_owned(),
-            bound: 20_000.0,
-            figure: Some(25_100.0),
-            interval: [Some(24_000.0), None],
-            needed: None,
-            beyond: Some(0.02),
-            beyond_interval: Some([0.015, 0.03]),
-            judgement: Judgement::Missed,
+    fn a_sweep_without_a_knee_says_why() {
+        let knee = Knee {
+            rate: None,
+            from: Some(980.0),
+            to: None,
+            method: String::new(),
+            contradicting: Vec::new(),
+            undecided: Vec::new(),
+            answered_beyond: None,
+            bound: None,
         };
-        failing.slo = Some(Slo { judgement: Judgement::Missed, objectives: vec![objective] });
+        let mut document = sweep_document(knee, vec![step(980.0, 4_000_000, 4_000_000)]);
+        document.made.steps[0].errors = 0;
+        let mut text = sweep_ends(&document, &[]);
+        document.knee.contradicting = vec![200.0, 400.0];
+        text += &sweep_ends(&document, &[]);
+        document.knee.contradicting.clear();
+        document.made.steps[0].backlog.fell_behind = Some(false);
+        (document.made.steps[0].requests, document.made.steps[0].errors) = (1_000, 400);
+        text += &sweep_ends(&document, &[]);
+        document.made.steps[0].errors = 0;
+        document.knee.from = None;
+        document.knee.undecided = vec![980.0];
+        text += &sweep_ends(&document, &[]);
+        document.knee.undecided.clear();
+        (document.knee.to, document.knee.bound) = (Some(980.0), Some(Side::Target));
+        document.made.interrupted = true;
+        text += &sweep_ends(&document, &[]);
+        document.made.error = Some("127.0.0.1:80 accepts no connection".to_owned());
+        text += &sweep_ends(&document, &[]);
+        insta::assert_snapshot!(text, @r"
+
+        No knee found: answers kept up with arrivals up to 980/s. Raise --rates.
+
+        No knee found. The steps contradict each other: some fell behind, others at the
+        same or a higher rate kept up (200/s, 400/s). Repeat the sweep, with a longer
+        --duration.
+
+        No knee found: answers kept up with arrivals up to 980/s. Of the requests at
+        980/s, 40 % had no good answer, although answers kept up.
+
+        No knee found. 980/s remained undecided: responses took longer than half of the
+        window; use --duration 12s or more.
+
+        No knee found: answers fell behind at 980/s already.
+        Interrupted: partial results.
+
+        No knee found: answers fell behind at 980/s already.
+        Ended early: 127.0.0.1:80 accepts no connection
+        ");
+    }
+
+    #[test]
+    fn a_search_states_its_bracket_and_what_ended_it() {
+        let mut failing = step(916.0, 1_000, 25_100);
+        failing.slo = Some(missed(25_100.0));
+        failing.outcome = Some(Outcome::Failed);
         let bracket = Bracket {
             passed: Some(880.0),
             failed: Some(916.0),
@@ -361,42 +698,71 @@ mod tests {
             ended_by: Some(Side::Target),
             complete: true,
         };
-        let slo = "p99<20ms".to_owned();
+        let rate = |text: &str| text.parse().expect("a rate");
         let search = SearchPlan {
-            first: "1k".parse().expect("a rate"),
-            rate_max: "100k".parse().expect("a rate"),
+            first: rate("200"),
+            rate_max: rate("1k"),
             tolerance: 0.05,
             repeats: 1,
-            steps_max: 60,
-            duration: Nanos::from_secs(30),
+            steps_max: 40,
+            duration: Nanos::from_secs(5),
             seed: 1,
         };
+        let slo = "p99<20ms".to_owned();
         let mut document = SearchDocument { bracket, slo, search, made: made(vec![failing]) };
-        let mut text = search_ends(&document, &["search.json".to_owned()]);
+        let mut text = search_begins("p99<20ms,errors<1%", Some("errors<1%"), rate("200"));
+        text += &search_ends(&document, &["search.json".to_owned()]);
         document.bracket.undecided.clear();
+        document.bracket.ended_by = Some(Side::Connections);
+        document.made.steps[0].outcome = Some(Outcome::Excused);
+        let mut met = step(1_200.0, 1_000, 2_000);
+        met.slo = Some(Slo { judgement: Judgement::Met, objectives: Vec::new() });
+        document.made.steps.push(met);
+        text += &search_ends(&document, &[]);
+        document.made.steps.pop();
         document.bracket.ended_by = Some(Side::Generator);
         document.made.steps[0].slo = None;
         document.bracket.complete = false;
         text += &search_ends(&document, &[]);
         document.bracket.failed = None;
         document.bracket.ended_by = None;
-        document.bracket.complete = true;
         text += &search_ends(&document, &[]);
         document.bracket.passed = None;
+        document.bracket.undecided = vec![20.0, 40.0];
+        let mut lacking = missed(1.0).objectives;
+        (lacking[0].judgement, lacking[0].needed) = (Judgement::Undecided, Some(3_842));
+        let few = &mut document.made.steps[0];
+        few.slo = Some(Slo { judgement: Judgement::Undecided, objectives: lacking });
+        (few.rate, few.outcome) = (40.0, Some(Outcome::Undecided));
         text += &search_ends(&document, &[]);
         insta::assert_snapshot!(text, @r"
+        Searching for the highest rate that meets p99<20ms,errors<1%, from 200/s up;
+        errors<1% is implied, since a failed request has no latency
 
-        The highest rate that holds lies between 880/s, which passed, and 916/s, which failed: 4.1 % apart.
-        In between, 898/s remained undecided. The target ended it: at 916/s p99 was 25.1 ms.
+            rate/s  answered/s  errors
+                     p50                   p99                   p99.9
+
+        The highest rate that holds lies between 880/s, which passed, and 916/s, which
+        failed: 4.1 % apart. In between, 898/s remained undecided. The target ended it:
+        p99 25.1 ms at 916/s.
         written search.json
 
-        The highest rate that holds lies between 880/s, which passed, and 916/s, which failed: 4.1 % apart.
-        The generator ended it, so the target may hold more: the verdict there is invalid. The search
-        stopped at --max-steps: the answer is wider than asked for.
+        The highest rate that holds lies between 880/s, which passed, and 916/s, which
+        failed: 4.1 % apart. The connections ended it (all were busy, and responses took
+        no longer than at lower rates; raise --conns): p99 25.1 ms at 916/s. Each run
+        there has an excuse: others used the machine, or the generator was late. Yet a
+        run at 1,200/s met the objectives.
 
-        880/s passed, and no rate failed.
+        The highest rate that holds lies between 880/s, which passed, and 916/s, which
+        failed: 4.1 % apart. The generator ended it, so the target may hold more: the
+        verdict there is invalid. Each run there has an excuse: others used the machine,
+        or the generator was late. The search stopped at --max-steps: the answer is
+        wider than asked for.
 
-        No rate passed, and none failed: use a longer --duration.
+        880/s passed, and no rate failed. The search stopped at --max-steps.
+
+        No rate passed, and none failed. 20/s, 40/s remained undecided: p99 takes 3,842
+        requests, at 40/s a --duration of 97s. The search stopped at --max-steps.
         ");
     }
 }

@@ -113,6 +113,9 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     let of = |name: &str| steps.iter().map(|step| step[name].clone()).collect::<Vec<_>>();
     assert_eq!(of("rate")[..4], [250.0, 500.0, 1_000.0, 2_000.0].map(Value::from));
     assert_eq!(of("seed")[..4], [7, 8, 9, 10].map(Value::from));
+    // The document has what it takes to make the sweep again.
+    assert_eq!(sweep["sweep"]["rates"], Value::from(vec![250.0, 500.0, 1_000.0, 2_000.0]));
+    assert_eq!((&sweep["sweep"]["refine_max"], &sweep["cooldown"]), (&2.into(), &"1s".into()));
     for step in steps {
         assert!(step["corrected"]["p50"].is_number() && step["naive"]["p50"].is_number(), "{step}");
         assert!(step["corrected"]["intervals"]["p50"].is_array(), "{step}");
@@ -132,7 +135,7 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     let csv = fs::read_to_string(path("s.csv")).expect("written");
     assert_eq!(csv.lines().count(), 1 + steps.len(), "{csv}");
     let svg = fs::read_to_string(path("s.svg")).expect("written");
-    assert!(svg.starts_with("<svg") && svg.contains("offered rate"), "{svg}");
+    assert!(svg.starts_with("<svg") && svg.contains("intended rate"), "{svg}");
 }
 
 #[test]
@@ -162,7 +165,10 @@ fn a_search_brackets_what_a_serial_target_holds() {
     );
     let said = said(&output);
     let search = document(&folder.path().join("s.json"));
-    assert_eq!((&search["slo"], &search["interrupted"]), (&"p50<20ms".into(), &false.into()));
+    assert_eq!(
+        (&search["slo"], &search["interrupted"]),
+        (&"p50<20ms,errors<1%".into(), &false.into())
+    );
     let passed = search["passed"].as_f64();
     let code = if passed.is_some() { 0 } else { 4 };
     assert_eq!(output.status.code(), Some(code), "{said}");
@@ -235,6 +241,13 @@ fn what_a_series_has_no_use_for_is_refused_before_anything_runs() {
         (&sweep, &["--model", "closed"], "--model closed: a closed model has no rate to change"),
         (&sweep, &["--raw", "r"], "--raw r: a file holds one run, not many; omit it"),
         (&sweep, &["--hdr", "r"], "--hdr r: a file holds one run, not many; omit it"),
+        (&sweep, &["--flamegraph", "f.svg"], "--flamegraph f.svg: a profile is of one run; omit"),
+        (&search, &["--flamegraph", "f.svg"], "--flamegraph f.svg: a profile is of one run; omit"),
+        (
+            &sweep,
+            &["--allow-invalid"],
+            "--allow-invalid: a series has a verdict for each step, and",
+        ),
         (&sweep, &["--flamegraph", "f.svg"], "--flamegraph f.svg: a profile is of one run; omit"),
         (
             &sweep,
