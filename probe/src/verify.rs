@@ -8,9 +8,10 @@ use engine::sys::units::Rate;
 use engine::verify::{Finding, compare, summed_up};
 
 use crate::Series;
+use crate::backlog::{Backlog, GROWTH_MAX};
 use crate::document::{Made, SCHEMA, SearchDocument, SweepDocument};
 use crate::search::{Search, by_objectives};
-use crate::step::{Backlog, GROWTH_MAX, Latency, Step};
+use crate::step::{Latency, Step};
 use crate::sweep::Sweep;
 
 /// What a document of many runs doesn't show.
@@ -111,14 +112,23 @@ fn one(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
     findings
 }
 
-/// The interval lies around the growth, and tells whether it fell behind.
+/// The interval lies around the growth, and whether it fell behind follows from the interval, if
+/// anything does.
 fn backlog(found: &Backlog) -> Vec<Finding> {
-    let Backlog { growth, interval: [low, high], fell_behind } = *found;
-    // Rounding of a difference of numbers up to the width of the interval.
-    let centred = ((low + high) / 2.0 - growth).abs() <= 1e-9 * (high - low).abs().max(1.0);
+    let Backlog { growth, interval, fell_behind } = *found;
+    let Some([low, high]) = interval else {
+        return vec![Finding::equal("backlog.fell_behind", None, fell_behind)];
+    };
+    let grows = GROWTH_MAX < low;
+    let expected = fell_behind.map_or(grows.then_some(true), |_| Some(grows));
     vec![
-        Finding::new("backlog.interval", format!("around {growth}"), low.midpoint(high), centred),
-        Finding::equal("backlog.fell_behind", GROWTH_MAX < low, fell_behind),
+        Finding::new(
+            "backlog.interval",
+            format!("around {growth}"),
+            format!("{low} to {high}"),
+            (low..=high).contains(&growth),
+        ),
+        Finding::equal("backlog.fell_behind", expected, fell_behind),
     ]
 }
 
