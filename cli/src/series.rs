@@ -87,7 +87,8 @@ pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
 /// The flag, or the key of the plan file.
 pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Failure> {
     // Each field is named, so that a new one has to be refused, or to mean something to a series.
-    let ResultArgs { out: _, csv: _, flamegraph: _, quiet: _, hdr, allow_invalid } = &wanted;
+    let ResultArgs { out: _, csv: _, flamegraph: _, quiet: _, calibration: _, hdr, allow_invalid } =
+        &wanted;
     let Plan {
         model,
         period,

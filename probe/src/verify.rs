@@ -117,7 +117,7 @@ fn one(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
 fn backlog(found: &Backlog) -> Vec<Finding> {
     let Backlog { growth, interval, fell_behind } = *found;
     let Some([low, high]) = interval else {
-        return vec![Finding::equal("backlog.fell_behind", None, fell_behind)];
+        return vec![fell(None, fell_behind)];
     };
     let grows = GROWTH_MAX < low;
     let expected = fell_behind.map_or(grows.then_some(true), |_| Some(grows));
@@ -128,8 +128,13 @@ fn backlog(found: &Backlog) -> Vec<Finding> {
             format!("{low} to {high}"),
             (low..=high).contains(&growth),
         ),
-        Finding::equal("backlog.fell_behind", expected, fell_behind),
+        fell(expected, fell_behind),
     ]
+}
+
+fn fell(expected: Option<bool>, found: Option<bool>) -> Finding {
+    let shown = |fell: Option<bool>| fell.map_or("unknown".to_owned(), |fell| fell.to_string());
+    Finding::equal("backlog.fell_behind", shown(expected), shown(found))
 }
 
 /// Percentiles rise, up to the maximum, each within its interval.
@@ -214,6 +219,7 @@ mod tests {
 
     fn made(steps: &[Step]) -> Made {
         Made {
+            cooldown: Nanos(0),
             schema: SCHEMA,
             interrupted: false,
             error: None,
@@ -293,7 +299,7 @@ mod tests {
             ("2: rate", |of| of.made.steps[1].rate += 1.0),
             ("1: seed", |of| of.made.steps[0].seed += 1),
             ("1: intended", |of| of.made.steps[0].intended += 1.0),
-            ("1: backlog.fell_behind", |of| of.made.steps[0].backlog.fell_behind = true),
+            ("1: backlog.fell_behind", |of| of.made.steps[0].backlog.fell_behind = Some(true)),
             ("1: corrected: percentiles", |of| {
                 of.made.steps[0].corrected.percentiles.at_mut(0.5).value = Some(9e9);
             }),

@@ -96,6 +96,7 @@ pub(crate) fn search_row(step: &Step) -> String {
         Outcome::Passed => "passed",
         Outcome::Undecided => "undecided",
         Outcome::Excused => "failed, but excused",
+        Outcome::Doubted => "passed, but doubted",
         Outcome::Failed => "failed",
     };
     let mut told = vec![outcome.to_owned()];
