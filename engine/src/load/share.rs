@@ -110,7 +110,8 @@ impl Share {
         }
     }
 
-    /// How many of the first `items` it has, of items that are dealt as by [`Share::nth`].
+    /// How many of the first `items` it has, of items that are dealt in turn: an agent takes its
+    /// units of every `of` items, and its shards take turns at these.
     pub fn count(&self, items: usize) -> usize {
         let wide = |number: u32| usize::try_from(number).expect("an address has 64 bits");
         let (start, len, of) =
