@@ -34,6 +34,9 @@ pub(crate) enum DocumentError {
     /// What is wrong with it, and in which line.
     #[error("not a report ({0}); name a file written by `run --out`")]
     Text(#[from] serde_json::Error),
+    /// It is of a ceiling.
+    #[error("the document of a ceiling; `verify` reads reports, sweeps and searches, not ceilings")]
+    Ceiling,
     /// It is one of another version.
     #[error(
         "a {kind} of schema {found}, and this version reads schema {read}; verify it with the \
@@ -101,13 +104,16 @@ struct Versioned {
 }
 
 /// Reads a document, which is known by what it says: a sweep's has a knee, a search's the side that
-/// ended it, and a run's report neither.
+/// ended it, a ceiling's a proof, and a run's report none of these.
 ///
 /// # Errors
-/// Its version, if that is another one, or what is wrong with the text.
+/// That it is of a ceiling, its version, if that is another one, or what is wrong with the text.
 pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError> {
     let text = io::read_to_string(reader).map_err(serde_json::Error::io)?;
     let keys: HashMap<String, IgnoredAny> = serde_json::from_str(&text)?;
+    if keys.contains_key("proof") {
+        return Err(DocumentError::Ceiling);
+    }
     let (kind, read) = match () {
         () if keys.contains_key("knee") => ("sweep", document::SCHEMA),
         () if keys.contains_key("ended_by") => ("search", document::SCHEMA),

@@ -155,6 +155,11 @@ fn files_that_cannot_be_written_or_read() {
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
     refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 3"]);
+    let ceiling = path("ceiling.json");
+    fs::write(&ceiling, "{\"schema\": 2, \"passed\": 1.0, \"proof\": {}}").expect("written");
+    let why =
+        "the document of a ceiling; `verify` reads reports, sweeps and searches, not ceilings";
+    refused(&["verify", &ceiling], 1, &["REPORT", &ceiling, why]);
     let unreadable = format!("--raw {missing}: can't be read (");
     refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "written by `run --raw`"]);
     refused(&["samples", &plan, "--json"], 1, &[&format!("FILE {plan}: at byte 0: ")]);
