@@ -481,6 +481,37 @@ fn a_core_that_could_not_offer_the_rate_is_saturated_although_it_waited_at_times
 }
 
 #[test]
+fn arrivals_that_waited_for_a_connection_say_nothing_of_the_core() {
+    let judged = |capped_share: f64, unconnected_share: f64| -> Vec<(Code, String)> {
+        let mut report = clean();
+        report.generator.shards[0].busy = 0.61;
+        let counts = &mut report.whole.counts;
+        let half = counts.intended / 2;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a count is a count"
+        )]
+        let of_half = |share: f64| (half as f64 * share).ceil() as u64;
+        counts.sent_in_window = counts.intended - half;
+        (counts.capped, counts.unconnected) = (of_half(capped_share), of_half(unconnected_share));
+        let reasons = judge(&report).reasons.into_iter();
+        reasons.map(|reason| (reason.code, reason.evidence)).collect()
+    };
+    let codes = |found: &[(Code, String)]| found.iter().map(|one| one.0).collect::<Vec<Code>>();
+    let own = judged(0.0, 0.0);
+    assert_eq!(codes(&own), [Code::RateMissed, Code::CoreSaturated]);
+    assert!(own[1].1.contains("the planned rate needs 12"), "{own:?}");
+    // The target takes half of what it is offered, and all connections are busy with that.
+    assert_eq!(codes(&judged(1.0, 0.0)), [Code::RateMissed, Code::CapReached]);
+    assert_eq!(codes(&judged(0.0, 1.0)), [], "errors have a bound of their own");
+    // What is left of the shortfall needs 1.9 times the core's 61 %.
+    let most = judged(0.1, 0.0);
+    assert_eq!(codes(&most), [Code::RateMissed, Code::CoreSaturated, Code::CapReached]);
+    assert!(most[1].1.contains("didn't wait for a connection needs 11"), "{most:?}");
+}
+
+#[test]
 fn a_shared_core_is_named_with_what_shares_it() {
     let evidence = |change: Change| -> String {
         let mut report = clean();

@@ -244,16 +244,25 @@ fn saturated(report: &Report) -> Option<Saturated<'_>> {
     // A generator that falls behind also waits for responses, so it is rarely busy all the time.
     // Whether its core could have kept up follows from what it spent on what it did send.
     let counts = &report.whole.counts;
+    // What waited for `--conns`, or found no connection to be had, didn't wait for the core.
+    let elsewhere = counts.capped.saturating_add(counts.unconnected);
+    let sent = counts.sent_in_window;
+    let short = counts.intended.saturating_sub(sent.saturating_add(elsewhere));
     let behind = report.config.plan.model() == Model::Open
-        && (counts.sent_in_window as f64) < (1.0 - bounds.unsent) * counts.intended as f64;
-    let needed = busiest.busy * counts.intended as f64 / counts.sent_in_window.max(1) as f64;
+        && bounds.unsent * (counts.intended as f64) < short as f64;
+    let needed = busiest.busy * (sent + short) as f64 / sent.max(1) as f64;
     let (threshold, more) = if behind && bounds.busy < needed {
         let needed = if needed < NEEDED_SHOWN_MAX {
             percent(needed)
         } else {
             format!("over {}", percent(NEEDED_SHOWN_MAX))
         };
-        let more = format!(" while it fell behind, and the planned rate needs {needed}");
+        let rate = if elsewhere == 0 {
+            "the planned rate needs"
+        } else {
+            "what was planned and didn't wait for a connection needs"
+        };
+        let more = format!(" while it fell behind, and {rate} {needed}");
         (bounds.busy_behind.min(bounds.busy), more)
     } else {
         (bounds.busy, String::new())
