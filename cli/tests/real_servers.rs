@@ -358,7 +358,7 @@ fn ports_that_run_out_are_the_generators_fault_and_make_the_run_invalid() {
     assert_eq!(output.status.code(), Some(3), "{words}");
     let text = fs::read_to_string(folder.path().join("report.json")).expect("written");
     let report: Value = serde_json::from_str(&text).expect("a report is JSON");
-    let lost = report["counts"]["errors"]["local_resource"].as_u64();
+    let lost = report["counts"]["errors"]["no_local_port"].as_u64();
     assert!(lost.is_some_and(|lost| 0 < lost), "{}", report["counts"]);
     assert!(0 < count(&report, "answered"), "{}", report["counts"]);
     assert_eq!(report["verdict"]["level"], "invalid");

@@ -100,7 +100,7 @@ impl Figures {
             capped: counts.capped,
             at_target: report.littles_law.at_target_mean,
             failures: counts.errors.by_name(),
-            local_resource: counts.errors.of(Cause::LocalResource),
+            local_resource: Cause::LOCAL.map(|cause| counts.errors.of(cause)).iter().sum(),
             open_files: report.environment.open_files,
             ports: machine.ports.clone(),
             observed_s: machine.observed_s,

@@ -81,7 +81,12 @@ pub enum Cause {
     ConnectUnreachable,
     /// Connecting failed otherwise.
     ConnectFailed,
-    /// This machine ran out of ports, descriptors, buffers or memory: always the generator's fault.
+    /// No local port was left for the connection: always the generator's fault.
+    NoLocalPort,
+    /// No file descriptor was left for the connection: always the generator's fault.
+    NoFile,
+    /// This machine ran out of something else, such as buffers or memory: always the generator's
+    /// fault.
     LocalResource,
     /// The peer reset the connection.
     Reset,
@@ -138,7 +143,7 @@ pub(crate) const PROTOCOL_RULES: [&str; 22] = [
 
 impl Cause {
     /// All causes but the rules of the protocol.
-    pub(crate) const PLAIN: [Cause; 16] = [
+    pub(crate) const PLAIN: [Cause; 18] = [
         Cause::ConnectRefused,
         Cause::ConnectTimedOut,
         Cause::ConnectUnreachable,
@@ -155,7 +160,12 @@ impl Cause {
         Cause::EarlyResponse,
         Cause::BehindFailed,
         Cause::BodyUnreadable,
+        Cause::NoLocalPort,
+        Cause::NoFile,
     ];
+
+    /// Those of what this machine ran out of.
+    pub const LOCAL: [Cause; 3] = [Cause::NoLocalPort, Cause::NoFile, Cause::LocalResource];
 
     /// The cause that has this name in a report.
     pub fn from_name(name: &str) -> Option<Cause> {
@@ -175,6 +185,8 @@ impl Cause {
             Cause::ConnectTimedOut => "connect_timed_out",
             Cause::ConnectUnreachable => "connect_unreachable",
             Cause::ConnectFailed => "connect_failed",
+            Cause::NoLocalPort => "no_local_port",
+            Cause::NoFile => "no_file",
             Cause::LocalResource => "local_resource",
             Cause::Reset => "reset",
             Cause::ClosedBeforeResponse => "closed_before_response",
@@ -199,8 +211,7 @@ impl Cause {
             libc::ETIMEDOUT => Cause::ConnectTimedOut,
             libc::ENETUNREACH | libc::EHOSTUNREACH => Cause::ConnectUnreachable,
             libc::ECONNRESET => Cause::Reset,
-            errno if is_local(errno) => Cause::LocalResource,
-            _ => Cause::ConnectFailed,
+            errno => of_here(errno).unwrap_or(Cause::ConnectFailed),
         }
     }
 
@@ -208,8 +219,7 @@ impl Cause {
     pub fn of_receive(errno: i32) -> Cause {
         match errno {
             libc::ECONNRESET => Cause::Reset,
-            errno if is_local(errno) => Cause::LocalResource,
-            _ => Cause::ReadFailed,
+            errno => of_here(errno).unwrap_or(Cause::ReadFailed),
         }
     }
 
@@ -219,8 +229,7 @@ impl Cause {
             libc::ECONNRESET => Cause::Reset,
             // Of a mapped file, the pages beyond its end can't be read.
             libc::EFAULT => Cause::BodyUnreadable,
-            errno if is_local(errno) => Cause::LocalResource,
-            _ => Cause::WriteFailed,
+            errno => of_here(errno).unwrap_or(Cause::WriteFailed),
         }
     }
 
@@ -234,12 +243,14 @@ impl Cause {
     }
 }
 
-/// Whether an errno says that this machine, not the target, ran out of a resource.
-fn is_local(errno: i32) -> bool {
-    matches!(
-        errno,
-        libc::EADDRNOTAVAIL | libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM
-    )
+/// What this machine, not the target, ran out of, if an errno says that.
+fn of_here(errno: i32) -> Option<Cause> {
+    match errno {
+        libc::EADDRNOTAVAIL => Some(Cause::NoLocalPort),
+        libc::EMFILE | libc::ENFILE => Some(Cause::NoFile),
+        libc::ENOBUFS | libc::ENOMEM => Some(Cause::LocalResource),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -275,6 +286,22 @@ mod tests {
             V::ClosedBeforeResponse => V::CutShort,
             V::CutShort => return None,
         })
+    }
+
+    #[test]
+    fn what_ran_out_here_is_told_apart() {
+        for (errno, cause) in [
+            (libc::EADDRNOTAVAIL, Cause::NoLocalPort),
+            (libc::EMFILE, Cause::NoFile),
+            (libc::ENFILE, Cause::NoFile),
+            (libc::ENOBUFS, Cause::LocalResource),
+            (libc::ENOMEM, Cause::LocalResource),
+        ] {
+            for of in [Cause::of_connect, Cause::of_receive, Cause::of_send] {
+                assert_eq!(of(errno), cause);
+            }
+        }
+        assert_eq!(Cause::of_connect(libc::EPERM), Cause::ConnectFailed);
     }
 
     #[test]

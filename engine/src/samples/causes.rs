@@ -27,6 +27,8 @@ pub(super) fn code(cause: Cause) -> u16 {
         Cause::EarlyResponse => 14,
         Cause::BehindFailed => 15,
         Cause::BodyUnreadable => 16,
+        Cause::NoLocalPort => 17,
+        Cause::NoFile => 18,
         Cause::Protocol(rule) => (RULE_FIRST..)
             .zip(PROTOCOL_RULES)
             .find(|(_, known)| *known == rule)
@@ -47,8 +49,9 @@ pub(super) fn code_of_unsent(reason: UnsentReason) -> u16 {
 /// `connect_timed_out`, 3 `connect_unreachable`, 4 `connect_failed`, 5 `local_resource`, 6 `reset`,
 /// 7 `closed_before_response`, 8 `cut_short`, 9 `read_failed`, 10 `write_failed`, 11 `timed_out`,
 /// 12 `unsolicited_bytes`, 13 `deadline`, 14 `early_response`, 15 `behind_failed`, 16
-/// `body_unreadable`; of the unsent 64 `dropped`, 65 `deadline`, 66 `end_of_run`; and from 256 on
-/// `protocol:` with the broken rule. `None` for a number without a meaning, 0 among them.
+/// `body_unreadable`, 17 `no_local_port`, 18 `no_file`; of the unsent 64 `dropped`, 65 `deadline`,
+/// 66 `end_of_run`; and from 256 on `protocol:` with the broken rule. `None` for a number without a
+/// meaning, 0 among them.
 pub fn cause_name(code: u16) -> Option<String> {
     let unsent = || unsent_of(code).map(|reason| reason.name().to_owned());
     cause_of(code).map(Cause::name).or_else(unsent)
@@ -91,8 +94,11 @@ mod tests {
     fn numbers_keep_their_meaning() {
         for (number, name) in [
             (1, "connect_refused"),
+            (5, "local_resource"),
             (6, "reset"),
             (11, "timed_out"),
+            (17, "no_local_port"),
+            (18, "no_file"),
             (64, "dropped"),
             (66, "end_of_run"),
             (256, "protocol:not_http"),

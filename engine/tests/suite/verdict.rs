@@ -608,29 +608,38 @@ fn other_processes_are_not_the_hypervisor() {
 
 #[test]
 fn a_resource_that_ran_out_is_named_with_its_own_cure() {
-    let judged = |failed: u64, headroom: Option<u64>, overflows: u64| {
+    let judged = |failed: &[Cause], overflows: u64| {
         let mut report = clean();
-        report.whole.counts.connection_errors = [(Cause::LocalResource, failed)].into();
+        for cause in failed {
+            report.whole.counts.connection_errors.add(*cause);
+        }
+        let (range, sources, headroom) = (100, 1, 90);
         report.generator.machine.ports =
-            headroom.map(|headroom| Ports { range: 100, sources: 1, headroom, ..Ports::default() });
+            Some(Ports { range, sources, headroom, ..Ports::default() });
         report.generator.shards[0].cq_overflows = overflows;
         let [reason] = &judge(&report).reasons[..] else { panic!("one reason") };
         assert_eq!(reason.code, Code::LocalResource);
         (reason.evidence.clone(), reason.cure.clone())
     };
-    let (ports, files, queue) = ("--source-addresses", "ulimit -n", "lower --conns");
-    for (failed, headroom, overflows, cures, others) in [
-        (1, Some(10), 0, vec![ports], vec![files, queue]),
-        (1, Some(11), 0, vec![files], vec![ports, queue]),
-        (1, None, 0, vec![ports, files], vec![queue]),
-        (0, Some(0), 1, vec![queue], vec![ports, files]),
-        (1, Some(0), 1, vec![ports, queue], vec![files]),
+    let (port, file, memory) = (Cause::NoLocalPort, Cause::NoFile, Cause::LocalResource);
+    let all = [
+        ("local port", "--source-addresses"),
+        ("file descriptor", "ulimit -n"),
+        ("or memory", "free memory"),
+        ("queue overflowed", "lower --conns"),
+    ];
+    for (failed, overflows, told) in [
+        (&[port][..], 0, &[0][..]),
+        (&[file], 0, &[1]),
+        (&[memory], 0, &[2]),
+        (&[], 1, &[3]),
+        (&[memory, file, port], 1, &[0, 1, 2, 3]),
     ] {
-        let (evidence, cure) = judged(failed, headroom, overflows);
-        assert!(cures.iter().all(|word| cure.contains(word)), "{cure}");
-        assert!(!others.iter().any(|word| cure.contains(word)), "{cure}");
-        assert_eq!(evidence.contains("connections failed"), 0 < failed, "{evidence}");
-        assert_eq!(evidence.contains("queue overflowed"), 0 < overflows, "{evidence}");
+        let (evidence, cure) = judged(failed, overflows);
+        for (at, (what, with)) in all.iter().enumerate() {
+            assert_eq!(evidence.contains(what), told.contains(&at), "{what}: {evidence}");
+            assert_eq!(cure.contains(with), told.contains(&at), "{with}: {cure}");
+        }
     }
 }
 

@@ -2,48 +2,44 @@
 
 use super::share::percent;
 use crate::host::watch::CoreTime;
-use crate::record::counts::CountsBy;
 use crate::record::outcome::Cause;
 use crate::report::Report;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 
-/// Share of a source's ports: with more of them left, ports weren't what connections lacked. The
-/// ports are counted now and then, so that the fewest left may have been missed.
-const FEW_LEFT: f64 = 0.1;
-
 pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
     let counts = &report.whole.counts;
-    let of = |errors: &CountsBy<Cause>| errors.of(Cause::LocalResource);
-    let failed = of(&counts.errors) + of(&counts.connection_errors);
+    let of = |cause: Cause| counts.errors.of(cause) + counts.connection_errors.of(cause);
+    let [ports, files, memory] = Cause::LOCAL.map(of);
+    let failed = ports + files + memory;
     let overflows: u64 = report.generator.shards.iter().map(|shard| shard.cq_overflows).sum();
     if failed + overflows == 0 {
         return;
     }
     let (mut evidence, mut cures) = (Vec::new(), Vec::new());
-    if 0 < failed {
-        let ports = report.generator.machine.ports.as_ref();
-        let taken = match ports {
-            None => "how many local ports were in use is unknown".to_owned(),
+    if 0 < ports {
+        let taken = match report.generator.machine.ports.as_ref() {
+            None => "how many were in use is unknown".to_owned(),
             Some(ports) => format!(
-                "of {} local ports at most {} were in use and {} in TIME_WAIT, {} left",
+                "of {} at most {} were in use and {} in TIME_WAIT, {} left",
                 ports.range.saturating_mul(ports.sources),
                 ports.in_use_max,
                 ports.time_wait_max,
                 ports.headroom
             ),
         };
-        evidence.push(format!(
-            "{failed} connections failed for lack of a local port, file descriptor or memory; {taken}"
-        ));
-        if ports.is_none_or(|ports| ports.headroom as f64 <= FEW_LEFT * ports.range as f64) {
-            cures.push(
-                "connect from more addresses (--source-addresses 127.0.0.2,127.0.0.3), keep \
-                 connections alive, or widen net.ipv4.ip_local_port_range",
-            );
-        }
-        if ports.is_none_or(|ports| FEW_LEFT * (ports.range as f64) < ports.headroom as f64) {
-            cures.push("raise ulimit -n and fs.file-max, or free memory");
-        }
+        evidence.push(format!("{ports} connections failed for lack of a local port ({taken})"));
+        cures.push(
+            "connect from more addresses (--source-addresses 127.0.0.2,127.0.0.3), keep \
+             connections alive, or widen net.ipv4.ip_local_port_range",
+        );
+    }
+    if 0 < files {
+        evidence.push(format!("{files} connections failed for lack of a file descriptor"));
+        cures.push("raise ulimit -n and fs.file-max");
+    }
+    if 0 < memory {
+        evidence.push(format!("{memory} connections failed for lack of buffers or memory"));
+        cures.push("free memory");
     }
     if 0 < overflows {
         evidence.push(format!("the completion queue overflowed {overflows} times"));
