@@ -2,6 +2,7 @@
 //! the trials.
 
 use engine::host::Limit;
+use engine::record::outcome::Cause;
 use engine::report::verdict::Code as Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -113,8 +114,6 @@ const LATENCY_GREW: f64 = 1.5;
 const LOST_MIN: f64 = 0.01;
 /// Share of a link's speed from which it is full.
 const LINK_FULL: f64 = 0.9;
-/// Share of a source's ports: with more of them left, ports weren't what connections lacked.
-const PORTS_FEW: f64 = 0.1;
 /// What others take of a core is told from this share on.
 const OTHERS_MIN: f64 = 0.01;
 /// Files that a process has open beside its connections, at most.
@@ -168,10 +167,14 @@ impl Figures {
         CONNS_FULL * self.conns as f64 <= self.at_target
     }
 
-    /// Whether no port was left, as far as is known.
-    fn lacks_ports(&self) -> bool {
-        let few = |left: u64, range: u64| left as f64 <= PORTS_FEW * range as f64;
-        self.ports.as_ref().is_none_or(|ports| few(ports.headroom, ports.range))
+    /// Requests that found no local port.
+    fn without_port(&self) -> u64 {
+        self.failures.get(&Cause::NoLocalPort.name()).copied().unwrap_or(0)
+    }
+
+    /// Requests that found no file or memory for their connection.
+    fn without_file(&self) -> u64 {
+        self.local_resource.saturating_sub(self.without_port())
     }
 
     /// Share of the busiest shard's time that was taken up, by itself or by the hypervisor.
@@ -190,8 +193,9 @@ pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
         || is_late(failing)
         || side(failing) == Side::Generator;
     match () {
-        () if LOST_MIN <= share(figures.local_resource) && figures.lacks_ports() => Code::Ports,
-        () if LOST_MIN <= share(figures.local_resource) => Code::Files,
+        () if LOST_MIN <= share(figures.local_resource) => {
+            if figures.without_file() <= figures.without_port() { Code::Ports } else { Code::Files }
+        }
         () if generator => Code::GeneratorCore,
         () if figures.conns_are_busy()
             && CAPPED_MIN <= share(figures.capped)
@@ -314,11 +318,11 @@ fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
                     ports.headroom
                 )
             });
-            format!("{} requests found no local port{ports}", number(figures.local_resource as f64))
+            format!("{} requests found no local port{ports}", number(figures.without_port() as f64))
         }
         Code::Files => format!(
             "{} requests found no file or memory for their connection",
-            number(figures.local_resource as f64)
+            number(figures.without_file() as f64)
         ),
         Code::Link => figures.link(failing.requests).unwrap_or_default(),
         Code::NoneReached => String::new(),

@@ -376,12 +376,17 @@ mod tests {
     #[test]
     fn requests_without_an_answer_tell_what_the_generators_machine_lacks() {
         use engine::host::ports::Ports;
-        for (headroom, code) in [(0, Code::Ports), (5_000, Code::Files)] {
+        use engine::record::outcome::Cause;
+        let (port, file, memory) = (Cause::NoLocalPort, Cause::NoFile, Cause::LocalResource);
+        for (cause, headroom, code) in
+            [(port, 5_000, Code::Ports), (file, 0, Code::Files), (memory, 0, Code::Files)]
+        {
             let answer = found(1, |ask| {
                 let mut step = Queue { service_ns: 10, ..serial() }.run(ask);
                 if 700.0 < step.rate {
                     step.errors = step.requests / 4;
                     step.figures.local_resource = step.requests / 4;
+                    step.figures.failures.insert(cause.name(), step.requests / 4);
                     let (range, sources) = (10_000, 1);
                     let (in_use_max, time_wait_max) = (3, range - headroom - 3);
                     let ports = Ports { range, sources, in_use_max, time_wait_max, headroom };
