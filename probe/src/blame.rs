@@ -55,10 +55,29 @@ pub fn side(step: &Step) -> Side {
     if generator { Side::Generator } else { Side::Target }
 }
 
-/// Whether a missed objective may be the doing of others on the machine. A target that falls behind
-/// has missed it in any case.
+/// Whether a missed objective may be the doing of others on the machine: they had so much of its
+/// time that the run says nothing, or enough to explain the miss. A target that falls behind has
+/// missed it in any case.
 pub(crate) fn is_disturbed(step: &Step) -> bool {
-    step.backlog.fell_behind != Some(true) && has(step, |reason| is_disturbance(reason.code))
+    step.backlog.fell_behind != Some(true)
+        && (has(step, says_nothing)
+            || has(step, |reason| is_taken_time(reason.code)) && taken_time_explains(step))
+}
+
+/// What excuses a step that failed: the worst reason of its verdict that does. `None` if nothing
+/// does.
+pub fn excuse(step: &Step) -> Option<Code> {
+    let code_of = |which: fn(&Reason) -> bool| {
+        step.verdict.codes.iter().find(|reason| which(reason)).map(|reason| reason.code)
+    };
+    if is_disturbed(step) {
+        return code_of(says_nothing).or_else(|| code_of(|reason| is_taken_time(reason.code)));
+    }
+    let is_own = |reason: &Reason| {
+        reason.code == Code::CoreSaturated
+            || reason.level == Level::Invalid && reason.code.origin() != Origin::Elsewhere
+    };
+    (side(step) == Side::Generator).then(|| code_of(is_own).unwrap_or(Code::GeneratorLate))
 }
 
 /// Whether a run is invalid for another reason than what others took of the machine.
@@ -85,6 +104,53 @@ pub(crate) fn may_hide_a_miss(step: &Step) -> bool {
 /// isn't: that is the generator's bound.
 fn is_disturbance(code: Code) -> bool {
     code.is_disturbance() && code != Code::CoreSaturated
+}
+
+/// Whether a reason is of so much time that the run says nothing of the target. A quota's bound is
+/// low: what it took has to explain the miss.
+fn says_nothing(reason: &Reason) -> bool {
+    reason.level == Level::Invalid
+        && is_disturbance(reason.code)
+        && reason.code != Code::CpuThrottled
+}
+
+/// Whether a reason is of time that others took of the shards' cores, which is measured.
+fn is_taken_time(code: Code) -> bool {
+    matches!(code, Code::CpuStolen | Code::CpuContended | Code::CpuThrottled)
+}
+
+/// How much longer than the time that others took its consequences last, as a factor: what was due
+/// in it is worked off afterwards.
+const WORKED_OFF: f64 = 2.0;
+
+/// Whether the time that others took explains all that was missed: the requests of that time could
+/// have been without delay and without error.
+fn taken_time_explains(step: &Step) -> bool {
+    let taken = step.figures.taken();
+    let share = WORKED_OFF * taken;
+    // All of it at once delays each of them by this at most.
+    let delay_us = taken * step.duration_s * 1e6;
+    let explains = |objective: &JudgedObjective| {
+        let least = objective.interval[0].or(objective.figure);
+        match (objective.metric.as_str(), least) {
+            ("errors", Some(errors)) => errors - share < objective.bound,
+            ("mean", Some(mean)) => mean - share * delay_us < objective.bound,
+            ("max", Some(max)) => max - delay_us < objective.bound,
+            (name, _) => {
+                let percent =
+                    name.strip_prefix('p').and_then(|percent| percent.parse::<f64>().ok());
+                let allowed = percent.map(|percent| 1.0 - percent / 100.0);
+                let beyond = objective.beyond_interval.map(|[low, _]| low);
+                beyond.zip(allowed).is_some_and(|(beyond, allowed)| beyond - share < allowed)
+            }
+        }
+    };
+    if missed(step).next().is_none() {
+        // Then requests that weren't sent may be what fails it.
+        let unsent = 1.0 - step.sent / step.intended;
+        return has(step, |reason| reason.code == Code::RateMissed) && unsent < share;
+    }
+    missed(step).all(explains)
 }
 
 fn has(step: &Step, which: impl Fn(&Reason) -> bool) -> bool {
@@ -178,6 +244,68 @@ mod tests {
                 step.verdict.codes = vec![Reason { code: Code::NotStationary, level }];
                 assert!(!may_hide_a_miss(&step));
             }
+        }
+    }
+
+    /// The step in whose window others took a share of the shard's time, with these reasons.
+    fn taken(step: &Step, share: f64, codes: &[(Code, Level)]) -> Step {
+        let mut step = step.clone();
+        step.figures.steal = Some(share);
+        step.verdict.codes =
+            codes.iter().map(|(code, level)| Reason { code: *code, level: *level }).collect();
+        step
+    }
+
+    #[test]
+    fn a_suspect_disturbance_excuses_only_a_miss_that_its_time_explains() {
+        let held = Queue::serial_ms().run(&asked("500", 10));
+        let objective = |metric, bound, figure| missed_by(&held, metric, bound, figure, 0.0);
+        let mut p99 = objective("p99", 20.0, 25.0);
+        p99.slo.as_mut().expect("objectives").objectives[0].beyond_interval = Some([0.04, 0.06]);
+        for step in [
+            &p99,
+            &objective("errors", 0.001, 0.04),
+            // Of 10 s, 2 % are 200 ms, for 4 % of the requests.
+            &objective("mean", 20.0, 25.0),
+            &objective("max", 20.0, 150.0),
+        ] {
+            for (code, level, share, excuses) in [
+                (Code::CpuStolen, Level::Suspect, 0.02, true),
+                (Code::CpuStolen, Level::Suspect, 0.01, false),
+                (Code::CpuThrottled, Level::Invalid, 0.02, true),
+                (Code::CpuThrottled, Level::Invalid, 0.01, false),
+                (Code::CpuContended, Level::Invalid, 0.0, true),
+                (Code::CoreShared, Level::Suspect, 0.02, false),
+                (Code::GeneratorLate, Level::Suspect, 0.02, false),
+            ] {
+                let step = taken(step, share, &[(Code::ClosedLoop, Level::Suspect), (code, level)]);
+                assert_eq!(is_disturbed(&step), excuses, "{code:?} {share} {:?}", step.slo);
+                assert_eq!(excuse(&step), excuses.then_some(code), "{code:?} {share}");
+            }
+        }
+        let late = missed_by(&held, "p99", 20.0, 25.0, 8.0);
+        let (share, full) =
+            ((Code::ClientShare, Level::Suspect), (Code::CoreSaturated, Level::Invalid));
+        assert_eq!(excuse(&taken(&late, 0.0, &[share])), Some(Code::GeneratorLate));
+        assert_eq!(excuse(&taken(&late, 0.0, &[share, full])), Some(Code::CoreSaturated));
+    }
+
+    #[test]
+    fn requests_that_were_not_sent_are_excused_by_as_much_time() {
+        let held = Queue::serial_ms().run(&asked("500", 10));
+        let met = missed_by(&held, "p99", 20.0, 10.0, 0.0);
+        let (stolen, unsent) =
+            ((Code::CpuStolen, Level::Suspect), (Code::RateMissed, Level::Invalid));
+        for (share, codes, excuses) in [
+            (0.02, &[unsent, stolen][..], true),
+            (0.01, &[unsent, stolen], false),
+            (0.02, &[unsent], false),
+            // Too few samples need a longer window, not another one.
+            (0.02, &[stolen], false),
+        ] {
+            let mut step = taken(&met, share, codes);
+            step.sent = 0.97 * step.intended;
+            assert_eq!(is_disturbed(&step), excuses, "{share} {codes:?}");
         }
     }
 

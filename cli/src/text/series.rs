@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
-use engine::report::verdict::Level;
+use engine::report::verdict::{Code, Level};
 use engine::sys::units::{Nanos, Rate};
-use probe::blame::Side;
+use probe::blame::{Side, excuse};
 use probe::document::{Made, SearchDocument, SweepDocument};
 use probe::knee::Knee;
 use probe::search::{Bracket, by_objectives};
@@ -420,9 +420,13 @@ fn ending(document: &SearchDocument) -> Option<String> {
         None => format!("{side}: the verdict there is invalid."),
     };
     if failing().all(|step| step.outcome == Some(Outcome::Excused)) {
-        told.push_str(
-            " Each run there has an excuse: others used the machine, or the generator was late.",
-        );
+        let mut excuses: Vec<String> = Vec::new();
+        for words in failing().filter_map(excuse).map(excused_by) {
+            if !excuses.contains(&words) {
+                excuses.push(words);
+            }
+        }
+        let _ = write!(told, " Each run there has an excuse: {}.", excuses.join(", or "));
     }
     let met = made
         .steps
@@ -433,6 +437,19 @@ fn ending(document: &SearchDocument) -> Option<String> {
         let _ = write!(told, " Yet a run at {} met the objectives.", at(step.rate));
     }
     Some(told)
+}
+
+/// An excuse in words, by its code.
+fn excused_by(code: Code) -> String {
+    match code {
+        Code::CpuStolen => "the hypervisor took the generator's cores",
+        Code::CpuContended => "other processes used the generator's cores",
+        Code::CpuThrottled => "a quota held the generator back",
+        Code::CoreSaturated => "the generator's core was full",
+        Code::GeneratorLate => "the generator was late",
+        other => return format!("the verdict says {other}"),
+    }
+    .to_owned()
 }
 
 fn paragraph(text: &str) -> String {
@@ -455,7 +472,6 @@ fn end(made: &Made, written: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use engine::plan::Plan;
-    use engine::report::verdict::Code;
     use probe::Change;
     use probe::document::SCHEMA;
     use probe::search::SearchPlan;
@@ -716,11 +732,16 @@ mod tests {
         document.bracket.undecided.clear();
         document.bracket.ended_by = Some(Side::Connections);
         document.made.steps[0].outcome = Some(Outcome::Excused);
+        let contended = [Code::CpuContended, Code::RateMissed];
+        verdict_of(&mut document.made.steps[0], Level::Invalid, &contended);
+        let mut late = document.made.steps[0].clone();
+        verdict_of(&mut late, Level::Invalid, &[Code::GeneratorLate]);
+        document.made.steps.push(late);
         let mut met = step(1_200.0, 1_000, 2_000);
         met.slo = Some(Slo { judgement: Judgement::Met, objectives: Vec::new() });
         document.made.steps.push(met);
         text += &search_ends(&document, &[]);
-        document.made.steps.pop();
+        document.made.steps.truncate(1);
         document.bracket.ended_by = Some(Side::Generator);
         document.made.steps[0].slo = None;
         document.bracket.complete = false;
@@ -751,14 +772,14 @@ mod tests {
         The highest rate that holds lies between 880/s, which passed, and 916/s, which
         failed: 4.1 % apart. The connections ended it (all were busy, and responses took
         no longer than at lower rates; raise --conns): p99 25.1 ms at 916/s. Each run
-        there has an excuse: others used the machine, or the generator was late. Yet a
-        run at 1,200/s met the objectives.
+        there has an excuse: other processes used the generator's cores, or the
+        generator was late. Yet a run at 1,200/s met the objectives.
 
         The highest rate that holds lies between 880/s, which passed, and 916/s, which
         failed: 4.1 % apart. The generator ended it, so the target may hold more: the
-        verdict there is invalid. Each run there has an excuse: others used the machine,
-        or the generator was late. The search stopped at --max-steps: the answer is
-        wider than asked for.
+        verdict there is invalid. Each run there has an excuse: other processes used the
+        generator's cores. The search stopped at --max-steps: the answer is wider than
+        asked for.
 
         880/s passed, and no rate failed. The search stopped at --max-steps.
 
