@@ -225,7 +225,11 @@ impl Lines {
         };
         let floor = match held.floor.zip(held.floor_of_p50) {
             Some((floor, share)) => {
-                format!("floor {} at that rate, {} of corrected p50", time(floor), percent(share))
+                let at = match held.calibrated.nearest_to(report.whole.rate.sent) {
+                    Some(nearest) => format!("{}/s, the nearest rate measured", rate(nearest)),
+                    None => "that rate".to_owned(),
+                };
+                format!("floor {} at {at}, {} of corrected p50", time(floor), percent(share))
             }
             None => "no floor to compare with".to_owned(),
         };
@@ -618,9 +622,13 @@ mod tests {
         let calibrated = made_up::calibrated(&report);
         merge::hold_against(&mut report, calibrated.clone());
         insta::assert_snapshot!(text(&report), @r"
-        calibration      333.3/s sent, 0.3 % of the ceiling of 100,000/s; floor 40.0 µs at that rate, 80.0 %
-                         of corrected p50
+        calibration      333.3/s sent, 0.3 % of the ceiling of 100,000/s; floor 40.0 µs at 1,000/s, the
+                         nearest rate measured, 80.0 % of corrected p50
         ");
+        let mut within = calibrated.clone();
+        within.floors[0].rate = 333.0;
+        merge::hold_against(&mut report, within);
+        assert!(text(&report).contains(" µs at that rate, "), "{}", text(&report));
         let calibrated = Calibrated { ceiling_open: None, floors: Vec::new(), ..calibrated };
         merge::hold_against(&mut report, calibrated);
         insta::assert_snapshot!(text(&report), @r"calibration      no ceiling to compare with; no floor to compare with");

@@ -103,6 +103,12 @@ impl Calibrated {
         let part = (rate / low.rate).ln() / (high.rate / low.rate).ln();
         Some(low.p50 * (high.p50 / low.p50).powf(part))
     }
+
+    /// The nearest rate at which a floor was measured, of a rate that lies beyond all of them.
+    pub fn nearest_to(&self, rate: f64) -> Option<f64> {
+        let (first, last) = (self.floors.first()?.rate, self.floors.last()?.rate);
+        (rate < first).then_some(first).or_else(|| (last < rate).then_some(last))
+    }
 }
 
 impl HeldAgainst {
@@ -185,6 +191,11 @@ mod tests {
         ] {
             let floor = calibrated.floor_at(rate).expect("there are floors");
             assert!((floor - p50).abs() < 1e-9, "{rate}: {floor}");
+        }
+        for (rate, nearest) in
+            [(999.0, Some(1_000.0)), (1_000.0, None), (50_000.0, None), (50_001.0, Some(50_000.0))]
+        {
+            assert_eq!(calibrated.nearest_to(rate), nearest, "{rate}");
         }
         assert_eq!(Calibrated { floors: Vec::new(), ..calibrated }.floor_at(1.0), None);
     }

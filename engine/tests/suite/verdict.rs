@@ -752,6 +752,21 @@ fn a_median_below_the_floor_asks_for_another_calibration() {
 }
 
 #[test]
+fn a_floor_of_another_rate_is_stated_with_that_rate() {
+    let evidence = |sent: f64| {
+        let mut report = clean();
+        report.whole.rate.sent = sent;
+        calibrated(&mut report, 0.1, 0.9);
+        report.verdict.reasons[0].evidence.clone()
+    };
+    let told = " has 90.0 µs here at 1000/s, the nearest rate that was calibrated, 90.00 % of it";
+    assert!(evidence(999.0).contains(told), "{}", evidence(999.0));
+    assert!(evidence(2_000.0).contains(" has 90.0 µs here at that rate, "), "{}", evidence(2e3));
+    let told = " here at 50000/s, the nearest rate";
+    assert!(evidence(60_000.0).contains(told), "{}", evidence(60_000.0));
+}
+
+#[test]
 fn users_who_fall_behind_their_pace_are_suspect_and_requests_never_sent_invalid() {
     let missed = |period: Option<Nanos>, change: Change| {
         let mut report = closed(period);

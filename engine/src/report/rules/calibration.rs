@@ -65,6 +65,10 @@ pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
         return;
     }
     let p50 = floor / figure;
+    let at = match held.calibrated.nearest_to(report.whole.rate.sent) {
+        Some(rate) => format!("at {rate:.0}/s, the nearest rate that was calibrated"),
+        None => "at that rate".to_owned(),
+    };
     // Two runs at the floor differ as well.
     let (meaning, cure) = if figure * threshold <= 1.0 {
         (
@@ -85,8 +89,8 @@ pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
-            "corrected p50 is {p50:.1} µs; a target that costs nothing has {floor:.1} µs here at \
-             that rate, {} of it; the limit is {}",
+            "corrected p50 is {p50:.1} µs; a target that costs nothing has {floor:.1} µs here {at}, \
+             {} of it; the limit is {}",
             percent(figure),
             percent(threshold)
         ),
