@@ -38,7 +38,7 @@ use crate::judgement::Judgement;
 use measuring::{End, Measuring};
 
 /// Version of the document.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 /// Connections of the closed loops that look for the ceiling.
 pub const CONNS: [usize; 3] = [16, 64, 256];
 /// Shares of the ceiling at which the latency floor is measured.
@@ -111,6 +111,8 @@ pub struct Calibration {
     pub schema: u32,
     /// Whether a signal or an error ended it early.
     pub interrupted: bool,
+    /// Whether it took a fraction of the time, so that its figures scatter more.
+    pub quick: bool,
     /// When it began, seconds since 1970.
     pub began_s: u64,
     /// The version of the program.
@@ -154,6 +156,7 @@ impl Calibration {
         Calibration {
             schema: SCHEMA,
             interrupted: false,
+            quick: setup.size == Size::Smoke,
             began_s: since.map_or(0, |since| since.as_secs()),
             tool_version: environment.tool_version,
             kernel: environment.kernel,

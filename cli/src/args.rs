@@ -359,7 +359,8 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "LIST", conflicts_with = "truth")]
     pub(crate) cores: Option<CoreList>,
 
-    /// Take a fraction of the time: figures scatter more, and bands are wider
+    /// Take a fraction of the time: figures scatter more, bands are wider, and a calibration that
+    /// took its whole time isn't replaced
     #[arg(long)]
     pub(crate) quick: bool,
 

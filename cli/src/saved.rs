@@ -110,8 +110,8 @@ fn file_name(of: &CalibratedOf) -> String {
 /// Saves a calibration in place of the last of its kind, and returns the path of its file.
 ///
 /// # Errors
-/// Why there is no place for it; or others were in the way of all its figures, and the last one may
-/// be better.
+/// Why there is no place for it; or others were in the way of all its figures, or it is a quick one
+/// and the last isn't, so that the last is better.
 pub(crate) fn save(calibration: &Calibration, stop: &StopRequest) -> Result<PathBuf, String> {
     if calibration.calibrated().is_empty() {
         let why = "others were in the way of all its figures; calibrate again when the machine is \
@@ -128,9 +128,15 @@ fn save_in(
     calibration: &Calibration,
     stop: &StopRequest,
 ) -> Result<PathBuf, String> {
+    let of = calibration.calibrated().of;
+    if calibration.quick && read(folder, &of).is_some_and(|last| !last.quick) {
+        let why = "one made without --quick is saved already, and its figures scatter less; omit \
+                   --quick to replace it";
+        return Err(why.to_owned());
+    }
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(|error| told(&error))?;
-    let path = folder.join(file_name(&calibration.calibrated().of));
+    let path = folder.join(file_name(&of));
     let file = stop.covering(|| {
         let file = WholeFile::create(&path)?;
         let temporary = file.temporary().to_owned();
@@ -145,12 +151,17 @@ fn save_in(
     file.publish().map_err(|error| told(&error))
 }
 
+/// What runs are held against of the calibration of this that was saved in a folder.
+fn load(folder: &Path, of: &CalibratedOf) -> Option<Calibrated> {
+    read(folder, of).map(|calibration| calibration.calibrated())
+}
+
 /// The calibration of this that was saved in a folder. One that can't be read, or is of another
 /// version of the document, is none.
-fn load(folder: &Path, of: &CalibratedOf) -> Option<Calibrated> {
+fn read(folder: &Path, of: &CalibratedOf) -> Option<Calibration> {
     let file = File::open(folder.join(file_name(of))).ok()?;
-    let calibrated = json::read_calibration(BufReader::new(file)).ok()?.calibrated();
-    (calibrated.of == *of).then_some(calibrated)
+    let calibration = json::read_calibration(BufReader::new(file)).ok()?;
+    (calibration.calibrated().of == *of).then_some(calibration)
 }
 
 #[cfg(test)]
@@ -199,6 +210,28 @@ mod tests {
     }
 
     #[test]
+    fn a_quick_one_replaces_a_quick_one_and_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let quick = calibration(&[1], Wait::Hybrid);
+        assert!(quick.quick, "it is of the smallest size");
+        let full = Calibration { quick: false, began_s: quick.began_s + 5, ..quick.clone() };
+        let quicker = Calibration { began_s: quick.began_s + 7, ..quick.clone() };
+        let began_s = || {
+            let here = CalibratedOf::here(&[1], Wait::Hybrid);
+            load(folder.path(), &here).expect("there is one").began_s
+        };
+        for better in [&quick, &quicker, &full] {
+            saved(folder.path(), better);
+            assert_eq!(began_s(), better.began_s);
+        }
+        let why = save_in(folder.path(), &quicker, &StopRequest::default()).expect_err("refused");
+        assert!(why.contains("saved already") && why.contains("omit --quick"), "{why}");
+        assert_eq!(began_s(), full.began_s, "the full one stays");
+        saved(folder.path(), &Calibration { began_s: quick.began_s + 9, ..full });
+        assert_eq!(began_s(), quick.began_s + 9);
+    }
+
+    #[test]
     fn what_is_saved_but_unreadable_is_none() {
         let folder = tempfile::tempdir().expect("a folder");
         let of = calibration(&[1], Wait::Hybrid);
@@ -206,7 +239,7 @@ mod tests {
         let text = fs::read_to_string(&path).expect("text");
         let key = of.calibrated().of;
         assert!(load(folder.path(), &key).is_some());
-        let older = text.replacen("\"schema\": 2", "\"schema\": 1", 1);
+        let older = text.replacen("\"schema\": 3", "\"schema\": 2", 1);
         let other = text.replacen(&of.kernel, "Linux 99", 1);
         for unfit in ["", "{}", &text[..text.len() / 2], &older, &other] {
             fs::write(&path, unfit).expect("written");

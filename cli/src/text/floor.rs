@@ -351,6 +351,7 @@ mod tests {
         Calibration {
             schema: SCHEMA,
             interrupted: false,
+            quick: false,
             began_s: 0,
             tool_version: "0.1.0".to_owned(),
             kernel: "Linux 6.12.1".to_owned(),
