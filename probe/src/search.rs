@@ -20,10 +20,10 @@ use crate::step::{Outcome, Step};
 use crate::{Ask, Change, Outlook, Series};
 
 /// By which factor the rate grows until it fails, and shrinks until it passes.
-pub const GROWTH: f64 = 2.0;
+const GROWTH: f64 = 2.0;
 /// How often a rate is measured again that nothing was decided about: with a window twice as long
 /// where there were too few samples.
-pub const REPEATS_MAX: usize = 2;
+const REPEATS_MAX: usize = 2;
 /// The lowest rate tried, per second: below, a window has hardly a request.
 const RATE_MIN: f64 = 1.0;
 
@@ -201,18 +201,16 @@ impl Search {
     }
 
     /// The last step that passed at the lower end of the bracket, and the last that failed at its
-    /// upper end.
-    pub fn ends(&self) -> [Option<&Step>; 2] {
+    /// upper end: without an excuse, if one did.
+    pub(crate) fn ends(&self) -> [Option<&Step>; 2] {
         let known = Known::of(&self.steps, self.rule);
-        let last = |at: Option<usize>, outcomes: &[Outcome]| {
+        let last = |at: Option<usize>, wanted: Outcome| {
             let steps = &known.rates[at?].steps;
-            let told = steps.iter().rev().find(|(_, outcome)| outcomes.contains(outcome));
+            let told = steps.iter().rev().find(|(_, outcome)| *outcome == wanted);
             told.map(|(step, _)| *step)
         };
-        [
-            last(known.passed, &[Outcome::Passed]),
-            last(known.failed, &[Outcome::Failed, Outcome::Excused]),
-        ]
+        let excused = || last(known.failed, Outcome::Excused);
+        [last(known.passed, Outcome::Passed), last(known.failed, Outcome::Failed).or_else(excused)]
     }
 
     /// The answer by the steps so far.
@@ -561,6 +559,22 @@ mod tests {
         // What is wrong beside lost time makes it fail, with the excuse of the lost time.
         few_errors.verdict.codes.push(Reason { code: Code::RateMissed, level: Level::Invalid });
         assert_eq!(by_objectives(&few_errors), Outcome::Excused);
+    }
+
+    #[test]
+    fn a_failure_without_an_excuse_tells_more_than_a_later_one_with_one() {
+        let holds = step_function(1_300.0);
+        let mut seen: Vec<f64> = Vec::new();
+        let search = searched(plan("1k", 5), |ask| {
+            let step = holds(ask);
+            let again = seen.contains(&step.rate) && 1_300.0 < step.rate;
+            seen.push(step.rate);
+            if again { contended(&step) } else { step }
+        });
+        let failed = search.bracket().failed.expect("some fail");
+        let last = search.steps().iter().rfind(|step| step.rate == failed);
+        assert_eq!(last.map(by_objectives), Some(Outcome::Excused));
+        assert_eq!(search.ends()[1].map(by_objectives), Some(Outcome::Failed));
     }
 
     #[test]
