@@ -13,6 +13,9 @@ pub const GROWTH_MAX: f64 = 0.01;
 /// arrivals in batches.
 pub const LATENESS_MAX_US: f64 = 1_000.0;
 
+/// Share of a core from which what others take of it is told, and may excuse a step.
+pub(crate) const TAKEN_MIN: f64 = 0.01;
+
 /// By what a step failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -28,7 +31,7 @@ pub enum Broke {
 }
 
 /// What a step failed by; empty if it passed.
-pub fn broke(step: &Step) -> Vec<Broke> {
+pub(crate) fn broke(step: &Step) -> Vec<Broke> {
     let End { sent, growth, errors, .. } = End::figures(step);
     // One request is no share, however few there are.
     let unsent = (1.0 - sent) * step.requests as f64;
@@ -46,16 +49,18 @@ pub(crate) fn is_late(step: &Step) -> bool {
     End::figures(step).lateness_p50_us.is_some_and(|us| LATENESS_MAX_US < us)
 }
 
-/// The rule of the ceiling: a step passes unless something [`broke`]. That requests waited for the
-/// generator is no excuse, unless others took more of its time than it fell short by.
+/// The rule of the ceiling: a step passes unless something broke. That requests waited for the
+/// generator is no excuse, unless others took more of its time than it fell short by. Nothing
+/// excuses errors.
 pub fn by_load(step: &Step) -> Outcome {
     let End { sent, growth, .. } = End::figures(step);
     let broke = broke(step);
     let late = is_late(step) || most_is_lateness(step);
-    let short = (1.0 - sent).max(growth);
+    let short = (1.0 - sent).max(growth).max(TAKEN_MIN);
+    let excused = late && short <= step.figures.taken() && !broke.contains(&Broke::Errors);
     match broke.is_empty() {
         true => Outcome::Passed,
-        false if late && short <= step.figures.taken() => Outcome::Excused,
+        false if excused => Outcome::Excused,
         false => Outcome::Failed,
     }
 }
@@ -114,6 +119,15 @@ mod tests {
         assert_eq!(by_load(&step), Outcome::Excused);
         let mut step = generator().run(&asked("20k", 5));
         step.figures.steal = Some(0.1);
+        assert_eq!(by_load(&step), Outcome::Failed);
+        // Lateness by itself is excused as well, if anybody took anything.
+        let mut step = generator().run(&asked("1k", 5));
+        step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
+        assert_eq!(by_load(&step), Outcome::Failed);
+        step.figures.steal = Some(0.1);
+        assert_eq!(by_load(&step), Outcome::Excused);
+        // Errors aren't, however late the generator was.
+        step.errors = step.requests / 10;
         assert_eq!(by_load(&step), Outcome::Failed);
         // A step that kept up needs no excuse.
         let mut step = generator().run(&asked("5k", 5));
