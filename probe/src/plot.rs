@@ -15,6 +15,7 @@ use crate::knee::Knee;
 use crate::numbers::{number, time};
 use crate::search::Bracket;
 use crate::step::{Latency, Step};
+use crate::sweep::KNEE_WIDTH;
 
 /// Width and height in the drawing's own units: letters of 17 of them are read at 400 pixels, and
 /// the drawing is as wide as there is room.
@@ -52,29 +53,30 @@ impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for NotDr
 pub struct Mark {
     /// What it is: `knee`.
     pub name: &'static str,
-    /// The rate.
-    pub rate: f64,
+    /// The rate; `None` if only the range below is known.
+    pub rate: Option<f64>,
     /// What the rate lies between.
     pub between: (f64, f64),
 }
 
 impl Mark {
-    /// The knee, if it was found.
+    /// The knee, if it was found; as a range, if it isn't narrow enough to be stated.
     pub fn of_knee(knee: &Knee) -> Option<Mark> {
-        let between = knee.from.zip(knee.to)?;
-        Some(Mark { name: "knee", rate: knee.rate?, between })
+        let (from, to) = knee.from.zip(knee.to)?;
+        let rate = knee.rate.filter(|_| to <= KNEE_WIDTH * from);
+        Some(Mark { name: "knee", rate, between: (from, to) })
     }
 
     /// The highest rate that passed, if one failed as well.
     pub fn of_bracket(bracket: &Bracket) -> Option<Mark> {
         let between = bracket.passed.zip(bracket.failed)?;
-        Some(Mark { name: "holds up to", rate: between.0, between })
+        Some(Mark { name: "holds up to", rate: Some(between.0), between })
     }
 
     /// The ceiling, if a rate passed and one failed.
     pub fn of_ceiling(answer: &Answer) -> Option<Mark> {
         let between = answer.passed.zip(answer.failed)?;
-        Some(Mark { name: "ceiling", rate: between.0, between })
+        Some(Mark { name: "ceiling", rate: Some(between.0), between })
     }
 }
 
@@ -141,10 +143,16 @@ where
     if let Some(Mark { name, rate, between: (from, to) }) = mark {
         let zone = [(*from, bottom), (*to, top)];
         chart.draw_series([Rectangle::new(zone, INK.mix(0.12).filled())])?;
-        chart.draw_series([PathElement::new(vec![(*rate, bottom), (*rate, top)], INK)])?;
+        if let Some(rate) = *rate {
+            chart.draw_series([PathElement::new(vec![(rate, bottom), (rate, top)], INK)])?;
+        }
+        let whole = |rate: f64| number(rate.round());
+        let label = match rate {
+            Some(rate) => format!("{name} {}/s", whole(*rate)),
+            None => format!("{name} {}–{}/s", whole(*from), whole(*to)),
+        };
         // Above the axes, where no latency is drawn.
-        let (x, _) = chart.backend_coord(&(*rate, top));
-        let label = format!("{name} {}/s", number(rate.round()));
+        let (x, _) = chart.backend_coord(&(rate.unwrap_or((from * to).sqrt()), top));
         let at = (x.clamp(LABEL / 2, width - LABEL / 2), 44);
         head.draw(&Text::new(label, at, text(17)))?;
     }
@@ -195,7 +203,7 @@ fn medians(runs: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let of_rate = |runs: &[(f64, f64)]| {
         let mut times: Vec<f64> = runs.iter().map(|(_, us)| *us).collect();
         times.sort_by(f64::total_cmp);
-        (runs[0].0, times[times.len() / 2])
+        (runs[0].0, f64::midpoint(times[(times.len() - 1) / 2], times[times.len() / 2]))
     };
     runs.chunk_by(|one, other| one.0 == other.0).map(of_rate).collect()
 }
@@ -294,13 +302,16 @@ mod tests {
             "p99.9 corrected",
             "p50 naive",
             "<polygon",
-            "knee 1,039/s",
+            "knee 900–1,200/s",
             "width=\"100%\" viewBox=\"0 0 640 520\"",
             "a=1&amp;b=&lt;2&gt;",
         ] {
             assert!(text.contains(part), "`{part}` is missing in: {text}");
         }
         assert!(text.trim_end().ends_with("</svg>"));
+        let narrow = Knee { to: Some(920.0), rate: Some(909.9), ..knee(&steps) };
+        let text = svg("x", &steps, Mark::of_knee(&narrow).as_ref()).expect("it is drawn");
+        assert!(text.contains("knee 910/s"), "{text}");
         let without = svg("x", &steps, None).expect("it is drawn");
         assert!(!without.contains("knee"));
         let bracket = Bracket {
@@ -318,6 +329,7 @@ mod tests {
     fn a_line_passes_through_the_median_of_a_rate() {
         let runs = [(100.0, 2.0), (200.0, 9.0), (200.0, 3.0), (200.0, 4.0), (400.0, 5.0)];
         assert_eq!(medians(runs.into_iter()), [(100.0, 2.0), (200.0, 4.0), (400.0, 5.0)]);
+        assert_eq!(medians([(100.0, 2.0), (100.0, 5.0)].into_iter()), [(100.0, 3.5)]);
     }
 
     #[test]
