@@ -14,13 +14,13 @@ const BATCHES: usize = STUDENT_5_PERCENT.len() + 2;
 
 /// What happened in one interval of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// Requests that were due in it, without those that failed: nobody waits for these.
-    pub due: f64,
+    pub(crate) due: f64,
     /// Answers that came in it, of any status.
-    pub answers: u64,
+    pub(crate) answers: u64,
     /// Median corrected latency of the requests due in it, seconds; `None` without any.
-    pub latency_s: Option<f64>,
+    pub(crate) latency_s: Option<f64>,
 }
 
 /// Whether the answers kept up with the arrivals, in the second half of the window: there, those in
@@ -39,7 +39,7 @@ pub struct Backlog {
 
 impl Backlog {
     /// Of the intervals of a window, each this long.
-    pub fn new(intervals: &[Interval], interval_s: f64) -> Backlog {
+    pub(crate) fn new(intervals: &[Interval], interval_s: f64) -> Backlog {
         let (early, late) = intervals.split_at(intervals.len() / 2);
         let due: f64 = late.iter().map(|interval| interval.due).sum();
         if due <= 0.0 {

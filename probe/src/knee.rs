@@ -49,7 +49,7 @@ pub struct Knee {
 }
 
 /// The knee by these steps, in any order; one rate may have several.
-pub fn knee(steps: &[Step]) -> Knee {
+pub(crate) fn knee(steps: &[Step]) -> Knee {
     let rates = rates(steps);
     let telling = || rates.iter().filter(|rate| rate.told != Told::Nothing);
     let kept = telling().take_while(|rate| rate.told == Told::KeptUp).last();
