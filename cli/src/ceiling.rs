@@ -13,7 +13,6 @@ use probe::bound::{Bound, Code};
 use probe::ceiling::{Answer, Ceiling, CeilingPlan};
 use probe::document::{CeilingDocument, Made, SCHEMA};
 use probe::plot::Mark;
-use probe::step::Step;
 use probe::{Ask, Change};
 
 use crate::args::{CeilingArgs, NULL_CONNS, ceiling_defaults};
@@ -103,9 +102,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
         results.add(out.finish(|writer| json::write(&document, writer)));
     }
     let CeilingDocument { answer, made, .. } = &document;
-    let trials = answer.proof.trials.iter().map(|trial| &trial.step);
-    let all: Vec<Step> = made.steps.iter().chain(trials).cloned().collect();
-    write_csv(files.csv, &all, &mut results);
+    write_csv(files.csv, &made.steps, &answer.proof.trials, &mut results);
     write_svg(files.svg, made, Mark::of_ceiling(answer).as_ref(), &mut results);
     let said = say(&text::ends(&document, &results.written));
     results.failures.extend(said.err());

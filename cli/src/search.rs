@@ -49,7 +49,7 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     if let Some(out) = files.out {
         results.add(out.finish(|writer| json::write(&document, writer)));
     }
-    write_csv(files.csv, &document.made.steps, &mut results);
+    write_csv(files.csv, &document.made.steps, &[], &mut results);
     let mark = Mark::of_bracket(&document.bracket);
     write_svg(files.svg, &document.made, mark.as_ref(), &mut results);
     let said = say(&text::search_ends(&document, &results.written));

@@ -15,6 +15,7 @@ use engine::report::Report;
 use engine::sys::units::{CoreList, Nanos};
 use probe::document::{Made, SCHEMA};
 use probe::plot::Mark;
+use probe::proof::Trial;
 use probe::step::Step;
 use probe::{Ask, Change, Outlook, Series, make_runs};
 
@@ -282,10 +283,15 @@ impl Runs<'_> {
     }
 }
 
-/// Writes the steps as CSV.
-pub(crate) fn write_csv(file: Option<OutputFile>, steps: &[Step], results: &mut Results) {
+/// Writes the steps as CSV, and behind them the trials of a ceiling.
+pub(crate) fn write_csv(
+    file: Option<OutputFile>,
+    steps: &[Step],
+    trials: &[Trial],
+    results: &mut Results,
+) {
     if let Some(file) = file {
-        results.add(file.finish(|writer| probe::csv::write(writer, steps)));
+        results.add(file.finish(|writer| probe::csv::write(writer, steps, trials)));
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
     if let Some(out) = files.out {
         results.add(out.finish(|writer| json::write(&document, writer)));
     }
-    write_csv(files.csv, &document.made.steps, &mut results);
+    write_csv(files.csv, &document.made.steps, &[], &mut results);
     let mark = Mark::of_knee(&document.knee);
     write_svg(files.svg, &document.made, mark.as_ref(), &mut results);
     let said = say(&text::sweep_ends(&document, &results.written));

@@ -1,4 +1,4 @@
-//! The steps of a series as CSV: a header, then one row a step.
+//! The runs of a series as CSV: a header, then one row a step, then one a trial.
 
 use std::io::{self, Write};
 
@@ -6,16 +6,18 @@ use engine::report::slo::Judgement;
 use engine::report::verdict::Level;
 
 use crate::figures::Figures;
+use crate::proof::{Changed, Trial};
 use crate::step::{Latency, Outcome, Step};
 
 /// The percentiles of a row, with their names in the header.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
 
-/// Writes the steps in the order given. What is unknown is empty.
+/// Writes the steps, then the trials, in the order given; the last column says what a trial
+/// changes. What is unknown is empty.
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write(mut writer: impl Write, steps: &[Step]) -> io::Result<()> {
+pub fn write(mut writer: impl Write, steps: &[Step], trials: &[Trial]) -> io::Result<()> {
     let percentiles = ["naive", "corrected"].into_iter().flat_map(|of| {
         let columns = |(name, _)| format!("{of}_{name}_us,{of}_{name}_low_us,{of}_{name}_high_us");
         PERCENTILES.map(columns)
@@ -25,10 +27,12 @@ pub fn write(mut writer: impl Write, steps: &[Step]) -> io::Result<()> {
         writer,
         "rate,duration_s,seed,intended,sent,answered,requests,errors,backlog_growth,fell_behind,{},\
          verdict,slo,cpu_us_per_request,busy,in_flight,throughput,at_target,shards,conns,capped,\
-         steal,outcome",
+         steal,outcome,trial",
         percentiles.join(",")
     )?;
-    for step in steps {
+    let steps = steps.iter().map(|step| (step, ""));
+    let trials = trials.iter().map(|trial| (&trial.step, name(trial.changed)));
+    for (step, trial) in steps.chain(trials) {
         let Step { rate, duration_s, seed, intended, sent, answered, requests, errors, .. } = step;
         write!(
             writer,
@@ -61,9 +65,19 @@ pub fn write(mut writer: impl Write, steps: &[Step]) -> io::Result<()> {
             Some(Outcome::Failed) => "failed",
         };
         let (shards, steal) = (shards.len(), cell(*steal));
-        writeln!(writer, ",{throughput},{at_target},{shards},{conns},{capped},{steal},{outcome}")?;
+        write!(writer, ",{throughput},{at_target},{shards},{conns},{capped},{steal}")?;
+        writeln!(writer, ",{outcome},{trial}")?;
     }
     Ok(())
+}
+
+fn name(changed: Changed) -> &'static str {
+    match changed {
+        Changed::Nothing => "nothing",
+        Changed::Shards => "shards",
+        Changed::Conns => "conns",
+        Changed::Scaled => "scaled",
+    }
 }
 
 fn cells(latency: &Latency) -> String {
@@ -89,16 +103,19 @@ mod tests {
         let queue = Queue { slo_ms: Some(20.0), ..Queue::serial_ms() };
         let steps = [queue.run(&asked("100", 1)), queue.run(&asked("2k", 5))];
         let mut bytes = Vec::new();
-        write(&mut bytes, &steps).expect("memory takes all");
+        let trials = Trial::of(&[(Changed::Nothing, &steps[1..]), (Changed::Conns, &steps[1..])]);
+        write(&mut bytes, &steps, &trials).expect("memory takes all");
         let text = String::from_utf8(bytes).expect("text");
         let rows: Vec<Vec<&str>> = text.lines().map(|row| row.split(',').collect()).collect();
-        assert_eq!(rows.len(), 3);
-        let column = |name: &str| {
+        assert_eq!(rows.len(), 5);
+        let all = |name: &str| {
             let at = rows[0].iter().position(|known| *known == name).expect(name);
-            [rows[1][at], rows[2][at]]
+            [1, 2, 3, 4].map(|row: usize| rows[row][at])
         };
+        let column = |name: &str| [all(name)[0], all(name)[1]];
+        assert_eq!(all("rate"), ["100", "2000", "2000", "2000"]);
+        assert_eq!(all("trial"), ["", "", "nothing", "conns"]);
         assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
-        assert_eq!(column("rate"), ["100", "2000"]);
         assert_eq!(column("fell_behind"), ["false", "true"]);
         // 100 requests are too few for p99.9, and for an interval of p99.
         assert_eq!((column("corrected_p999_us")[0], column("slo")), ("", ["undecided", "missed"]));

@@ -89,6 +89,8 @@ fn a_serial_target_is_the_bound() {
     }
     let csv = fs::read_to_string(path("c.csv")).expect("written");
     assert_eq!(csv.lines().count(), 1 + runs(&found).len(), "{csv}");
+    let steps = csv.lines().filter(|row| row.ends_with(',')).count();
+    assert_eq!(Some(steps), found["steps"].as_array().map(Vec::len), "{csv}");
     let svg = fs::read_to_string(path("c.svg")).expect("written");
     assert!(svg.starts_with("<svg") && svg.contains("intended rate"), "{svg}");
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
