@@ -61,7 +61,9 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     let mut conns_max = CONNS_MAX as u64;
     let null_target = if args.null {
         let (ours, targets) = cores_apart(plan.cores.as_ref())?;
-        cores.retain(|core| !targets.contains(core));
+        let topology = Topology::here();
+        let targets =
+            shared(&ours, &mut cores, targets, |one, other| topology.are_siblings(one, other));
         conns_max = null_conns(targets.len());
         plan.cores = Some(CoreList::new(ours));
         Some(NullTarget::start(&targets)?)
@@ -117,6 +119,26 @@ fn shard_cores(plan: &Plan) -> Vec<usize> {
     let topology = Topology::here();
     let usual = topology.default_cores(&placement::allowed_cores(), &Attachment::default());
     CoreList::new(named.iter().copied().chain(usual).collect()).as_slice().to_vec()
+}
+
+/// The cores of the null target, of those that it could have: as many as the generator's where
+/// there are enough. The others stay `cores` that shards could run on, beside `ours`.
+fn shared(
+    ours: &[usize],
+    cores: &mut Vec<usize>,
+    targets: Vec<usize>,
+    are_siblings: impl Fn(usize, usize) -> bool,
+) -> Vec<usize> {
+    let spare: Vec<usize> = cores.iter().copied().filter(|core| !ours.contains(core)).collect();
+    let others = targets.iter().filter(|core| !spare.contains(core)).count();
+    let half = (ours.len() + spare.len() + others).div_ceil(2);
+    let kept = &spare[..spare.len().min(half.saturating_sub(ours.len()))];
+    let is_free =
+        |core: &usize| !kept.iter().any(|kept| kept == core || are_siblings(*kept, *core));
+    let left: Vec<usize> = targets.iter().copied().filter(is_free).collect();
+    let targets = if left.is_empty() { targets } else { left };
+    cores.retain(|core| !targets.contains(core));
+    targets
 }
 
 /// Connections that the null target takes on so many cores.
@@ -182,4 +204,27 @@ fn profiled(
         written => results.add(written),
     }
     if report.interrupted { Err(Failure::Interrupted) } else { Ok(report.profile) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_null_target_leaves_cores_to_more_shards() {
+        // Threads of one core are 8 apart.
+        let siblings = |one: usize, other: usize| one.abs_diff(other) == 8;
+        for (ours, cores, targets, left, shared_by) in [
+            (vec![1], vec![1], vec![0], vec![1], vec![0]),
+            (vec![0], vec![0, 1], vec![1], vec![0], vec![1]),
+            (vec![1], vec![1, 2], vec![0, 2], vec![1, 2], vec![0]),
+            (vec![1, 2, 3], vec![1, 2, 3], vec![0], vec![1, 2, 3], vec![0]),
+            (vec![1], vec![1, 2, 3, 4], vec![0, 2, 3, 4], vec![1, 2, 3], vec![0, 4]),
+            (vec![1], vec![1, 2, 3], vec![0, 2, 3, 8, 10, 11], vec![1, 2, 3], vec![0, 8]),
+        ] {
+            let mut cores: Vec<usize> = cores;
+            let targets = shared(&ours, &mut cores, targets, siblings);
+            assert_eq!((cores, targets), (left, shared_by), "--cores {ours:?}");
+        }
+    }
 }
