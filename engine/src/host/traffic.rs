@@ -3,6 +3,7 @@
 //! room for.
 
 use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,8 @@ use crate::sys::kernel_files::read;
 pub struct InterfaceTraffic {
     /// The interface. On the loopback, every byte is both sent and received.
     pub name: String,
-    /// Its speed, megabits per second; `None` where it has none, as the loopback, or the kernel
-    /// doesn't say.
+    /// Its speed, megabits per second; `None` where it has none, as the loopback, where no device
+    /// is behind it, or where the kernel doesn't say.
     pub speed_mbit: Option<u64>,
     /// Bytes received, headers included.
     pub received_bytes: u64,
@@ -67,11 +68,9 @@ impl Traffic {
     /// What passed this interface since `before`; `None` where that isn't known.
     pub(super) fn interface_since(&self, before: &Traffic, name: &str) -> Option<InterfaceTraffic> {
         let (now, before) = (self.interface?, before.interface?);
-        let speed = read(format!("/sys/class/net/{name}/speed"));
         Some(InterfaceTraffic {
             name: name.to_owned(),
-            // A speed that isn't known is -1.
-            speed_mbit: speed.and_then(|text| text.parse().ok()).filter(|mbit| 0 < *mbit),
+            speed_mbit: speed_mbit(&Path::new("/sys/class/net").join(name)),
             received_bytes: now.received_bytes.saturating_sub(before.received_bytes),
             sent_bytes: now.sent_bytes.saturating_sub(before.sent_bytes),
             dropped: now.dropped.saturating_sub(before.dropped),
@@ -89,6 +88,14 @@ impl Traffic {
             listen_drops: since(|counts| counts.listen_drops),
         })
     }
+}
+
+/// The speed of the interface that the kernel describes in this folder. A virtual one, such as veth,
+/// has no device behind it, and the speed it states limits nothing.
+fn speed_mbit(interface: &Path) -> Option<u64> {
+    let speed = read(interface.join("speed")).filter(|_| interface.join("device").exists())?;
+    // A speed that isn't known is -1.
+    speed.parse().ok().filter(|mbit| 0 < *mbit)
 }
 
 /// An interface's line in `/proc/net/dev`: eight numbers received, then eight sent; of each the
@@ -144,6 +151,18 @@ mod tests {
         assert_eq!(passed(text, "lo"), Some(lo));
         assert_eq!(passed(text, "eth10").map(|passed| passed.sent_bytes), Some(8));
         assert_eq!((passed(text, "eth1"), passed("", "lo")), (None, None));
+    }
+
+    #[test]
+    fn a_speed_counts_where_a_device_is_behind_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let interface = folder.path();
+        fs::write(interface.join("speed"), "10000\n").expect("written");
+        assert_eq!(speed_mbit(interface), None);
+        fs::create_dir(interface.join("device")).expect("created");
+        assert_eq!(speed_mbit(interface), Some(10_000));
+        fs::write(interface.join("speed"), "-1\n").expect("written");
+        assert_eq!(speed_mbit(interface), None);
     }
 
     #[test]
