@@ -29,20 +29,25 @@ const TOOK_LONGER: f64 = 1.5;
 /// What a step that failed, or fell behind, was bounded by, beside the step under the least load.
 /// `None` if all connections were busy and no step tells whether the target was slow: then either
 /// may be it.
-pub fn bottleneck(step: &Step, lightest: Option<&Step>) -> Option<Side> {
+pub(crate) fn bottleneck(step: &Step, lightest: Option<&Step>) -> Option<Side> {
     let is_capped = |step: &Step| has(step, |reason| reason.code == Code::CapReached);
     let side = side(step);
     if side == Side::Generator || !is_capped(step) {
         return Some(side);
     }
-    let light = lightest.filter(|light| !is_capped(light));
-    let (light, heavy) = light.and_then(|light| light.naive.mean).zip(step.naive.mean)?;
-    Some(if TOOK_LONGER * light < heavy { Side::Target } else { Side::Connections })
+    let slower = took_longer(lightest.filter(|light| !is_capped(light)), step)?;
+    Some(if slower { Side::Target } else { Side::Connections })
+}
+
+/// Whether responses took longer than under little load; `None` if that isn't known.
+pub(crate) fn took_longer(light: Option<&Step>, heavy: &Step) -> Option<bool> {
+    let (light, heavy) = light.and_then(|light| light.naive.mean).zip(heavy.naive.mean)?;
+    Some(TOOK_LONGER * light < heavy)
 }
 
 /// Which side a step that failed, or fell behind, was bounded by; connections count as the
 /// target's.
-pub fn side(step: &Step) -> Side {
+pub(crate) fn side(step: &Step) -> Side {
     let generator = has(step, |reason| reason.code == Code::CoreSaturated)
         || match missed(step).count() {
             0 if step.backlog.fell_behind == Some(true) => most_is_lateness(step),

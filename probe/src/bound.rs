@@ -6,20 +6,21 @@ use engine::record::outcome::Cause;
 use engine::report::verdict::Code as Verdict;
 use serde::{Deserialize, Serialize};
 
-use crate::blame::{Side, side};
+use crate::blame::{most_is_lateness, took_longer};
 use crate::figures::Figures;
 use crate::numbers::{number, percent, time};
 use crate::proof::Proof;
-use crate::rule::is_late;
+use crate::rule::{Broke, TAKEN_MIN, broke, is_late};
+use crate::search::Bracket;
 use crate::step::Step;
 
 /// What bounds the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// A core of the generator had no time left.
+    /// A core of the generator had no time left, or the generator woke up late.
     GeneratorCore,
-    /// The target answered no more, while the generator had room.
+    /// The target answered no more, or accepted no more, while the generator had room.
     Target,
     /// All connections that may be open were busy, at a target that wasn't.
     Cap,
@@ -108,14 +109,10 @@ const BUSY_ROOM: f64 = 0.7;
 const CONNS_FULL: f64 = 0.9;
 /// Share of the arrivals that waited for a connection from which that matters.
 const CAPPED_MIN: f64 = 0.02;
-/// By how much the target's latency grows, as a factor, from which the target has a queue.
-const LATENCY_GREW: f64 = 1.5;
 /// Share of requests that failed, or of segments that were sent again, from which that matters.
 const LOST_MIN: f64 = 0.01;
 /// Share of a link's speed from which it is full.
 const LINK_FULL: f64 = 0.9;
-/// What others take of a core is told from this share on.
-const OTHERS_MIN: f64 = 0.01;
 /// Files that a process has open beside its connections, at most.
 const FILES_BESIDE: u64 = 256;
 
@@ -135,31 +132,34 @@ impl Figures {
             let bits = 8.0 * per_second(interface.received_bytes.max(interface.sent_bytes));
             let share = bits / (interface.speed_mbit? as f64 * 1e6);
             (LINK_FULL <= share)
-                .then(|| format!("{} carried {} of its speed", interface.name, percent(share)))
+                .then(|| format!("{} ran at {} of its speed", interface.name, percent(share)))
         });
         let tcp = self.tcp.as_ref();
         let again = tcp.and_then(|tcp| {
             let share = tcp.retransmitted as f64 / tcp.segments_sent.max(1) as f64;
             let figures = format!(
-                "{} of {} segments were sent again ({})",
-                tcp.retransmitted,
-                tcp.segments_sent,
+                "{} of {} segments retransmitted ({})",
+                number(tcp.retransmitted as f64),
+                number(tcp.segments_sent as f64),
                 percent(share)
             );
             (LOST_MIN <= share).then_some(figures)
         });
-        let refused = tcp.map(|tcp| tcp.listen_drops.max(tcp.listen_overflows));
-        let refused = refused.filter(|drops| LOST_MIN * requests as f64 <= *drops as f64);
-        let refused = refused
-            .filter(|drops| 0 < *drops)
-            .map(|drops| format!("listeners on this machine dropped {drops} connections"));
         let lost = self.interface.as_ref().filter(|interface| {
             0 < interface.dropped && LOST_MIN * requests as f64 <= interface.dropped as f64
         });
-        let lost = lost
-            .map(|interface| format!("{} dropped {} packets", interface.name, interface.dropped));
-        let told: Vec<String> = [full, again, refused, lost].into_iter().flatten().collect();
+        let lost = lost.map(|interface| {
+            format!("{} dropped {} packets", interface.name, number(interface.dropped as f64))
+        });
+        let told: Vec<String> = [full, again, lost].into_iter().flatten().collect();
         (!told.is_empty()).then(|| told.join("; "))
+    }
+
+    /// Connections that listeners on this machine dropped, if that bounds a rate by the requests of
+    /// the run: the target accepts too slowly. Its handshakes are then retransmitted.
+    fn not_accepted(&self, requests: u64) -> Option<u64> {
+        let drops = self.tcp.map(|tcp| tcp.listen_drops.max(tcp.listen_overflows))?;
+        (0 < drops && LOST_MIN * requests as f64 <= drops as f64).then_some(drops)
     }
 
     /// Whether all connections that may be open were at the target.
@@ -188,10 +188,10 @@ impl Figures {
 pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
     let figures = &failing.figures;
     let share = |count: u64| count as f64 / failing.requests.max(1) as f64;
-    let generator = BUSY_FULL <= figures.taken_up()
-        || failing.verdict.codes.iter().any(|reason| reason.code == Verdict::CoreSaturated)
-        || is_late(failing)
-        || side(failing) == Side::Generator;
+    let full = BUSY_FULL <= figures.taken_up()
+        || failing.verdict.codes.iter().any(|reason| reason.code == Verdict::CoreSaturated);
+    // A generator that sends all in time is no bound, however busy it is.
+    let generator = broke(failing) != [Broke::Errors] && (full || is_by_lateness(failing));
     match () {
         () if LOST_MIN <= share(figures.local_resource) => {
             if figures.without_file() <= figures.without_port() { Code::Ports } else { Code::Files }
@@ -199,132 +199,178 @@ pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
         () if generator => Code::GeneratorCore,
         () if figures.conns_are_busy()
             && CAPPED_MIN <= share(figures.capped)
-            && !grew(light, failing) =>
+            && took_longer(light, failing) != Some(true) =>
         {
             Code::Cap
         }
+        () if figures.not_accepted(failing.requests).is_some() => Code::Target,
         () if figures.link(failing.requests).is_some() => Code::Link,
         () => Code::Target,
     }
 }
 
-/// Whether the target took longer than it does under little load.
-fn grew(light: Option<&Step>, failing: &Step) -> bool {
-    let means = light.and_then(|light| light.naive.mean).zip(failing.naive.mean);
-    means.is_some_and(|(light, heavy)| LATENCY_GREW * light < heavy)
+/// Whether a step failed by the generator's lateness: half of its requests were noticed too late,
+/// or what is missing waited for the generator.
+fn is_by_lateness(step: &Step) -> bool {
+    let is_short = || broke(step).iter().any(|by| matches!(by, Broke::Sent | Broke::Backlog));
+    is_late(step) || is_short() && most_is_lateness(step)
 }
 
-/// What was the bound; `failing` is `None` if no rate failed.
-pub(crate) fn bound(light: Option<&Step>, failing: Option<&Step>, proof: &Proof) -> Bound {
+/// What was the bound; `light` is the lowest rate that passed, `failing` `None` if no rate failed.
+pub(crate) fn bound(
+    bracket: &Bracket,
+    light: Option<&Step>,
+    failing: Option<&Step>,
+    proof: &Proof,
+) -> Bound {
     let loads = (light.map(Load::of), failing.map(Load::of));
     let Some(failing) = failing else {
-        let evidence = match light {
-            None => "no run was made".to_owned(),
-            Some(_) => "every rate passed, up to the highest that was offered".to_owned(),
-        };
-        let (light, heavy) = loads;
+        let (evidence, (light, heavy)) = (none_failed(bracket), loads);
         return Bound { code: Code::NoneReached, evidence, proven: false, light, heavy };
     };
-    let (code, proven) = held_against(by_figures(light, failing), &failing.figures, proof);
+    let (code, proven) = held_against(by_figures(light, failing), failing, proof);
     let (light, heavy) = loads;
     let evidence = evidence(code, light.as_ref(), failing);
     Bound { code, evidence, proven, light, heavy }
 }
 
+/// Why a bracket without a rate that failed has no bound, in words.
+fn none_failed(bracket: &Bracket) -> String {
+    let Bracket { passed, undecided, complete, .. } = bracket;
+    match (passed, undecided.is_empty()) {
+        (None, true) => "no run was made".to_owned(),
+        (None, false) => {
+            "no rate passed or failed: its runs were excused, or contradict each other".to_owned()
+        }
+        (Some(passed), false) => format!(
+            "{}/s passed; the runs above it were excused, or contradict each other",
+            number(*passed)
+        ),
+        (Some(passed), true) if *complete => {
+            format!("no rate failed up to {}/s, the highest offered", number(*passed))
+        }
+        (Some(passed), true) => {
+            format!("no rate failed up to {}/s, where the search ended early", number(*passed))
+        }
+    }
+}
+
 /// What the trials make of a code, and whether they confirm it.
-fn held_against(code: Code, figures: &Figures, proof: &Proof) -> (Code, bool) {
-    let base = proof.trials.first().map(|trial| &trial.step.figures);
+fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
+    let base = proof.trials.first().map(|trial| &trial.step);
     // What had room can't have been the bound, whatever chance made of a trial.
-    let busy = base.is_some_and(|figures| BUSY_ROOM < figures.taken_up());
-    let full = base.is_some_and(Figures::conns_are_busy);
-    let shards = proof.shards().map(|trial| trial.moved && busy);
-    let more = proof.more_conns().map(|trial| trial.moved && full);
-    let fewer = proof.fewer_conns().map(|trial| trial.moved && full);
-    let has_room = figures.taken_up() <= BUSY_ROOM;
+    let taken_up = base.map_or(0.0, |step| step.figures.taken_up());
+    let full = base.is_some_and(|step| step.figures.conns_are_busy());
+    let shards = proof.shards().and_then(|trial| {
+        let moved = trial.moved?;
+        let more = base.is_some_and(|step| step.figures.shards.len() < trial.shards);
+        match (moved, more) {
+            (true, true) => Some(BUSY_ROOM < taken_up),
+            // Half of the shards do less as well where all of them had hardly any room.
+            (true, false) => (BUSY_FULL <= taken_up).then_some(true),
+            (false, _) => Some(false),
+        }
+    });
+    let more = proof.more_conns().and_then(|trial| Some(trial.moved? && full));
+    let fewer = proof.fewer_conns().and_then(|trial| Some(trial.moved? && full));
+    let has_room = failing.figures.taken_up() <= BUSY_ROOM;
+    // A base that isn't late was bounded by something else than the step that failed.
+    let late_alone = is_by_lateness(failing) && !base.is_some_and(is_by_lateness);
     match (code, shards, more) {
         (Code::Ports | Code::Files, ..) => (code, true),
-        (Code::Link | Code::NoneReached, ..) => (code, false),
+        (Code::NoneReached, ..) => (code, false),
         // What moves the ceiling was the bound.
         (_, Some(true), _) => (Code::GeneratorCore, true),
+        (Code::GeneratorCore, ..) if late_alone => (code, false),
         (_, _, Some(true)) => (Code::Cap, true),
+        (Code::Link, ..) => (code, false),
         // The figures of one run may mislead; a shard more that does no more doesn't.
-        (Code::GeneratorCore, Some(false), _) => (Code::Target, more.is_some()),
+        (Code::GeneratorCore, Some(false), _) => (Code::Target, more.or(fewer) == Some(false)),
         (Code::GeneratorCore, None, _) => (code, false),
         (Code::Cap, _, Some(false)) => (Code::Target, shards.is_some() || has_room),
         // Half of the connections would do half if they were the bound.
         (Code::Cap, _, None) => (code, fewer == Some(true)),
-        (Code::Target, shards, Some(false)) => (code, shards.is_some() || has_room),
-        (Code::Target, ..) => (code, false),
+        (Code::Target, ..) => {
+            (code, more.or(fewer) == Some(false) && (shards.is_some() || has_room))
+        }
     }
 }
 
 /// The figures that tell a bound, in words.
 fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
     let (figures, heavy) = (&failing.figures, Load::of(failing));
-    let latency = |load: &Load| load.latency_us.map_or("an unknown time".to_owned(), time);
-    let at = |load: &Load| {
-        format!(
-            "{} per request with {} in flight at {}/s",
-            latency(load),
-            number(load.at_target),
-            number(load.rate)
-        )
-    };
-    let law = heavy
-        .by_littles_law
-        .map_or(String::new(), |rate| format!(", by Little's law {}/s", number(rate)));
+    let law =
+        heavy.by_littles_law.map_or(String::new(), |rate| format!(" (L/W = {}/s)", number(rate)));
+    let at_heavy = format!("{}{law}", at(&heavy));
     match code {
         Code::GeneratorCore => {
+            let p50 = failing.pacer_lateness.percentiles.at(0.5).value;
+            let late = match p50.filter(|_| is_by_lateness(failing)) {
+                Some(us) if figures.taken_up() < BUSY_FULL => {
+                    format!("the generator woke up late (pacer lateness p50 {}): ", time(us))
+                }
+                _ => String::new(),
+            };
             let soft = heavy
                 .soft_interrupts
-                .map_or(String::new(), |share| format!(", {} soft interrupts", percent(share)));
+                .map_or(String::new(), |share| format!(", {} softirq", percent(share)));
             let core = figures.busiest().map_or(0, |shard| shard.core);
             let others = match figures.taken() {
-                none if none < OTHERS_MIN => String::new(),
+                none if none < TAKEN_MIN => String::new(),
                 taken => format!("; others took {} of that core", percent(taken)),
             };
             format!(
-                "the shard on core {core} was busy {} of the time ({} user, {} \
-                 system{soft}){others}; the target took {}",
+                "{late}the shard on core {core} was {} busy ({} user, {} system{soft}){others}; \
+                 {at_heavy}",
                 percent(heavy.busy),
                 percent(heavy.user),
                 percent(heavy.system),
-                at(&heavy)
             )
         }
         Code::Target => {
-            let before = light.map_or(String::new(), |light| format!(", and {}", at(light)));
-            format!(
-                "the target took {}{law}{before}; the busiest shard had work {} of the time",
-                at(&heavy),
-                percent(heavy.busy)
-            )
+            let before = light.map_or(String::new(), |light| format!("; {}", at(light)));
+            let dropped = figures.not_accepted(failing.requests).map_or(String::new(), |drops| {
+                format!(
+                    "; {} connections dropped by a full accept queue on this machine",
+                    number(drops as f64)
+                )
+            });
+            format!("{at_heavy}{before}{dropped}; busiest shard {} busy", percent(heavy.busy))
         }
         Code::Cap => format!(
-            "{} of {} connections were busy on average, and {} arrivals waited for one; the target \
-             took {}{law}",
-            number(heavy.at_target),
+            "limited by --conns {}: {} connections busy on average, {} arrivals waited for one; \
+             {at_heavy}",
             number(figures.conns as f64),
+            number(heavy.at_target),
             number(figures.capped as f64),
-            latency(&heavy)
         ),
         Code::Ports => {
             let ports = figures.ports.as_ref().map_or(String::new(), |ports| {
                 format!(
-                    ": of {} ports at most {} were in use and {} in TIME_WAIT, {} left",
+                    ": of {} at most {} were in use and {} in TIME_WAIT, {} left",
                     ports.range.saturating_mul(ports.sources),
                     ports.in_use_max,
                     ports.time_wait_max,
                     ports.headroom
                 )
             });
-            format!("{} requests found no local port{ports}", number(figures.without_port() as f64))
+            format!("{} requests got no local port{ports}", number(figures.without_port() as f64))
         }
         Code::Files => format!(
-            "{} requests found no file or memory for their connection",
+            "{} requests got no file descriptor or memory for their connection",
             number(figures.without_file() as f64)
         ),
         Code::Link => figures.link(failing.requests).unwrap_or_default(),
         Code::NoneReached => String::new(),
     }
+}
+
+/// A load in words.
+fn at(load: &Load) -> String {
+    let latency = load.latency_us.map_or("unknown".to_owned(), time);
+    format!(
+        "at {}/s offered: mean latency {latency}, {} in flight",
+        number(load.rate),
+        number(load.at_target)
+    )
 }

@@ -2,7 +2,7 @@
 //! was the bound.
 //!
 //! The rate is searched like any other, by a rule of its own. Then a few runs above the ceiling
-//! show what moves it: the plan as it is, with a shard more or fewer, with twice and half the
+//! show what moves it: the plan as it is, with more shards or half of them, with twice and half the
 //! connections. They are offered more than the path can take, so that what it takes is its
 //! throughput.
 
@@ -10,7 +10,7 @@ use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::bound::{Bound, bound, by_figures};
-use crate::proof::{Changed, Proof, Scaling, Trial};
+use crate::proof::{Changed, EXPECTED_MIN, Proof, Scaling, Trial};
 use crate::rates::four_figures;
 use crate::rule::{End, by_load};
 use crate::search::{Bracket, Search, SearchPlan};
@@ -82,9 +82,11 @@ impl Ceiling {
 
     /// What was found by the steps and trials so far.
     pub fn answer(&self) -> Answer {
-        let Bracket { passed, failed, undecided, complete, .. } = self.search.bracket();
+        let bracket = self.search.bracket();
         let [passing, failing] = self.search.ends();
         let proof = self.proof();
+        let bound = bound(&bracket, self.light(), failing, &proof);
+        let Bracket { passed, failed, undecided, complete, .. } = bracket;
         Answer {
             passed,
             failed,
@@ -92,7 +94,7 @@ impl Ceiling {
             complete,
             passed_by: passing.map(End::new),
             failed_by: failing.map(End::new),
-            bound: bound(self.light(), failing, &proof),
+            bound,
             proof,
         }
     }
@@ -119,30 +121,34 @@ impl Ceiling {
             used.iter().copied().chain(spare).collect()
         };
         let (conns, shards) = (failing.figures.conns, used.len());
-        let ask = |change, factor: f64| Ask {
-            rate: four_figures(failing.rate * TRIAL_RATE * factor).min(self.plan.search.rate_max),
+        let rate_max = self.plan.search.rate_max;
+        let offered = failing.rate * TRIAL_RATE;
+        let ask = |change, rate: f64| Ask {
+            rate: four_figures(rate).min(rate_max),
             duration: self.plan.search.duration,
             seed: 0,
             change,
         };
         let on = |count: usize| Change::Cores(more[..count].to_vec());
-        let mut planned = vec![(Changed::Nothing, ask(Change::None, 1.0))];
-        if shards < more.len() {
-            planned.push((Changed::Shards, ask(on(shards + 1), 1.0)));
-        } else if 1 < shards {
-            planned.push((Changed::Shards, ask(on(shards - 1), 1.0)));
+        let mut planned = vec![(Changed::Nothing, ask(Change::None, offered))];
+        let room = offered.min(rate_max.per_second()) / failing.figures.throughput;
+        if let Some(count) = other_number(shards, more.len(), room) {
+            planned.push((Changed::Shards, ask(on(count), offered)));
         }
         let fits =
             |conns: u64| conns <= self.plan.conns_max && failing.figures.has_files_for(conns);
         let others = [Some(2 * conns).filter(|twice| fits(*twice)), Some(conns / 2)];
         for conns in others.into_iter().flatten().filter(|conns| shards as u64 <= *conns) {
             let conns = usize::try_from(conns).expect("at most twice of what a plan had");
-            planned.push((Changed::Conns, ask(Change::Conns(conns), 1.0)));
+            planned.push((Changed::Conns, ask(Change::Conns(conns), offered)));
         }
-        if code.is_generator() && 1 < more.len() {
+        if code.is_generator() {
             for count in numbers(more.len()).into_iter().filter(|count| *count != shards) {
-                let factor = count as f64 / shards as f64;
-                planned.push((Changed::Scaled, ask(on(count), factor)));
+                let rate = offered * count as f64 / shards as f64;
+                // Offered less, so many shards would seem to do less than they can.
+                if rate <= rate_max.per_second() {
+                    planned.push((Changed::Scaled, ask(on(count), rate)));
+                }
             }
         }
         for (at, (_, ask)) in planned.iter_mut().enumerate() {
@@ -172,14 +178,19 @@ impl Ceiling {
         let made: Vec<(Changed, &[Step])> =
             made.map(|((changed, _), runs)| (*changed, runs.as_slice())).collect();
         let trials = Trial::of(&made);
-        let scaling = match self.steps().last() {
-            None => Scaling::Unproven,
-            Some(step) => {
-                Scaling::new(&trials, self.plan.cores.len().max(step.figures.shards.len()))
-            }
-        };
+        let shards = self.steps().last().map_or(0, |step| step.figures.shards.len());
+        let scaling = Scaling::new(&trials, self.plan.cores.len().max(shards));
         Proof { trials, scaling }
     }
+}
+
+/// Another number of shards, whose trial shows whether they are the bound: a quarter more, of at
+/// most so many; half of them where that can't be seen. `room` is what is offered, as a multiple of
+/// what was answered.
+fn other_number(shards: usize, most: usize, room: f64) -> Option<usize> {
+    let more = (shards + shards.div_ceil(4)).min(most);
+    let grown = (more as f64 / shards as f64).min(room);
+    if 1.0 + EXPECTED_MIN <= grown { Some(more) } else { (1 < shards).then_some(shards / 2) }
 }
 
 /// The numbers of shards to try up to this one.
@@ -231,8 +242,12 @@ mod tests {
     use std::convert::Infallible;
     use std::ops::ControlFlow;
 
+    use engine::host::traffic::TcpCounts;
+
     use super::*;
+    use crate::backlog::Backlog;
     use crate::bound::Code;
+    use crate::figures::ShardTime;
     use crate::make_runs;
     use crate::proof::Scaled;
     use crate::queues::{Queue, asked};
@@ -243,22 +258,53 @@ mod tests {
         found_from("1k", cores, run)
     }
 
-    fn found_from(first: &str, cores: usize, mut run: impl FnMut(&Ask) -> Step) -> Ceiling {
+    fn found_from(first: &str, cores: usize, run: impl FnMut(&Ask) -> Step) -> Ceiling {
+        found_within(first, "1M", cores, run)
+    }
+
+    fn found_within(
+        first: &str,
+        rate_max: &str,
+        cores: usize,
+        mut run: impl FnMut(&Ask) -> Step,
+    ) -> Ceiling {
+        let mut ceiling = Ceiling::new(ceiling_plan(first, rate_max, cores));
+        let ended =
+            make_runs(&mut ceiling, |ask, _| Ok::<_, Infallible>(ControlFlow::Continue(run(ask))));
+        assert_eq!(ended, Ok(ControlFlow::Continue(())));
+        ceiling
+    }
+
+    fn ceiling_plan(first: &str, rate_max: &str, cores: usize) -> CeilingPlan {
         let search = SearchPlan {
             first: first.parse().expect("a rate"),
-            rate_max: "1M".parse().expect("a rate"),
+            rate_max: rate_max.parse().expect("a rate"),
             tolerance: 0.02,
             repeats: 1,
             steps_max: 60,
             duration: Nanos::from_secs(10),
             seed: 1,
         };
-        let plan = CeilingPlan { search, cores: (0..cores).collect(), conns_max: 1_000_000 };
-        let mut ceiling = Ceiling::new(plan);
-        let ended =
-            make_runs(&mut ceiling, |ask, _| Ok::<_, Infallible>(ControlFlow::Continue(run(ask))));
-        assert_eq!(ended, Ok(ControlFlow::Continue(())));
-        ceiling
+        CeilingPlan { search, cores: (0..cores).collect(), conns_max: 1_000_000 }
+    }
+
+    /// This step, as if its shards, of 1,000 requests per second each, were the bound.
+    fn of_shards(light: &Step, shards: usize, ask: &Ask) -> Step {
+        let shards = if let Change::Cores(cores) = &ask.change { cores.len() } else { shards };
+        let (rate, most) = (ask.rate.per_second(), 1_000.0 * shards as f64);
+        let duration_s = ask.duration.as_secs_f64();
+        let mut step = Step { rate, duration_s, seed: ask.seed, ..light.clone() };
+        let growth = (1.0 - most / rate).max(0.0);
+        let (interval, fell_behind) = (Some([growth; 2]), Some(0.02 < growth));
+        step.backlog = Backlog { growth, interval, fell_behind };
+        step.busy = (rate / most).min(1.0);
+        let of_shard = |core| ShardTime { core, busy: step.busy, ..ShardTime::default() };
+        step.figures.shards = (0..shards).map(of_shard).collect();
+        step.figures.throughput = rate.min(most);
+        if let Change::Conns(conns) = ask.change {
+            step.figures.conns = conns as u64;
+        }
+        step
     }
 
     /// A server of 2,000 requests per second behind a shard of 100,000.
@@ -297,7 +343,8 @@ mod tests {
             assert_eq!(answer.failed_by.expect("it failed").broke, [Broke::Backlog]);
             assert_eq!(answer.passed_by.expect("it passed").broke, []);
             let trials = answer.proof.trials;
-            assert!(trials.iter().all(|trial| !trial.moved), "{trials:?}");
+            let moved: Vec<Option<bool>> = trials.iter().map(|trial| trial.moved).collect();
+            assert!(moved[0].is_none() && moved[1..].iter().all(|moved| *moved == Some(false)));
             let expected = if cores == 1 { Scaling::Unproven } else { Scaling::NotTried };
             assert_eq!(answer.proof.scaling, expected);
         }
@@ -308,9 +355,9 @@ mod tests {
         let answer = found(1, |ask| capped().run(ask)).answer();
         within(&answer, 800.0);
         assert_eq!((answer.bound.code, answer.bound.proven), (Code::Cap, true));
-        let moved: Vec<(u64, bool)> =
+        let moved: Vec<(u64, Option<bool>)> =
             answer.proof.trials.iter().map(|trial| (trial.conns, trial.moved)).collect();
-        assert_eq!(moved, [(4, false), (8, true), (2, true)]);
+        assert_eq!(moved, [(4, None), (8, Some(true)), (2, Some(true))]);
     }
 
     #[test]
@@ -336,7 +383,31 @@ mod tests {
         within(&answer, 20_000.0);
         assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, true));
         let shards = answer.proof.shards().expect("it was tried");
-        assert!(shards.shards == 1 && shards.moved, "{shards:?}");
+        assert_eq!((shards.shards, shards.moved), (1, Some(true)));
+    }
+
+    #[test]
+    fn of_many_shards_a_quarter_more_are_tried_or_half() {
+        let light = generator().run(&asked("100", 1));
+        // With a core left, a shard more of 25 could hardly be seen.
+        for (cores, tried) in [(25, 12), (26, 12), (40, 32)] {
+            let answer = found(cores, |ask| of_shards(&light, 25, ask)).answer();
+            within(&answer, 25_000.0);
+            assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, true));
+            let shards = answer.proof.shards().expect("it was tried");
+            assert_eq!((shards.shards, shards.moved), (tried, Some(true)), "{cores} cores");
+        }
+    }
+
+    #[test]
+    fn a_highest_rate_without_room_for_more_proves_nothing() {
+        let light = generator().run(&asked("100", 1));
+        let answer = found_within("500", "1020", 2, |ask| of_shards(&light, 1, ask)).answer();
+        assert_eq!((answer.passed, answer.failed), (Some(1_000.0), Some(1_020.0)));
+        assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, false));
+        assert!(answer.proof.shards().is_none(), "{:?}", answer.proof);
+        assert_eq!(answer.proof.more_conns().expect("it was tried").moved, None);
+        assert_eq!(answer.proof.scaling, Scaling::NotTried);
     }
 
     #[test]
@@ -360,6 +431,43 @@ mod tests {
         assert_eq!(ceiling_code(&ceiling), (Code::GeneratorCore, false));
         let failed_by = ceiling.answer().failed_by.expect("it failed");
         assert_eq!(failed_by.broke, [Broke::Lateness]);
+    }
+
+    #[test]
+    fn trials_without_lateness_speak_for_no_other_bound_of_a_late_step() {
+        // From 1,149/s on the target is the bound, and wake-ups are late just above 1,000/s.
+        let ceiling = found(2, |ask| {
+            let mut step = Queue { service_ns: 870_000, ..serial() }.run(ask);
+            if 1_000.0 < step.rate && step.rate < 1_200.0 {
+                step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
+            }
+            step
+        });
+        let answer = ceiling.answer();
+        within(&answer, 1_005.0);
+        assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, false));
+        assert_eq!(answer.proof.shards().expect("it was tried").moved, Some(false));
+        let evidence = answer.bound.evidence;
+        let told = "the generator woke up late (pacer lateness p50 1.5 ms): the shard on core 0 \
+                    was 1.0 % busy";
+        assert!(evidence.starts_with(told), "{evidence}");
+    }
+
+    #[test]
+    fn errors_of_the_target_are_not_the_generators_on_a_machine_with_steal() {
+        use crate::step::{Reason, Trust};
+        use engine::report::verdict::{Code as Verdict, Level};
+        let ceiling = found(1, |ask| {
+            let bad_status = if ask.rate.per_second() <= 700.0 { 0.0 } else { 0.05 };
+            let mut step = Queue { service_ns: 10, bad_status, ..serial() }.run(ask);
+            step.figures.steal = Some(0.11);
+            let codes = vec![Reason { code: Verdict::CpuStolen, level: Level::Invalid }];
+            step.verdict = Trust { level: Level::Invalid, codes };
+            step
+        });
+        let answer = ceiling.answer();
+        assert_eq!(answer.failed_by.expect("it failed").broke, [Broke::Errors]);
+        assert_eq!(answer.bound.code, Code::Target, "{}", answer.bound.evidence);
     }
 
     #[test]
@@ -406,7 +514,6 @@ mod tests {
 
     #[test]
     fn segments_sent_again_speak_against_the_link() {
-        use engine::host::traffic::TcpCounts;
         let ceiling = found(1, |ask| {
             let mut step = serial().run(ask);
             let again = if 2_000.0 < step.rate { 0.05 } else { 0.0 };
@@ -422,7 +529,41 @@ mod tests {
         });
         assert_eq!(ceiling_code(&ceiling), (Code::Link, false));
         let evidence = ceiling.answer().bound.evidence;
-        assert!(evidence.contains("segments were sent again (5.0 %)"), "{evidence}");
+        assert!(evidence.contains("segments retransmitted (5.0 %)"), "{evidence}");
+    }
+
+    /// One segment of twenty is retransmitted, and so many connections are dropped.
+    fn retransmitting(step: &mut Step, listen_drops: u64) {
+        step.figures.tcp = Some(TcpCounts {
+            segments_sent: step.requests,
+            retransmitted: step.requests / 20,
+            listen_overflows: 0,
+            listen_drops,
+        });
+    }
+
+    #[test]
+    fn an_accept_queue_that_overflows_is_the_targets() {
+        let ceiling = found(1, |ask| {
+            let mut step = serial().run(ask);
+            let listen_drops = step.requests / 20;
+            retransmitting(&mut step, listen_drops);
+            step
+        });
+        assert_eq!(ceiling_code(&ceiling), (Code::Target, true));
+        let evidence = ceiling.answer().bound.evidence;
+        assert!(evidence.contains("dropped by a full accept queue"), "{evidence}");
+    }
+
+    #[test]
+    fn trials_that_moved_the_ceiling_overrule_the_link() {
+        let ceiling = found(1, |ask| {
+            let mut step = capped().run(ask);
+            step.figures.capped = 0;
+            retransmitting(&mut step, 0);
+            step
+        });
+        assert_eq!(ceiling_code(&ceiling), (Code::Cap, true));
     }
 
     #[test]
@@ -434,8 +575,32 @@ mod tests {
         let answer = ceiling.answer();
         assert_eq!((answer.passed, answer.failed), (Some(1e6), None));
         assert_eq!((answer.bound.code, answer.proof.trials.len()), (Code::NoneReached, 0));
-        let nothing = Ceiling::new(ceiling.plan).answer();
-        assert_eq!((nothing.passed, nothing.bound.code), (None, Code::NoneReached));
+        assert!(answer.bound.evidence.contains("up to 1,000,000/s, the highest offered"));
+    }
+
+    #[test]
+    fn a_ceiling_without_a_failure_says_why_there_is_none() {
+        let (passes, fails) = (serial().run(&asked("1k", 10)), serial().run(&asked("3k", 10)));
+        let mut excused = generator().run(&asked("10300", 5));
+        excused.figures.steal = Some(0.1);
+        assert_eq!(by_load(&excused), Outcome::Excused);
+        let again = Step { rate: 3_000.0, ..passes.clone() };
+        for (steps, evidence) in [
+            (&[][..], "no run was made"),
+            (&[excused][..], "no rate passed or failed"),
+            (&[passes.clone()][..], "no rate failed up to 1,000/s, where the search ended early"),
+            (&[passes, fails, again][..], "1,000/s passed; the runs above it were excused, or"),
+        ] {
+            let mut ceiling = Ceiling::new(ceiling_plan("1k", "1M", 4));
+            for step in steps {
+                ceiling.take(step.clone());
+            }
+            let answer = ceiling.answer();
+            assert_eq!((answer.failed, answer.bound.code), (None, Code::NoneReached));
+            assert!(answer.bound.evidence.starts_with(evidence), "{}", answer.bound.evidence);
+            // There are cores to try it on.
+            assert_eq!(answer.proof.scaling, Scaling::NotTried);
+        }
     }
 
     #[test]
@@ -454,7 +619,7 @@ mod tests {
         });
         let answer = ceiling.answer();
         let trial = answer.proof.more_conns().expect("it was made");
-        assert_eq!((trial.runs, made, trial.moved), (2, 2, false));
+        assert_eq!((trial.runs, made, trial.moved), (2, 2, Some(false)));
         let seeds = ceiling.trials.iter().flatten().chain(ceiling.steps()).map(|step| step.seed);
         let mut seeds: Vec<u64> = seeds.collect();
         seeds.sort_unstable();

@@ -110,13 +110,13 @@ impl Figures {
     }
 
     /// The busiest shard; `None` of a run without any.
-    pub fn busiest(&self) -> Option<&ShardTime> {
+    pub(crate) fn busiest(&self) -> Option<&ShardTime> {
         self.shards.iter().max_by(|one, other| one.busy.total_cmp(&other.busy))
     }
 
     /// Share of a core that others took of the generator, at most: the hypervisor, other processes,
     /// or a quota.
-    pub fn taken(&self) -> f64 {
+    pub(crate) fn taken(&self) -> f64 {
         let waited = self.shards.iter().map(|shard| shard.waited).fold(0.0, f64::max);
         // A throttled shard waits for its core too.
         self.steal.unwrap_or(0.0) + waited.max(self.throttled.unwrap_or(0.0))

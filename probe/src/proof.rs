@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::step::Step;
 
 /// A change of the throughput below which nothing can be seen, as a share.
-const EXPECTED_MIN: f64 = 0.05;
+pub const EXPECTED_MIN: f64 = 0.05;
 
 /// What a trial changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +38,9 @@ pub struct Trial {
     pub ratio: f64,
     /// What that would be if nothing else were the bound; 1 with nothing changed.
     pub expected: f64,
-    /// Whether the change moved the ceiling: by half of what was to be expected, or more. Never if
-    /// hardly anything was.
-    pub moved: bool,
+    /// Whether the change moved the ceiling: by half of what was to be expected, or more. `None`
+    /// with nothing changed, and where less than [`EXPECTED_MIN`] was to be expected.
+    pub moved: Option<bool>,
     /// How often it was made; the run with the highest throughput counts, since others on the
     /// machine only take of it.
     pub runs: usize,
@@ -61,9 +61,10 @@ pub struct Proof {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scaling {
-    /// Only one core can be spared, so nothing shows it.
+    /// Only one core can run a shard, so nothing shows it.
     Unproven,
-    /// It was not tried: the generator isn't the bound, or the series ended before.
+    /// It was not tried: the generator isn't the bound, the highest rate left no room, or the
+    /// series ended before.
     NotTried,
     /// Each number of shards, ascending.
     Efficiency(Vec<Scaled>),
@@ -107,10 +108,13 @@ impl Trial {
             Changed::Conns => is.conns as f64 / was.conns as f64,
         };
         let (ratio, expected) = (of_base(is.throughput), of_base(step.rate).min(grown));
+        let is_more = 1.0 < grown;
         // Where little is to be expected, chance does as much.
-        let seen = EXPECTED_MIN <= (expected - 1.0).abs();
+        let visible = if is_more { expected - 1.0 } else { 1.0 - expected };
+        let is_told =
+            changed != Changed::Nothing && 0.0 < was.throughput && EXPECTED_MIN <= visible;
         let halfway = f64::midpoint(1.0, expected);
-        let moved = seen && if 1.0 < grown { halfway <= ratio } else { ratio <= halfway };
+        let moved = is_told.then_some(if is_more { halfway <= ratio } else { ratio <= halfway });
         Trial {
             changed,
             shards: is.shards.len(),
@@ -170,6 +174,40 @@ impl Scaling {
                 Scaling::Efficiency(all.iter().copied().map(of).collect())
             }
             _ => Scaling::NotTried,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::ShardTime;
+    use crate::queues::{Queue, asked};
+
+    #[test]
+    fn a_trial_tells_nothing_where_its_change_could_not_be_seen() {
+        let base = Queue { service_ns: 500_000, ..Queue::serial_ms() }.run(&asked("2500", 1));
+        let with = |rate: f64, shards: usize, throughput: f64| {
+            let mut step = Step { rate, ..base.clone() };
+            step.figures.shards = vec![ShardTime::default(); shards];
+            step.figures.throughput = throughput;
+            step
+        };
+        for (before, after, moved) in [
+            (with(2_500.0, 1, 2_000.0), with(2_500.0, 2, 2_000.0), Some(false)),
+            (with(2_500.0, 1, 2_000.0), with(2_500.0, 2, 2_500.0), Some(true)),
+            (with(2_500.0, 2, 2_000.0), with(2_500.0, 1, 1_000.0), Some(true)),
+            // A shard more of 25 is 4 %.
+            (with(2_500.0, 25, 2_000.0), with(2_500.0, 26, 2_000.0), None),
+            // The rate has no room for more, or the base has already done more than was due.
+            (with(2_040.0, 1, 2_000.0), with(2_040.0, 2, 2_040.0), None),
+            (with(2_500.0, 1, 2_700.0), with(2_500.0, 2, 2_700.0), None),
+            (with(2_500.0, 2, 0.0), with(2_500.0, 1, 0.0), None),
+        ] {
+            let made = [(Changed::Nothing, &[before][..]), (Changed::Shards, &[after][..])];
+            let trials = Trial::of(&made);
+            let told: Vec<Option<bool>> = trials.iter().map(|trial| trial.moved).collect();
+            assert_eq!(told, [None, moved], "{trials:?}");
         }
     }
 }

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use engine::report::profile::Profile;
 use engine::sys::units::{Nanos, Rate};
 use probe::bound::{Bound, Code};
-use probe::ceiling::Answer;
+use probe::ceiling::{Answer, TRIAL_RATE};
 use probe::document::CeilingDocument;
-use probe::proof::{Changed, Proof, Scaling, Trial};
+use probe::proof::{Changed, EXPECTED_MIN, Scaling, Trial};
 use probe::rule::{Broke, End, GROWTH_MAX, LATENESS_MAX_US, SENT_MIN, by_load};
 use probe::step::{ERRORS_MAX, Outcome, Step};
 
 use super::figures::{count, rate, time};
+use super::series::{end, left_open, stopped};
 use super::wrap::indented_to;
 
 /// Columns of a line.
@@ -21,8 +22,7 @@ const WIDTH: usize = 80;
 pub(crate) fn begins(is_null: bool, first: Rate) -> String {
     let target = if is_null { "the null target" } else { "target" };
     let first = rate(first.per_second());
-    let told =
-        format!("The highest rate that generator and {target} keep up with, from {first}/s on");
+    let told = format!("The highest rate that generator and {target} sustain, from {first}/s up");
     format!("{}\n{}", paragraph(&told), line(HEAD, ""))
 }
 
@@ -82,17 +82,11 @@ pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
         }
     }
     text.push_str(&bound(&answer.bound));
-    text.push_str(&proof(&answer.proof));
+    text.push_str(&proof(answer));
     if let Some(profile) = profile {
         text.push_str(&heaviest(profile));
     }
-    if made.interrupted {
-        text.push_str("Interrupted: this is what there was until then.\n");
-    }
-    if !written.is_empty() {
-        let _ = writeln!(text, "written {}", written.join(", "));
-    }
-    text
+    text + &end(made, written)
 }
 
 fn bracket(answer: &Answer, interrupted: bool) -> String {
@@ -108,12 +102,12 @@ fn bracket(answer: &Answer, interrupted: bool) -> String {
         (None, Some(failed)) => format!("No rate passed; {} failed.", at(failed)),
         (None, None) => "No rate passed, and none failed.".to_owned(),
     };
-    if !answer.undecided.is_empty() && answer.passed.is_some() {
-        let rates: Vec<String> = answer.undecided.iter().map(at).collect();
-        let _ = write!(told, " In between, {} remained undecided.", rates.join(", "));
+    let ends = answer.passed.zip(answer.failed);
+    if !answer.undecided.is_empty() {
+        told.push_str(&left_open(ends, &answer.undecided, ""));
     }
     if !answer.complete && !interrupted {
-        told.push_str(" The search stopped at --max-steps: the answer is wider than asked for.");
+        told.push_str(stopped(ends));
     }
     told
 }
@@ -121,25 +115,22 @@ fn bracket(answer: &Answer, interrupted: bool) -> String {
 /// Why an end of the bracket is one.
 fn why(end: &End) -> String {
     let sent = format!("sent {} of what was due", percent(end.sent));
-    let backlog = format!("its backlog grew by {:.1} % of the arrivals", end.growth * 100.0);
-    let late = end.lateness_p50_us.map_or("an unknown time".to_owned(), time);
+    let backlog = format!("backlog grew by {:.1} % of arrivals", end.growth * 100.0);
+    let late = end.lateness_p50_us.map_or("unknown".to_owned(), time);
+    let late = format!("pacer lateness p50 {late}");
     if end.broke.is_empty() {
         let backlog = match end.growth {
             more if 0.000_5 <= more => backlog,
-            _ => "its backlog didn't grow".to_owned(),
+            _ => "backlog didn't grow".to_owned(),
         };
-        return format!("{sent}; {backlog}; half of its requests were noticed within {late}");
+        return format!("{sent}; {backlog}; {late}");
     }
     let told = end.broke.iter().map(|broke| match broke {
         Broke::Sent => format!("{sent} (limit {:.0} %)", SENT_MIN * 100.0),
         Broke::Backlog => format!("{backlog} (limit {:.0} %)", GROWTH_MAX * 100.0),
-        Broke::Lateness => {
-            let limit = time(LATENESS_MAX_US);
-            format!("half of its requests were noticed more than {late} late (limit {limit})")
-        }
+        Broke::Lateness => format!("{late} (limit {})", time(LATENESS_MAX_US)),
         Broke::Errors => {
-            let (errors, limit) = (percent(end.errors), ERRORS_MAX * 100.0);
-            format!("{errors} of its requests had no good answer (limit {limit:.0} %)")
+            format!("errors {} (limit {:.0} %)", percent(end.errors), ERRORS_MAX * 100.0)
         }
     });
     told.collect::<Vec<_>>().join("; ")
@@ -149,43 +140,62 @@ fn bound(bound: &Bound) -> String {
     let name = match bound.code {
         Code::GeneratorCore => "the generator's core (generator_core)",
         Code::Target => "the target (target)",
-        Code::Cap => "the cap on connections, --conns (cap)",
+        Code::Cap => "the connection cap (cap)",
         Code::Ports => "this machine's local ports (ports)",
         Code::Files => "this machine's files or memory (files)",
         Code::Link => "the network (link)",
-        Code::NoneReached => "none was reached (none_reached)",
+        Code::NoneReached => "none reached (none_reached)",
     };
     let sure = match (bound.code, bound.proven) {
         (Code::NoneReached, _) | (_, true) => "",
-        (_, false) => ", by its figures alone",
+        (_, false) => ", not proven",
     };
     indented_to(WIDTH, "Bound: ", "  ", &format!("{name}{sure}: {}.", bound.evidence))
 }
 
 /// The table of trials, and what more shards do.
-fn proof(proof: &Proof) -> String {
+fn proof(answer: &Answer) -> String {
+    let proof = &answer.proof;
     let mut text = String::new();
+    // Rates have four figures.
+    let wanted = 0.99 * TRIAL_RATE;
+    let base = proof.trials.first().zip(answer.failed);
+    let is_clipped = base.is_some_and(|(base, failed)| base.rate < wanted * failed);
+    let raise = if is_clipped { "; raise --max-rate" } else { "" };
     let single = proof.trials.iter().filter(|trial| trial.changed != Changed::Scaled);
     let single: Vec<&Trial> = single.collect();
     if let Some(base) = single.first() {
-        let _ = writeln!(text, "\nWhat moves it, at {}/s:", rate(base.rate));
-        let _ = writeln!(text, "  shards     conns  answered/s   ratio  if it is the bound  moved");
+        let _ = writeln!(text, "\nWhat moves it, at {}/s offered:", rate(base.rate));
+        let _ = writeln!(text, "  shards     conns  answered/s   ratio  expected  moved");
         for trial in &single {
             let (shards, conns) = (count(trial.shards as u64), count(trial.conns));
             let figures = format!("  {shards:>6}{conns:>10}{:>12}", rate(trial.throughput));
             let told = match (trial.changed, trial.moved) {
                 (Changed::Nothing, _) => "  as searched".to_owned(),
                 (_, moved) => {
-                    let moved = if moved { "yes" } else { "no" };
-                    format!("{:>8.2}{:>20.2}  {moved}", trial.ratio, trial.expected)
+                    let moved = match moved {
+                        Some(true) => "yes",
+                        Some(false) => "no",
+                        None => "n/a",
+                    };
+                    format!("{:>8.2}{:>10.2}  {moved}", trial.ratio, trial.expected)
                 }
             };
             let _ = writeln!(text, "{figures}{told}");
         }
+        if single[1..].iter().any(|trial| trial.moved.is_none()) {
+            let limit = EXPECTED_MIN * 100.0;
+            let _ = writeln!(text, "n/a: less than {limit:.0} % of a change was expected{raise}");
+        }
     }
     match &proof.scaling {
+        Scaling::NotTried if is_clipped && answer.bound.code == Code::GeneratorCore => {
+            let _ = writeln!(text, "Scaling not measured{raise}");
+        }
         Scaling::NotTried => {}
-        Scaling::Unproven => text.push_str("Scaling unproven: only one core can be spared.\n"),
+        Scaling::Unproven => {
+            text.push_str("Scaling unproven: not measured, as the generator has one core.\n");
+        }
         Scaling::Efficiency(all) => {
             let _ = writeln!(text, "\n  shards  answered/s  efficiency");
             for one in all {
@@ -221,7 +231,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use probe::document::{Made, SCHEMA};
-    use probe::proof::Scaled;
+    use probe::proof::{Proof, Scaled};
 
     use super::super::reports::{part, report};
     use super::*;
@@ -235,7 +245,7 @@ mod tests {
     }
 
     fn trial(changed: Changed, shards: usize, conns: u64, ratio: f64, expected: f64) -> Trial {
-        let moved = changed != Changed::Nothing && expected == ratio;
+        let moved = (changed != Changed::Nothing).then_some(expected == ratio);
         let throughput = 2_000.0 * ratio;
         let (rate, runs) = (2_561.0, 1);
         let step = step(rate, 1_000);
@@ -295,8 +305,7 @@ mod tests {
         let text = begins(true, first) + &row(&step(999.5, 250)) + &row(&behind);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         insta::assert_snapshot!(text, @r"
-        The highest rate that generator and the null target keep up with, from 1,000/s
-        on
+        The highest rate that generator and the null target sustain, from 1,000/s up
 
            rate/s answered/s    sent  backlog late p50  busy  latency in flight
             999.5      989.5 100.0 %   +0.0 %  1.00 µs  12 %   250 µs      0.25  passed
@@ -321,45 +330,72 @@ mod tests {
         document.answer.bound.code = Code::NoneReached;
         (document.answer.failed, document.answer.failed_by) = (None, None);
         document.answer.proof.scaling = Scaling::NotTried;
+        document.answer.undecided = vec![2_035.0];
         document.made.interrupted = true;
+        text += &ends(&document, &[]);
+        document.answer.passed_by = None;
+        document.answer.passed = None;
+        document.made.error = Some("127.0.0.1:80 accepts no connection".to_owned());
         text += &ends(&document, &[]);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         insta::assert_snapshot!(text, @r"
 
         The ceiling lies between 2,022/s, which passed, and 2,049/s, which failed: 1.3 %
         apart. In between, 2,035/s remained undecided.
-          passed  2,022/s: sent 99.9 % of what was due; its backlog didn't grow; half of
-                  its requests were noticed within 144 ns
-          failed  2,049/s: sent 99.9 % of what was due (limit 98 %); its backlog grew by
-                  3.3 % of the arrivals (limit 1 %)
+          passed  2,022/s: sent 99.9 % of what was due; backlog didn't grow; pacer
+                  lateness p50 144 ns
+          failed  2,049/s: sent 99.9 % of what was due (limit 98 %); backlog grew by 3.3
+                  % of arrivals (limit 1 %)
         Bound: the target (target): the target took 63 ms per request.
 
-        What moves it, at 2,561/s:
-          shards     conns  answered/s   ratio  if it is the bound  moved
+        What moves it, at 2,561/s offered:
+          shards     conns  answered/s   ratio  expected  moved
                1     1,000       2,000  as searched
-               2     1,000       2,560    1.28                1.28  yes
-               1       500       2,000    1.00                0.50  no
-        Scaling unproven: only one core can be spared.
+               2     1,000       2,560    1.28      1.28  yes
+               1       500       2,000    1.00      0.50  no
+        Scaling unproven: not measured, as the generator has one core.
         written c.json
 
         The ceiling lies between 2,022/s, which passed, and 2,049/s, which failed: 1.3 %
         apart. The search stopped at --max-steps: the answer is wider than asked for.
-          passed  2,022/s: sent 99.9 % of what was due; its backlog didn't grow; half of
-                  its requests were noticed within 144 ns
-          failed  2,049/s: half of its requests were noticed more than 1.50 ms late
-                  (limit 1.00 ms)
-        Bound: the target (target), by its figures alone: the target took 63 ms per
-          request.
+          passed  2,022/s: sent 99.9 % of what was due; backlog didn't grow; pacer
+                  lateness p50 144 ns
+          failed  2,049/s: pacer lateness p50 1.50 ms (limit 1.00 ms)
+        Bound: the target (target), not proven: the target took 63 ms per request.
 
           shards  answered/s  efficiency
                1      99,000     100.0 %
                2     188,100      95.0 %
 
-        2,022/s passed, and no rate failed.
-          passed  2,022/s: sent 99.9 % of what was due; its backlog didn't grow; half of
-                  its requests were noticed within 144 ns
-        Bound: none was reached (none_reached): the target took 63 ms per request.
-        Interrupted: this is what there was until then.
+        2,022/s passed, and no rate failed. 2,035/s remained undecided.
+          passed  2,022/s: sent 99.9 % of what was due; backlog didn't grow; pacer
+                  lateness p50 144 ns
+        Bound: none reached (none_reached): the target took 63 ms per request.
+        Interrupted: partial results.
+
+        No rate passed, and none failed. 2,035/s remained undecided.
+        Bound: none reached (none_reached): the target took 63 ms per request.
+        Ended early: 127.0.0.1:80 accepts no connection
+        ");
+    }
+
+    #[test]
+    fn trials_without_room_say_so() {
+        let mut answer = document().answer;
+        answer.proof.trials.truncate(2);
+        for trial in &mut answer.proof.trials {
+            (trial.rate, trial.moved) = (2_080.0, None);
+        }
+        answer.proof.scaling = Scaling::NotTried;
+        answer.bound.code = Code::GeneratorCore;
+        insta::assert_snapshot!(proof(&answer), @r"
+
+        What moves it, at 2,080/s offered:
+          shards     conns  answered/s   ratio  expected  moved
+               1     1,000       2,000  as searched
+               2     1,000       2,560    1.28      1.28  n/a
+        n/a: less than 5 % of a change was expected; raise --max-rate
+        Scaling not measured; raise --max-rate
         ");
     }
 }

@@ -341,26 +341,35 @@ pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> Stri
         (None, None) => "No rate passed, and none failed.".to_owned(),
     };
     if !undecided.is_empty() {
-        let rates: Vec<String> = undecided.iter().copied().map(at).collect();
-        let between = if passed.is_some() && failed.is_some() { " In between," } else { "" };
-        let _ = write!(told, "{between} {} remained undecided{}.", rates.join(", "), samples(made));
+        told.push_str(&left_open(passed.zip(*failed), undecided, &samples(made)));
     }
     if let Some(ended) = ending(document) {
         told.push(' ');
         told.push_str(&ended);
     }
     if !complete && !made.interrupted {
-        told.push_str(" The search stopped at --max-steps");
-        told.push_str(match passed.zip(*failed) {
-            Some(_) => ": the answer is wider than asked for.",
-            None => ".",
-        });
+        told.push_str(stopped(passed.zip(*failed)));
     }
     let mut text = String::from("\n");
     if !made.steps.is_empty() {
         text.push_str(&paragraph(&told));
     }
     text + &end(made, written)
+}
+
+/// The rates that remained undecided, between both ends of a bracket if it has them, and why.
+pub(super) fn left_open(ends: Option<(f64, f64)>, undecided: &[f64], why: &str) -> String {
+    let rates: Vec<String> = undecided.iter().copied().map(at).collect();
+    let between = if ends.is_some() { " In between," } else { "" };
+    format!("{between} {} remained undecided{why}.", rates.join(", "))
+}
+
+/// That there were no more steps to find a bracket, or to narrow this one.
+pub(super) fn stopped(ends: Option<(f64, f64)>) -> &'static str {
+    match ends {
+        Some(_) => " The search stopped at --max-steps: the answer is wider than asked for.",
+        None => " The search stopped at --max-steps.",
+    }
 }
 
 /// How many samples an undecided objective would take, if it lacked any.
@@ -456,7 +465,8 @@ fn paragraph(text: &str) -> String {
     indented_to(WIDTH, "", "", text)
 }
 
-fn end(made: &Made, written: &[String]) -> String {
+/// How a series ended, if it wasn't done, and where it is written.
+pub(super) fn end(made: &Made, written: &[String]) -> String {
     let mut text = String::new();
     match &made.error {
         Some(error) => text.push_str(&paragraph(&format!("Ended early: {error}"))),
