@@ -460,7 +460,8 @@ mod tests {
         let ceiling = found(1, |ask| {
             let bad_status = if ask.rate.per_second() <= 700.0 { 0.0 } else { 0.05 };
             let mut step = Queue { service_ns: 10, bad_status, ..serial() }.run(ask);
-            step.figures.steal = Some(0.11);
+            // With what the hypervisor took, the core is full.
+            (step.figures.steal, step.figures.shards[0].busy) = (Some(0.11), 0.85);
             let codes = vec![Reason { code: Verdict::CpuStolen, level: Level::Invalid }];
             step.verdict = Trust { level: Level::Invalid, codes };
             step
