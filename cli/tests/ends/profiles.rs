@@ -208,7 +208,9 @@ fn two_profiles_of_either_format_are_compared() {
     // The shard polls nearly all the time, which a profile knows by a function's name.
     let polling = found["polling"]["after_us"].as_f64().expect("a figure");
     assert!(after / 2.0 < polling, "{polling} of {after}");
-    assert_eq!(found["frames"].as_array().expect("frames").len(), 10);
+    // Beside the polling, a second of it may have few functions.
+    let frames = found["frames"].as_array().expect("frames").len();
+    assert!((1..=10).contains(&frames), "{frames}");
     assert!(read(folder.path(), "diff.svg").contains("widths: after, and what only before had"));
     let output = flamediff(&["b.pb.gz", "b.pb.gz"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
