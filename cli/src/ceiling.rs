@@ -21,10 +21,10 @@ use crate::failure::{EXIT_MISSED, Failure, Lack, complain};
 use crate::flamegraph::Flamegraph;
 use crate::null_process::{NullTarget, cores_apart};
 use crate::output::say;
-use crate::series::{self, Ended, Files, Runs, exit_code, write_csv, write_svg};
+use crate::planning;
+use crate::series::{self, Ended, Files, Runs, exit_code};
 use crate::signals::StopRequest;
 use crate::text::ceiling as text;
-use crate::{json, planning};
 
 /// Runs the plan at rates that come ever closer to the ceiling, then with what may move it.
 pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
@@ -100,12 +100,9 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
         }
     }
     let document = CeilingDocument { answer, profile, made };
-    if let Some(out) = files.out {
-        results.add(out.finish(|writer| json::write(&document, writer)));
-    }
     let CeilingDocument { answer, made, .. } = &document;
-    write_csv(files.csv, &made.steps, &answer.proof.trials, &mut results);
-    write_svg(files.svg, made, Mark::of_ceiling(answer).as_ref(), &mut results);
+    let mark = Mark::of_ceiling(answer);
+    files.write(&document, made, &answer.proof.trials, mark.as_ref(), &mut results);
     let said = say(&text::ends(&document, &results.written));
     results.failures.extend(said.err());
     let none_passed = answer.passed.is_none();

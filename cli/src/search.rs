@@ -11,10 +11,9 @@ use probe::search::{Search, by_objectives};
 use crate::args::SearchArgs;
 use crate::drive::Results;
 use crate::failure::{EXIT_MISSED, Failure};
-use crate::json;
 use crate::output::say;
 use crate::saved::Reference;
-use crate::series::{self, Ended, Files, Runs, exit_code, write_csv, write_svg};
+use crate::series::{self, Ended, Files, Runs, exit_code};
 use crate::signals::StopRequest;
 use crate::text::series as text;
 
@@ -46,12 +45,8 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let Ended { made, failure } = runs.make(&mut search, Search::steps, text::search_row)?;
     let mut results = Results::default();
     let document = SearchDocument { bracket: search.bracket(), slo, search: search_plan, made };
-    if let Some(out) = files.out {
-        results.add(out.finish(|writer| json::write(&document, writer)));
-    }
-    write_csv(files.csv, &document.made.steps, &[], &mut results);
     let mark = Mark::of_bracket(&document.bracket);
-    write_svg(files.svg, &document.made, mark.as_ref(), &mut results);
+    files.write(&document, &document.made, &[], mark.as_ref(), &mut results);
     let said = say(&text::search_ends(&document, &results.written));
     results.failures.extend(said.err());
     let none_passed = document.bracket.passed.is_none();

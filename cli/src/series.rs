@@ -1,4 +1,4 @@
-//! Many runs from one plan, as `sweep` and `search` make them: to the end, to the first signal, or
+//! Many runs from one plan, as `sweep`, `search` and `ceiling` make them: to the end, to the first signal, or
 //! to the first run that fails. What was measured until then is kept.
 
 use std::fmt;
@@ -18,21 +18,22 @@ use probe::plot::Mark;
 use probe::proof::Trial;
 use probe::step::Step;
 use probe::{Ask, Change, Outlook, Series, make_runs};
+use serde::Serialize;
 
 use crate::args::{ResultArgs, RunArgs};
 use crate::drive::{Beside, Results, drive_beside};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::output::{self, OutputFile, say};
-use crate::planning;
 use crate::saved::Reference;
 use crate::signals::{POLL_INTERVAL, StopRequest};
 use crate::text::series as text;
+use crate::{json, planning};
 
 /// The files of a series, opened before its first run.
 pub(crate) struct Files {
-    pub(crate) out: Option<OutputFile>,
-    pub(crate) csv: Option<OutputFile>,
-    pub(crate) svg: Option<OutputFile>,
+    out: Option<OutputFile>,
+    csv: Option<OutputFile>,
+    svg: Option<OutputFile>,
 }
 
 impl Files {
@@ -67,6 +68,34 @@ impl Files {
             csv: open("--csv", wanted.csv.as_ref())?,
             svg: open("--svg", svg)?,
         })
+    }
+
+    /// Writes what was found: the document, the steps as CSV with the trials of a ceiling behind
+    /// them, and the plot with its mark. Without a step that has a latency there is no plot.
+    pub(crate) fn write(
+        self,
+        document: &impl Serialize,
+        made: &Made,
+        trials: &[Trial],
+        mark: Option<&Mark>,
+        results: &mut Results,
+    ) {
+        if let Some(out) = self.out {
+            results.add(out.finish(|writer| json::write(document, writer)));
+        }
+        if let Some(csv) = self.csv {
+            results.add(csv.finish(|writer| probe::csv::write(writer, &made.steps, trials)));
+        }
+        let Some(svg) = self.svg else { return };
+        let title = made.plan.as_ref().map_or(String::new(), |plan| plan.target.clone());
+        match probe::plot::svg(&title, &made.steps, mark) {
+            Ok(plot) => results.add(svg.finish(|writer| writer.write_all(plot.as_bytes()))),
+            // A series that was stopped may have nothing to draw; that it was stopped is said.
+            Err(_) if made.interrupted => {}
+            Err(problem) => results.failures.push(Failure::CouldNotRun(format!(
+                "--svg: not written ({problem}); give the steps a longer --duration"
+            ))),
+        }
     }
 }
 
@@ -280,36 +309,5 @@ impl Runs<'_> {
             thread::sleep(POLL_INTERVAL.min(self.cooldown.as_duration()));
         }
         !self.stop.asked()
-    }
-}
-
-/// Writes the steps as CSV, and behind them the trials of a ceiling.
-pub(crate) fn write_csv(
-    file: Option<OutputFile>,
-    steps: &[Step],
-    trials: &[Trial],
-    results: &mut Results,
-) {
-    if let Some(file) = file {
-        results.add(file.finish(|writer| probe::csv::write(writer, steps, trials)));
-    }
-}
-
-/// Writes the plot; without a step that has a latency there is none to write.
-pub(crate) fn write_svg(
-    file: Option<OutputFile>,
-    made: &Made,
-    mark: Option<&Mark>,
-    results: &mut Results,
-) {
-    let Some(file) = file else { return };
-    let title = made.plan.as_ref().map_or(String::new(), |plan| plan.target.clone());
-    match probe::plot::svg(&title, &made.steps, mark) {
-        Ok(svg) => results.add(file.finish(|writer| writer.write_all(svg.as_bytes()))),
-        // A series that was stopped may have nothing to draw; that it was stopped is said.
-        Err(_) if made.interrupted => {}
-        Err(problem) => results.failures.push(Failure::CouldNotRun(format!(
-            "--svg: not written ({problem}); give the steps a longer --duration"
-        ))),
     }
 }

@@ -10,10 +10,9 @@ use probe::sweep::{Sweep, SweepPlan};
 use crate::args::SweepArgs;
 use crate::drive::Results;
 use crate::failure::Failure;
-use crate::json;
 use crate::output::say;
 use crate::saved::Reference;
-use crate::series::{self, Ended, Files, Runs, exit_code, write_csv, write_svg};
+use crate::series::{self, Ended, Files, Runs, exit_code};
 use crate::signals::StopRequest;
 use crate::text::series as text;
 
@@ -41,12 +40,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let Ended { made, failure } = runs.make(&mut sweep, Sweep::steps, text::sweep_row)?;
     let mut results = Results::default();
     let document = SweepDocument { knee: sweep.knee(), sweep: sweep_plan, made };
-    if let Some(out) = files.out {
-        results.add(out.finish(|writer| json::write(&document, writer)));
-    }
-    write_csv(files.csv, &document.made.steps, &[], &mut results);
     let mark = Mark::of_knee(&document.knee);
-    write_svg(files.svg, &document.made, mark.as_ref(), &mut results);
+    files.write(&document, &document.made, &[], mark.as_ref(), &mut results);
     let said = say(&text::sweep_ends(&document, &results.written));
     results.failures.extend(said.err());
     Ok(exit_code(failure.as_ref(), &document.made, &results, ExitCode::SUCCESS))

@@ -11,12 +11,9 @@ use probe::proof::{Changed, EXPECTED_MIN, Scaling, Trial};
 use probe::rule::{Broke, End, GROWTH_MAX, LATENESS_MAX_US, SENT_MIN, by_load};
 use probe::step::{ERRORS_MAX, Outcome, Step};
 
-use super::figures::{count, rate, time};
-use super::series::{end, left_open, stopped};
+use super::figures::{count, percent, rate, time};
+use super::series::{WIDTH, end, left_open, paragraph, stopped};
 use super::wrap::indented_to;
-
-/// Columns of a line.
-const WIDTH: usize = 80;
 
 /// What is about to be done, and the head of its table.
 pub(crate) fn begins(is_null: bool, first: Rate) -> String {
@@ -218,14 +215,6 @@ fn heaviest(profile: &Profile) -> String {
             writeln!(text, "{us:>10}{:>8}  {side:<6}  {}", percent(frame.own.share), frame.name);
     }
     text
-}
-
-fn paragraph(text: &str) -> String {
-    indented_to(WIDTH, "", "", text)
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use engine::report::profile::{Profile, Sampler};
 use engine::report::{ClientPart, ClientShare, DistributionPart, Report, ResponseStamps};
 use engine::sys::units::{CoreList, OneIn};
 
-use super::figures::{count, rate, things, time};
+use super::figures::{count, percent, rate, things, time};
 use super::table;
 use super::wrap::indented;
 use crate::json;
@@ -359,10 +359,6 @@ fn opened_and_closed(shards: &[ShardStats]) -> String {
         return String::new();
     }
     format!("; opened in {}, closed in {}", time(opening_s * 1e6), time(closing_s * 1e6))
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 /// Names and counts, the largest first.

@@ -73,6 +73,11 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// A share as a percentage with one decimal.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 /// How many times `smaller` goes into `larger`: `1.4`, `182`.
 pub(crate) fn ratio(larger: f64, smaller: f64) -> String {
     let ratio = larger / smaller;

@@ -63,7 +63,7 @@ pub(crate) fn search_begins(slo: &str, implied: Option<&str>, first: Rate) -> St
 }
 
 /// Columns of a line.
-const WIDTH: usize = 80;
+pub(super) const WIDTH: usize = 80;
 /// Columns before what a step's line says in words.
 const WORDS_AT: usize = 32;
 
@@ -461,7 +461,8 @@ fn excused_by(code: Code) -> String {
     .to_owned()
 }
 
-fn paragraph(text: &str) -> String {
+/// A paragraph at that width.
+pub(super) fn paragraph(text: &str) -> String {
     indented_to(WIDTH, "", "", text)
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Target, binary, bounded, document, signal};
+use crate::support::{Target, binary, bounded, document, said, signal};
 
 /// A run that keeps a core busy, in this folder.
 fn run(target: &Target, folder: &Path, [warmup, length]: [&str; 2], profile: &str) -> Command {
@@ -28,12 +28,6 @@ fn ended(command: &mut Command) -> Output {
 
 fn spawned(command: &mut Command) -> Child {
     command.spawn().expect("the binary runs")
-}
-
-fn said(output: &Output) -> String {
-    let [stdout, stderr] =
-        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    format!("{stdout}{stderr}")
 }
 
 fn read(folder: &Path, name: &str) -> String {

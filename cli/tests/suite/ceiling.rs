@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{BINARY, Target, bounded, document, signal};
+use crate::support::{BINARY, NO_CACHE, Target, binary, bounded, document, said, signal};
 
 /// Few steps, of 1 s.
 const SHORT: [&str; 15] = [
@@ -30,14 +30,9 @@ const SHORT: [&str; 15] = [
 ];
 
 fn ceiling(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(BINARY);
+    let mut command = binary();
     command.arg("ceiling").args(args).args(SHORT).args(["--out", "c.json"]);
     command.current_dir(folder).output().expect("the binary runs")
-}
-
-fn said(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    text(&output.stdout) + &text(&output.stderr)
 }
 
 /// Every run: the steps, and those that show what moves the ceiling.
@@ -137,6 +132,7 @@ fn local_ports_are_the_bound() {
     let output = Command::new("unshare")
         .args(["--map-root-user", "--net", "sh", "-c", FEW_PORTS, BINARY])
         .args(SHORT)
+        .envs(NO_CACHE)
         .current_dir(folder.path())
         .output()
         .expect("unshare runs");
@@ -155,6 +151,7 @@ fn files_that_a_run_lacks_are_the_bound() {
     let output = Command::new("prlimit")
         .args(["--nofile=200", BINARY, "ceiling", &target.url, "--out", "c.json"])
         .args(SHORT)
+        .envs(NO_CACHE)
         .current_dir(folder.path())
         .output()
         .expect("prlimit runs");
@@ -189,7 +186,7 @@ fn the_null_target_is_loaded_from_other_cores_and_profiled() {
 fn a_signal_ends_it_with_what_it_has() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "0s"]);
-    let mut child = Command::new(BINARY)
+    let mut child = binary()
         .args(["ceiling", &target.url, "--rate", "50", "--duration", "1s", "--warmup", "0s"])
         .args(["--cooldown", "5s", "--out", "c.json"])
         .current_dir(folder.path())

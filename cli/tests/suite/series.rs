@@ -11,7 +11,7 @@ use engine::report::verdict::Code;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::support::{Target, binary, bounded, document, signal};
+use crate::support::{Target, binary, bounded, document, said, signal};
 
 /// Steps of 1 s.
 const SHORT: [&str; 10] = [
@@ -34,11 +34,6 @@ fn serial_target() -> Target {
 fn run(folder: &Path, args: &[&str]) -> Output {
     let output = binary().args(args).args(SHORT).current_dir(folder).output();
     output.expect("the binary runs")
-}
-
-fn said(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    text(&output.stdout) + &text(&output.stderr)
 }
 
 fn steps(document: &Value) -> &Vec<Value> {

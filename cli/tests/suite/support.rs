@@ -26,6 +26,11 @@ pub fn binary() -> Command {
     command
 }
 
+/// What a process that ended had said, on standard output and then on standard error.
+pub fn said(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat()
+}
+
 /// The target in a process of its own.
 pub struct Target {
     /// Its process.
