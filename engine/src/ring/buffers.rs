@@ -1,7 +1,8 @@
 //! The provided-buffer ring: receive buffers that the kernel picks from, the longest unused first.
 //!
 //! Few of them keep what is received in the processor's cache, so the kernel gets a few, and one
-//! more whenever it found none.
+//! more whenever it found none for a short response. For long ones there are enough: the kernel
+//! fills a buffer that has left the cache slower than a receive is armed again.
 #![expect(
     unsafe_code,
     reason = "the kernel writes into these pages; every block says why it is sound"
@@ -19,6 +20,8 @@ pub(super) const BUFFERS_MAX: usize = 32_768;
 /// How many of them the kernel has at first: since Linux 6.14, a system call posts only 20 to 40
 /// completions that take one.
 const GIVEN_FIRST: usize = 64;
+/// A receive is long if it fills one part in so many of its buffer.
+const LONG_PART: usize = 4;
 
 /// Receive buffers that the kernel picks from.
 pub(super) struct BufferRing {
@@ -29,6 +32,8 @@ pub(super) struct BufferRing {
     tail: u16,
     /// How many of the buffers the kernel has had.
     given: u16,
+    /// What the last receive brought, bytes; negative if it failed.
+    last_received: i32,
 }
 
 impl BufferRing {
@@ -48,6 +53,7 @@ impl BufferRing {
             mask: u16::try_from(count - 1).expect("at most 2^15 buffers"),
             tail: 0,
             given: 0,
+            last_received: 0,
         };
         for _ in 0..count.min(GIVEN_FIRST) {
             ring.give_another()?;
@@ -55,11 +61,29 @@ impl BufferRing {
         Ok(ring)
     }
 
+    /// Notes what a receive brought: bytes, or the kernel's error.
+    #[inline]
+    pub(super) fn received(&mut self, result: i32) {
+        self.last_received = result;
+    }
+
+    /// Gives the kernel another buffer, since a receive found none, unless receives are long;
+    /// returns whether there are enough now.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub(super) fn add_if_short(&mut self) -> io::Result<bool> {
+        if usize::try_from(self.last_received).is_ok_and(|last| self.size / LONG_PART <= last) {
+            return Ok(true);
+        }
+        self.give_another()
+    }
+
     /// Gives the kernel a buffer that it hasn't had; returns whether there was one.
     ///
     /// # Errors
     /// No memory for it.
-    pub(super) fn give_another(&mut self) -> io::Result<bool> {
+    fn give_another(&mut self) -> io::Result<bool> {
         if self.mask < self.given {
             return Ok(false);
         }
@@ -110,5 +134,24 @@ impl BufferRing {
             let tail = BufRingEntry::tail(base).cast::<AtomicU16>();
             (*tail).store(self.tail, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_responses_get_more_buffers_and_long_ones_do_not() {
+        let mut ring = BufferRing::new(128, 4_096).expect("memory");
+        assert_eq!(usize::from(ring.given), GIVEN_FIRST);
+        for (length, given) in [(4_096, 64), (1_024, 64), (1_023, 65), (100, 66), (2_000, 66)] {
+            ring.received(length);
+            assert!(ring.add_if_short().expect("memory"), "after {length} bytes");
+            assert_eq!(ring.given, given, "after {length} bytes");
+        }
+        ring.received(100);
+        let added = (0..100).filter(|_| ring.add_if_short().expect("memory")).count();
+        assert_eq!((added, ring.given), (62, 128));
     }
 }

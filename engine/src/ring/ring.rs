@@ -341,16 +341,14 @@ impl Ring {
     #[inline]
     pub fn next_completion(&mut self) -> Option<Completion> {
         let entry = self.completions.next()?;
-        let flags = entry.flags();
-        if entry.result() == -libc::ENOBUFS && !self.buffers.give_another().unwrap_or(false) {
+        let (result, flags) = (entry.result(), entry.flags());
+        let buffer = cqueue::buffer_select(flags);
+        if buffer.is_some() {
+            self.buffers.received(result);
+        } else if result == -libc::ENOBUFS && !self.buffers.add_if_short().unwrap_or(false) {
             self.buffers_exhausted += 1;
         }
-        Some(Completion {
-            token: entry.user_data(),
-            result: entry.result(),
-            more: cqueue::more(flags),
-            buffer: cqueue::buffer_select(flags),
-        })
+        Some(Completion { token: entry.user_data(), result, more: cqueue::more(flags), buffer })
     }
 
     /// The bytes that a completion's buffer received.
