@@ -7,10 +7,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
 use engine::report::merge;
-use engine::run::{self, Finished, Prepared, Run, RunError};
+use engine::run::{self, Finished, Prepared, Run, RunError, Targets};
 use engine::samples::SampleFile;
 use engine::sys::clock;
 
@@ -134,7 +135,7 @@ fn prepare(plan: Plan, body: SharedBody, stop: &StopRequest) -> Result<Prepared,
     let (done, is_done) = mpsc::channel();
     let preparing = move || {
         // Nobody listens any more if a signal came first.
-        let _ = done.send(run::prepare_with(plan, &body));
+        let _ = done.send(run::prepare_with(plan, &body, Targets::Resolve, Share::whole()));
     };
     thread::Builder::new().spawn(preparing).map_err(RunError::Thread)?;
     loop {

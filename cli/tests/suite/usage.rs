@@ -154,7 +154,7 @@ fn files_that_cannot_be_written_or_read() {
     // One of an older version: it lacks what this one reads, and its number says why.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
-    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 3"]);
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 4"]);
     let ceiling = path("ceiling.json");
     fs::write(&ceiling, "{\"schema\": 2, \"passed\": 1.0, \"proof\": {}}").expect("written");
     let why =

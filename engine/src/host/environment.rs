@@ -63,6 +63,17 @@ pub fn environment(
     ring_features: Vec<String>,
     target: SocketAddr,
 ) -> Environment {
+    Environment {
+        cores: processor::cores(cores_used, &CpuInfo::read(), &Topology::here()),
+        cores_used: cores_used.to_vec(),
+        network: network::network(target),
+        ring_features,
+        ..of_controller()
+    }
+}
+
+/// The environment of a process that offers no load itself, for the report of those that do.
+pub fn of_controller() -> Environment {
     let info = CpuInfo::read();
     Environment {
         tool_version: tool_version(),
@@ -72,17 +83,13 @@ pub fn environment(
         cpu: info.model(),
         cores_online: placement::online_cores().len(),
         cores_allowed: placement::allowed_cores(),
-        cores_used: cores_used.to_vec(),
-        cores: processor::cores(cores_used, &info, &Topology::here()),
         smt: processor::smt(),
         virtualisation: processor::virtualisation(&info),
         control_group: cgroup::control_group(),
         clock_source: clock_source(),
-        network: network::network(target),
         open_files: limits::open_files(),
         locked_memory_bytes: limits::locked_memory_bytes(),
-        ring_features,
-        unstamped: None,
+        ..Environment::default()
     }
 }
 

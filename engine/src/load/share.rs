@@ -77,6 +77,16 @@ impl Share {
         Share { shard: number(shard), shards: number(shards), ..self.clone() }
     }
 
+    /// Its units.
+    pub fn range(&self) -> Range<u32> {
+        self.units.clone()
+    }
+
+    /// Of how many units the whole consists.
+    pub fn of(&self) -> u32 {
+        self.of
+    }
+
     /// How much of the whole it is.
     pub fn fraction(&self) -> f64 {
         self.len() as f64 / f64::from(self.of) / f64::from(self.shards)

@@ -361,10 +361,10 @@ impl Plan {
         Ok(())
     }
 
-    /// Places this completed plan's shards on these cores, without leaving one that lacks a
-    /// connection.
-    pub(crate) fn place(&mut self, cores: &[usize]) {
-        let last = &cores[cores.len().saturating_sub(self.conns())..];
+    /// Places this completed plan's shards on these cores, at most as many as there are `conns`
+    /// connections here: a shard without one could send nothing.
+    pub(crate) fn place(&mut self, cores: &[usize], conns: usize) {
+        let last = &cores[cores.len().saturating_sub(conns)..];
         self.cores = Some(CoreList::new(last.to_vec()));
     }
 
@@ -372,7 +372,7 @@ impl Plan {
         match &self.cores {
             None => {
                 let (topology, interface) = (Topology::default(), Attachment::default());
-                self.place(&topology.default_cores(allowed_cores, &interface));
+                self.place(&topology.default_cores(allowed_cores, &interface), conns);
             }
             Some(cores) => {
                 if let Some(core) =

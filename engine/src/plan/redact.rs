@@ -5,13 +5,15 @@
 //! sent the same request. For that they are unsalted, so they don't hide a value that can be
 //! guessed. The path is shown: without it, a report says little.
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::plan::Plan;
 use crate::plan::body::Body;
 
-/// A plan without secrets, the only kind that gets into a report.
-#[derive(Clone, Debug, PartialEq)]
+/// A plan without secrets, the only kind that gets into a report. One that is read is taken at its
+/// writer's word.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Redacted(Plan);
 
 /// The headers whose values are shown: they say what is requested, and in which form. `Referer`

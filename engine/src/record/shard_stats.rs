@@ -52,6 +52,11 @@ pub struct ShardStats {
     /// Times that the wall clock was set, in the whole run: the kernel's stamps around such a step
     /// can't be converted.
     pub clock_steps: u64,
+    /// When the first request of the load was due, warm-up included, microseconds since the epoch
+    /// of the run; `None` if none was sent.
+    pub first_due_us: Option<f64>,
+    /// When that request was sent.
+    pub first_sent_us: Option<f64>,
     /// Time in which the setup opened connections, seconds.
     pub opening_s: f64,
     /// Time in which the connections were closed at the end, seconds.
@@ -72,6 +77,8 @@ pub struct ShardMeter {
     back_ns: u64,
     begin: Option<Edge>,
     end: Option<Edge>,
+    /// When the first request was due, and when it was sent, ns since the epoch.
+    first: Option<(u64, u64)>,
     /// Times that a receive ended because no buffer was free and the ring had none to add.
     pub buffers_exhausted: u64,
     /// Time in which the setup opened connections, ns.
@@ -106,9 +113,18 @@ impl ShardMeter {
             back_ns: 0,
             begin: None,
             end: None,
+            first: None,
             buffers_exhausted: 0,
             opening_ns: 0,
             closing_ns: 0,
+        }
+    }
+
+    /// A request of the load was sent.
+    #[inline]
+    pub fn sent(&mut self, intended_ns: u64, sent_ns: u64) {
+        if self.first.is_none() {
+            self.first = Some((intended_ns, sent_ns));
         }
     }
 
@@ -241,6 +257,8 @@ impl ShardMeter {
             cq_overflows,
             buffers_exhausted: self.buffers_exhausted,
             clock_steps,
+            first_due_us: self.first.map(|(due_ns, _)| due_ns as f64 / 1e3),
+            first_sent_us: self.first.map(|(_, sent_ns)| sent_ns as f64 / 1e3),
             opening_s: seconds(self.opening_ns),
             closing_s: seconds(self.closing_ns),
         }

@@ -1,14 +1,9 @@
 //! From shards' numbers to the report: adds them up, asserts that the sums add up, and lays out the
 //! document.
 
-use std::net::SocketAddr;
-
 use hdrhistogram::Histogram;
 
-use crate::host::environment::Environment;
-use crate::host::watch::Machine;
 use crate::load::schedule;
-use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan};
 use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::UnsentReason;
@@ -16,15 +11,15 @@ use crate::record::recorder::Recorder;
 use crate::record::series::Series;
 use crate::record::times::Times;
 use crate::report::calibration::{Calibrated, CalibratedOf, HeldAgainst};
+use crate::report::collected::{AgentRun, Collected, CollectedHead, RunFacts};
 use crate::report::profile::{Profile, Taken};
 use crate::report::rules::judge;
 use crate::report::slo::judge::Figures;
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{
     AgentPart, ClientPart, ClientShare, Config, DistributionPart, Generator, LittlesLaw, Part,
-    Rates, Report, ResponseStamps, SCHEMA, Samples, SeriesPart, Successes,
+    Rates, Report, ResponseStamps, SCHEMA, SeriesPart, Successes,
 };
-use crate::shard::ShardReport;
 use crate::stats::arrival_proof::{ArrivalProof, Offer};
 use crate::stats::distribution::Distribution;
 use crate::stats::interval::dependent;
@@ -46,28 +41,13 @@ pub struct Measured {
     pub series: Series,
 }
 
-/// What a report needs to know of a run beside its shards' numbers.
-#[derive(Clone, Debug)]
-pub struct RunContext {
-    /// The completed plan, as the report may show it.
-    pub plan: Redacted,
-    /// The target's address.
-    pub address: SocketAddr,
-    /// Where it ran.
-    pub environment: Environment,
-    /// What the machine did meanwhile.
-    pub machine: Machine,
-    /// Whether it was interrupted, in its window or its drain.
-    pub interrupted: bool,
-    /// Where the window ended, ns since the epoch.
-    pub until_ns: u64,
-    /// What became of the raw samples.
-    pub samples: Option<Samples>,
-}
-
-/// The report of a local run.
-pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
-    let RunContext { plan, address, environment, machine, interrupted, until_ns, samples } = run;
+/// The report of a run on these agents.
+pub fn report(agents: &[AgentRun], facts: &RunFacts) -> (Report, Measured) {
+    let (agent, others) = agents.split_first().expect("a run is on at least one agent");
+    assert!(others.is_empty(), "the reports of several agents are not merged here");
+    let Collected { head, shards } = agent.collected.clone();
+    let CollectedHead { plan, address, environment, machine, until_ns, samples, .. } = head;
+    let interrupted = facts.stopped || head.interrupted;
     let plan = plan.into_plan();
     let (first, others) = shards.split_first().expect("a run has at least one shard");
     let mut recorder = first.recorder.clone();
@@ -115,7 +95,7 @@ pub fn report(run: RunContext, shards: &[ShardReport]) -> (Report, Measured) {
         profile: None,
         calibration: None,
         series,
-        per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
+        per_agent: vec![AgentPart { name: agent.name.clone(), part: part.clone() }],
         merged: part,
     };
     report.arrivals = recorder.arrivals.as_ref().and_then(|arrivals| {

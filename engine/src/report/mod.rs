@@ -1,6 +1,7 @@
 //! The report of a run: the shards' numbers merged, laid out as a document and judged.
 
 pub mod calibration;
+pub mod collected;
 mod edge;
 pub mod merge;
 pub mod moves;

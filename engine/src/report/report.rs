@@ -28,7 +28,7 @@ use crate::stats::percentiles::Percentiles;
 use crate::stats::stationarity::Stationarity;
 
 /// Version of the document. A field that is added, dropped or means something else needs a new one.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// The whole report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,8 @@
 mod prepare;
 mod run;
 mod shard_plan;
+mod tally;
 
-pub use prepare::{PrepareError, Prepared, prepare, prepare_with};
-pub use run::{Finished, Passed, Phase, Progress, Run, RunError};
+pub use prepare::{PrepareError, Prepared, Targets, prepare, prepare_with};
+pub use run::{Finished, Passed, Run, RunError, SetUp};
+pub use tally::{Phase, Progress, Tally};

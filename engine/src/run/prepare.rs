@@ -59,29 +59,46 @@ pub enum PrepareError {
     File(PlanError),
 }
 
-/// [`prepare_with`] a body that no other run sends.
+/// Which addresses of a plan's target may be connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// Those that its name stands for.
+    Resolve,
+    /// These: somebody has resolved the name and permits no other.
+    Only(Vec<SocketAddr>),
+}
+
+/// [`prepare_with`] a body that no other run sends, all of the load and any address of the target.
 ///
 /// # Errors
 /// Those of [`prepare_with`].
 pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
-    prepare_with(plan, &SharedBody::default())
+    prepare_with(plan, &SharedBody::default(), Targets::Resolve, Share::whole())
 }
 
-/// Completes a plan and checks whatever can be checked without load: the URL, the request, the
-/// cores, the machine and, with one connection, that the target is listening. The plan's body is
-/// read unless `body` was read for an earlier run.
+/// Completes a plan, of whose load this process offers a share, and checks whatever can be checked
+/// without load: the URL, the request, the cores, the machine and, with one connection, that the
+/// target is listening. The plan's body is read unless `body` was read for an earlier run.
 ///
 /// # Errors
 /// The first problem, with its cure.
-pub fn prepare_with(plan: Plan, body: &SharedBody) -> Result<Prepared, PrepareError> {
+pub fn prepare_with(
+    plan: Plan,
+    body: &SharedBody,
+    targets: Targets,
+    share: Share,
+) -> Result<Prepared, PrepareError> {
     let endpoint = Endpoint::parse(&plan.target).map_err(PrepareError::Plan)?;
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
     let names_stamps = plan.stamps.is_some();
     let mut plan = plan.complete(&allowed).map_err(PrepareError::Plan)?;
-    if !names_cores {
-        plan.place(&topology.default_cores(&allowed, &Attachment::default()));
-    }
+    let conns = connections(&plan, &share).map_err(PrepareError::Plan)?;
+    let cores = match names_cores {
+        true => plan.cores().to_vec(),
+        false => topology.default_cores(&allowed, &Attachment::default()),
+    };
+    plan.place(&cores, conns);
     let body = body.read(&plan).map_err(PrepareError::Plan)?;
     let request = render_request(&plan, &endpoint, body.length()).map_err(PrepareError::Plan)?;
     if request.closes() {
@@ -89,12 +106,15 @@ pub fn prepare_with(plan: Plan, body: &SharedBody) -> Result<Prepared, PrepareEr
     }
     let payload = payload(&plan, &request, &body)
         .map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
-    host::require(plan.conns(), plan.cores().len()).map_err(PrepareError::Host)?;
+    host::require(conns, plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
         samples::check_writable(file).map_err(PrepareError::File)?;
     }
     check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
-    let addresses = host::resolve(&endpoint, &plan.target).map_err(PrepareError::Target)?;
+    let addresses = match targets {
+        Targets::Resolve => host::resolve(&endpoint, &plan.target).map_err(PrepareError::Target)?,
+        Targets::Only(addresses) => addresses,
+    };
     let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
     let source = plan.source_addresses.first().copied();
     let address =
@@ -104,7 +124,7 @@ pub fn prepare_with(plan: Plan, body: &SharedBody) -> Result<Prepared, PrepareEr
         })?;
     if !names_cores {
         // The interface is known only now. The cores may change with it, but not grow in number.
-        plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)));
+        plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)), conns);
     }
     if plan.stamps() == StampSource::Hardware {
         host::require_hardware_stamps(address).map_err(PrepareError::Host)?;
@@ -132,8 +152,21 @@ pub fn prepare_with(plan: Plan, body: &SharedBody) -> Result<Prepared, PrepareEr
         plan,
         address,
         head_request: request.is_head(),
-        share: Share::whole(),
+        share,
     })
+}
+
+/// How many of the plan's connections are opened here.
+fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
+    match share.count(plan.conns()) {
+        0 => {
+            let (units, of) = (share.range().len(), share.of());
+            let problem = format!("leaves an agent that has {units} of {of} parts without one");
+            let cure = "raise it, or use fewer agents";
+            Err(PlanError::new("--conns", plan.conns(), problem, cure))
+        }
+        conns => Ok(conns),
+    }
 }
 
 /// Checks that the kernel can stamp the last byte of each send of these requests, if it is to; with
@@ -230,15 +263,14 @@ fn of_version(
 }
 
 impl Prepared {
-    /// The same plan, of whose load only this share is offered here.
-    #[must_use]
-    pub fn with_share(self, share: Share) -> Prepared {
-        Prepared { share, ..self }
-    }
-
     /// The completed plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The target's address that accepted a connection.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 

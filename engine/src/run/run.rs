@@ -10,15 +10,16 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use glommio::ExecutorJoinHandle;
-use serde::{Deserialize, Serialize};
 
 use super::prepare::Prepared;
+use super::tally::{Phase, Progress, Tally};
 use crate::host::environment::{Environment, environment};
 use crate::host::limits;
 use crate::host::watch::{Watch, Watched};
 use crate::plan::redact::Redacted;
 use crate::plan::{Plan, PlanError};
-use crate::report::merge::{self, Measured, RunContext};
+use crate::report::collected::{AgentRun, Collected, CollectedHead, LOCAL, RunFacts};
+use crate::report::merge::{self, Measured};
 use crate::report::{Report, Samples};
 use crate::samples::{self, Header, Lane, SampleFile, SampleWriter, SamplesSummary, ShardEnd};
 use crate::shard::progress::{ShardProgress, SharedProgress};
@@ -47,40 +48,13 @@ pub enum RunError {
     Thread(io::Error),
 }
 
-/// Where a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Phase {
-    /// Connections are being opened.
-    Setup,
-    /// Load is offered but not recorded.
-    Warmup,
-    /// The recorded window.
-    Steady,
-    /// The load has ended; responses are still awaited.
-    Drain,
-    /// All shards have ended.
-    Done,
-}
-
-/// A running run's progress, warm-up included.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// Where it is.
-    pub phase: Phase,
-    /// Time since the epoch, ns; during setup, since the start of setup.
-    pub elapsed_ns: u64,
-    /// Requests that have fallen due.
-    pub intended: u64,
-    /// Requests with a complete response.
-    pub answered: u64,
-    /// Requests that timed out, failed or were abandoned.
-    pub errors: u64,
-    /// Requests awaiting their response.
-    pub in_flight: u64,
-    /// Corrected p50 of the window so far, within 6.25 %.
-    pub p50_ns: Option<u64>,
-    /// Corrected p99 of the window so far, within 6.25 %.
-    pub p99_ns: Option<u64>,
+/// What the setup of a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetUp {
+    /// Connections that were open when it ended.
+    pub connections: usize,
+    /// Whether their number had settled, on all shards; `None` without setup load.
+    pub settled: Option<bool>,
 }
 
 /// A run's report, and its distributions, which the report only holds encoded.
@@ -214,6 +188,19 @@ impl Run {
         self.signals.ready.load(Ordering::Acquire) == self.handles.len()
     }
 
+    /// What the setup came to; `None` before all shards are set up.
+    pub fn set_up_as(&self) -> Option<SetUp> {
+        let Signals { connections, settled, unsettled, .. } = &*self.signals;
+        self.is_ready().then(|| SetUp {
+            connections: connections.load(Ordering::Relaxed),
+            settled: match (settled.load(Ordering::Relaxed), unsettled.load(Ordering::Relaxed)) {
+                (_, true) => Some(false),
+                (true, false) => Some(true),
+                (false, false) => None,
+            },
+        })
+    }
+
     /// Sets the moment at which a held run, which is ready, begins, ns of CLOCK_MONOTONIC.
     ///
     /// # Errors
@@ -264,8 +251,8 @@ impl Run {
         })
     }
 
-    /// How far the run has got.
-    pub fn progress(&self) -> Progress {
+    /// What the run has done so far.
+    pub fn tally(&self) -> Tally {
         let mut total = ShardProgress::default();
         for shared in &self.progress {
             shared.add_to(&mut total);
@@ -283,21 +270,28 @@ impl Run {
             elapsed_ns if elapsed_ns < plan.end_ns() => Phase::Steady,
             _ => Phase::Drain,
         };
-        Progress {
-            phase,
-            elapsed_ns,
-            intended: total.intended,
-            answered: total.answered,
-            errors: total.errors,
-            in_flight: total.in_flight,
-            p50_ns: total.latency.quantile_ns(0.5),
-            p99_ns: total.latency.quantile_ns(0.99),
-        }
+        let ShardProgress { intended, answered, errors, in_flight, latency } = total;
+        Tally { phase, elapsed_ns, intended, answered, errors, in_flight, latency }
     }
 
-    /// Waits for all shards and merges their reports.
+    /// How far the run has got.
+    pub fn progress(&self) -> Progress {
+        self.tally().progress()
+    }
+
+    /// Waits for all shards and makes the report of their numbers.
     pub fn wait(self) -> Finished {
-        let parts: Vec<ShardReport> = self
+        let share = self.prepared.share.clone();
+        let collected = self.collect();
+        let epoch_ns = collected.head.epoch_ns;
+        let agent = AgentRun { name: LOCAL.to_owned(), share, collected, synchronization: None };
+        let (report, measured) = merge::report(&[agent], &RunFacts::default());
+        Finished { report, measured, epoch_ns }
+    }
+
+    /// Waits for all shards and brings home what they measured, for whoever makes the report.
+    pub fn collect(self) -> Collected {
+        let shards: Vec<ShardReport> = self
             .handles
             .into_iter()
             .map(|handle| {
@@ -316,13 +310,13 @@ impl Run {
             false => plan.end_ns(),
         };
         let samples = self.samples.map(|writer| {
-            let ends = parts.iter().map(|part| {
-                let sampled = part.sampled.expect("each shard had a sampler");
-                (sampled, ShardEnd::new(&part.recorder, part.digest))
+            let ends = shards.iter().map(|shard| {
+                let sampled = shard.sampled.expect("each shard had a sampler");
+                (sampled, ShardEnd::new(&shard.recorder, shard.digest))
             });
             samples_part(writer.finish(ends.collect(), until_ns, epoch_ns))
         });
-        let context = RunContext {
+        let head = CollectedHead {
             address: self.prepared.address,
             environment: Environment {
                 unstamped: self.prepared.unstamped,
@@ -332,10 +326,10 @@ impl Run {
             machine: self.watch.finish(),
             interrupted,
             until_ns,
+            epoch_ns,
             samples,
         };
-        let (report, measured) = merge::report(context, &parts);
-        Finished { report, measured, epoch_ns }
+        Collected { head, shards }
     }
 }
 

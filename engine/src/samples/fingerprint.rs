@@ -21,12 +21,13 @@ use crate::sys::leaves::{leaf_text, leaves};
 /// - what the plan doesn't say, and an empty list, has no line. Neither has `backfill` when it is
 ///   off.
 ///
-/// Two things are not as the flags had them: `raw` is left out, for where the samples go says
-/// nothing about the load; and the plan is the redacted one, in which the body, the query's values
-/// and those of most headers are `sha256:` and 16 digits. The fields of `config` that follow the
+/// Two things are not as the flags had them. `raw`, `cores` and `source_addresses` are left out:
+/// where the samples go and what offers the load say nothing about the load, and all agents of a
+/// run have one digest. And the plan is the redacted one, in which the body, the query's values and
+/// those of most headers are `sha256:` and 16 digits. The fields of `config` that follow the
 /// plan's, from `target_address` on, are not in it.
 ///
-/// The plan whose text is the following has the digest `06f78a4263bcb108`:
+/// The plan whose text is the following has the digest `0d104f4dc260b2ef`:
 ///
 /// ```text
 #[doc = include_str!("fingerprint.txt")]
@@ -39,7 +40,7 @@ pub fn plan_digest(plan: &Plan) -> u64 {
 
 /// The text that is hashed.
 fn text(plan: &Plan) -> String {
-    let plan = Plan { raw: None, ..plan.clone() };
+    let plan = Plan { raw: None, cores: None, source_addresses: Vec::new(), ..plan.clone() };
     let line = |(name, leaf): &(String, Value)| match leaf {
         Value::Null => String::new(),
         Value::String(text) => format!("{name}={}:{text}\n", text.len()),
@@ -73,6 +74,20 @@ mod tests {
             ("conns", Plan { conns: Some(1), ..plan() }),
         ] {
             assert_ne!(plan_digest(&other), digest, "{what}");
+        }
+    }
+
+    #[test]
+    fn where_it_runs_and_where_the_samples_go_change_nothing() {
+        for (what, other) in [
+            ("cores", Plan { cores: Some(CoreList::new(vec![0, 1])), ..plan() }),
+            ("raw", Plan { raw: Some("a".into()), ..plan() }),
+            (
+                "sources",
+                Plan { source_addresses: vec!["127.0.0.2".parse().expect("an address")], ..plan() },
+            ),
+        ] {
+            assert_eq!(plan_digest(&other), plan_digest(&plan()), "{what}");
         }
     }
 
@@ -146,6 +161,6 @@ mod tests {
         };
         let redacted = Redacted::new(&plan, &Body::of_bytes(b"abc".to_vec())).into_plan();
         assert_eq!(text(&redacted), include_str!("fingerprint.txt"));
-        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "06f78a4263bcb108");
+        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "0d104f4dc260b2ef");
     }
 }

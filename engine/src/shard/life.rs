@@ -15,6 +15,7 @@ use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::{Outcome, UnsentReason};
 use crate::record::stamps::{Ending, Stamps};
 use crate::samples::Sampler;
+use crate::sys::control::Signals;
 use crate::sys::{clock, seal};
 
 /// From the last shard being ready to the epoch, ns: time for every shard to see it. That long
@@ -78,6 +79,7 @@ impl Shard {
     /// Waits until every shard is ready and the epoch is set, by the last of them if nobody else
     /// does it. `None` if the run is cancelled.
     fn meet(&self) -> Option<u64> {
+        self.tell_setup();
         let is_last = self.signals.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.plan.shards;
         if is_last && !self.signals.held {
             self.signals.begin_at(clock::now_ns() + EPOCH_AHEAD_NS);
@@ -90,6 +92,17 @@ impl Shard {
                 u64::MAX => return None,
                 epoch_ns => return Some(epoch_ns),
             }
+        }
+    }
+
+    /// Tells the run what the setup came to; whoever sees that the shard is ready sees it.
+    fn tell_setup(&self) {
+        let Signals { connections, settled, unsettled, .. } = &*self.signals;
+        connections.fetch_add(self.connections.open_count(), Ordering::Relaxed);
+        match self.recorder.counts.setup.settled {
+            Some(true) => settled.store(true, Ordering::Relaxed),
+            Some(false) => unsettled.store(true, Ordering::Relaxed),
+            None => {}
         }
     }
 

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 /// Buckets of a [`CoarseHistogram`]: 8 per octave, from 1 µs to 64 s.
 const BUCKETS: usize = (OCTAVE_LAST - OCTAVE_FIRST + 1) * STEPS;
 const OCTAVE_FIRST: usize = 10;
@@ -12,14 +14,36 @@ const OCTAVE_LAST: usize = 36;
 const STEPS: usize = 8;
 
 /// A coarse latency histogram for the progress line: its quantiles are within 6.25 %.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub struct CoarseHistogram {
     counts: Box<[u64; BUCKETS]>,
 }
 
+/// Counts that aren't those of a [`CoarseHistogram`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} buckets, not {BUCKETS}")]
+pub struct NotCoarse(usize);
+
 impl Default for CoarseHistogram {
     fn default() -> CoarseHistogram {
         CoarseHistogram { counts: Box::new([0; BUCKETS]) }
+    }
+}
+
+impl From<CoarseHistogram> for Vec<u64> {
+    fn from(histogram: CoarseHistogram) -> Vec<u64> {
+        histogram.counts.to_vec()
+    }
+}
+
+impl TryFrom<Vec<u64>> for CoarseHistogram {
+    type Error = NotCoarse;
+
+    fn try_from(counts: Vec<u64>) -> Result<CoarseHistogram, NotCoarse> {
+        let buckets = counts.len();
+        let counts = counts.into_boxed_slice().try_into().map_err(|_| NotCoarse(buckets))?;
+        Ok(CoarseHistogram { counts })
     }
 }
 
@@ -30,16 +54,33 @@ impl CoarseHistogram {
         self.counts[bucket(value_ns)] += 1;
     }
 
+    /// Adds another's latencies.
+    pub fn merge(&mut self, other: &CoarseHistogram) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *count = count.saturating_add(*more);
+        }
+    }
+
+    /// The latencies that were added since it was as `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &CoarseHistogram) -> CoarseHistogram {
+        let mut rest = self.clone();
+        for (count, before) in rest.counts.iter_mut().zip(earlier.counts.iter()) {
+            *count = count.saturating_sub(*before);
+        }
+        rest
+    }
+
     /// The middle of the bucket that holds quantile `q`, ns; `None` if empty.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
-        let count: u64 = self.counts.iter().sum();
+        let count = self.counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
         if count == 0 {
             return None;
         }
         let rank = crate::stats::distribution::rank(q, count);
         let mut seen = 0;
         for (at, bucket_count) in self.counts.iter().enumerate() {
-            seen += bucket_count;
+            seen = bucket_count.saturating_add(seen);
             if rank <= seen {
                 let octave_ns = 1_u64 << (at / STEPS + OCTAVE_FIRST);
                 return Some(

@@ -312,6 +312,9 @@ impl Shard {
 impl Shard {
     /// Counts a request as sent, `together` with others of its connection.
     pub(super) fn count_sent(&mut self, stamps: &Stamps, together: bool) {
+        if self.running {
+            self.meter.sent(stamps.intended_ns, stamps.sent_ns);
+        }
         if self.window_ns <= stamps.intended_ns {
             self.recorder.sent(stamps, stamps.sent_ns <= self.end_ns);
             self.recorder.counts.shared_sends += u64::from(together);

@@ -1,6 +1,6 @@
 //! Start and stop signals: the few words that a run and its shards share while they run.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What a run and its shards share while they run; rarely written.
 #[derive(Debug, Default)]
@@ -14,6 +14,12 @@ pub struct Signals {
     pub(crate) held: bool,
     /// Shards that have finished setting up.
     pub(crate) ready: AtomicUsize,
+    /// Connections that were open when their shard had finished setting up.
+    pub(crate) connections: AtomicUsize,
+    /// Whether a shard offered setup load until the number of its connections had settled.
+    pub(crate) settled: AtomicBool,
+    /// Whether a shard offered setup load in vain.
+    pub(crate) unsettled: AtomicBool,
     /// Shards that have ended.
     pub(crate) ended: AtomicUsize,
 }

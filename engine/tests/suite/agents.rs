@@ -4,12 +4,13 @@
 use std::time::{Duration, Instant};
 
 use engine::load::share::Share;
+use engine::plan::body::SharedBody;
 use engine::plan::{Arrivals, Model, Plan};
 use engine::record::config::RecorderConfig;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use engine::record::recorder::Recorder;
 use engine::record::stamps::{Ending, Stamps};
-use engine::run::{Finished, Prepared, Run, prepare};
+use engine::run::{Finished, Run, Targets, prepare_with};
 use engine::sys::clock;
 use engine::sys::placement::allowed_cores;
 use engine::sys::units::{CoreList, Nanos};
@@ -21,7 +22,8 @@ use crate::support::{always_ok, open, plan, run, serve};
 
 /// A held run of this share, once it is ready.
 fn ready(plan: &Plan, share: Share) -> Run {
-    let prepared: Prepared = prepare(plan.clone()).expect("a plan that runs").with_share(share);
+    let prepared = prepare_with(plan.clone(), &SharedBody::default(), Targets::Resolve, share)
+        .expect("a plan that runs");
     let held = Run::start_held(prepared, None).expect("shards start");
     let begun = Instant::now();
     while !held.is_ready() {

@@ -14,7 +14,8 @@ use engine::record::recorder::Recorder;
 use engine::record::shard_stats::{ShardMeter, ShardStats};
 use engine::record::stamps::{Ending, Stamps};
 use engine::report::calibration::{Calibrated, CalibratedOf, FloorAt};
-use engine::report::merge::{self, RunContext};
+use engine::report::collected::{AgentRun, Collected, CollectedHead, LOCAL, RunFacts};
+use engine::report::merge;
 use engine::report::profile::{Sampler, Sampling, Taken};
 use engine::report::{Report, Samples};
 use engine::shard::ShardReport;
@@ -93,16 +94,23 @@ pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) ->
             ShardReport { recorder, digest, stats, sampled: None }
         })
         .collect();
-    let run = RunContext {
+    let head = CollectedHead {
         plan: Redacted::new(plan, &Body::of_bytes(Vec::new())),
         address,
         environment: host::environment::environment(&cores, Vec::new(), address),
         machine: Machine::default(),
         interrupted: false,
         until_ns: plan.end_ns(),
+        epoch_ns: 0,
         samples,
     };
-    merge::report(run, &shards).0
+    let agent = AgentRun {
+        name: LOCAL.to_owned(),
+        share: Share::whole(),
+        collected: Collected { head, shards },
+        synchronization: None,
+    };
+    merge::report(&[agent], &RunFacts::default()).0
 }
 
 /// A calibration that fits a run.

@@ -6,10 +6,12 @@ use std::os::fd::AsRawFd as _;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
+use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
 use engine::record::outcome::Cause;
 use engine::report::Report;
+use engine::run::{Targets, prepare_with};
 use engine::sys::units::Nanos;
 use tempfile::NamedTempFile;
 
@@ -245,7 +247,8 @@ fn several_runs_send_what_one_pipe_held_and_keep_their_samples_apart() {
     };
     let body = SharedBody::default();
     for number in 1..=2 {
-        let prepared = engine::run::prepare_with(plan.nth_run(number), &body);
+        let plan = plan.nth_run(number);
+        let prepared = prepare_with(plan, &body, Targets::Resolve, Share::whole());
         let prepared = prepared.unwrap_or_else(|error| panic!("{error}"));
         let run = engine::run::Run::start(prepared).unwrap_or_else(|error| panic!("{error}"));
         let report = run.wait().report;

@@ -1,0 +1,99 @@
+//! What a run on one agent brings home, and what a report of several agents is made from.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::environment::Environment;
+use crate::host::watch::Machine;
+use crate::load::share::Share;
+use crate::plan::redact::Redacted;
+use crate::report::Samples;
+use crate::shard::ShardReport;
+
+/// The name of the agent of a run without agents.
+pub const LOCAL: &str = "local";
+
+/// What a run on one agent brings home: everything that a report needs of it.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    /// All but what the shards measured.
+    pub head: CollectedHead,
+    /// What each shard measured.
+    pub shards: Vec<ShardReport>,
+}
+
+/// What a run brings home beside its shards' numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CollectedHead {
+    /// The completed plan, as a report may show it.
+    pub plan: Redacted,
+    /// The target's address.
+    pub address: SocketAddr,
+    /// Where it ran.
+    pub environment: Environment,
+    /// What the machine did meanwhile.
+    pub machine: Machine,
+    /// Whether it was interrupted, in its window or its drain.
+    pub interrupted: bool,
+    /// Where the window ended, ns since the epoch.
+    pub until_ns: u64,
+    /// Time zero of the run's stamps, ns of the agent's CLOCK_MONOTONIC.
+    pub epoch_ns: u64,
+    /// What became of the raw samples.
+    pub samples: Option<Samples>,
+}
+
+/// A run on one agent, as a report is made from it.
+#[derive(Clone, Debug)]
+pub struct AgentRun {
+    /// The agent's name.
+    pub name: String,
+    /// What it offered of the whole load.
+    pub share: Share,
+    /// What it brought home.
+    pub collected: Collected,
+    /// How its clock was held against the controller's; `None` of a run without agents.
+    pub synchronization: Option<Synchronization>,
+}
+
+/// How an agent's clock was held against the controller's. The moment at which the run begins is
+/// exact on the agent's clock; what that is on the controller's is known to within these errors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Synchronization {
+    /// Pings that were answered before the start.
+    pub pings: u64,
+    /// The most by which the agent's clock, as the start was computed, may have been off, ns.
+    pub offset_error_ns: u64,
+    /// The same by the pings at the end of the run; `None` without any.
+    pub end_error_ns: Option<u64>,
+    /// By how much the agent's clock ran faster than the controller's, parts per million; `None`
+    /// where the run was too short to tell.
+    pub drift_ppm: Option<f64>,
+}
+
+/// What a report of several agents needs beside what they brought home; the default is that of a
+/// run without agents.
+#[derive(Clone, Debug, Default)]
+pub struct RunFacts {
+    /// Agents that brought nothing home.
+    pub lost: Vec<LostAgent>,
+    /// Whether somebody stopped the run.
+    pub stopped: bool,
+    /// The controller's machine; `None` of a run without agents.
+    pub controller: Option<Environment>,
+    /// The folder of the agents' raw samples.
+    pub raw: Option<PathBuf>,
+}
+
+/// An agent that was lost during the run. What it measured is in no number of the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LostAgent {
+    /// Its name.
+    pub name: String,
+    /// When nothing more was heard of it, seconds since the epoch of the run.
+    pub at_s: f64,
+    /// What it was to offer of the whole load.
+    pub share: Share,
+}
