@@ -69,7 +69,7 @@ flamegraph: build
 	target/release/truetail run "$$(grep -o 'http://[^ ,]*' build/null-target)" \
 		--conns 64 --duration 10s --allow-invalid --flamegraph flamegraph.svg
 
-# Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band, and 5 if
+# Measurements against arithmetic, in about five minutes; exits 1 if a figure is out of its band, and 3 if
 # others on the machine may have caused that.
 calibrate: build
 	target/release/truetail calibrate --truth

@@ -53,9 +53,10 @@ Exit codes:
   1    the run could not start, a result could not be written, verify found a difference, or
        calibrate a figure out of its band
   2    usage error
-  3    the verdict is invalid: don't trust the numbers
+  3    don't trust the numbers: the verdict is invalid; of `sweep`, `search` and `ceiling`: that of
+       every step that decided something; or others used the machine, so that `ceiling` or
+       `calibrate` could not judge a figure
   4    an objective of --slo is missed; of `search` and `ceiling`: no rate passed
-  5    calibrate could not judge a figure, since others used the machine
   130  interrupted; what was measured so far is written and marked";
 
 /// The whole command line.
@@ -93,7 +94,7 @@ Rates, per second: 500, 20k, 1.5M")]
     /// Find the highest rate at which the objectives of --slo hold
     #[command(after_help = "\
 Each step is an open run with the plan's flags, and passes if it met the objectives.
-Exits 0 with a rate that passed, else 4.")]
+Exits 0 with a rate that passed, 4 without one, and 3 if no valid step decided anything.")]
     Search(Box<SearchArgs>),
     /// Find the highest rate that generator and target keep up with, and which of them is the bound
     #[command(

@@ -17,7 +17,7 @@ use probe::{Ask, Change};
 
 use crate::args::{CeilingArgs, NULL_CONNS, ceiling_defaults};
 use crate::drive::{Beside, Results, drive_beside};
-use crate::failure::{EXIT_MISSED, Failure, Lack, complain};
+use crate::failure::{Failure, Lack, complain};
 use crate::flamegraph::Flamegraph;
 use crate::null_process::{NullTarget, cores_apart};
 use crate::output::say;
@@ -105,9 +105,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     files.write(&document, made, &answer.proof.trials, mark.as_ref(), &mut results);
     let said = say(&text::ends(&document, &results.written));
     results.failures.extend(said.err());
-    let none_passed = answer.passed.is_none();
-    let done = if none_passed { ExitCode::from(EXIT_MISSED) } else { ExitCode::SUCCESS };
-    Ok(exit_code(failure.as_ref(), made, &results, done))
+    Ok(exit_code(failure.as_ref(), made, &results, answer.passed.is_some()))
 }
 
 /// The cores that shards could run on: those of the plan, and those of a run that names none.

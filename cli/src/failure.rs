@@ -13,12 +13,11 @@ use engine::run::{PrepareError, RunError};
 pub(crate) const EXIT_COULD_NOT_RUN: u8 = 1;
 /// Exit code of a usage error: a bad flag or value.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// Exit code of a run that finished with an invalid verdict.
+/// Exit code of what can't be trusted: a run with an invalid verdict, a series of which no valid step
+/// decided anything, or a ceiling or a calibration that others on the machine kept from being judged.
 pub(crate) const EXIT_INVALID: u8 = 3;
 /// Exit code of a run that missed an objective.
 pub(crate) const EXIT_MISSED: u8 = 4;
-/// Exit code of a calibration that others on the machine kept from being judged.
-pub(crate) const EXIT_NOT_JUDGED: u8 = 5;
 /// Exit code of an interrupted run: 128 + SIGINT, as shells count it.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
@@ -43,7 +42,7 @@ pub(crate) enum Failure {
 pub(crate) fn judged(judgement: Judgement) -> ExitCode {
     match judgement {
         Judgement::Passed => ExitCode::SUCCESS,
-        Judgement::NotJudged => ExitCode::from(EXIT_NOT_JUDGED),
+        Judgement::NotJudged => ExitCode::from(EXIT_INVALID),
         Judgement::Failed => ExitCode::from(EXIT_COULD_NOT_RUN),
     }
 }

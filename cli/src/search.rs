@@ -10,7 +10,7 @@ use probe::search::{Search, by_objectives};
 
 use crate::args::SearchArgs;
 use crate::drive::Results;
-use crate::failure::{EXIT_MISSED, Failure};
+use crate::failure::Failure;
 use crate::output::say;
 use crate::saved::Reference;
 use crate::series::{self, Ended, Files, Runs, exit_code};
@@ -49,7 +49,6 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     files.write(&document, &document.made, &[], mark.as_ref(), &mut results);
     let said = say(&text::search_ends(&document, &results.written));
     results.failures.extend(said.err());
-    let none_passed = document.bracket.passed.is_none();
-    let done = if none_passed { ExitCode::from(EXIT_MISSED) } else { ExitCode::SUCCESS };
-    Ok(exit_code(failure.as_ref(), &document.made, &results, done))
+    let found = document.bracket.passed.is_some();
+    Ok(exit_code(failure.as_ref(), &document.made, &results, found))
 }

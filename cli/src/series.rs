@@ -16,13 +16,13 @@ use engine::sys::units::{CoreList, Nanos};
 use probe::document::{Made, SCHEMA};
 use probe::plot::Mark;
 use probe::proof::Trial;
-use probe::step::Step;
+use probe::step::{Step, none_is_valid};
 use probe::{Ask, Change, Outlook, Series, make_runs};
 use serde::Serialize;
 
 use crate::args::{ResultArgs, RunArgs};
 use crate::drive::{Beside, Results, drive_beside};
-use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure};
 use crate::output::{self, OutputFile, say};
 use crate::saved::Reference;
 use crate::signals::{POLL_INTERVAL, StopRequest};
@@ -171,7 +171,7 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
         (
             "--allow-invalid",
             allow_invalid.then(String::new),
-            "a series has a verdict for each step, and none decides on the exit code",
+            "a series has a verdict for each step, and none of its own",
         ),
     ];
     for (flag, value, problem) in useless {
@@ -212,17 +212,19 @@ pub(crate) struct Ended {
     pub(crate) failure: Option<Failure>,
 }
 
-/// The exit code, given that of a series that is done.
+/// The exit code, given whether a series that is done found what it looked for.
 pub(crate) fn exit_code(
     failure: Option<&Failure>,
     made: &Made,
     results: &Results,
-    done: ExitCode,
+    found: bool,
 ) -> ExitCode {
     results.exit_code(match failure {
         Some(failure) => failure.report(),
         None if made.interrupted => ExitCode::from(EXIT_INTERRUPTED),
-        None => done,
+        None if none_is_valid(&made.steps) => ExitCode::from(EXIT_INVALID),
+        None if !found => ExitCode::from(EXIT_MISSED),
+        None => ExitCode::SUCCESS,
     })
 }
 

@@ -44,5 +44,5 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
     files.write(&document, &document.made, &[], mark.as_ref(), &mut results);
     let said = say(&text::sweep_ends(&document, &results.written));
     results.failures.extend(said.err());
-    Ok(exit_code(failure.as_ref(), &document.made, &results, ExitCode::SUCCESS))
+    Ok(exit_code(failure.as_ref(), &document.made, &results, true))
 }

@@ -113,6 +113,13 @@ pub struct Reason {
 /// Share of requests without a good answer up to which a rate may count as served.
 pub const ERRORS_MAX: f64 = 0.01;
 
+/// Whether steps decided something, and each of those that did has an invalid verdict.
+pub fn none_is_valid(steps: &[Step]) -> bool {
+    let mut deciding =
+        steps.iter().filter(|step| step.outcome != Some(Outcome::Undecided)).peekable();
+    deciding.peek().is_some() && deciding.all(|step| step.verdict.level == Level::Invalid)
+}
+
 impl Step {
     /// Share of its requests without a good answer.
     pub fn error_share(&self) -> f64 {
@@ -170,6 +177,36 @@ impl Step {
             in_flight: report.littles_law.in_flight_mean,
             figures: Figures::new(report, good_share),
             outcome: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queues::{Queue, asked};
+
+    #[test]
+    fn an_answer_is_invalid_if_each_step_that_decided_something_is() {
+        use Level::{Invalid, Suspect, Valid};
+        let step = Queue::serial_ms().run(&asked("100", 1));
+        let (passed, undecided) = (Some(Outcome::Passed), Some(Outcome::Undecided));
+        for (steps, expected) in [
+            (&[][..], false),
+            // Those of a sweep say nothing of their rate by a rule.
+            (&[(None, Invalid), (None, Invalid)], true),
+            (&[(None, Invalid), (None, Suspect)], false),
+            (&[(passed, Invalid), (undecided, Valid)], true),
+            (&[(Some(Outcome::Failed), Invalid), (passed, Valid)], false),
+            (&[(undecided, Invalid)], false),
+        ] {
+            let with = |&(outcome, level)| Step {
+                outcome,
+                verdict: Trust { level, codes: Vec::new() },
+                ..step.clone()
+            };
+            let made: Vec<Step> = steps.iter().map(with).collect();
+            assert_eq!(none_is_valid(&made), expected, "{steps:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use probe::blame::{Side, excuse};
 use probe::document::{Made, SearchDocument, SweepDocument};
 use probe::knee::Knee;
 use probe::search::{Bracket, by_objectives};
-use probe::step::{ERRORS_MAX, Latency, Outcome, Step};
+use probe::step::{ERRORS_MAX, Latency, Outcome, Step, none_is_valid};
 use probe::sweep::{KNEE_WIDTH, SweepPlan};
 use probe::{Ask, Outlook};
 
@@ -469,6 +469,9 @@ pub(super) fn paragraph(text: &str) -> String {
 /// How a series ended, if it wasn't done, and where it is written.
 pub(super) fn end(made: &Made, written: &[String]) -> String {
     let mut text = String::new();
+    if none_is_valid(&made.steps) {
+        text.push_str("Each step that decided something is INVALID: don't trust this answer.\n");
+    }
     match &made.error {
         Some(error) => text.push_str(&paragraph(&format!("Ended early: {error}"))),
         None if made.interrupted => text.push_str("Interrupted: partial results.\n"),
@@ -791,8 +794,10 @@ mod tests {
         verdict there is invalid. Each run there has an excuse: other processes used the
         generator's cores. The search stopped at --max-steps: the answer is wider than
         asked for.
+        Each step that decided something is INVALID: don't trust this answer.
 
         880/s passed, and no rate failed. The search stopped at --max-steps.
+        Each step that decided something is INVALID: don't trust this answer.
 
         No rate passed, and none failed. 20/s, 40/s remained undecided: p99 takes 3,842
         requests, at 40/s a --duration of 97s. The search stopped at --max-steps.

@@ -37,7 +37,7 @@ fn each_section_has_figures() {
     let output = bounded(child);
     let said = String::from_utf8_lossy(&output.stdout);
     // On a busy machine the generator's share may be too much.
-    assert!(matches!(output.status.code(), Some(0 | 1 | 5)), "{said}");
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{said}");
     let document = document(&out);
     assert_eq!(document["interrupted"], false, "{said}");
     assert!(document["clocks"]["stamp_pair_ns"].as_f64() > Some(0.0), "{document:#}");

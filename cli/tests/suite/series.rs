@@ -11,7 +11,7 @@ use engine::report::verdict::Code;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::support::{Target, binary, bounded, document, said, signal};
+use crate::support::{Target, binary, bounded, code_of_series, document, said, signal};
 
 /// Steps of 1 s.
 const SHORT: [&str; 10] = [
@@ -99,8 +99,8 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
         ],
     );
     let said = said(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
     let sweep = document(&path("s.json"));
+    assert_eq!(output.status.code(), Some(code_of_series(&sweep, true)), "{said}");
     assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(2), &Value::from(false)));
     assert!(!fs::read_to_string(path("s.json")).expect("text").contains("pa55"));
     assert_eq!(sweep["plan"]["seed"], 7);
@@ -165,7 +165,7 @@ fn a_search_brackets_what_a_serial_target_holds() {
         (&"p50<20ms,errors<1%".into(), &false.into())
     );
     let passed = search["passed"].as_f64();
-    let code = if passed.is_some() { 0 } else { 4 };
+    let code = code_of_series(&search, passed.is_some());
     assert_eq!(output.status.code(), Some(code), "{said}");
     verified(folder.path(), "/failed");
     // At 1,500/s a third of the arrivals join a backlog, so that half of them wait over 100 ms.
@@ -241,7 +241,7 @@ fn what_a_series_has_no_use_for_is_refused_before_anything_runs() {
         (
             &sweep,
             &["--allow-invalid"],
-            "--allow-invalid: a series has a verdict for each step, and",
+            "--allow-invalid: a series has a verdict for each step, and none of its own; omit",
         ),
         (&sweep, &["--flamegraph", "f.svg"], "--flamegraph f.svg: a profile is of one run; omit"),
         (

@@ -171,3 +171,15 @@ pub fn document(path: &Path) -> Value {
     let text = fs::read_to_string(path).expect("the document was written");
     serde_json::from_str(&text).expect("it is JSON")
 }
+
+/// The exit code of a series that was done, by its document and whether it found a rate.
+pub fn code_of_series(document: &Value, found: bool) -> i32 {
+    let steps = document["steps"].as_array().expect("a list");
+    let mut deciding = steps.iter().filter(|step| step["outcome"] != "undecided").peekable();
+    let decided = deciding.peek().is_some();
+    match decided && deciding.all(|step| step["verdict"]["level"] == "invalid") {
+        true => 3,
+        false if found => 0,
+        false => 4,
+    }
+}
