@@ -106,8 +106,8 @@ Each step is an open run with the plan's flags."
     Ceiling(Box<CeilingArgs>),
     /// Print a run's raw samples as CSV or JSON Lines
     Samples(SamplesArgs),
-    /// Recompute the numbers of a report from itself and from raw samples, and those of a sweep or
-    /// a search from its steps
+    /// Recompute the numbers of a report from itself and from raw samples, and those of a sweep, a
+    /// search or a ceiling from its steps
     Verify(VerifyArgs),
     /// Compare the profiles of two runs: what a request costs, function by function
     Flamediff(FlamediffArgs),
@@ -196,7 +196,8 @@ pub(crate) struct SamplesArgs {
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The report written by `run --out`, or the document of `sweep --out` or `search --out`
+    /// The report written by `run --out`, or the document written by `sweep --out`, `search --out`
+    /// or `ceiling --out`
     pub(crate) report: PathBuf,
 
     /// The raw samples written by `run --raw`

@@ -9,7 +9,7 @@ use engine::report::profile::Profile;
 use engine::sys::placement;
 use engine::sys::topology::{Attachment, Topology};
 use engine::sys::units::{CoreList, Nanos};
-use probe::bound::{Bound, Code};
+use probe::bound::Code;
 use probe::ceiling::{Answer, Ceiling, CeilingPlan};
 use probe::document::{CeilingDocument, Made, SCHEMA};
 use probe::plot::Mark;
@@ -22,7 +22,7 @@ use crate::flamegraph::Flamegraph;
 use crate::null_process::{NullTarget, cores_apart};
 use crate::output::say;
 use crate::planning;
-use crate::series::{self, Ended, Files, Runs, exit_code};
+use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
 use crate::text::ceiling as text;
 
@@ -74,7 +74,8 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
         plan.target = format!("http://{}/", null_target.address);
     }
     say(&text::begins(args.null, first))?;
-    let mut ceiling = Ceiling::new(CeilingPlan { search, cores, conns_max });
+    let ceiling_plan = CeilingPlan { search, cores, conns_max };
+    let mut ceiling = Ceiling::new(ceiling_plan.clone());
     let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     // Its steps are what a calibration is held against, not the other way round.
@@ -88,7 +89,11 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     };
     let mut answer = ceiling.answer();
     if let Some(Failure::Lacks(lack, line)) = &failure {
-        answer.bound = lacking(*lack, line, answer.bound);
+        let code = match lack {
+            Lack::Ports => Code::Ports,
+            Lack::Files => Code::Files,
+        };
+        answer.bound = answer.bound.of_refusal(code, line);
     }
     let mut results = Results::default();
     let mut profile = None;
@@ -99,13 +104,18 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
             Err(error) => failure = Some(error),
         }
     }
-    let document = CeilingDocument { answer, profile, made };
+    let document = CeilingDocument { answer, ceiling: ceiling_plan, profile, made };
     let CeilingDocument { answer, made, .. } = &document;
     let mark = Mark::of_ceiling(answer);
     files.write(&document, made, &answer.proof.trials, mark.as_ref(), &mut results);
     let said = say(&text::ends(&document, &results.written));
     results.failures.extend(said.err());
-    Ok(exit_code(failure.as_ref(), made, &results, answer.passed.is_some()))
+    let found = match (&answer.not_judged, &answer.passed) {
+        (Some(_), _) => Found::NotJudged,
+        (None, Some(_)) => Found::Something,
+        (None, None) => Found::Nothing,
+    };
+    Ok(exit_code(failure.as_ref(), made, &results, found))
 }
 
 /// The cores that shards could run on: those of the plan, and those of a run that names none.
@@ -154,15 +164,6 @@ fn nothing(failure: &Failure, cooldown: Nanos) -> Made {
         steps: Vec::new(),
         unfinished: None,
     }
-}
-
-/// The bound of a series that ended because a run was refused.
-fn lacking(lack: Lack, line: &str, bound: Bound) -> Bound {
-    let code = match lack {
-        Lack::Ports => Code::Ports,
-        Lack::Files => Code::Files,
-    };
-    Bound { code, evidence: line.to_owned(), proven: true, ..bound }
 }
 
 /// Profiles a run at the rate that passed, and writes what was sampled.

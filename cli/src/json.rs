@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use calibration::floor::{self, Calibration};
 use engine::report::{Report, SCHEMA};
-use probe::document::{self, SearchDocument, SweepDocument};
+use probe::document::{self, CeilingDocument, SearchDocument, SweepDocument};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +34,6 @@ pub(crate) enum DocumentError {
     /// What is wrong with it, and in which line.
     #[error("not a report ({0}); name a file written by `run --out`")]
     Text(#[from] serde_json::Error),
-    /// It is of a ceiling.
-    #[error("the document of a ceiling; `verify` reads reports, sweeps and searches, not ceilings")]
-    Ceiling,
     /// It is one of another version.
     #[error(
         "a {kind} of schema {found}, and this version reads schema {read}; verify it with the \
@@ -61,6 +58,8 @@ pub(crate) enum Document {
     Sweep(Box<SweepDocument>),
     /// Of `search --out`.
     Search(Box<SearchDocument>),
+    /// Of `ceiling --out`.
+    Ceiling(Box<CeilingDocument>),
 }
 
 /// Why a text isn't a calibration that can be read here.
@@ -107,14 +106,12 @@ struct Versioned {
 /// ended it, a ceiling's a proof, and a run's report none of these.
 ///
 /// # Errors
-/// That it is of a ceiling, its version, if that is another one, or what is wrong with the text.
+/// Its version, if that is another one, or what is wrong with the text.
 pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError> {
     let text = io::read_to_string(reader).map_err(serde_json::Error::io)?;
     let keys: HashMap<String, IgnoredAny> = serde_json::from_str(&text)?;
-    if keys.contains_key("proof") {
-        return Err(DocumentError::Ceiling);
-    }
     let (kind, read) = match () {
+        () if keys.contains_key("proof") => ("ceiling", document::SCHEMA),
         () if keys.contains_key("knee") => ("sweep", document::SCHEMA),
         () if keys.contains_key("ended_by") => ("search", document::SCHEMA),
         () => ("report", SCHEMA),
@@ -127,6 +124,7 @@ pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError
     Ok(match kind {
         "sweep" => Document::Sweep(serde_json::from_str(&text)?),
         "search" => Document::Search(serde_json::from_str(&text)?),
+        "ceiling" => Document::Ceiling(serde_json::from_str(&text)?),
         _ => Document::Report(serde_json::from_str(&text)?),
     })
 }

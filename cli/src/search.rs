@@ -6,14 +6,14 @@ use engine::plan::body::SharedBody;
 use engine::plan::slo::Objective;
 use probe::document::SearchDocument;
 use probe::plot::Mark;
-use probe::search::{Search, by_objectives};
+use probe::search::{Rule, Search};
 
 use crate::args::SearchArgs;
 use crate::drive::Results;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::saved::Reference;
-use crate::series::{self, Ended, Files, Runs, exit_code};
+use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
 use crate::text::series as text;
 
@@ -37,7 +37,7 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let reference = Some(Reference::new(wanted.calibration.as_deref())?);
     let stop = StopRequest::listen()?;
     let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
-    let mut search = Search::new(search_plan.clone(), by_objectives);
+    let mut search = Search::new(search_plan.clone(), Rule::OBJECTIVES);
     say(&text::search_begins(&slo, implied, first))?;
     let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
@@ -49,6 +49,6 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     files.write(&document, &document.made, &[], mark.as_ref(), &mut results);
     let said = say(&text::search_ends(&document, &results.written));
     results.failures.extend(said.err());
-    let found = document.bracket.passed.is_some();
+    let found = document.bracket.passed.map_or(Found::Nothing, |_| Found::Something);
     Ok(exit_code(failure.as_ref(), &document.made, &results, found))
 }

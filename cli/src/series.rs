@@ -212,19 +212,33 @@ pub(crate) struct Ended {
     pub(crate) failure: Option<Failure>,
 }
 
-/// The exit code, given whether a series that is done found what it looked for.
+/// What a series that is done has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// What it looked for.
+    Something,
+    /// No rate that passes.
+    Nothing,
+    /// Nothing that could be judged.
+    NotJudged,
+}
+
+/// The exit code, given what a series has found if it is done.
 pub(crate) fn exit_code(
     failure: Option<&Failure>,
     made: &Made,
     results: &Results,
-    found: bool,
+    found: Found,
 ) -> ExitCode {
     results.exit_code(match failure {
         Some(failure) => failure.report(),
         None if made.interrupted => ExitCode::from(EXIT_INTERRUPTED),
         None if none_is_valid(&made.steps) => ExitCode::from(EXIT_INVALID),
-        None if !found => ExitCode::from(EXIT_MISSED),
-        None => ExitCode::SUCCESS,
+        None => match found {
+            Found::Something => ExitCode::SUCCESS,
+            Found::Nothing => ExitCode::from(EXIT_MISSED),
+            Found::NotJudged => ExitCode::from(EXIT_INVALID),
+        },
     })
 }
 

@@ -12,7 +12,7 @@ use crate::drive::Results;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::saved::Reference;
-use crate::series::{self, Ended, Files, Runs, exit_code};
+use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
 use crate::text::series as text;
 
@@ -44,5 +44,5 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
     files.write(&document, &document.made, &[], mark.as_ref(), &mut results);
     let said = say(&text::sweep_ends(&document, &results.written));
     results.failures.extend(said.err());
-    Ok(exit_code(failure.as_ref(), &document.made, &results, true))
+    Ok(exit_code(failure.as_ref(), &document.made, &results, Found::Something))
 }

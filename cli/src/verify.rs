@@ -1,5 +1,5 @@
 //! The command `verify`: checks a report against itself and against the raw samples of its run, and
-//! the document of a sweep or a search against its steps.
+//! the document of a sweep, a search or a ceiling against its steps.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -26,7 +26,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     }
     let document = json::read_document(BufReader::new(file))
         .map_err(|error| Failure::CouldNotRun(format!("REPORT {path}: {error}")))?;
-    if let (Some(raw), Document::Sweep(_) | Document::Search(_)) = (args.raw.first(), &document) {
+    let is_of_one = matches!(document, Document::Report(_));
+    if let (Some(raw), false) = (args.raw.first(), is_of_one) {
         return Err(Failure::Usage(format!(
             "--raw {}: {path} is of many runs, which have no raw samples; omit it",
             raw.display()
@@ -35,6 +36,9 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (findings, unchecked) = match document {
         Document::Sweep(sweep) => (probe::verify::sweep(&sweep), probe::verify::UNCHECKED),
         Document::Search(search) => (probe::verify::search(&search), probe::verify::UNCHECKED),
+        Document::Ceiling(ceiling) => {
+            (probe::verify::ceiling(&ceiling), probe::verify::UNCHECKED_OF_CEILING)
+        }
         Document::Report(report) => {
             let mut findings = report_alone(&report);
             if !args.raw.is_empty() {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::blame::{most_is_lateness, took_longer};
 use crate::figures::Figures;
 use crate::numbers::{number, percent, time};
-use crate::proof::Proof;
+use crate::proof::{Proof, Trial};
 use crate::rule::{Broke, TAKEN_MIN, broke, is_late};
 use crate::search::Bracket;
 use crate::step::Step;
@@ -83,6 +83,15 @@ pub struct Load {
     pub soft_interrupts: Option<f64>,
 }
 
+impl Bound {
+    /// That of a series that ended because a run was refused, for lack of what the code says, in
+    /// the words of the refusal.
+    #[must_use]
+    pub fn of_refusal(self, code: Code, refusal: &str) -> Bound {
+        Bound { code, evidence: refusal.to_owned(), proven: true, ..self }
+    }
+}
+
 impl Load {
     fn of(step: &Step) -> Load {
         let shard = step.figures.busiest().copied().unwrap_or_default();
@@ -121,7 +130,10 @@ impl Figures {
     pub(crate) fn has_files_for(&self, conns: u64) -> bool {
         match self.open_files {
             Limit::Unlimited => true,
-            Limit::AtMost(files) => conns + FILES_BESIDE + 16 * self.shards.len() as u64 <= files,
+            Limit::AtMost(files) => {
+                let beside = FILES_BESIDE + 16 * self.shards.len() as u64;
+                conns.saturating_add(beside) <= files
+            }
         }
     }
 
@@ -216,16 +228,19 @@ fn is_by_lateness(step: &Step) -> bool {
     is_late(step) || is_short() && most_is_lateness(step)
 }
 
-/// What was the bound; `light` is the lowest rate that passed, `failing` `None` if no rate failed.
+/// What was the bound; `excuse` is that of all runs that failed, `light` the lowest rate that
+/// passed, `failing` `None` if no rate failed.
 pub(crate) fn bound(
     bracket: &Bracket,
+    excuse: Option<String>,
     light: Option<&Step>,
     failing: Option<&Step>,
     proof: &Proof,
 ) -> Bound {
     let loads = (light.map(Load::of), failing.map(Load::of));
     let Some(failing) = failing else {
-        let (evidence, (light, heavy)) = (none_failed(bracket), loads);
+        let evidence = excuse.unwrap_or_else(|| none_failed(bracket));
+        let (light, heavy) = loads;
         return Bound { code: Code::NoneReached, evidence, proven: false, light, heavy };
     };
     let (code, proven) = held_against(by_figures(light, failing), failing, proof);
@@ -239,11 +254,9 @@ fn none_failed(bracket: &Bracket) -> String {
     let Bracket { passed, undecided, complete, .. } = bracket;
     match (passed, undecided.is_empty()) {
         (None, true) => "no run was made".to_owned(),
-        (None, false) => {
-            "no rate passed or failed: its runs were excused, or contradict each other".to_owned()
-        }
+        (None, false) => "no rate passed or failed: its runs contradict each other".to_owned(),
         (Some(passed), false) => format!(
-            "{}/s passed; the runs above it were excused, or contradict each other",
+            "{}/s passed; the runs above it contradict each other, or were excused",
             number(*passed)
         ),
         (Some(passed), true) if *complete => {
@@ -257,7 +270,7 @@ fn none_failed(bracket: &Bracket) -> String {
 
 /// What the trials make of a code, and whether they confirm it.
 fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
-    let base = proof.trials.first().map(|trial| &trial.step);
+    let base = proof.trials.first().and_then(Trial::counted);
     // What had room can't have been the bound, whatever chance made of a trial.
     let taken_up = base.map_or(0.0, |step| step.figures.taken_up());
     let full = base.is_some_and(|step| step.figures.conns_are_busy());

@@ -10,10 +10,11 @@ use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::bound::{Bound, bound, by_figures};
+use crate::numbers::{number, percent};
 use crate::proof::{Changed, EXPECTED_MIN, Proof, Scaling, Trial};
 use crate::rates::four_figures;
 use crate::rule::{End, by_load};
-use crate::search::{Bracket, Search, SearchPlan};
+use crate::search::{Bracket, Rule, Search, SearchPlan};
 use crate::step::{Outcome, Step};
 use crate::{Ask, Change, Outlook, Series};
 
@@ -37,7 +38,7 @@ pub struct Ceiling {
 }
 
 /// What the search for a ceiling does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CeilingPlan {
     /// The search for the bracket.
     pub search: SearchPlan,
@@ -62,16 +63,77 @@ pub struct Answer {
     pub passed_by: Option<End>,
     /// Why `failed` failed, by its last run.
     pub failed_by: Option<End>,
+    /// Why there is no ceiling: each run that failed was excused. `None` if it was judged.
+    pub not_judged: Option<NotJudged>,
     /// What was the bound.
     pub bound: Bound,
     /// The trials that show what moves the ceiling.
     pub proof: Proof,
 }
 
+/// The runs that failed, where each was excused: others took more of the generator's cores than it
+/// fell short by. The shares are those of the run in which they were largest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotJudged {
+    /// Their rates, ascending, requests per second.
+    pub rates: Vec<f64>,
+    /// Share of the shards' cores that the hypervisor took; `None` if unknown.
+    pub steal: Option<f64>,
+    /// Share of its time for which a shard could have run, and others did.
+    pub waited: f64,
+    /// Share for which a quota throttled the generator, summed over cores; `None` if unknown.
+    pub throttled: Option<f64>,
+}
+
+impl NotJudged {
+    /// By these steps; `None` if one failed without an excuse, or none failed.
+    fn of<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<NotJudged> {
+        let failing: Vec<&Step> = steps.filter(|step| by_load(step) != Outcome::Passed).collect();
+        let is_excused = |step: &&Step| by_load(step) == Outcome::Excused;
+        if failing.is_empty() || !failing.iter().all(is_excused) {
+            return None;
+        }
+        let mut rates: Vec<f64> = failing.iter().map(|step| step.rate).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.dedup();
+        let figures = || failing.iter().map(|step| &step.figures);
+        let waited = figures().flat_map(|figures| &figures.shards).map(|shard| shard.waited);
+        Some(NotJudged {
+            rates,
+            steal: figures().filter_map(|figures| figures.steal).max_by(f64::total_cmp),
+            waited: waited.fold(0.0, f64::max),
+            throttled: figures().filter_map(|figures| figures.throttled).max_by(f64::total_cmp),
+        })
+    }
+
+    /// Which runs were excused, and by what, in words.
+    pub fn words(&self) -> String {
+        let rates: Vec<String> =
+            self.rates.iter().map(|rate| format!("{}/s", number(*rate))).collect();
+        let takers = [
+            ("the hypervisor", self.steal),
+            ("other processes", Some(self.waited)),
+            ("a quota", self.throttled),
+        ];
+        // Less than that has no digit.
+        let took = |share: &f64| 0.000_5 <= *share;
+        let told: Vec<String> = takers
+            .into_iter()
+            .filter_map(|(who, share)| Some((who, share.filter(took)?)))
+            .map(|(who, share)| format!("{who} up to {}", percent(share)))
+            .collect();
+        format!(
+            "each run that failed ({}) is excused, since others took the generator's cores: {}",
+            rates.join(", "),
+            told.join(", ")
+        )
+    }
+}
+
 impl Ceiling {
     /// A search without a step.
     pub fn new(plan: CeilingPlan) -> Ceiling {
-        let search = Search::new(plan.search.clone(), by_load);
+        let search = Search::new(plan.search.clone(), Rule::LOAD);
         Ceiling { search, plan, trials: Vec::new() }
     }
 
@@ -85,7 +147,11 @@ impl Ceiling {
         let bracket = self.search.bracket();
         let [passing, failing] = self.search.ends();
         let proof = self.proof();
-        let bound = bound(&bracket, self.light(), failing, &proof);
+        // A rate that passed in another run needs no judgement.
+        let above = self.steps().iter().filter(|step| bracket.passed < Some(step.rate));
+        let not_judged = NotJudged::of(above);
+        let excuse = not_judged.as_ref().map(NotJudged::words);
+        let bound = bound(&bracket, excuse, self.light(), failing, &proof);
         let Bracket { passed, failed, undecided, complete, .. } = bracket;
         Answer {
             passed,
@@ -94,6 +160,7 @@ impl Ceiling {
             complete,
             passed_by: passing.map(End::new),
             failed_by: failing.map(End::new),
+            not_judged,
             bound,
             proof,
         }
@@ -137,7 +204,7 @@ impl Ceiling {
         }
         let fits =
             |conns: u64| conns <= self.plan.conns_max && failing.figures.has_files_for(conns);
-        let others = [Some(2 * conns).filter(|twice| fits(*twice)), Some(conns / 2)];
+        let others = [conns.checked_mul(2).filter(|twice| fits(*twice)), Some(conns / 2)];
         for conns in others.into_iter().flatten().filter(|conns| shards as u64 <= *conns) {
             let conns = usize::try_from(conns).expect("at most twice of what a plan had");
             planned.push((Changed::Conns, ask(Change::Conns(conns), offered)));
@@ -588,9 +655,12 @@ mod tests {
         let again = Step { rate: 3_000.0, ..passes.clone() };
         for (steps, evidence) in [
             (&[][..], "no run was made"),
-            (&[excused][..], "no rate passed or failed"),
+            (&[excused][..], "each run that failed (10,300/s) is excused"),
             (&[passes.clone()][..], "no rate failed up to 1,000/s, where the search ended early"),
-            (&[passes, fails, again][..], "1,000/s passed; the runs above it were excused, or"),
+            (
+                &[passes, fails, again][..],
+                "1,000/s passed; the runs above it contradict each other",
+            ),
         ] {
             let mut ceiling = Ceiling::new(ceiling_plan("1k", "1M", 4));
             for step in steps {
@@ -602,6 +672,54 @@ mod tests {
             // There are cores to try it on.
             assert_eq!(answer.proof.scaling, Scaling::NotTried);
         }
+    }
+
+    #[test]
+    fn rates_at_which_others_took_what_is_missing_stay_open_below_one_that_fails() {
+        let ceiling = found(1, |ask| {
+            let mut step = generator().run(ask);
+            step.figures.steal = Some(0.1);
+            step
+        });
+        let answer = ceiling.answer();
+        let (passed, failed) = (answer.passed.expect("some pass"), answer.failed.expect("some"));
+        // A tenth of the time more would have been enough for up to 11,111/s.
+        assert!((9_300.0..=10_200.0).contains(&passed), "{answer:?}");
+        assert!((10_900.0..=11_500.0).contains(&failed), "{answer:?}");
+        assert!(!answer.undecided.is_empty() && answer.not_judged.is_none(), "{answer:?}");
+        assert!(ceiling.steps().iter().any(|step| step.outcome == Some(Outcome::Excused)));
+        assert_eq!(answer.bound.code, Code::GeneratorCore);
+    }
+
+    #[test]
+    fn a_ceiling_all_of_whose_failing_runs_are_excused_is_not_judged() {
+        let ceiling = found_within("1k", "10500", 1, |ask| {
+            let mut step = generator().run(ask);
+            step.figures.steal = Some(0.1);
+            step.figures.shards[0].waited = 0.003;
+            step
+        });
+        let answer = ceiling.answer();
+        assert!(answer.passed.is_some_and(|passed| 9_300.0 <= passed), "{answer:?}");
+        assert_eq!((answer.failed, answer.failed_by), (None, None));
+        assert_eq!((answer.bound.code, answer.bound.proven), (Code::NoneReached, false));
+        assert_eq!(answer.proof.trials, [], "nothing failed that they could explain");
+        let not_judged = answer.not_judged.expect("it isn't");
+        assert_eq!((not_judged.steal, not_judged.waited), (Some(0.1), 0.003));
+        assert!(not_judged.rates.ends_with(&[10_500.0]), "{not_judged:?}");
+        let told = "10,500/s) is excused, since others took the generator's cores: the hypervisor \
+                    up to 10.0 %, other processes up to 0.3 %";
+        assert!(answer.bound.evidence.ends_with(told), "{}", answer.bound.evidence);
+    }
+
+    #[test]
+    fn a_first_rate_that_is_excused_sends_the_search_down() {
+        let ceiling = found_from("10500", 1, |ask| {
+            let mut step = generator().run(ask);
+            step.figures.steal = Some(0.1);
+            step
+        });
+        assert!(ceiling.answer().passed.is_some_and(|passed| 9_300.0 <= passed));
     }
 
     #[test]
@@ -620,7 +738,7 @@ mod tests {
         });
         let answer = ceiling.answer();
         let trial = answer.proof.more_conns().expect("it was made");
-        assert_eq!((trial.runs, made, trial.moved), (2, 2, Some(false)));
+        assert_eq!((trial.steps.len(), made, trial.moved), (2, 2, Some(false)));
         let seeds = ceiling.trials.iter().flatten().chain(ceiling.steps()).map(|step| step.seed);
         let mut seeds: Vec<u64> = seeds.collect();
         seeds.sort_unstable();

@@ -1,4 +1,4 @@
-//! The runs of a series as CSV: a header, then one row a step, then one a trial.
+//! The runs of a series as CSV: a header, then one row a step, then one a run of each trial.
 
 use std::io::{self, Write};
 
@@ -12,8 +12,8 @@ use crate::step::{Latency, Outcome, Step};
 /// The percentiles of a row, with their names in the header.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
 
-/// Writes the steps, then the trials, in the order given; the last column says what a trial
-/// changes. What is unknown is empty.
+/// Writes the steps, then the runs of the trials, in the order given; the last column says what a
+/// trial changes. What is unknown is empty.
 ///
 /// # Errors
 /// Those of the writer.
@@ -31,7 +31,10 @@ pub fn write(mut writer: impl Write, steps: &[Step], trials: &[Trial]) -> io::Re
         percentiles.join(",")
     )?;
     let steps = steps.iter().map(|step| (step, ""));
-    let trials = trials.iter().map(|trial| (&trial.step, name(trial.changed)));
+    let trials = trials.iter().flat_map(|trial| {
+        let changed = name(trial.changed);
+        trial.steps.iter().map(move |step| (step, changed))
+    });
     for (step, trial) in steps.chain(trials) {
         let Step { rate, duration_s, seed, intended, sent, answered, requests, errors, .. } = step;
         write!(

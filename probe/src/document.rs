@@ -6,14 +6,14 @@ use engine::report::profile::Profile;
 use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::ceiling::Answer;
+use crate::ceiling::{Answer, CeilingPlan};
 use crate::knee::Knee;
 use crate::search::{Bracket, SearchPlan};
 use crate::step::Step;
 use crate::sweep::SweepPlan;
 
 /// Version of the documents.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// What every series has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,6 +69,8 @@ pub struct CeilingDocument {
     /// The answer, with its bound and its proof.
     #[serde(flatten)]
     pub answer: Answer,
+    /// What was asked for.
+    pub ceiling: CeilingPlan,
     /// Where the processor time went at the rate that passed, in a run of its own; `None` without
     /// one.
     pub profile: Option<Profile>,

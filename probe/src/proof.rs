@@ -41,11 +41,9 @@ pub struct Trial {
     /// Whether the change moved the ceiling: by half of what was to be expected, or more. `None`
     /// with nothing changed, and where less than [`EXPECTED_MIN`] was to be expected.
     pub moved: Option<bool>,
-    /// How often it was made; the run with the highest throughput counts, since others on the
-    /// machine only take of it.
-    pub runs: usize,
-    /// That run.
-    pub step: Step,
+    /// Its runs, in the order in which they were made. The one with the highest throughput counts,
+    /// since others on the machine only take of it.
+    pub steps: Vec<Step>,
 }
 
 /// What the trials show.
@@ -84,21 +82,18 @@ pub struct Scaled {
 impl Trial {
     /// The trials of these runs, each at least one; the first are those with nothing changed.
     pub(crate) fn of(made: &[(Changed, &[Step])]) -> Vec<Trial> {
-        let best = |runs: &[Step]| {
-            let by_throughput = |one: &&Step, other: &&Step| {
-                one.figures.throughput.total_cmp(&other.figures.throughput)
-            };
-            runs.iter().max_by(by_throughput).cloned()
-        };
         let Some(base) = made.first().and_then(|(_, runs)| best(runs)) else { return Vec::new() };
-        let trials = made.iter().filter_map(|(changed, runs)| {
-            let step = best(runs)?;
-            Some(Trial::new(*changed, &base, step, runs.len()))
-        });
-        trials.collect()
+        made.iter().filter_map(|(changed, runs)| Trial::new(*changed, base, runs)).collect()
     }
 
-    fn new(changed: Changed, base: &Step, step: Step, runs: usize) -> Trial {
+    /// The run that counts; `None` of a document that has none.
+    pub(crate) fn counted(&self) -> Option<&Step> {
+        best(&self.steps)
+    }
+
+    /// `None` without a run.
+    fn new(changed: Changed, base: &Step, runs: &[Step]) -> Option<Trial> {
+        let step = best(runs)?;
         let (was, is) = (&base.figures, &step.figures);
         let of_base =
             |figure: f64| if was.throughput == 0.0 { 1.0 } else { figure / was.throughput };
@@ -115,7 +110,7 @@ impl Trial {
             changed != Changed::Nothing && 0.0 < was.throughput && EXPECTED_MIN <= visible;
         let halfway = f64::midpoint(1.0, expected);
         let moved = is_told.then_some(if is_more { halfway <= ratio } else { ratio <= halfway });
-        Trial {
+        Some(Trial {
             changed,
             shards: is.shards.len(),
             conns: is.conns,
@@ -124,10 +119,15 @@ impl Trial {
             ratio,
             expected,
             moved,
-            runs,
-            step,
-        }
+            steps: runs.to_vec(),
+        })
     }
+}
+
+/// The run with the highest throughput.
+fn best(runs: &[Step]) -> Option<&Step> {
+    let of = |step: &Step| step.figures.throughput;
+    runs.iter().max_by(|one, other| of(one).total_cmp(&of(other)))
 }
 
 impl Proof {

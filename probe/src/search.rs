@@ -16,6 +16,7 @@ use crate::blame::{
     Side, bottleneck, is_disturbed, is_invalid_beyond_disturbance, may_hide_a_miss, side,
 };
 use crate::rates::{between, exactly, four_figures};
+use crate::rule::by_load;
 use crate::step::{Outcome, Step};
 use crate::{Ask, Change, Outlook, Series};
 
@@ -35,8 +36,23 @@ pub struct Search {
     steps: Vec<Step>,
 }
 
-/// What a run says of its rate, by its figures.
-pub type Rule = fn(&Step) -> Outcome;
+/// What runs say of their rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// What one says, by its figures.
+    pub judge: fn(&Step) -> Outcome,
+    /// Whether as many runs as a rate may take, all of them excused or doubted, are believed
+    /// together. Where they aren't, they leave their rate undecided.
+    pub believes: bool,
+}
+
+impl Rule {
+    /// That of a search: objectives that are missed in every run aren't met, whoever did it.
+    pub const OBJECTIVES: Rule = Rule { judge: by_objectives, believes: true };
+    /// That of a ceiling: runs that only failed because others took the generator's time say
+    /// nothing of what it can do.
+    pub const LOAD: Rule = Rule { judge: by_load, believes: false };
+}
 
 /// What a search does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +93,8 @@ pub struct Bracket {
 struct OfRate<'a> {
     rate: f64,
     steps: Vec<(&'a Step, Outcome)>,
+    /// [`Rule::believes`].
+    believes: bool,
 }
 
 impl OfRate<'_> {
@@ -91,13 +109,13 @@ impl OfRate<'_> {
     }
 
     /// What those of its runs say that decided something. What was excused or doubted counts where
-    /// there is nothing else, and the runs are spent.
+    /// there is nothing else, the runs are spent, and the rule believes them.
     fn decided(&self) -> Vec<Outcome> {
         let outcomes = || self.steps.iter().map(|(_, outcome)| *outcome);
         let decided: Vec<Outcome> = outcomes()
             .filter(|outcome| matches!(outcome, Outcome::Passed | Outcome::Failed))
             .collect();
-        if decided.is_empty() && self.is_spent() {
+        if self.believes && decided.is_empty() && self.is_spent() {
             // All of them together are one measurement.
             let believed = outcomes().filter_map(|outcome| match outcome {
                 Outcome::Excused => Some(Outcome::Failed),
@@ -127,12 +145,12 @@ impl OfRate<'_> {
     /// Whether it is undecided although nothing speaks against it: it had too few samples, of which
     /// a lower rate has fewer.
     fn lacks_samples(&self) -> bool {
-        let speaks_against = |(step, _): &(&Step, Outcome)| {
-            let objectives = step.slo.iter().flat_map(|slo| &slo.objectives);
+        let speaks_against = |(step, outcome): &(&Step, Outcome)| {
+            let mut objectives = step.slo.iter().flat_map(|slo| &slo.objectives);
             let beyond = |objective: &JudgedObjective| {
                 objective.figure.is_some_and(|figure| objective.bound <= figure)
             };
-            objectives.into_iter().any(beyond)
+            matches!(outcome, Outcome::Failed | Outcome::Excused) || objectives.any(beyond)
         };
         self.outcome() == Outcome::Undecided && !self.steps.iter().any(speaks_against)
     }
@@ -169,10 +187,13 @@ impl Known<'_> {
     fn of(steps: &[Step], rule: Rule) -> Known<'_> {
         let mut rates: Vec<OfRate> = Vec::new();
         for step in steps {
-            let told = (step, rule(step));
+            let told = (step, (rule.judge)(step));
             match rates.iter_mut().find(|known| known.rate == step.rate) {
                 Some(known) => known.steps.push(told),
-                None => rates.push(OfRate { rate: step.rate, steps: vec![told] }),
+                None => {
+                    let (rate, believes) = (step.rate, rule.believes);
+                    rates.push(OfRate { rate, steps: vec![told], believes });
+                }
             }
         }
         rates.sort_by(|one, other| one.rate.total_cmp(&other.rate));
@@ -330,7 +351,7 @@ impl Series for Search {
     }
 
     fn take(&mut self, mut step: Step) {
-        step.outcome = Some((self.rule)(&step));
+        step.outcome = Some((self.rule.judge)(&step));
         self.steps.push(step);
     }
 }
@@ -359,7 +380,7 @@ mod tests {
     }
 
     fn searched(plan: SearchPlan, mut run: impl FnMut(&Ask) -> Step) -> Search {
-        let mut search = Search::new(plan, by_objectives);
+        let mut search = Search::new(plan, Rule::OBJECTIVES);
         let ended =
             make_runs(&mut search, |ask, _| Ok::<_, Infallible>(ControlFlow::Continue(run(ask))));
         assert_eq!(ended, Ok(ControlFlow::Continue(())));
@@ -616,7 +637,7 @@ mod tests {
     #[test]
     fn the_time_left_is_known_once_the_bracket_is() {
         let holds = step_function(900.0);
-        let mut search = Search::new(plan("500", 5), by_objectives);
+        let mut search = Search::new(plan("500", 5), Rule::OBJECTIVES);
         let mut outlooks = Vec::new();
         let ended = make_runs(&mut search, |ask, outlook| {
             outlooks.push(outlook);

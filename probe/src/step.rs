@@ -61,7 +61,8 @@ pub enum Outcome {
     Passed,
     /// Nothing: there were too few samples.
     Undecided,
-    /// Nothing as long as another run may say more: it failed, and the rate may be innocent.
+    /// Nothing as long as another run may say more: it failed, and the rate may be innocent. Of a
+    /// ceiling nothing at all.
     Excused,
     /// Nothing as long as another run may say more: it holds, but lost time may hide that it
     /// doesn't.

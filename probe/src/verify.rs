@@ -1,22 +1,33 @@
-//! Verifies the document of a sweep or of a search: what was found follows from its steps, and so
-//! does each step from those before it, since what decides is run again without a network.
+//! Verifies the document of a sweep, of a search or of a ceiling: what was found follows from its
+//! steps, and so does each step from those before it, since what decides is run again without a
+//! network.
 
 use engine::plan::slo::{Objective, Objectives};
 use engine::report::slo::{JudgedObjective, Slo};
 use engine::report::verdict::Level;
-use engine::sys::units::Rate;
+use engine::sys::units::{CoreList, Rate};
 use engine::verify::{Finding, compare, summed_up};
+use serde::Serialize;
 
-use crate::Series;
 use crate::backlog::{Backlog, GROWTH_MAX};
-use crate::document::{Made, SCHEMA, SearchDocument, SweepDocument};
-use crate::search::{Search, by_objectives};
-use crate::step::{Latency, Step};
+use crate::bound::Bound;
+use crate::ceiling::{Answer, Ceiling};
+use crate::document::{CeilingDocument, Made, SCHEMA, SearchDocument, SweepDocument};
+use crate::proof::Trial;
+use crate::rule::by_load;
+use crate::search::{Rule, Search, by_objectives};
+use crate::step::{Latency, Outcome, Step};
 use crate::sweep::Sweep;
+use crate::{Change, Series};
 
 /// What a document of many runs doesn't show.
 pub const UNCHECKED: &str = "the environment; and of each step, whose own report isn't kept, its \
     counts, its distributions, the reasons of its verdict, and what the generator itself did";
+
+/// What that of a ceiling doesn't show.
+pub const UNCHECKED_OF_CEILING: &str = "the environment and the profile; what a run was refused \
+    for, if one was; and of each step, whose own report isn't kept, its counts, its distributions, \
+    the reasons of its verdict, and what the generator itself did";
 
 /// The most steps that are looked at: twice what a sweep may have.
 const STEPS_MAX: usize = 4_000;
@@ -24,12 +35,12 @@ const STEPS_MAX: usize = 4_000;
 /// Checks what a sweep's document says.
 pub fn sweep(document: &SweepDocument) -> Vec<Finding> {
     let made = &document.made;
-    let mut findings = sound(made);
+    let mut findings = sound(made, &[]);
     if findings.iter().any(|finding| !finding.ok) {
         return findings;
     }
     let mut sweep = Sweep::new(document.sweep.clone());
-    findings.extend(steps(&mut sweep, made, None));
+    findings.extend(steps(&mut sweep, made, &[], &|_| None, None));
     findings.extend(compare("knee.", &sweep.knee(), &document.knee));
     findings
 }
@@ -37,7 +48,7 @@ pub fn sweep(document: &SweepDocument) -> Vec<Finding> {
 /// Checks what a search's document says.
 pub fn search(document: &SearchDocument) -> Vec<Finding> {
     let made = &document.made;
-    let mut findings = sound(made);
+    let mut findings = sound(made, &[]);
     let slo = document.slo.parse::<Objectives>();
     let read = slo.as_ref().map_or_else(ToString::to_string, ToString::to_string);
     findings.push(Finding::equal("slo", document.slo.clone(), read));
@@ -45,38 +56,95 @@ pub fn search(document: &SearchDocument) -> Vec<Finding> {
     if findings.iter().any(|finding| !finding.ok) {
         return findings;
     }
-    let mut search = Search::new(document.search.clone(), by_objectives);
-    findings.extend(steps(&mut search, made, Some(&slo)));
+    let mut search = Search::new(document.search.clone(), Rule::OBJECTIVES);
+    let rule = |step: &Step| Some(by_objectives(step));
+    findings.extend(steps(&mut search, made, &[], &rule, Some(&slo)));
     findings.extend(compare("", &search.bracket(), &document.bracket));
     findings
 }
 
-/// What must hold before anything is decided by these steps.
-fn sound(made: &Made) -> Vec<Finding> {
-    let mut findings = vec![
-        Finding::equal("schema", SCHEMA, made.schema),
-        Finding::at_most("steps", STEPS_MAX, made.steps.len()),
-    ];
-    let is_rate = |step: &&Step| format!("{}", step.rate).parse::<Rate>().is_ok();
-    let runs = made.steps.iter().filter(is_rate).filter(|step| 0.0 < step.duration_s).count();
-    findings.push(Finding::equal("steps with a rate and a window", made.steps.len(), runs));
+/// Checks what a ceiling's document says.
+pub fn ceiling(document: &CeilingDocument) -> Vec<Finding> {
+    let CeilingDocument { answer, ceiling: plan, made, .. } = document;
+    let trials = &answer.proof.trials;
+    let mut findings = sound(made, trials);
+    if findings.iter().any(|finding| !finding.ok) {
+        return findings;
+    }
+    let mut ceiling = Ceiling::new(plan.clone());
+    findings.extend(steps(&mut ceiling, made, trials, &|step| Some(by_load(step)), None));
+    findings.push(Finding::equal("steps of the search", ceiling.steps().len(), made.steps.len()));
+    let mut expected = ceiling.answer();
+    if is_of_refusal(&answer.bound, made) {
+        expected.bound = expected.bound.of_refusal(answer.bound.code, &answer.bound.evidence);
+    }
+    let runs =
+        |answer: &Answer| answer.proof.trials.iter().map(|trial| trial.steps.len()).collect();
+    let (made, planned): (Vec<usize>, Vec<usize>) = (runs(answer), runs(&expected));
+    findings.extend(summed_up("runs of each trial", compare("", &planned, &made)));
+    findings.extend(compare("", &without_steps(expected), &without_steps(answer.clone())));
     findings
 }
 
-/// Each step is the one that is decided on by those before it, and says one thing throughout. An
-/// interrupted series may have had others to make.
-fn steps(series: &mut impl Series, made: &Made, slo: Option<&Objectives>) -> Vec<Finding> {
+/// Whether a bound is that of a run that was refused, which no step shows.
+fn is_of_refusal(bound: &Bound, made: &Made) -> bool {
+    bound.code.is_told_by_failures() && made.error.as_ref() == Some(&bound.evidence)
+}
+
+/// The answer without the runs of its trials, which are checked one by one.
+fn without_steps(mut answer: Answer) -> Answer {
+    for trial in &mut answer.proof.trials {
+        trial.steps.clear();
+    }
+    answer
+}
+
+/// What must hold before anything is decided by these steps, and by the runs of the trials.
+fn sound(made: &Made, trials: &[Trial]) -> Vec<Finding> {
+    let runs = || made.steps.iter().chain(trials.iter().flat_map(|trial| &trial.steps));
+    let count = runs().count();
+    let mut findings = vec![
+        Finding::equal("schema", SCHEMA, made.schema),
+        Finding::at_most("steps", STEPS_MAX, count),
+    ];
+    let is_rate = |step: &&Step| format!("{}", step.rate).parse::<Rate>().is_ok();
+    let sound = runs().filter(is_rate).filter(|step| 0.0 < step.duration_s).count();
+    findings.push(Finding::equal("steps with a rate and a window", count, sound));
+    findings
+}
+
+/// Each step, and each run of a trial, is the one that is decided on by those before it, is told by
+/// the rule of its series, and says one thing throughout. An interrupted series may have had others
+/// to make.
+fn steps(
+    series: &mut impl Series,
+    made: &Made,
+    trials: &[Trial],
+    rule: &dyn Fn(&Step) -> Option<Outcome>,
+    slo: Option<&Objectives>,
+) -> Vec<Finding> {
     let (mut asked, mut within) = (Vec::new(), Vec::new());
-    for (at, step) in made.steps.iter().enumerate() {
-        let name = |what: &str| format!("{}: {what}", at + 1);
+    let steps = made.steps.iter().enumerate();
+    let steps = steps.map(|(at, step)| ((at + 1).to_string(), step));
+    let runs = trials.iter().enumerate().flat_map(|(trial, Trial { steps, .. })| {
+        let runs = steps.iter().enumerate();
+        runs.map(move |(run, step)| (format!("trial {}, run {}", trial + 1, run + 1), step))
+    });
+    for (number, step) in steps.chain(runs) {
+        let name = |what: &str| format!("{number}: {what}");
         match series.next() {
             None => asked.push(Finding::new(name("rate"), "no further step", step.rate, false)),
-            Some(ask) => asked.extend([
-                Finding::close(name("rate"), ask.rate.per_second(), step.rate),
-                Finding::close(name("duration_s"), ask.duration.as_secs_f64(), step.duration_s),
-                Finding::equal(name("seed"), ask.seed, step.seed),
-            ]),
+            Some(ask) => {
+                asked.extend([
+                    Finding::close(name("rate"), ask.rate.per_second(), step.rate),
+                    Finding::close(name("duration_s"), ask.duration.as_secs_f64(), step.duration_s),
+                    Finding::equal(name("seed"), ask.seed, step.seed),
+                ]);
+                let planned = planned(&ask.change, made.steps.first().unwrap_or(step));
+                asked.extend(compare(&name(""), &planned, &Ran::of(step)));
+            }
         }
+        within.extend(compare(&name("outcome"), &rule(step), &step.outcome));
         within.extend(one(step, slo).into_iter().map(|finding| {
             let what = name(&finding.what);
             Finding { what, ..finding }
@@ -90,6 +158,31 @@ fn steps(series: &mut impl Series, made: &Made, slo: Option<&Objectives>) -> Vec
     let mut findings = summed_up("steps as decided", asked);
     findings.extend(summed_up("steps in themselves", within));
     findings
+}
+
+/// What a run of a series may differ in from the others, beside its rate and window.
+#[derive(Debug, Serialize)]
+struct Ran {
+    /// The cores of its shards.
+    cores: CoreList,
+    conns: u64,
+}
+
+impl Ran {
+    fn of(step: &Step) -> Ran {
+        let cores = step.figures.shards.iter().map(|shard| shard.core).collect();
+        Ran { cores: CoreList::new(cores), conns: step.figures.conns }
+    }
+}
+
+/// With what a run is made that has this change, beside the first step.
+fn planned(change: &Change, first: &Step) -> Ran {
+    let ran = Ran::of(first);
+    match change {
+        Change::None => ran,
+        Change::Cores(cores) => Ran { cores: CoreList::new(cores.clone()), ..ran },
+        Change::Conns(conns) => Ran { conns: *conns as u64, ..ran },
+    }
 }
 
 /// A step agrees with itself.
@@ -203,11 +296,14 @@ mod tests {
 
     use super::*;
     use crate::blame::Side;
-    use crate::make_runs;
+    use crate::bound::Code;
+    use crate::ceiling::{CeilingPlan, NotJudged};
+    use crate::proof::Scaling;
     use crate::queues::Queue;
     use crate::rates::Spacing;
     use crate::search::SearchPlan;
     use crate::sweep::SweepPlan;
+    use crate::{Ask, make_runs};
 
     fn made(steps: &[Step]) -> Made {
         Made {
@@ -223,7 +319,7 @@ mod tests {
     }
 
     fn run(series: &mut impl Series, queue: &Queue) {
-        let run = |ask: &crate::Ask, _| Ok::<_, Infallible>(ControlFlow::Continue(queue.run(ask)));
+        let run = |ask: &Ask, _| Ok::<_, Infallible>(ControlFlow::Continue(queue.run(ask)));
         assert_eq!(make_runs(series, run), Ok(ControlFlow::Continue(())));
     }
 
@@ -250,7 +346,7 @@ mod tests {
             duration: Nanos::from_secs(5),
             seed: 3,
         };
-        let mut search = Search::new(plan.clone(), by_objectives);
+        let mut search = Search::new(plan.clone(), Rule::OBJECTIVES);
         run(&mut search, &Queue { slo_ms: Some(20.0), ..Queue::serial_ms() });
         let bracket = search.bracket();
         SearchDocument {
@@ -261,7 +357,36 @@ mod tests {
         }
     }
 
-    type Change<T> = fn(&mut T);
+    /// A ceiling of a serial target, one of whose trials others disturbed at first.
+    fn ceiled() -> CeilingDocument {
+        let search = SearchPlan {
+            first: "1k".parse().expect("a rate"),
+            rate_max: "100k".parse().expect("a rate"),
+            tolerance: 0.1,
+            repeats: 1,
+            steps_max: 40,
+            duration: Nanos::from_secs(5),
+            seed: 3,
+        };
+        let plan = CeilingPlan { search, cores: vec![0, 1], conns_max: 1_000_000 };
+        let mut ceiling = Ceiling::new(plan.clone());
+        let queue =
+            Queue { service_ns: 500_000, shard_ns: 10_000, conns: 1_000, ..Queue::serial_ms() };
+        let mut disturbed = 0;
+        let run = |ask: &Ask, _| {
+            let mut step = queue.run(ask);
+            if ask.change == Change::Conns(2_000) && disturbed == 0 {
+                disturbed += 1;
+                step.figures.steal = Some(0.5);
+            }
+            Ok::<_, Infallible>(ControlFlow::Continue(step))
+        };
+        assert_eq!(make_runs(&mut ceiling, run), Ok(ControlFlow::Continue(())));
+        let (answer, made) = (ceiling.answer(), made(ceiling.steps()));
+        CeilingDocument { answer, ceiling: plan, profile: None, made }
+    }
+
+    type Tampering<T> = fn(&mut T);
 
     /// The names of what differs.
     fn wrong(findings: Vec<Finding>) -> Vec<String> {
@@ -272,6 +397,7 @@ mod tests {
     fn what_was_found_follows_from_the_steps() {
         assert_eq!(wrong(sweep(&swept())), [""; 0]);
         assert_eq!(wrong(search(&searched())), [""; 0]);
+        assert_eq!(wrong(ceiling(&ceiled())), [""; 0]);
         // One that was interrupted may have had more to do.
         let mut document = searched();
         let whole = document.made.steps.len();
@@ -283,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_changed_figure_of_a_sweep_is_named() {
-        let changes: [(&str, Change<SweepDocument>); 10] = [
+        let changes: [(&str, Tampering<SweepDocument>); 11] = [
             ("knee.rate", |of| of.knee.rate = of.knee.rate.map(|rate| rate + 1.0)),
             ("knee.from", |of| of.knee.from = None),
             ("knee.bound", |of| of.knee.bound = Some(Side::Generator)),
@@ -296,6 +422,7 @@ mod tests {
                 of.made.steps[0].corrected.percentiles.at_mut(0.5).value = Some(9e9);
             }),
             ("steps with a rate", |of| of.made.steps[0].rate = -1.0),
+            ("2: conns", |of| of.made.steps[1].figures.conns += 1),
         ];
         let document = swept();
         for (name, change) in changes {
@@ -308,7 +435,7 @@ mod tests {
 
     #[test]
     fn a_changed_figure_of_a_search_is_named() {
-        let changes: [(&str, Change<SearchDocument>); 10] = [
+        let changes: [(&str, Tampering<SearchDocument>); 11] = [
             ("passed", |of| of.bracket.passed = of.bracket.passed.map(|rate| rate * 1.01)),
             ("failed", |of| of.bracket.failed = None),
             ("ended_by", |of| of.bracket.ended_by = Some(Side::Generator)),
@@ -325,6 +452,7 @@ mod tests {
             }),
             ("1: verdict.level", |of| of.made.steps[0].verdict.level = Level::Invalid),
             ("steps as decided", |of| of.search.tolerance = 0.001),
+            ("1: outcome", |of| of.made.steps[0].outcome = Some(Outcome::Failed)),
         ];
         let document = searched();
         for (name, change) in changes {
@@ -333,5 +461,76 @@ mod tests {
             let wrong = wrong(search(&document));
             assert!(wrong.iter().any(|what| what.contains(name)), "{name}: {wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_changed_figure_of_a_ceiling_is_named() {
+        let changes: [(&str, Tampering<CeilingDocument>); 21] = [
+            ("passed", |of| of.answer.passed = of.answer.passed.map(|rate| rate * 1.01)),
+            ("failed", |of| of.answer.failed = None),
+            ("complete", |of| of.answer.complete = false),
+            ("passed_by.growth", |of| {
+                of.answer.passed_by.as_mut().expect("some pass").growth = 0.5;
+            }),
+            ("failed_by.broke", |of| of.answer.failed_by.as_mut().expect("some").broke.clear()),
+            ("not_judged", |of| {
+                let (rates, steal) = (vec![2_000.0], Some(0.1));
+                of.answer.not_judged =
+                    Some(NotJudged { rates, steal, waited: 0.0, throttled: None });
+            }),
+            ("bound.code", |of| of.answer.bound.code = Code::Cap),
+            ("bound.code", |of| of.answer.bound.code = Code::Ports),
+            ("bound.evidence", |of| of.answer.bound.evidence.push('.')),
+            ("bound.proven", |of| of.answer.bound.proven = false),
+            ("bound.heavy.at_target", |of| {
+                of.answer.bound.heavy.as_mut().expect("it failed").at_target += 1.0;
+            }),
+            ("proof.trials.1.ratio", |of| of.answer.proof.trials[1].ratio += 0.1),
+            ("proof.trials.1.moved", |of| of.answer.proof.trials[1].moved = Some(true)),
+            ("proof.scaling", |of| of.answer.proof.scaling = Scaling::Unproven),
+            ("trial 2, run 1: seed", |of| of.answer.proof.trials[1].steps[0].seed += 1),
+            ("trial 2, run 1: cores", |of| {
+                of.answer.proof.trials[1].steps[0].figures.shards.pop();
+            }),
+            ("trial 1, run 1: outcome", |of| of.answer.proof.trials[0].steps[0].outcome = None),
+            ("runs of each trial", |of| of.answer.proof.trials[2].steps.truncate(1)),
+            ("1: rate", |of| of.made.steps[0].rate += 1.0),
+            ("1: outcome", |of| of.made.steps[0].outcome = Some(Outcome::Excused)),
+            ("steps as decided", |of| of.ceiling.conns_max = 1_000),
+        ];
+        let document = ceiled();
+        let runs: Vec<usize> =
+            document.answer.proof.trials.iter().map(|trial| trial.steps.len()).collect();
+        assert_eq!(runs, [1, 1, 2, 1]);
+        for (name, change) in changes {
+            let mut document = document.clone();
+            change(&mut document);
+            let wrong = wrong(ceiling(&document));
+            assert!(wrong.iter().any(|what| what.contains(name)), "{name}: {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_bound_of_a_refusal_is_that_of_the_error() {
+        let mut document = ceiled();
+        document.answer.proof.trials.clear();
+        let refusal = "no local port is left";
+        (document.made.interrupted, document.made.error) = (true, Some(refusal.to_owned()));
+        document.answer.bound = document.answer.bound.of_refusal(Code::Ports, refusal);
+        assert_eq!(wrong(ceiling(&document)), [""; 0]);
+        let mut proven = document.clone();
+        proven.answer.bound.proven = false;
+        assert_eq!(wrong(ceiling(&proven)), ["bound.proven"]);
+        document.answer.bound.evidence.push('.');
+        assert!(wrong(ceiling(&document)).contains(&"bound.evidence".to_owned()));
+        // Where not even the first run was made.
+        let search = ceiled().ceiling;
+        let none = Ceiling::new(search.clone());
+        let mut answer = none.answer();
+        answer.bound = answer.bound.of_refusal(Code::Files, refusal);
+        let (interrupted, error) = (true, Some(refusal.to_owned()));
+        let made = Made { interrupted, error, ..made(&[]) };
+        let document = CeilingDocument { answer, ceiling: search, profile: None, made };
+        assert_eq!(wrong(ceiling(&document)), [""; 0]);
     }
 }

@@ -6,7 +6,7 @@ use engine::report::profile::Profile;
 use engine::sys::units::{Nanos, Rate};
 use probe::bound::{Bound, Code};
 use probe::ceiling::{Answer, TRIAL_RATE};
-use probe::document::CeilingDocument;
+use probe::document::{CeilingDocument, Made};
 use probe::proof::{Changed, EXPECTED_MIN, Scaling, Trial};
 use probe::rule::{Broke, End, GROWTH_MAX, LATENESS_MAX_US, SENT_MIN, by_load};
 use probe::step::{ERRORS_MAX, Outcome, Step};
@@ -66,10 +66,10 @@ pub(crate) fn profiling(per_second: f64, length: Nanos) -> String {
 
 /// What was found, and where it is written.
 pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
-    let CeilingDocument { answer, profile, made } = document;
+    let CeilingDocument { answer, profile, made, .. } = document;
     let mut text = String::from("\n");
     if !made.steps.is_empty() {
-        text.push_str(&paragraph(&bracket(answer, made.interrupted)));
+        text.push_str(&paragraph(&bracket(answer, made)));
         for (name, end) in [("passed", &answer.passed_by), ("failed", &answer.failed_by)] {
             if let Some(end) = end {
                 let first = format!("  {name}  ");
@@ -78,16 +78,28 @@ pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
             }
         }
     }
-    text.push_str(&bound(&answer.bound));
-    text.push_str(&proof(answer));
+    if answer.not_judged.is_none() {
+        text.push_str(&bound(&answer.bound));
+        text.push_str(&proof(answer));
+    }
     if let Some(profile) = profile {
         text.push_str(&heaviest(profile));
     }
     text + &end(made, written)
 }
 
-fn bracket(answer: &Answer, interrupted: bool) -> String {
+fn bracket(answer: &Answer, made: &Made) -> String {
     let at = |per_second: &f64| format!("{}/s", rate(*per_second));
+    if let Some(not_judged) = &answer.not_judged {
+        let passed = match &answer.passed {
+            Some(passed) => format!("{} passed", at(passed)),
+            None => "no rate passed".to_owned(),
+        };
+        return format!(
+            "The ceiling isn't judged: {passed}, and {}. Repeat it when the machine is quiet.",
+            not_judged.words()
+        );
+    }
     let mut told = match (&answer.passed, &answer.failed) {
         (Some(passed), Some(failed)) => format!(
             "The ceiling lies between {}, which passed, and {}, which failed: {:.1} % apart.",
@@ -101,9 +113,13 @@ fn bracket(answer: &Answer, interrupted: bool) -> String {
     };
     let ends = answer.passed.zip(answer.failed);
     if !answer.undecided.is_empty() {
-        told.push_str(&left_open(ends, &answer.undecided, ""));
+        let of_undecided = |step: &&Step| answer.undecided.contains(&step.rate);
+        let mut steps = made.steps.iter().filter(of_undecided);
+        let is_excused = steps.any(|step| step.outcome == Some(Outcome::Excused));
+        let why = if is_excused { ", since others took the generator's cores" } else { "" };
+        told.push_str(&left_open(ends, &answer.undecided, why));
     }
-    if !answer.complete && !interrupted {
+    if !answer.complete && !made.interrupted {
         told.push_str(stopped(ends));
     }
     told
@@ -219,8 +235,10 @@ fn heaviest(profile: &Profile) -> String {
 
 #[cfg(test)]
 mod tests {
-    use probe::document::{Made, SCHEMA};
+    use probe::ceiling::{CeilingPlan, NotJudged};
+    use probe::document::SCHEMA;
     use probe::proof::{Proof, Scaled};
+    use probe::search::SearchPlan;
 
     use super::super::reports::{part, report};
     use super::*;
@@ -236,9 +254,9 @@ mod tests {
     fn trial(changed: Changed, shards: usize, conns: u64, ratio: f64, expected: f64) -> Trial {
         let moved = (changed != Changed::Nothing).then_some(expected == ratio);
         let throughput = 2_000.0 * ratio;
-        let (rate, runs) = (2_561.0, 1);
-        let step = step(rate, 1_000);
-        Trial { changed, shards, conns, rate, throughput, ratio, expected, moved, runs, step }
+        let rate = 2_561.0;
+        let steps = vec![step(rate, 1_000)];
+        Trial { changed, shards, conns, rate, throughput, ratio, expected, moved, steps }
     }
 
     fn document() -> CeilingDocument {
@@ -269,6 +287,7 @@ mod tests {
             complete: true,
             passed_by: Some(end(2_022.0, -0.001, Vec::new())),
             failed_by: Some(end(2_049.0, 0.033, vec![Broke::Sent, Broke::Backlog])),
+            not_judged: None,
             bound,
             proof: Proof { trials, scaling: Scaling::Unproven },
         };
@@ -282,7 +301,18 @@ mod tests {
             steps: vec![step(2_022.0, 1_000)],
             unfinished: None,
         };
-        CeilingDocument { answer, profile: None, made }
+        let rate = |text: &str| text.parse().expect("a rate");
+        let search = SearchPlan {
+            first: rate("1k"),
+            rate_max: rate("1M"),
+            tolerance: 0.02,
+            repeats: 1,
+            steps_max: 40,
+            duration: Nanos::from_secs(5),
+            seed: 1,
+        };
+        let ceiling = CeilingPlan { search, cores: vec![1], conns_max: 1_000 };
+        CeilingDocument { answer, ceiling, profile: None, made }
     }
 
     #[test]
@@ -365,6 +395,38 @@ mod tests {
         No rate passed, and none failed. 2,035/s remained undecided.
         Bound: none reached (none_reached): the target took 63 ms per request.
         Ended early: 127.0.0.1:80 accepts no connection
+        ");
+    }
+
+    #[test]
+    fn a_ceiling_that_others_kept_from_being_judged_names_no_bound() {
+        let mut document = document();
+        let not_judged = NotJudged {
+            rates: vec![2_828.0, 4_000.0],
+            steal: Some(0.123),
+            waited: 0.02,
+            throttled: None,
+        };
+        let answer = &mut document.answer;
+        (answer.failed, answer.failed_by) = (None, None);
+        answer.not_judged = Some(not_judged);
+        answer.proof.trials.clear();
+        answer.proof.scaling = Scaling::NotTried;
+        let mut text = ends(&document, &[]);
+        document.answer.passed = None;
+        document.answer.passed_by = None;
+        text += &ends(&document, &[]);
+        insta::assert_snapshot!(text, @r"
+
+        The ceiling isn't judged: 2,022/s passed, and each run that failed (2,828/s,
+        4,000/s) is excused, since others took the generator's cores: the hypervisor up
+        to 12.3 %, other processes up to 2.0 %. Repeat it when the machine is quiet.
+          passed  2,022/s: sent 99.9 % of what was due; backlog didn't grow; pacer
+                  lateness p50 144 ns
+
+        The ceiling isn't judged: no rate passed, and each run that failed (2,828/s,
+        4,000/s) is excused, since others took the generator's cores: the hypervisor up
+        to 12.3 %, other processes up to 2.0 %. Repeat it when the machine is quiet.
         ");
     }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::support::{
-    BINARY, NO_CACHE, Target, binary, bounded, code_of_series, document, said, signal,
+    BINARY, NO_CACHE, Target, binary, bounded, code_of_series, document, said, signal, verified,
 };
 
 /// Few steps, of 1 s.
@@ -38,10 +38,11 @@ fn ceiling(folder: &Path, args: &[&str]) -> Output {
 }
 
 /// Every run: the steps, and those that show what moves the ceiling.
-fn runs(ceiling: &Value) -> Vec<&Value> {
+fn runs<'a>(ceiling: &'a Value) -> Vec<&'a Value> {
     let trials = ceiling["proof"]["trials"].as_array().expect("a list");
     let steps = ceiling["steps"].as_array().expect("a list");
-    steps.iter().chain(trials.iter().map(|trial| &trial["step"])).collect()
+    let of_trial = |trial: &'a Value| trial["steps"].as_array().expect("a list");
+    steps.iter().chain(trials.iter().flat_map(of_trial)).collect()
 }
 
 /// Whether others took a shard's core in any run; then they took the target's as well.
@@ -64,7 +65,7 @@ fn a_serial_target_is_the_bound() {
     let output = ceiling(folder.path(), &args);
     let said = said(&output);
     let found = document(&path("c.json"));
-    assert_eq!((&found["schema"], &found["interrupted"]), (&2.into(), &false.into()));
+    assert_eq!((&found["schema"], &found["interrupted"]), (&3.into(), &false.into()));
     assert_eq!(found["plan"]["seed"], 7);
     assert!(!fs::read_to_string(path("c.json")).expect("text").contains("pa55"));
     let seeds: Vec<u64> = runs(&found).iter().filter_map(|run| run["seed"].as_u64()).collect();
@@ -84,6 +85,7 @@ fn a_serial_target_is_the_bound() {
         assert!(3 <= trials.len(), "{said}");
         assert!(said.contains("Bound: the target"), "{said}");
     }
+    verified(&path("c.json"), "/failed");
     let csv = fs::read_to_string(path("c.csv")).expect("written");
     assert_eq!(csv.lines().count(), 1 + runs(&found).len(), "{csv}");
     let steps = csv.lines().filter(|row| row.ends_with(',')).count();
@@ -163,6 +165,7 @@ fn files_that_a_run_lacks_are_the_bound() {
     let bound = &found["bound"];
     assert_eq!((&bound["code"], &found["interrupted"]), (&"files".into(), &true.into()), "{said}");
     assert!(bound["evidence"].as_str().is_some_and(|text| text.contains("--conns")), "{bound}");
+    verified(&folder.path().join("c.json"), "/failed");
     assert!(said.contains("open files") && said.contains("Bound: this machine's files"), "{said}");
 }
 

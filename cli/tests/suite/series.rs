@@ -11,7 +11,7 @@ use engine::report::verdict::Code;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::support::{Target, binary, bounded, code_of_series, document, said, signal};
+use crate::support::{Target, binary, bounded, code_of_series, document, said, signal, verified};
 
 /// Steps of 1 s.
 const SHORT: [&str; 10] = [
@@ -51,25 +51,6 @@ fn disturbed(document: &Value) -> bool {
     })
 }
 
-/// A document verifies, and one with another figure doesn't, which is named.
-fn verified(folder: &Path, figure: &str) {
-    let verify = |file: &str| {
-        let output = binary().args(["verify", file]).current_dir(folder).output();
-        let output = output.expect("the binary runs");
-        (output.status.code(), said(&output))
-    };
-    let (code, told) = verify("s.json");
-    assert_eq!(code, Some(0), "{told}");
-    let mut changed = document(&folder.join("s.json"));
-    *changed.pointer_mut(figure).expect("a figure") = Value::from(123.5);
-    fs::write(folder.join("changed.json"), changed.to_string()).expect("written");
-    let (code, told) = verify("changed.json");
-    let name = figure.trim_start_matches('/').replace('/', ".");
-    assert_eq!(code, Some(1), "{told}");
-    let line = told.lines().find(|line| line.starts_with("DIFFERS") && line.contains(&name));
-    assert!(line.is_some_and(|line| line.contains("123.5, expected ")), "{told}");
-}
-
 #[test]
 fn a_sweep_finds_the_knee_of_a_serial_target() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -101,7 +82,7 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     let said = said(&output);
     let sweep = document(&path("s.json"));
     assert_eq!(output.status.code(), Some(code_of_series(&sweep, true)), "{said}");
-    assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(2), &Value::from(false)));
+    assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(3), &Value::from(false)));
     assert!(!fs::read_to_string(path("s.json")).expect("text").contains("pa55"));
     assert_eq!(sweep["plan"]["seed"], 7);
     let steps = steps(&sweep);
@@ -126,7 +107,7 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
         assert_eq!(knee["bound"], "target");
         assert!(said.contains("Knee at "), "{said}");
     }
-    verified(folder.path(), "/knee/to");
+    verified(&path("s.json"), "/knee/to");
     let csv = fs::read_to_string(path("s.csv")).expect("written");
     assert_eq!(csv.lines().count(), 1 + steps.len(), "{csv}");
     let svg = fs::read_to_string(path("s.svg")).expect("written");
@@ -167,7 +148,7 @@ fn a_search_brackets_what_a_serial_target_holds() {
     let passed = search["passed"].as_f64();
     let code = code_of_series(&search, passed.is_some());
     assert_eq!(output.status.code(), Some(code), "{said}");
-    verified(folder.path(), "/failed");
+    verified(&folder.path().join("s.json"), "/failed");
     // At 1,500/s a third of the arrivals join a backlog, so that half of them wait over 100 ms.
     assert!(passed.is_none_or(|passed| passed < 1_500.0), "{said}");
     if !disturbed(&search) {

@@ -177,9 +177,31 @@ pub fn code_of_series(document: &Value, found: bool) -> i32 {
     let steps = document["steps"].as_array().expect("a list");
     let mut deciding = steps.iter().filter(|step| step["outcome"] != "undecided").peekable();
     let decided = deciding.peek().is_some();
-    match decided && deciding.all(|step| step["verdict"]["level"] == "invalid") {
+    let none_is_valid = decided && deciding.all(|step| step["verdict"]["level"] == "invalid");
+    let not_judged = document.get("not_judged").is_some_and(Value::is_object);
+    match none_is_valid || not_judged {
         true => 3,
         false if found => 0,
         false => 4,
     }
+}
+
+/// Asserts that a document of many runs verifies, and that one with another figure doesn't, which
+/// is named.
+pub fn verified(path: &Path, figure: &str) {
+    let verify = |file: &Path| {
+        let output = binary().arg("verify").arg(file).output().expect("the binary runs");
+        (output.status.code(), said(&output))
+    };
+    let (code, told) = verify(path);
+    assert_eq!(code, Some(0), "{told}");
+    let mut changed = document(path);
+    *changed.pointer_mut(figure).expect("a figure") = Value::from(123.5);
+    let other = path.with_file_name("changed.json");
+    fs::write(&other, changed.to_string()).expect("written");
+    let (code, told) = verify(&other);
+    let name = figure.trim_start_matches('/').replace('/', ".");
+    assert_eq!(code, Some(1), "{told}");
+    let line = told.lines().find(|line| line.starts_with("DIFFERS") && line.contains(&name));
+    assert!(line.is_some_and(|line| line.contains("123.5, expected ")), "{told}");
 }

@@ -157,8 +157,7 @@ fn files_that_cannot_be_written_or_read() {
     refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 4"]);
     let ceiling = path("ceiling.json");
     fs::write(&ceiling, "{\"schema\": 2, \"passed\": 1.0, \"proof\": {}}").expect("written");
-    let why =
-        "the document of a ceiling; `verify` reads reports, sweeps and searches, not ceilings";
+    let why = "a ceiling of schema 2, and this version reads schema 3";
     refused(&["verify", &ceiling], 1, &["REPORT", &ceiling, why]);
     let unreadable = format!("--raw {missing}: can't be read (");
     refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "written by `run --raw`"]);
