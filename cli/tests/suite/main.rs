@@ -5,6 +5,7 @@
 mod support;
 
 mod ceiling;
+mod deploy;
 mod edges;
 mod floor;
 mod runs;

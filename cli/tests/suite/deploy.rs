@@ -1,0 +1,203 @@
+//! What the files of `deploy/` say of the binary is true of it, and they agree with each other.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use crate::support::BINARY;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
+}
+
+fn text(name: &str) -> String {
+    let file = folder().join(name);
+    fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The Kubernetes object of this kind.
+fn object(kind: &str) -> Value {
+    let manifests = text("kubernetes.yaml");
+    let objects = serde_norway::Deserializer::from_str(&manifests);
+    let objects: Vec<Value> =
+        objects.map(|object| Value::deserialize(object).expect("YAML")).collect();
+    assert_eq!(objects.len(), 3);
+    let found = objects.into_iter().find(|object| object["kind"] == kind);
+    found.unwrap_or_else(|| panic!("no {kind}"))
+}
+
+/// The pod that an object makes.
+fn pod(object: &Value) -> &Value {
+    &object["spec"]["template"]["spec"]
+}
+
+/// The one container of a pod.
+fn container(pod: &Value) -> &Value {
+    let containers = pod["containers"].as_array().expect("a list");
+    assert_eq!(containers.len(), 1);
+    &containers[0]
+}
+
+fn args(container: &Value) -> Vec<String> {
+    let args = container["args"].as_array().expect("a list");
+    args.iter().map(|arg| arg.as_str().expect("text").to_owned()).collect()
+}
+
+/// The value of a flag that is given as `--flag=value`.
+fn flag<'a>(args: &'a [String], name: &str) -> &'a str {
+    let value = args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='));
+    value.unwrap_or_else(|| panic!("no {name} in {args:?}"))
+}
+
+#[test]
+fn controller_service_and_agents_mean_the_same_name_port_and_key() {
+    let (service, set, job) = (object("Service"), object("StatefulSet"), object("Job"));
+    let (agent, controller) = (container(pod(&set)), container(pod(&job)));
+    let (agent_args, controller_args) = (args(agent), args(controller));
+    assert_eq!(agent_args[0], "agent");
+    assert_eq!(controller_args[0], "controller");
+
+    // The name, and what it stands for.
+    let name = service["metadata"]["name"].as_str().expect("text");
+    let namespace = service["metadata"]["namespace"].as_str().expect("text");
+    assert_eq!(service["spec"]["clusterIP"], "None", "headless");
+    assert_eq!(set["spec"]["serviceName"], name);
+    for object in [&set, &job] {
+        assert_eq!(object["metadata"]["namespace"], namespace);
+    }
+    let labels = &set["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(&service["spec"]["selector"], labels);
+    assert_eq!(&set["spec"]["selector"]["matchLabels"], labels);
+    let port = &service["spec"]["ports"][0];
+    assert_eq!(
+        flag(&controller_args, "--agents-dns"),
+        format!("{name}.{namespace}.svc.cluster.local:{}", port["port"])
+    );
+    assert_eq!(flag(&controller_args, "--expect"), set["spec"]["replicas"].to_string());
+    assert_eq!(port["targetPort"], agent["ports"][0]["name"]);
+    let listen: std::net::SocketAddr = flag(&agent_args, "--listen").parse().expect("an address");
+    assert_eq!(agent["ports"][0]["containerPort"], listen.port());
+    assert_eq!(port["port"], listen.port(), "a headless name has the pods' own ports");
+    let allowed = flag(&agent_args, "--allow-target");
+    assert!(controller_args.contains(&format!("http://{allowed}/")), "{controller_args:?}");
+
+    // The key, and where it lies.
+    assert_eq!(pod(&set)["volumes"][0], pod(&job)["volumes"][0], "the same secret");
+    let secret = &pod(&set)["volumes"][0];
+    assert!(secret["secret"]["secretName"].is_string());
+    for (container, args) in [(agent, &agent_args), (controller, &controller_args)] {
+        assert_eq!(container["image"], agent["image"]);
+        let mounts = container["volumeMounts"].as_array().expect("a list");
+        let mount = mounts.iter().find(|mount| mount["name"] == secret["name"]);
+        let mount = mount.expect("a mount");
+        assert_eq!(mount["readOnly"], true);
+        let place = mount["mountPath"].as_str().expect("text");
+        assert_eq!(flag(args, "--key-file"), format!("{place}/key"), "--from-literal=key=…");
+    }
+    let state = flag(&agent_args, "--state-dir");
+    let mounts = agent["volumeMounts"].as_array().expect("a list");
+    assert!(mounts.iter().any(|mount| mount["mountPath"] == state), "the rest is read-only");
+}
+
+#[test]
+fn pods_have_whole_cores_and_no_rights() {
+    for kind in ["StatefulSet", "Job"] {
+        let object = object(kind);
+        let (pod, container) = (pod(&object), container(pod(&object)));
+        // Guaranteed: what the static CPU manager gives cores of their own to.
+        let resources = &container["resources"];
+        assert_eq!(resources["requests"], resources["limits"], "{kind}");
+        let cores = resources["limits"]["cpu"].as_str().expect("text").parse::<u32>();
+        assert!(cores.is_ok_and(|cores| 0 < cores), "{kind}: {resources}");
+        assert!(resources["limits"]["memory"].is_string(), "{kind}: {resources}");
+        assert_eq!(pod["automountServiceAccountToken"], false, "{kind}");
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{kind}");
+        assert_eq!(
+            container["securityContext"],
+            json!({
+                "allowPrivilegeEscalation": false,
+                "readOnlyRootFilesystem": true,
+                "capabilities": { "drop": ["ALL"] },
+            }),
+            "{kind}"
+        );
+        let seccomp = json!({ "type": "Localhost", "localhostProfile": "truetail.json" });
+        assert_eq!(pod["securityContext"]["seccompProfile"], seccomp, "{kind}");
+    }
+    let place = "deploy/seccomp.json /var/lib/kubelet/seccomp/truetail.json";
+    assert!(text("kubernetes.yaml").contains(place));
+}
+
+#[test]
+fn the_seccomp_profile_is_a_list_of_allowed_calls_with_those_of_io_uring() {
+    let profile: Value = serde_json::from_str(&text("seccomp.json")).expect("JSON");
+    assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
+    assert_eq!(profile["architectures"], json!(["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"]));
+    let mut allowed = BTreeSet::new();
+    for rule in profile["syscalls"].as_array().expect("a list") {
+        // Those of Docker alone, which other runtimes skip without a word.
+        for key in rule.as_object().expect("an object").keys() {
+            assert!(["names", "action", "errnoRet", "args"].contains(&key.as_str()), "{key}");
+        }
+        if rule["action"] == "SCMP_ACT_ALLOW" {
+            let names = rule["names"].as_array().expect("a list");
+            allowed.extend(names.iter().map(|name| name.as_str().expect("text")));
+        }
+    }
+    for call in ["io_uring_setup", "io_uring_enter", "io_uring_register"] {
+        assert!(allowed.contains(call), "{call}");
+    }
+    for call in ["mount", "unshare", "setns", "bpf", "init_module", "reboot", "perf_event_open"] {
+        assert!(!allowed.contains(call), "{call}");
+    }
+}
+
+#[test]
+fn the_image_is_built_by_the_oldest_compiler_and_has_the_binarys_libraries() {
+    let dockerfile = text("Dockerfile");
+    let workspace = fs::read_to_string(folder().join("../Cargo.toml")).expect("the workspace");
+    let workspace: toml::Table = workspace.parse().expect("TOML");
+    let package = &workspace["workspace"]["package"];
+    let oldest = package["rust-version"].as_str().expect("a version");
+    assert!(dockerfile.contains(&format!("FROM rust:{oldest}-bookworm ")), "{oldest}");
+    let tag = format!("truetail:{}", package["version"].as_str().expect("a version"));
+    assert!(dockerfile.contains(&tag) && text("kubernetes.yaml").contains(&tag), "{tag}");
+
+    // distroless/cc has those of C and of gcc's runtime.
+    let output = Command::new("ldd").arg(BINARY).output().expect("ldd runs");
+    for line in String::from_utf8(output.stdout).expect("text").lines() {
+        let name = line.split_whitespace().next().expect("a name");
+        let name = name.rsplit('/').next().expect("a name");
+        assert!(
+            ["linux-vdso.", "libc.", "libm.", "libgcc_s.", "ld-linux-"]
+                .iter()
+                .any(|known| name.starts_with(known)),
+            "the image lacks {name}"
+        );
+    }
+}
+
+#[test]
+fn systemd_accepts_the_unit() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        println!("Skipped: systemd-analyze is not installed.");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = "truetail-agent.service";
+    let verify = |unit: String| {
+        fs::write(folder.path().join(name), unit).expect("written");
+        let mut verify = Command::new("systemd-analyze");
+        let output = verify.arg("verify").arg(folder.path().join(name)).output().expect("it runs");
+        // A directive that isn't known is a warning alone.
+        (output.status.success(), String::from_utf8(output.stderr).expect("text"))
+    };
+    let unit = text(name).replace("/usr/local/bin/truetail", BINARY);
+    assert_eq!(verify(unit.clone()), (true, String::new()));
+    let (_, warning) = verify(unit.replace("LimitMEMLOCK", "LimitMemory"));
+    assert!(warning.contains("LimitMemory"), "{warning}");
+}
