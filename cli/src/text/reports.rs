@@ -89,6 +89,7 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         run_queue_delay_s: 0.0,
         cq_overflows: 0,
         buffers_exhausted: 0,
+        received_bytes: 0,
         clock_steps: 0,
         first_due_us: Some(150.0),
         first_sent_us: Some(171.0),

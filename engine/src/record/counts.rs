@@ -221,6 +221,12 @@ impl Counts {
         self.sent.checked_add(self.unsent) == Some(self.intended) && ended == Some(self.sent)
     }
 
+    /// Responses of the whole run: in the window, in warm-up and in setup.
+    pub fn answered_ever(&self) -> u64 {
+        let before = self.warmup.answered.saturating_add(self.setup.answered);
+        self.answered.saturating_add(before)
+    }
+
     /// Panics unless the sums add up: a number that doesn't must never be shown.
     pub fn assert_sums(&self) {
         assert!(

@@ -49,6 +49,8 @@ pub struct ShardStats {
     /// Times that a receive ended because no buffer was free and the ring had none to add, and was
     /// armed again, in the whole run.
     pub buffers_exhausted: u64,
+    /// Bytes that the target sent, in the whole run.
+    pub received_bytes: u64,
     /// Times that the wall clock was set, in the whole run: the kernel's stamps around such a step
     /// can't be converted.
     pub clock_steps: u64,
@@ -81,6 +83,8 @@ pub struct ShardMeter {
     first: Option<(u64, u64)>,
     /// Times that a receive ended because no buffer was free and the ring had none to add.
     pub buffers_exhausted: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
     /// Time in which the setup opened connections, ns.
     pub opening_ns: u64,
     /// Time in which the connections were closed at the end, ns.
@@ -115,6 +119,7 @@ impl ShardMeter {
             end: None,
             first: None,
             buffers_exhausted: 0,
+            received_bytes: 0,
             opening_ns: 0,
             closing_ns: 0,
         }
@@ -256,6 +261,7 @@ impl ShardMeter {
             run_queue_delay_s: seconds(thread.run_queue_ns),
             cq_overflows,
             buffers_exhausted: self.buffers_exhausted,
+            received_bytes: self.received_bytes,
             clock_steps,
             first_due_us: self.first.map(|(due_ns, _)| due_ns as f64 / 1e3),
             first_sent_us: self.first.map(|(_, sent_ns)| sent_ns as f64 / 1e3),

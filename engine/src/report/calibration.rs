@@ -84,6 +84,9 @@ impl CalibratedOf {
     }
 }
 
+/// How far above the highest rate that was measured its floor holds, as a factor.
+const HIGHER_MAX: f64 = 1.25;
+
 impl Calibrated {
     /// Whether it knows no figure that a run can be held against.
     pub fn is_empty(&self) -> bool {
@@ -91,11 +94,15 @@ impl Calibrated {
     }
 
     /// The latency of a target that costs nothing at this rate, µs: between two rates that were
-    /// measured by their logarithms, and beyond them that of the nearest. At a lower rate than any
-    /// of them the floor is higher, since cores fall asleep, and at a higher one as well.
+    /// measured by their logarithms, and beyond them that of the nearest. Below the lowest the
+    /// floor is no lower, since cores fall asleep; above the highest it may be, so that one holds
+    /// for rates a little higher alone.
     fn floor_at(&self, rate: f64) -> Option<f64> {
         let above = self.floors.iter().position(|floor| rate <= floor.rate);
-        let Some(above) = above else { return self.floors.last().map(|floor| floor.p50) };
+        let Some(above) = above else {
+            let highest = self.floors.last().filter(|floor| rate <= HIGHER_MAX * floor.rate)?;
+            return Some(highest.p50);
+        };
         let high = self.floors[above];
         let Some(low) = above.checked_sub(1).map(|below| self.floors[below]) else {
             return Some(high.p50);
@@ -187,7 +194,7 @@ mod tests {
             (3_162.277_660_168_379, 20.0),
             (10_000.0, 10.0),
             (50_000.0, 20.0),
-            (90_000.0, 20.0),
+            (60_000.0, 20.0),
         ] {
             let floor = calibrated.floor_at(rate).expect("there are floors");
             assert!((floor - p50).abs() < 1e-9, "{rate}: {floor}");
@@ -197,6 +204,7 @@ mod tests {
         {
             assert_eq!(calibrated.nearest_to(rate), nearest, "{rate}");
         }
+        assert_eq!(calibrated.floor_at(80_000.0), None, "at that rate it may be lower");
         assert_eq!(Calibrated { floors: Vec::new(), ..calibrated }.floor_at(1.0), None);
     }
 }

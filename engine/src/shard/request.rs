@@ -424,6 +424,9 @@ impl Shard {
                 let bytes = self.ring.received(buffer, length);
                 Chunk { bytes, wall_ns: None, hardware_ns: None }
             };
+            if at == 0 {
+                self.meter.received_bytes += chunk.bytes.len() as u64;
+            }
             let bytes = &chunk.bytes[at..];
             if bytes.is_empty() {
                 return self.received_end(slot);

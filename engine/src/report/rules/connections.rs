@@ -178,9 +178,7 @@ pub(super) fn buffers_exhausted(report: &Report, reasons: &mut Vec<Reason>) {
     let counts = &report.whole.counts;
     let shards = report.generator.shards.iter();
     let times = shards.fold(0, |sum: u64, shard| sum.saturating_add(shard.buffers_exhausted));
-    let phases = [counts.answered, counts.warmup.answered, counts.setup.answered];
-    let answers = phases.into_iter().fold(0, u64::saturating_add);
-    let figure = times as f64 / answers.max(1) as f64;
+    let figure = times as f64 / counts.answered_ever().max(1) as f64;
     if figure <= bound {
         return;
     }
