@@ -363,8 +363,8 @@ mod tests {
         apart. In between, 2,035/s remained undecided.
           passed  2,022/s: sent 99.9 % of what was due; backlog didn't grow; pacer
                   lateness p50 144 ns
-          failed  2,049/s: sent 99.9 % of what was due (limit 98 %); backlog grew by 3.3
-                  % of arrivals (limit 1 %)
+          failed  2,049/s: sent 99.9 % of what was due (limit 98 %); backlog grew by
+                  3.3 % of arrivals (limit 1 %)
         Bound: the target (target): the target took 63 ms per request.
 
         What moves it, at 2,561/s offered:

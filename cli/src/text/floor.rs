@@ -496,8 +496,8 @@ mod tests {
         The machine was not quiet: others used it in 3 of 40 runs, so figures may be worse than its own. The
         worst:
           1,000/s, sleep: other processes ran for 48.00 % of the cores' time; the limit is 1.00 %
-          closed loop, 16 connections: other processes ran for 48.00 % of the cores' time; the limit is 1.00
-            %
+          closed loop, 16 connections: other processes ran for 48.00 % of the cores' time; the limit is
+            1.00 %
           1,000/s, spin: other processes ran for 48.00 % of the cores' time; the limit is 1.00 %
         These figures are of the loopback: across a network the floor is higher.
         written  c.json

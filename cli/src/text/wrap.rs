@@ -18,13 +18,19 @@ pub(crate) fn indented(first: &str, rest: &str, text: &str) -> String {
 
 /// The same at `width` columns.
 pub(crate) fn indented_to(width: usize, first: &str, rest: &str, text: &str) -> String {
-    textwrap::fill(text, options(width, first, rest)) + "\n"
+    filled(text, options(width, first, rest))
 }
 
 /// The same at `width` columns, where lists such as `0,2,4` may be broken after a comma.
 pub(crate) fn indented_lists(width: usize, first: &str, rest: &str, text: &str) -> String {
-    let options = options(width, first, rest).word_separator(WordSeparator::Custom(words));
-    textwrap::fill(text, options) + "\n"
+    filled(text, options(width, first, rest).word_separator(WordSeparator::Custom(words)))
+}
+
+/// Fills lines, none of which begins with a percent sign: its space doesn't break.
+fn filled(text: &str, options: Options<'_>) -> String {
+    const NO_BREAK: char = '\u{a0}';
+    let joined = text.replace(" %", &format!("{NO_BREAK}%"));
+    textwrap::fill(&joined, options).replace(NO_BREAK, " ") + "\n"
 }
 
 fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
@@ -44,6 +50,14 @@ fn options<'a>(width: usize, first: &'a str, rest: &'a str) -> Options<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percent_sign_stays_with_its_number() {
+        let text = "a backlog that grew by 3.3 % of arrivals";
+        let lines = "a backlog that grew by\n3.3 % of arrivals\n";
+        assert_eq!(indented_to(26, "", "", text), lines);
+        assert_eq!(indented_lists(26, "", "", text), lines);
+    }
 
     #[test]
     fn words_stay_whole_and_lines_within_the_width() {
