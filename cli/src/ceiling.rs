@@ -73,20 +73,21 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     if let Some(null_target) = &null_target {
         plan.target = format!("http://{}/", null_target.address);
     }
-    say(&text::begins(args.null, first))?;
+    let head = text::begins(args.null, first);
     let ceiling_plan = CeilingPlan { search, cores, conns_max };
     let mut ceiling = Ceiling::new(ceiling_plan.clone());
     let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     // Its steps are what a calibration is held against, not the other way round.
     let runs = Runs { plan, body, cooldown, progress, reference: None, stop: &stop };
-    let Ended { mut made, mut failure } = match runs.make(&mut ceiling, Ceiling::steps, text::row) {
-        // What the machine lacks before the first run is an answer as well.
-        Err(failure @ Failure::Lacks(..)) => {
-            Ended { made: nothing(&failure, cooldown), failure: Some(failure) }
-        }
-        ended => ended?,
-    };
+    let Ended { mut made, mut failure } =
+        match runs.make(&mut ceiling, &head, Ceiling::steps, text::row) {
+            // What the machine lacks before the first run is an answer as well.
+            Err(failure @ Failure::Lacks(..)) => {
+                Ended { made: nothing(&failure, cooldown), failure: Some(failure) }
+            }
+            ended => ended?,
+        };
     let mut answer = ceiling.answer();
     if let Some(Failure::Lacks(lack, line)) = &failure {
         let code = match lack {

@@ -61,18 +61,19 @@ pub(crate) fn drive_beside(
     label: &str,
     beside: Beside<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    drive_with(plan, body, stop, |plan| ProgressLine::new(plan, progress, label), beside)
+    let line = |plan: &Plan| Ok(ProgressLine::new(plan, progress, label));
+    drive_with(plan, body, stop, line, beside)
 }
 
-/// The same, with a progress line of the caller's for the completed plan.
+/// The same, with a progress line of the caller's for the completed plan, which can run.
 ///
 /// # Errors
-/// Those of [`drive_beside`].
+/// Those of [`drive_beside`] and of `line`.
 pub(crate) fn drive_with(
     plan: Plan,
     body: &SharedBody,
     stop: &StopRequest,
-    line: impl FnOnce(&Plan) -> ProgressLine,
+    line: impl FnOnce(&Plan) -> Result<ProgressLine, Failure>,
     beside: Beside<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
     let Beside { mut flamegraph, reference } = beside;
@@ -81,10 +82,10 @@ pub(crate) fn drive_with(
         Some(reference) => reference.find(prepared.plan())?,
         None => None,
     };
-    let line = line(prepared.plan());
     if stop.asked() {
         return Err(Failure::Interrupted);
     }
+    let line = line(prepared.plan())?;
     let shards = prepared.plan().cores().len();
     let samples = prepared.plan().raw.as_ref().map(|raw| {
         stop.covering(|| {

@@ -123,7 +123,8 @@ fn run(
                 ))
             })?;
             let term = hidden.term();
-            drive_with(plan, &body, stop, |plan| ProgressLine::on(plan, term), Beside::default())
+            let line = |plan: &Plan| Ok(ProgressLine::on(plan, term));
+            drive_with(plan, &body, stop, line, Beside::default())
         }
     };
     driven.map(|(finished, _)| finished)

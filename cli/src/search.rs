@@ -38,11 +38,11 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
     let mut search = Search::new(search_plan.clone(), Rule::OBJECTIVES);
-    say(&text::search_begins(&slo, implied, first))?;
+    let head = text::search_begins(&slo, implied, first);
     let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
-    let Ended { made, failure } = runs.make(&mut search, Search::steps, text::search_row)?;
+    let Ended { made, failure } = runs.make(&mut search, &head, Search::steps, text::search_row)?;
     let mut results = Results::default();
     let document = SearchDocument { bracket: search.bracket(), slo, search: search_plan, made };
     let mark = Mark::of_bracket(&document.bracket);

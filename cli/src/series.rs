@@ -21,9 +21,10 @@ use probe::{Ask, Change, Outlook, Series, make_runs};
 use serde::Serialize;
 
 use crate::args::{ResultArgs, RunArgs};
-use crate::drive::{Beside, Results, drive_beside};
+use crate::drive::{Beside, Results, drive_with};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure};
 use crate::output::{self, OutputFile, say};
+use crate::progress::ProgressLine;
 use crate::saved::Reference;
 use crate::signals::{POLL_INTERVAL, StopRequest};
 use crate::text::series as text;
@@ -243,13 +244,15 @@ pub(crate) fn exit_code(
 }
 
 impl Runs<'_> {
-    /// Makes them, and prints the row of each as it ends; `steps` are those of the series.
+    /// Makes them: prints the `head` once the first can run, and the row of each as it ends. `steps`
+    /// are those of the series.
     ///
     /// # Errors
     /// That of the first run: then nothing was measured.
     pub(crate) fn make<S: Series>(
         &self,
         series: &mut S,
+        head: &str,
         steps: impl Fn(&S) -> &[Step],
         row: impl Fn(&Step) -> String,
     ) -> Result<Ended, Failure> {
@@ -259,7 +262,8 @@ impl Runs<'_> {
             if first.is_some() && !self.rest() {
                 return Ok(ControlFlow::Break(()));
             }
-            let report = match self.run(ask, outlook) {
+            let head = if first.is_none() { head } else { "" };
+            let report = match self.run(ask, outlook, head) {
                 Err(Failure::Interrupted) if first.is_some() => {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -297,13 +301,16 @@ impl Runs<'_> {
         })
     }
 
-    fn run(&self, ask: &Ask, outlook: Outlook) -> Result<Report, Failure> {
+    fn run(&self, ask: &Ask, outlook: Outlook, head: &str) -> Result<Report, Failure> {
         let between = self.plan.warmup.0 + self.plan.settle.0 + self.cooldown.0;
         let label = text::label(ask, outlook, Nanos(between));
         let plan = self.plan_of(ask);
         let beside = Beside { flamegraph: None, reference: self.reference.as_ref() };
-        let (finished, _) =
-            drive_beside(plan, &self.body, self.stop, self.progress, &label, beside)?;
+        let line = |plan: &Plan| {
+            say(head)?;
+            Ok(ProgressLine::new(plan, self.progress, &label))
+        };
+        let (finished, _) = drive_with(plan, &self.body, self.stop, line, beside)?;
         Ok(finished.report)
     }
 

@@ -32,12 +32,12 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
         duration: plan.duration,
         seed: plan.seed,
     };
-    say(&text::sweep_begins(&sweep_plan))?;
+    let head = text::sweep_begins(&sweep_plan);
     let mut sweep = Sweep::new(sweep_plan.clone());
     let (cooldown, progress) = (args.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
-    let Ended { made, failure } = runs.make(&mut sweep, Sweep::steps, text::sweep_row)?;
+    let Ended { made, failure } = runs.make(&mut sweep, &head, Sweep::steps, text::sweep_row)?;
     let mut results = Results::default();
     let document = SweepDocument { knee: sweep.knee(), sweep: sweep_plan, made };
     let mark = Mark::of_knee(&document.knee);

@@ -247,3 +247,20 @@ fn what_a_series_has_no_use_for_is_refused_before_anything_runs() {
     }
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "a file was left");
 }
+
+#[test]
+fn a_series_that_cannot_begin_says_nothing_but_why() {
+    let url = "http://127.0.0.1:1/";
+    for (args, code) in [
+        (&["sweep", url, "--rates", "1k..2k"][..], 1),
+        (&["sweep", url, "--rates", "1k..2k", "--duration", "0s"], 2),
+        (&["search", url, "--slo", "p99<1s"], 1),
+        (&["search", url, "--slo", "p99<1s", "--header", "X"], 2),
+        (&["ceiling", url], 1),
+    ] {
+        let output = binary().args(args).output().expect("the binary runs");
+        let (stdout, stderr) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+        assert_eq!((output.status.code(), &stdout[..]), (Some(code), &b""[..]), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
