@@ -1,12 +1,13 @@
 //! Latency against the intended rate as SVG: both axes logarithmic, corrected latencies with their
-//! confidence intervals as bands, naive ones dashed, and the answer of the series.
+//! confidence intervals as bands, naive ones dashed, the bounds of objectives, and the answer of the
+//! series.
 
 use plotters::coord::Shift;
 use plotters::coord::combinators::{BindKeyPoints as _, IntoLogRange as _};
 use plotters::prelude::{
     ChartBuilder, Circle, Color as _, DashedLineSeries, DrawingArea, DrawingAreaErrorKind,
-    DrawingBackend, IntoDrawingArea as _, IntoFont as _, LineSeries, PathElement, Polygon,
-    RGBColor, Rectangle, SVGBackend, Text,
+    DrawingBackend, EmptyElement, IntoDrawingArea as _, IntoFont as _, LineSeries, PathElement,
+    Polygon, RGBColor, Rectangle, SVGBackend, Text,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -106,8 +107,13 @@ where
     B::ErrorType: 'static,
 {
     let rates = steps.iter().map(|step| step.rate);
-    let latencies = steps.iter().flat_map(|step| ends(step));
-    let (Some((left, right)), Some((bottom, top))) = (around(rates), around(latencies)) else {
+    let mut latencies = steps.iter().flat_map(|step| ends(step)).peekable();
+    let objectives = objectives(steps);
+    // Bounds alone aren't worth a plot.
+    let bounds = objectives.iter().filter(|_| latencies.peek().is_some()).map(|(_, us)| *us);
+    let bounds: Vec<f64> = bounds.collect();
+    let times = latencies.chain(bounds);
+    let (Some((left, right)), Some((bottom, top))) = (around(rates), around(times)) else {
         return Err(NotDrawn("no step has a latency to draw".to_owned()));
     };
     let width = i32::try_from(SIZE.0).expect("the width is a constant");
@@ -177,6 +183,13 @@ where
             }
         }
     }
+    for (label, bound) in objectives {
+        let line = [(left, bound), (right, bound)];
+        chart.draw_series(DashedLineSeries::new(line, 10, 4, INK.stroke_width(1)))?;
+        let above = text(17).pos(Pos::new(HPos::Left, VPos::Bottom));
+        let at_left = |at| EmptyElement::at(at) + Text::new(label.clone(), (6, -2), above.clone());
+        chart.draw_series([at_left(line[0])])?;
+    }
     for (row, (_, of)) in (0..).zip(LATENCIES) {
         for (column, (name, _, colour)) in (0..).zip(LINES.into_iter().rev()) {
             let (x, y) = (40 + column * (width - 40) / 3, 14 + row * 24);
@@ -194,6 +207,14 @@ where
         }
     }
     Ok(())
+}
+
+/// The latencies that the objectives of a series bound, microseconds, each as it is written.
+fn objectives(steps: &[&Step]) -> Vec<(String, f64)> {
+    let slo = steps.iter().find_map(|step| step.slo.as_ref());
+    let bounds = slo.into_iter().flat_map(|slo| &slo.objectives);
+    let bounds = bounds.filter(|one| one.unit == "us" && 0.0 < one.bound);
+    bounds.map(|one| (format!("{} < {}", one.metric, time(one.bound)), one.bound)).collect()
 }
 
 /// The line through the runs of a series, ascending by rate: where a rate had several, through
@@ -323,6 +344,24 @@ mod tests {
         };
         let text = svg("x", &steps, Mark::of_bracket(&bracket).as_ref()).expect("it is drawn");
         assert!(text.contains("holds up to 880/s"), "{text}");
+    }
+
+    #[test]
+    fn the_bounds_of_objectives_are_drawn_and_labelled() {
+        let queue = Queue { slo_ms: Some(20.0), ..Queue::serial_ms() };
+        let steps = ["100", "900"].map(|rate| queue.run(&asked(rate, 10)));
+        let text = svg("x", &steps, None).expect("it is drawn");
+        assert!(text.contains("p99 &lt; 20 ms"), "{text}");
+        // A bound far from all latencies is on the plot as well.
+        let far = Queue { slo_ms: Some(30_000.0), ..queue };
+        let steps = [far.run(&asked("100", 10))];
+        let text = svg("x", &steps, None).expect("it is drawn");
+        assert!(text.contains("p99 &lt; 30 s") && text.contains(">\n10 s\n<"), "{text}");
+        assert!(
+            !svg("x", &[Queue::serial_ms().run(&asked("100", 10))], None)
+                .expect("it is drawn")
+                .contains("&lt;")
+        );
     }
 
     #[test]
