@@ -42,8 +42,9 @@ const CEILING: &str = "\
 Find the highest rate that generator and target keep up with, and which of them is the bound.
 
 The rate doubles until a step sends less than 98 % of what is due, its backlog grows by more than
-1 % of the arrivals, or half of its requests are noticed more than 1 ms late; then the bracket is
-halved. Runs above the ceiling with other numbers of shards and connections show what moves it.
+1 % of the arrivals, half of its requests are noticed more than 1 ms late, more than 1 % of them have
+no good answer, or answers stop; then the bracket is halved. Runs above the ceiling with other
+numbers of shards and connections show what moves it.
 
 The bound is one of generator_core, target, cap (--conns), ports, files, link, none_reached.";
 

@@ -29,8 +29,16 @@ const TOOK_LONGER: f64 = 1.5;
 /// What a step that failed, or fell behind, was bounded by, beside the step under the least load.
 /// `None` if all connections were busy and no step tells whether the target was slow: then either
 /// may be it.
+///
+/// That of a ceiling is judged by [`crate::bound`], from other evidence: its steps have no
+/// objectives to explain, but figures of the machine and trials to be held against, and only where
+/// the generator is the bound it matters how much of its core was left.
 pub(crate) fn bottleneck(step: &Step, lightest: Option<&Step>) -> Option<Side> {
     let is_capped = |step: &Step| has(step, |reason| reason.code == Code::CapReached);
+    if step.silent_from_s.is_some() {
+        // What isn't answered keeps its connection busy, however many there are.
+        return Some(Side::Target);
+    }
     let side = side(step);
     if side == Side::Generator || !is_capped(step) {
         return Some(side);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::blame::{most_is_lateness, took_longer};
 use crate::figures::Figures;
-use crate::numbers::{number, percent, time};
+use crate::numbers::{number, percent, rate, time};
 use crate::proof::{Proof, Trial};
 use crate::rule::{Broke, TAKEN_MIN, broke, is_late};
 use crate::search::Bracket;
@@ -34,9 +34,15 @@ pub enum Code {
     NoneReached,
 }
 
+/// Whether requests without an answer tell the bound of a step that failed, so that there is nothing
+/// to prove.
+pub(crate) fn is_told_by_failures(code: Code, failing: &Step) -> bool {
+    code.is_lack() || failing.silent_from_s.is_some()
+}
+
 impl Code {
-    /// Whether requests without an answer tell it, so that there is nothing to prove.
-    pub(crate) fn is_told_by_failures(self) -> bool {
+    /// Whether it is something that the generator's machine has none left of.
+    pub(crate) fn is_lack(self) -> bool {
         matches!(self, Code::Ports | Code::Files)
     }
 
@@ -197,6 +203,9 @@ impl Figures {
 
 /// What the figures of the run that failed say by themselves; `light` is the lowest rate that
 /// passed.
+///
+/// A step of a sweep or a search is judged by [`crate::blame`]: it goes by its objectives, or by its
+/// backlog alone, needs no more than three sides, and has no trial to correct it.
 pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
     let figures = &failing.figures;
     let share = |count: u64| count as f64 / failing.requests.max(1) as f64;
@@ -208,6 +217,8 @@ pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
         () if LOST_MIN <= share(figures.local_resource) => {
             if figures.without_file() <= figures.without_port() { Code::Ports } else { Code::Files }
         }
+        // What isn't answered keeps all connections busy.
+        () if failing.silent_from_s.is_some() => Code::Target,
         () if generator => Code::GeneratorCore,
         () if figures.conns_are_busy()
             && CAPPED_MIN <= share(figures.capped)
@@ -243,7 +254,10 @@ pub(crate) fn bound(
         let (light, heavy) = loads;
         return Bound { code: Code::NoneReached, evidence, proven: false, light, heavy };
     };
-    let (code, proven) = held_against(by_figures(light, failing), failing, proof);
+    let (code, proven) = match by_figures(light, failing) {
+        code if is_told_by_failures(code, failing) => (code, true),
+        code => held_against(code, failing, proof),
+    };
     let (light, heavy) = loads;
     let evidence = evidence(code, light.as_ref(), failing);
     Bound { code, evidence, proven, light, heavy }
@@ -256,14 +270,14 @@ fn none_failed(bracket: &Bracket) -> String {
         (None, true) => "no run was made".to_owned(),
         (None, false) => "no rate passed or failed: its runs contradict each other".to_owned(),
         (Some(passed), false) => format!(
-            "{}/s passed; the runs above it contradict each other, or were excused",
-            number(*passed)
+            "{} passed; the runs above it contradict each other, or were excused",
+            rate(*passed)
         ),
         (Some(passed), true) if *complete => {
-            format!("no rate failed up to {}/s, the highest offered", number(*passed))
+            format!("no rate failed up to {}, the highest offered", rate(*passed))
         }
         (Some(passed), true) => {
-            format!("no rate failed up to {}/s, where the search ended early", number(*passed))
+            format!("no rate failed up to {}, where the search ended early", rate(*passed))
         }
     }
 }
@@ -290,8 +304,7 @@ fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
     // A base that isn't late was bounded by something else than the step that failed.
     let late_alone = is_by_lateness(failing) && !base.is_some_and(is_by_lateness);
     match (code, shards, more) {
-        (Code::Ports | Code::Files, ..) => (code, true),
-        (Code::NoneReached, ..) => (code, false),
+        (Code::Ports | Code::Files | Code::NoneReached, ..) => (code, false),
         // What moves the ceiling was the bound.
         (_, Some(true), _) => (Code::GeneratorCore, true),
         (Code::GeneratorCore, ..) if late_alone => (code, false),
@@ -313,7 +326,7 @@ fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
 fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
     let (figures, heavy) = (&failing.figures, Load::of(failing));
     let law =
-        heavy.by_littles_law.map_or(String::new(), |rate| format!(" (L/W = {}/s)", number(rate)));
+        heavy.by_littles_law.map_or(String::new(), |by_law| format!(" (L/W = {})", rate(by_law)));
     let at_heavy = format!("{}{law}", at(&heavy));
     match code {
         Code::GeneratorCore => {
@@ -342,6 +355,13 @@ fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
         }
         Code::Target => {
             let before = light.map_or(String::new(), |light| format!("; {}", at(light)));
+            if let Some(from_s) = failing.silent_from_s {
+                let from = match from_s {
+                    0.0 => String::new(),
+                    from_s => format!(" from {} into the window on", time(from_s * 1e6)),
+                };
+                return format!("at {} offered: no answers{from}{before}", rate(heavy.rate));
+            }
             let dropped = figures.not_accepted(failing.requests).map_or(String::new(), |drops| {
                 format!(
                     "; {} connections dropped by a full accept queue on this machine",
@@ -382,8 +402,8 @@ fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
 fn at(load: &Load) -> String {
     let latency = load.latency_us.map_or("unknown".to_owned(), time);
     format!(
-        "at {}/s offered: mean latency {latency}, {} in flight",
-        number(load.rate),
+        "at {} offered: mean latency {latency}, {} in flight",
+        rate(load.rate),
         number(load.at_target)
     )
 }

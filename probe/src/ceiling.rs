@@ -9,8 +9,8 @@
 use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::bound::{Bound, bound, by_figures};
-use crate::numbers::{number, percent};
+use crate::bound::{Bound, bound, by_figures, is_told_by_failures};
+use crate::numbers::{percent, rate};
 use crate::proof::{Changed, EXPECTED_MIN, Proof, Scaling, Trial};
 use crate::rates::four_figures;
 use crate::rule::{End, by_load};
@@ -108,8 +108,7 @@ impl NotJudged {
 
     /// Which runs were excused, and by what, in words.
     pub fn words(&self) -> String {
-        let rates: Vec<String> =
-            self.rates.iter().map(|rate| format!("{}/s", number(*rate))).collect();
+        let rates: Vec<String> = self.rates.iter().copied().map(rate).collect();
         let takers = [
             ("the hypervisor", self.steal),
             ("other processes", Some(self.waited)),
@@ -179,7 +178,7 @@ impl Ceiling {
             return Vec::new();
         };
         let code = by_figures(self.light(), failing);
-        if code.is_told_by_failures() {
+        if is_told_by_failures(code, failing) {
             return Vec::new();
         }
         let used: Vec<usize> = failing.figures.shards.iter().map(|shard| shard.core).collect();
@@ -483,6 +482,27 @@ mod tests {
         let both = Queue { service_ns: 100_000, shard_ns: 98_000, ..serial() };
         let answer = found(2, |ask| both.run(ask)).answer();
         assert_eq!((answer.bound.code, answer.bound.proven), (Code::Target, true));
+    }
+
+    #[test]
+    fn a_target_that_answers_nothing_is_the_bound_and_not_the_cap_that_it_fills() {
+        // From the first request on, and in the middle of the window at 1,500/s and above.
+        for (first, silent_from, told) in [
+            ("1k", 0.0, "at 1/s offered: no answers"),
+            ("1k", 1_500.0, "/s offered: no answers from 3 s into the window on; at 1,000/s"),
+        ] {
+            let ceiling = found_from(first, 2, |ask| {
+                let is_silent = silent_from <= ask.rate.per_second();
+                let silent_ns = if silent_from == 0.0 { 0 } else { 5_000_000_000 };
+                Queue { silent_ns: is_silent.then_some(silent_ns), ..serial() }.run(ask)
+            });
+            let answer = ceiling.answer();
+            assert_eq!((answer.bound.code, answer.bound.proven), (Code::Target, true));
+            assert!(answer.bound.evidence.contains(told), "{}", answer.bound.evidence);
+            assert_eq!(answer.proof.trials, [], "there is nothing to prove");
+            let failed_by = answer.failed_by.expect("it failed");
+            assert!(failed_by.broke.contains(&Broke::Silence), "{failed_by:?}");
+        }
     }
 
     #[test]

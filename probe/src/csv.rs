@@ -25,7 +25,7 @@ pub fn write(mut writer: impl Write, steps: &[Step], trials: &[Trial]) -> io::Re
     let percentiles: Vec<String> = percentiles.collect();
     writeln!(
         writer,
-        "rate,duration_s,seed,intended,sent,answered,requests,errors,backlog_growth,fell_behind,{},\
+        "rate,duration_s,seed,intended,sent,answered,requests,errors,backlog_growth,fell_behind,silent_from_s,{},\
          verdict,slo,cpu_us_per_request,busy,in_flight,throughput,at_target,shards,conns,capped,\
          steal,outcome,trial",
         percentiles.join(",")
@@ -42,6 +42,7 @@ pub fn write(mut writer: impl Write, steps: &[Step], trials: &[Trial]) -> io::Re
             "{rate},{duration_s},{seed},{intended},{sent},{answered},{requests},{errors}"
         )?;
         write!(writer, ",{},{}", step.backlog.growth, cell(step.backlog.fell_behind))?;
+        write!(writer, ",{}", cell(step.silent_from_s))?;
         for latency in [&step.naive, &step.corrected] {
             write!(writer, ",{}", cells(latency))?;
         }

@@ -16,6 +16,16 @@ pub(crate) fn number(number: f64) -> String {
     text
 }
 
+/// A rate per second: as a number, with a decimal where it has one below 1,000.
+pub(crate) fn rate(per_second: f64) -> String {
+    let tenths = (per_second * 10.0).round() / 10.0;
+    if (10.0..1_000.0).contains(&per_second) {
+        format!("{tenths}/s")
+    } else {
+        format!("{}/s", number(per_second))
+    }
+}
+
 /// A time in its unit.
 pub(crate) fn time(us: f64) -> String {
     let (value, unit) = match us {
@@ -39,6 +49,8 @@ mod tests {
     #[test]
     fn numbers_are_short_and_have_a_unit() {
         assert_eq!((number(1_500.0), number(0.5)), ("1,500".to_owned(), "0.5".to_owned()));
+        let rates = [0.5, 12.5, 100.0, 1_414.2].map(rate);
+        assert_eq!(rates, ["0.5/s", "12.5/s", "100/s", "1,414/s"]);
         assert_eq!(percent(0.123_4), "12.3 %");
         let times = [0.5, 20.0, 1_000.0, 1_500.0, 2e6].map(time);
         assert_eq!(times, ["500 ns", "20 µs", "1 ms", "1.5 ms", "2 s"]);

@@ -24,6 +24,8 @@ use crate::{Ask, Change};
 const WARMUP_NS: u64 = 2 * SECOND_NS;
 /// How long after the window responses are awaited, ns.
 const DRAIN_NS: u64 = 10 * SECOND_NS;
+/// When what is never answered is.
+const NEVER_NS: u64 = u64::MAX / 4;
 /// Intervals per second of the series.
 const INTERVALS: u64 = 8;
 
@@ -54,6 +56,8 @@ pub(crate) struct Queue {
     pub(crate) refused: f64,
     /// When it is gone, ns since the begin of the warm-up: all that is due from then on fails.
     pub(crate) gone_ns: Option<u64>,
+    /// From when on it takes requests and answers none, on the same clock.
+    pub(crate) silent_ns: Option<u64>,
 }
 
 /// A run at this rate.
@@ -78,6 +82,7 @@ impl Queue {
             bad_status: 0.0,
             refused: 0.0,
             gone_ns: None,
+            silent_ns: None,
         }
     }
 
@@ -131,7 +136,9 @@ impl Queue {
             let sent_ns = noticed_ns.max(conn_free_ns);
             let server = free_ns.iter_mut().min().expect("at least one server");
             *server = self.works_from(sent_ns.max(*server)) + service_ns as u64;
-            let done_ns = *server + self.base_ns;
+            let is_answered =
+                |done_ns: &u64| self.silent_ns.is_none_or(|silent_ns| *done_ns < silent_ns);
+            let done_ns = Some(*server + self.base_ns).filter(is_answered).unwrap_or(NEVER_NS);
             conns_free_ns.push(Reverse(done_ns));
             at_target_ns += done_ns.min(end_ns).saturating_sub(sent_ns.max(WARMUP_NS));
             if !in_window {
@@ -140,7 +147,7 @@ impl Queue {
             capped += u64::from(noticed_ns < conn_free_ns);
             lateness.record(noticed_ns - arrival_ns);
             sent += u64::from(sent_ns < end_ns);
-            errors += u64::from(chance(self.bad_status));
+            errors += u64::from(chance(self.bad_status) || done_ns == NEVER_NS);
             intervals[place(arrival_ns)].due += 1.0;
             if done_ns < end_ns {
                 intervals[place(done_ns)].answers += 1;
@@ -203,6 +210,10 @@ impl Queue {
             requests,
             errors,
             backlog: Backlog::new(&intervals, 1.0 / INTERVALS as f64),
+            silent_from_s: self
+                .silent_ns
+                .filter(|silent_ns| *silent_ns < end_ns)
+                .map(|silent_ns| silent_ns.saturating_sub(WARMUP_NS) as f64 / SECOND_NS as f64),
             naive: latency(&naive),
             corrected: latency(&corrected),
             pacer_lateness: latency(&lateness),

@@ -28,6 +28,8 @@ pub enum Broke {
     Lateness,
     /// More than [`ERRORS_MAX`] of the requests had no good answer.
     Errors,
+    /// From some moment on there were no answers.
+    Silence,
 }
 
 /// What a step failed by; empty if it passed.
@@ -40,6 +42,7 @@ pub(crate) fn broke(step: &Step) -> Vec<Broke> {
         (Broke::Backlog, GROWTH_MAX < step.backlog.interval.map_or(growth, |[low, _]| low)),
         (Broke::Lateness, is_late(step)),
         (Broke::Errors, ERRORS_MAX < errors),
+        (Broke::Silence, step.silent_from_s.is_some()),
     ];
     rules.into_iter().filter(|(_, breaks)| *breaks).map(|(rule, _)| rule).collect()
 }
@@ -51,13 +54,15 @@ pub(crate) fn is_late(step: &Step) -> bool {
 
 /// The rule of the ceiling: a step passes unless something broke. That requests waited for the
 /// generator is no excuse, unless others took more of its time than it fell short by. Nothing
-/// excuses errors.
+/// excuses errors of requests that were sent, or that there were no answers.
 pub fn by_load(step: &Step) -> Outcome {
-    let End { sent, growth, .. } = End::figures(step);
+    let End { sent, growth, errors, .. } = End::figures(step);
     let broke = broke(step);
-    let late = is_late(step) || most_is_lateness(step);
+    // A shard that had no time at all noticed no request.
+    let late = is_late(step) || most_is_lateness(step) || step.pacer_lateness.count == 0;
     let short = (1.0 - sent).max(growth).max(TAKEN_MIN);
-    let excused = late && short <= step.figures.taken() && !broke.contains(&Broke::Errors);
+    let is_the_targets = ERRORS_MAX < errors - (1.0 - sent) || broke.contains(&Broke::Silence);
+    let excused = late && short <= step.figures.taken() && !is_the_targets;
     match broke.is_empty() {
         true => Outcome::Passed,
         false if excused => Outcome::Excused,
@@ -78,6 +83,8 @@ pub struct End {
     pub lateness_p50_us: Option<f64>,
     /// Share of its requests without a good answer.
     pub errors: f64,
+    /// From when on there were no answers, seconds since the start of the window.
+    pub silent_from_s: Option<f64>,
     /// What it failed by; empty if it passed.
     pub broke: Vec<Broke>,
 }
@@ -95,6 +102,7 @@ impl End {
             growth: step.backlog.growth,
             lateness_p50_us: step.pacer_lateness.percentiles.at(0.5).value,
             errors: step.error_share(),
+            silent_from_s: step.silent_from_s,
             broke: Vec::new(),
         }
     }
@@ -130,10 +138,27 @@ mod tests {
         // Errors aren't, however late the generator was.
         step.errors = step.requests / 10;
         assert_eq!(by_load(&step), Outcome::Failed);
+        // Those that were never sent are, if there was as little time.
+        let mut step = generator().run(&asked("1k", 5));
+        (step.sent, step.errors, step.figures.steal) = (0.0, step.requests, Some(0.99));
+        step.pacer_lateness = Latency::default();
+        assert_eq!(by_load(&step), Outcome::Failed);
+        step.figures.steal = Some(1.0);
+        assert_eq!(by_load(&step), Outcome::Excused);
         // A step that kept up needs no excuse.
         let mut step = generator().run(&asked("5k", 5));
         step.figures.steal = Some(0.1);
         assert_eq!(by_load(&step), Outcome::Passed);
+    }
+
+    #[test]
+    fn a_target_without_answers_breaks_a_step_and_has_no_excuse() {
+        let mut step = generator().run(&asked("1k", 5));
+        step.silent_from_s = Some(4.875);
+        step.figures.steal = Some(0.9);
+        step.pacer_lateness.percentiles.at_mut(0.5).value = Some(900.0);
+        assert_eq!(broke(&step), [Broke::Silence]);
+        assert_eq!(by_load(&step), Outcome::Failed);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What one run at one rate gave, as far as decisions over many runs need it.
 
+use engine::record::outcome::Cause;
 use engine::report::slo::Slo;
 use engine::report::verdict::{Code, Level};
-use engine::report::{DistributionPart, Report};
+use engine::report::{DistributionPart, Report, SeriesPart};
 use engine::stats::percentiles::Percentiles;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,10 @@ pub struct Step {
     pub errors: u64,
     /// Whether the answers kept up with the arrivals.
     pub backlog: Backlog,
+    /// From when on there were no answers, seconds since the start of the window: none came, and
+    /// none ever came to what was due from then on. 0 if there were none at all; `None` if they went
+    /// on, or if requests failed for lack of something on the generator's machine.
+    pub silent_from_s: Option<f64>,
     /// `received − sent`, microseconds.
     pub naive: Latency,
     /// `received − intended`, microseconds.
@@ -114,6 +119,19 @@ pub struct Reason {
 /// Share of requests without a good answer up to which a rate may count as served.
 pub const ERRORS_MAX: f64 = 0.01;
 
+/// So many requests in a row without an answer are no chance.
+const SILENT_MIN: u64 = 10;
+
+/// From when on a series has no answers, seconds since its start.
+fn silent_from_s(series: &SeriesPart) -> Option<f64> {
+    let SeriesPart { interval_s, intervals } = series;
+    let last = intervals.iter().rposition(|one| 0 < one.counts.answers + one.counts.answered);
+    let from = last.map_or(0, |at| at + 1);
+    let sent: u64 = intervals[from..].iter().map(|one| one.counts.sent).sum();
+    let least = if last.is_none() { 1 } else { SILENT_MIN };
+    (least <= sent).then_some(from as f64 * interval_s)
+}
+
 /// Whether steps decided something, and each of those that did has an invalid verdict.
 pub fn none_is_valid(steps: &[Step]) -> bool {
     let mut deciding =
@@ -162,6 +180,8 @@ impl Step {
             requests: counts.intended,
             errors: counts.intended.saturating_sub(good),
             backlog: Backlog::new(&intervals, report.series.interval_s),
+            silent_from_s: silent_from_s(&report.series)
+                .filter(|_| Cause::LOCAL.iter().all(|cause| counts.errors.of(*cause) == 0)),
             naive: Latency::new(&part.naive),
             corrected: Latency::new(&part.corrected),
             pacer_lateness: Latency::new(&part.pacer_lateness),
@@ -184,8 +204,48 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
+    use engine::record::counts::IntervalCounts;
+    use engine::report::IntervalPart;
+
     use super::*;
     use crate::queues::{Queue, asked};
+
+    /// From when on these intervals of 125 ms have no answers: requests sent, of these answered, and
+    /// answers that came.
+    fn silent_from(intervals: &[(u64, u64, u64)]) -> Option<f64> {
+        let interval = |&(sent, answered, answers): &(u64, u64, u64)| IntervalPart {
+            start_s: 0.0,
+            counts: IntervalCounts {
+                intended: sent,
+                sent,
+                answered,
+                answers,
+                ..Default::default()
+            },
+            in_flight: 0,
+            p50: None,
+            p99: None,
+            max: None,
+            histogram: String::new(),
+            receive_lateness_p50: None,
+            receive_lateness_p99: None,
+            receive_lateness_max: None,
+        };
+        let intervals = intervals.iter().map(interval).collect();
+        silent_from_s(&SeriesPart { interval_s: 0.125, intervals })
+    }
+
+    #[test]
+    fn a_target_is_silent_from_its_last_answer_on() {
+        assert_eq!(silent_from(&[(1, 0, 0), (2, 0, 0)]), Some(0.0));
+        assert_eq!(silent_from(&[(9, 9, 9), (9, 9, 9), (9, 0, 0), (1, 0, 0)]), Some(0.25));
+        // Too few to tell, none sent, a backlog that is worked off, and answers after the window.
+        assert_eq!(silent_from(&[(9, 9, 9), (9, 0, 0)]), None);
+        assert_eq!(silent_from(&[(0, 0, 0), (0, 0, 0)]), None);
+        assert_eq!(silent_from(&[(90, 50, 5), (90, 0, 5)]), None);
+        assert_eq!(silent_from(&[(90, 90, 0), (90, 90, 0)]), None);
+        assert_eq!(silent_from(&[]), None);
+    }
 
     #[test]
     fn an_answer_is_invalid_if_each_step_that_decided_something_is() {

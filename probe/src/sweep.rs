@@ -236,6 +236,15 @@ mod tests {
     }
 
     #[test]
+    fn a_target_without_answers_is_the_bound_and_not_its_connections() {
+        // From the third second of each window on.
+        let silent_ns = Some(5_000_000_000);
+        let queue = Queue { silent_ns, conns: 100, ..Queue::serial_ms() };
+        let Knee { to, bound, .. } = swept(&queue, "200..800", 3, 10).knee();
+        assert_eq!((to, bound), (Some(200.0), Some(Side::Target)));
+    }
+
+    #[test]
     fn several_servers_and_a_long_base_latency_only_move_the_knee() {
         let queue = Queue { servers: 4, base_ns: 200_000_000, ..Queue::serial_ms() };
         let rate = swept(&queue, "500..20k", 8, 5).knee().rate.expect("the range holds the knee");

@@ -88,7 +88,7 @@ pub fn ceiling(document: &CeilingDocument) -> Vec<Finding> {
 
 /// Whether a bound is that of a run that was refused, which no step shows.
 fn is_of_refusal(bound: &Bound, made: &Made) -> bool {
-    bound.code.is_told_by_failures() && made.error.as_ref() == Some(&bound.evidence)
+    bound.code.is_lack() && made.error.as_ref() == Some(&bound.evidence)
 }
 
 /// The answer without the runs of its trials, which are checked one by one.
@@ -192,6 +192,7 @@ fn one(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
         Finding::at_most("errors", step.requests, step.errors),
     ];
     findings.extend(backlog(&step.backlog));
+    findings.extend(silence(step));
     let worst = step.verdict.codes.iter().map(|reason| reason.level).max();
     findings.extend(compare("verdict.level", &worst.unwrap_or(Level::Valid), &step.verdict.level));
     for (name, latency) in [
@@ -203,6 +204,19 @@ fn one(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
     }
     findings.extend(objectives(step, slo));
     findings
+}
+
+/// What has no answer is an error, and the silence begins within the window.
+fn silence(step: &Step) -> Vec<Finding> {
+    let Some(from_s) = step.silent_from_s else { return Vec::new() };
+    let least = if from_s == 0.0 { step.requests } else { 1 };
+    let errors = Finding::new(
+        "silent_from_s: errors",
+        format!("at least {least}"),
+        step.errors,
+        least <= step.errors,
+    );
+    vec![Finding::at_most("silent_from_s", step.duration_s, from_s), errors]
 }
 
 /// The interval lies around the growth, and tells whether it fell behind.
@@ -409,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_changed_figure_of_a_sweep_is_named() {
-        let changes: [(&str, Tampering<SweepDocument>); 11] = [
+        let changes: [(&str, Tampering<SweepDocument>); 13] = [
             ("knee.rate", |of| of.knee.rate = of.knee.rate.map(|rate| rate + 1.0)),
             ("knee.from", |of| of.knee.from = None),
             ("knee.bound", |of| of.knee.bound = Some(Side::Generator)),
@@ -422,6 +436,8 @@ mod tests {
                 of.made.steps[0].corrected.percentiles.at_mut(0.5).value = Some(9e9);
             }),
             ("steps with a rate", |of| of.made.steps[0].rate = -1.0),
+            ("1: silent_from_s: errors", |of| of.made.steps[0].silent_from_s = Some(0.0)),
+            ("1: silent_from_s", |of| of.made.steps[0].silent_from_s = Some(2.5)),
             ("2: conns", |of| of.made.steps[1].figures.conns += 1),
         ];
         let document = swept();

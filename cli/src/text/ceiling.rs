@@ -12,7 +12,7 @@ use probe::rule::{Broke, End, GROWTH_MAX, LATENESS_MAX_US, SENT_MIN, by_load};
 use probe::step::{ERRORS_MAX, Outcome, Step};
 
 use super::figures::{count, percent, rate, time};
-use super::series::{WIDTH, end, left_open, paragraph, stopped};
+use super::series::{WIDTH, end, left_open, paragraph, silence, stopped};
 use super::wrap::indented_to;
 
 /// What is about to be done, and the head of its table.
@@ -40,6 +40,7 @@ fn line(cells: [&str; 8], outcome: &str) -> String {
 /// The line of a step.
 pub(crate) fn row(step: &Step) -> String {
     let outcome = match by_load(step) {
+        _ if step.silent_from_s.is_some() => "silent",
         Outcome::Passed => "passed",
         Outcome::Undecided | Outcome::Excused | Outcome::Doubted => "excused",
         Outcome::Failed => "failed",
@@ -145,6 +146,7 @@ fn why(end: &End) -> String {
         Broke::Errors => {
             format!("errors {} (limit {:.0} %)", percent(end.errors), ERRORS_MAX * 100.0)
         }
+        Broke::Silence => silence(end.silent_from_s).unwrap_or_default(),
     });
     told.collect::<Vec<_>>().join("; ")
 }
@@ -266,6 +268,7 @@ mod tests {
             growth,
             lateness_p50_us: Some(0.144),
             errors: 0.0,
+            silent_from_s: None,
             broke,
         };
         let bound = Bound {

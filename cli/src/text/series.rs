@@ -77,14 +77,12 @@ fn head() -> String {
 
 /// The lines of a step of a sweep.
 pub(crate) fn sweep_row(step: &Step) -> String {
-    let mut told = vec![
-        match step.backlog.fell_behind {
-            Some(false) => "kept up",
-            Some(true) => "fell behind",
-            None => "undecided",
-        }
-        .to_owned(),
-    ];
+    let backlog = match step.backlog.fell_behind {
+        Some(false) => "kept up",
+        Some(true) => "fell behind",
+        None => "undecided",
+    };
+    let mut told = vec![silence(step.silent_from_s).unwrap_or_else(|| backlog.to_owned())];
     told.extend(step.slo.as_ref().map(judged));
     told.push(verdict(step));
     row(step, &told.join("; "))
@@ -99,10 +97,22 @@ pub(crate) fn search_row(step: &Step) -> String {
         Outcome::Doubted => "passed, but doubted",
         Outcome::Failed => "failed",
     };
-    let mut told = vec![outcome.to_owned()];
+    let missing = by_objectives(step) == Outcome::Undecided;
+    // Then the objectives say the same.
+    let mut told: Vec<String> =
+        if missing && step.slo.is_some() { Vec::new() } else { vec![outcome.to_owned()] };
+    told.extend(silence(step.silent_from_s));
     told.extend(step.slo.as_ref().map(judged));
     told.push(verdict(step));
     row(step, &told.join("; "))
+}
+
+/// That there were no answers, and from when on.
+pub(super) fn silence(from_s: Option<f64>) -> Option<String> {
+    Some(match from_s? {
+        0.0 => "no answers".to_owned(),
+        from_s => format!("no answers from {} on", time(from_s * 1e6)),
+    })
 }
 
 /// The lines of a step that a signal cut short.
@@ -216,6 +226,11 @@ fn found(document: &SweepDocument) -> String {
     let Knee { rate: knee, from, to, contradicting, undecided, .. } = &document.knee;
     let made = &document.made;
     let done = !made.interrupted;
+    if made.steps.iter().all(|step| step.silent_from_s == Some(0.0)) {
+        return "No knee found: the target sent no answers at any rate. Check that it serves this \
+                URL, and raise --timeout if its responses take longer."
+            .to_owned();
+    }
     // Where the steps already contradict each other, more of the range doesn't help.
     let mut told = match (from, to) {
         (Some(from), Some(to)) => {
@@ -223,9 +238,12 @@ fn found(document: &SweepDocument) -> String {
                 Some(knee) => format!("Knee at {}", at(knee)),
                 None => format!("Knee between {} and {}", at(*from), at(*to)),
             };
+            let beyond = match silent(made, *to) {
+                None => "the backlog grew by more than 2 % of them",
+                Some(_) => "they stopped",
+            };
             format!(
-                "{knee}: up to {} answers kept up with arrivals, from {} on the backlog grew by \
-                 more than 2 % of them.",
+                "{knee}: up to {} answers kept up with arrivals, from {} on {beyond}.",
                 at(*from),
                 at(*to)
             )
@@ -237,7 +255,9 @@ fn found(document: &SweepDocument) -> String {
         }
         (None, Some(to)) => {
             let told = format!("No knee found: answers fell behind at {} already.", at(*to));
-            told + if done { " Lower --rates." } else { "" }
+            // Where they ended, that is said below.
+            let advise = done && silent(made, *to).is_none();
+            told + if advise { " Lower --rates." } else { "" }
         }
         (None, None) => "No knee found.".to_owned(),
     };
@@ -253,7 +273,8 @@ fn found(document: &SweepDocument) -> String {
     // Those on either side of the knee make no difference.
     let matters =
         |rate: &f64| to.is_none_or(|to| *rate < to) && from.is_none_or(|from| from < *rate);
-    let undecided: Vec<f64> = undecided.iter().copied().filter(matters).collect();
+    let undecided = undecided.iter().copied().filter(matters);
+    let undecided: Vec<f64> = undecided.filter(|rate| silent(made, *rate).is_none()).collect();
     if !undecided.is_empty() {
         let rates: Vec<String> = undecided.iter().copied().map(at).collect();
         let _ =
@@ -262,6 +283,7 @@ fn found(document: &SweepDocument) -> String {
     if to.is_some() {
         told.push_str(&beyond(document));
     }
+    told.push_str(&silences(made));
     if let Some(step) = failing(made) {
         let _ = write!(
             told,
@@ -273,9 +295,39 @@ fn found(document: &SweepDocument) -> String {
     told
 }
 
+/// From when on a step at this rate had no answers.
+fn silent(made: &Made, rate: f64) -> Option<f64> {
+    made.steps.iter().filter(|step| step.rate == rate).find_map(|step| step.silent_from_s)
+}
+
+/// At which rates there were no answers from some moment on.
+fn silences(made: &Made) -> String {
+    let silent = made.steps.iter().filter_map(|step| Some((step.rate, step.silent_from_s?)));
+    let mut silent: Vec<(f64, f64)> = silent.collect();
+    silent.sort_by(|one, other| one.0.total_cmp(&other.0));
+    silent.dedup_by(|one, other| one.0 == other.0);
+    let rates = |all: bool| -> Vec<String> {
+        let these = silent.iter().filter(|(_, from_s)| (*from_s == 0.0) == all);
+        these.map(|(rate, _)| at(*rate)).collect()
+    };
+    let (none, ended) = (rates(true), rates(false));
+    let mut told = String::new();
+    if !ended.is_empty() {
+        let _ = write!(told, " The target stopped answering at {}.", ended.join(", "));
+    }
+    if !none.is_empty() {
+        let target = if told.is_empty() { "The target" } else { "It" };
+        let _ = write!(told, " {target} sent no answers at {}.", none.join(", "));
+    }
+    told
+}
+
 /// The step with the largest share of errors among those that kept up, if it matters.
 fn failing(made: &Made) -> Option<&Step> {
-    let kept_up = made.steps.iter().filter(|step| step.backlog.fell_behind == Some(false));
+    let kept_up = made
+        .steps
+        .iter()
+        .filter(|step| step.backlog.fell_behind == Some(false) && step.silent_from_s.is_none());
     let worst = kept_up.max_by(|one, other| one.error_share().total_cmp(&other.error_share()));
     worst.filter(|step| ERRORS_MAX < step.error_share())
 }
@@ -420,7 +472,9 @@ fn ending(document: &SearchDocument) -> Option<String> {
     let slo = failing()
         .rev()
         .find_map(|step| step.slo.as_ref().filter(|slo| slo.judgement == Judgement::Missed));
+    let silent = failing().rev().find_map(|step| step.silent_from_s);
     let mut told = match slo {
+        _ if let Some(words) = silence(silent) => format!("{side}: {words} at {}.", at(failed)),
         Some(slo) => {
             let missed = slo.objectives.iter().filter(|one| one.judgement == slo.judgement);
             let figures: Vec<String> = missed.map(figure).collect();
@@ -584,6 +638,24 @@ mod tests {
     }
 
     #[test]
+    fn a_step_without_answers_says_so() {
+        let mut ended = step(500.0, 250, 1_020);
+        ended.silent_from_s = Some(1.375);
+        verdict_of(&mut ended, Level::Valid, &[]);
+        let mut none = ended.clone();
+        (none.silent_from_s, none.slo) = (Some(0.0), Some(missed(1e6)));
+        let told = |rows: String| rows.lines().next().expect("a line")[32..].to_owned();
+        assert_eq!(told(sweep_row(&ended)), "no answers from 1.38 s on; valid");
+        assert_eq!(told(sweep_row(&none)), "no answers; MISSED p99 1.00 s; valid");
+        assert_eq!(told(search_row(&none)), "failed; no answers; MISSED p99 1.00 s; valid");
+        // What the objectives say isn't said twice.
+        none.silent_from_s = None;
+        none.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
+        none.slo.as_mut().expect("objectives").objectives[0].judgement = Judgement::Undecided;
+        assert_eq!(told(search_row(&none)), "undecided p99 1.00 s; valid");
+    }
+
+    #[test]
     fn an_interval_is_in_the_unit_of_its_figure() {
         for (us, interval, text) in [
             (Some(1_020.0), Some([999.0, 12_345.0]), "1.02 (1.00–12.35) ms"),
@@ -714,6 +786,41 @@ mod tests {
 
         No knee found: answers fell behind at 980/s already.
         Ended early: 127.0.0.1:80 accepts no connection
+        ");
+    }
+
+    #[test]
+    fn a_sweep_of_a_target_that_stops_says_so() {
+        let knee = Knee {
+            rate: None,
+            from: Some(100.0),
+            to: Some(200.0),
+            method: String::new(),
+            contradicting: Vec::new(),
+            undecided: vec![150.0],
+            answered_beyond: Some(50.0),
+            bound: Some(Side::Target),
+        };
+        let silent = |rate, from_s| Step { silent_from_s: Some(from_s), ..step(rate, 1, 2) };
+        let steps = vec![step(100.0, 1, 2), silent(150.0, 0.0), silent(200.0, 1.5)];
+        let mut document = sweep_document(knee, steps);
+        let mut text = sweep_ends(&document, &[]);
+        document.made.steps.remove(0);
+        (document.knee.from, document.knee.answered_beyond) = (None, None);
+        text += &sweep_ends(&document, &[]);
+        document.made.steps.truncate(1);
+        text += &sweep_ends(&document, &[]);
+        insta::assert_snapshot!(text, @r"
+
+        Knee between 100/s and 200/s: up to 100/s answers kept up with arrivals, from
+        200/s on they stopped. Beyond it at most 50/s were answered. The target stopped
+        answering at 200/s. It sent no answers at 150/s.
+
+        No knee found: answers fell behind at 200/s already. The target stopped
+        answering at 200/s. It sent no answers at 150/s.
+
+        No knee found: the target sent no answers at any rate. Check that it serves this
+        URL, and raise --timeout if its responses take longer.
         ");
     }
 

@@ -4,8 +4,10 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
+use std::thread;
 
 use engine::report::verdict::Code;
 use serde::Deserialize as _;
@@ -246,6 +248,29 @@ fn what_a_series_has_no_use_for_is_refused_before_anything_runs() {
         assert!(told.starts_with(&format!("truetail: {line}")), "{told}");
     }
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "a file was left");
+}
+
+#[test]
+fn a_target_that_accepts_and_never_answers_is_told_as_that() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("it has an address"));
+    // Nobody reads what these connections bring.
+    thread::spawn(move || listener.incoming().collect::<Vec<_>>());
+    let sweep = ["sweep", &url, "--rates", "50..100", "--steps", "2", "--refine", "0"];
+    let output = run(folder.path(), &[&sweep[..], &["--out", "s.json"]].concat());
+    let told = said(&output);
+    assert!(told.contains("no answers; ") && !told.contains("fell behind"), "{told}");
+    assert!(told.contains("No knee found: the target sent no answers at any rate."), "{told}");
+    let found = document(&folder.path().join("s.json"));
+    assert!(steps(&found).iter().all(|step| step["silent_from_s"] == 0.0), "{told}");
+    let bounds = ["--rate", "50", "--max-rate", "50", "--tolerance", "100%", "--max-steps", "3"];
+    let search = ["search", &url, "--slo", "p50<100ms", "--repeats", "0"];
+    let told = said(&run(folder.path(), &[&search[..], &bounds].concat()));
+    assert!(told.contains("failed; no answers; ") && told.contains("The target ended"), "{told}");
+    let told = said(&run(folder.path(), &[&["ceiling", &url][..], &bounds].concat()));
+    assert!(told.contains("  silent") && told.contains("Bound: the target (target)"), "{told}");
+    assert!(told.contains("no answers; ") || told.contains("offered: no answers"), "{told}");
 }
 
 #[test]
