@@ -171,7 +171,7 @@ impl BracketArgs {
 
 /// The plan of a ceiling where neither flags nor a file say more: many steps, so they are short.
 pub(crate) fn ceiling_defaults() -> Plan {
-    Plan { duration: Nanos::from_secs(10), warmup: Nanos::from_secs(1), ..Plan::default() }
+    Plan { duration: Nanos::from_secs(5), warmup: Nanos::from_secs(1), ..Plan::default() }
 }
 
 /// Says what the flags of a plan mean to a series, and hides those that mean nothing to it.

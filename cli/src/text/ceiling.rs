@@ -134,6 +134,7 @@ fn why(end: &End) -> String {
     let late = format!("pacer lateness p50 {late}");
     if end.broke.is_empty() {
         let backlog = match end.growth {
+            more if GROWTH_MAX < more => format!("{backlog}, within chance"),
             more if 0.000_5 <= more => backlog,
             _ => "backlog didn't grow".to_owned(),
         };
