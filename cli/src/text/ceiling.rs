@@ -17,9 +17,11 @@ use super::wrap::indented_to;
 
 /// What is about to be done, and the head of its table.
 pub(crate) fn begins(is_null: bool, first: Rate) -> String {
-    let target = if is_null { "the null target" } else { "target" };
+    let target = if is_null { "the null target" } else { "its target" };
     let first = rate(first.per_second());
-    let told = format!("The highest rate that generator and {target} sustain, from {first}/s up");
+    let told = format!(
+        "Searching for the highest rate that the generator and {target} sustain, from {first}/s up"
+    );
     format!("{}\n{}", paragraph(&told), line(HEAD, ""))
 }
 
@@ -328,7 +330,8 @@ mod tests {
         let text = begins(true, first) + &row(&step(999.5, 250)) + &row(&behind);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         insta::assert_snapshot!(text, @r"
-        The highest rate that generator and the null target sustain, from 1,000/s up
+        Searching for the highest rate that the generator and the null target sustain,
+        from 1,000/s up
 
            rate/s answered/s    sent  backlog late p50  busy  latency in flight
             999.5      989.5 100.0 %   +0.0 %  1.00 µs  12 %   250 µs      0.25  passed

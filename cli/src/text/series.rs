@@ -254,7 +254,7 @@ fn found(document: &SweepDocument) -> String {
             told + if done && failing(made).is_none() { " Raise --rates." } else { "" }
         }
         (None, Some(to)) => {
-            let told = format!("No knee found: answers fell behind at {} already.", at(*to));
+            let told = format!("No knee found: answers already fell behind at {}.", at(*to));
             // Where they ended, that is said below.
             let advise = done && silent(made, *to).is_none();
             told + if advise { " Lower --rates." } else { "" }
@@ -349,7 +349,7 @@ fn beyond(document: &SweepDocument) -> String {
     let Knee { answered_beyond, bound, .. } = &document.knee;
     let mut told = String::new();
     if let Some(answered) = answered_beyond {
-        let _ = write!(told, " Beyond it at most {} were answered.", at(*answered));
+        let _ = write!(told, " Beyond it, at most {} were answered.", at(*answered));
     }
     told.push_str(&match bound {
         Some(Side::Target) => String::new(),
@@ -489,7 +489,7 @@ fn ending(document: &SearchDocument) -> Option<String> {
                 excuses.push(words);
             }
         }
-        let _ = write!(told, " Each run there has an excuse: {}.", excuses.join(", or "));
+        let _ = write!(told, " Each run there is excused: {}.", excuses.join(", or "));
     }
     let met = made
         .steps
@@ -711,27 +711,27 @@ mod tests {
         insta::assert_snapshot!(text, @r"
 
         Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
-        backlog grew by more than 2 % of them. Beyond it at most 998.2/s were answered.
+        backlog grew by more than 2 % of them. Beyond it, at most 998.2/s were answered.
         written sweep.json
 
         Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
-        backlog grew by more than 2 % of them. Beyond it at most 998.2/s were answered.
+        backlog grew by more than 2 % of them. Beyond it, at most 998.2/s were answered.
         The generator was the bottleneck, so the target may do more.
 
         Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
-        backlog grew by more than 2 % of them. Beyond it at most 998.2/s were answered.
+        backlog grew by more than 2 % of them. Beyond it, at most 998.2/s were answered.
         The connections were the bottleneck: all were busy, and responses took no longer
         than at lower rates. Raise --conns to find the target's knee.
 
         Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
-        backlog grew by more than 2 % of them. Beyond it at most 998.2/s were answered.
+        backlog grew by more than 2 % of them. Beyond it, at most 998.2/s were answered.
         All connections were busy, and no step shows whether they or the target were the
         bottleneck: raise --conns, or lower --rates.
 
         Knee between 980/s and 2,000/s: up to 980/s answers kept up with arrivals, from
         2,000/s on the backlog grew by more than 2 % of them. The steps contradict each
         other: some fell behind, others at the same or a higher rate kept up (1,200/s,
-        1,500/s). Repeat the sweep, with a longer --duration. Beyond it at most 998.2/s
+        1,500/s). Repeat the sweep, with a longer --duration. Beyond it, at most 998.2/s
         were answered.
         ");
     }
@@ -781,10 +781,10 @@ mod tests {
         No knee found. 980/s remained undecided: responses took longer than half of the
         window; use --duration 12s or more.
 
-        No knee found: answers fell behind at 980/s already.
+        No knee found: answers already fell behind at 980/s.
         Interrupted: partial results.
 
-        No knee found: answers fell behind at 980/s already.
+        No knee found: answers already fell behind at 980/s.
         Ended early: 127.0.0.1:80 accepts no connection
         ");
     }
@@ -813,10 +813,10 @@ mod tests {
         insta::assert_snapshot!(text, @r"
 
         Knee between 100/s and 200/s: up to 100/s answers kept up with arrivals, from
-        200/s on they stopped. Beyond it at most 50/s were answered. The target stopped
+        200/s on they stopped. Beyond it, at most 50/s were answered. The target stopped
         answering at 200/s. It sent no answers at 150/s.
 
-        No knee found: answers fell behind at 200/s already. The target stopped
+        No knee found: answers already fell behind at 200/s. The target stopped
         answering at 200/s. It sent no answers at 150/s.
 
         No knee found: the target sent no answers at any rate. Check that it serves this
@@ -893,12 +893,12 @@ mod tests {
         The highest rate that holds lies between 880/s, which passed, and 916/s, which
         failed: 4.1 % apart. The connections ended it (all were busy, and responses took
         no longer than at lower rates; raise --conns): p99 25.1 ms at 916/s. Each run
-        there has an excuse: other processes used the generator's cores, or the
-        generator was late. Yet a run at 1,200/s met the objectives.
+        there is excused: other processes used the generator's cores, or the generator
+        was late. Yet a run at 1,200/s met the objectives.
 
         The highest rate that holds lies between 880/s, which passed, and 916/s, which
         failed: 4.1 % apart. The generator ended it, so the target may hold more: the
-        verdict there is invalid. Each run there has an excuse: other processes used the
+        verdict there is invalid. Each run there is excused: other processes used the
         generator's cores. The search stopped at --max-steps: the answer is wider than
         asked for.
         Each step that decided something is INVALID: don't trust this answer.
