@@ -201,8 +201,9 @@ pub(crate) struct VerifyArgs {
     /// or `ceiling --out`
     pub(crate) report: PathBuf,
 
-    /// The raw samples written by `run --raw`
-    #[arg(long, value_name = "FILE", num_args = 1..)]
+    /// The raw samples written by `run --raw`, or the folder of all agents' samples that
+    /// `controller --raw` collected
+    #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub(crate) raw: Vec<PathBuf>,
 }
 

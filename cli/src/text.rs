@@ -14,6 +14,7 @@ pub(crate) mod floor;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]
 mod made_up;
+mod per_agent;
 pub(crate) mod progress;
 #[cfg(test)]
 mod reports;

@@ -1,12 +1,14 @@
 //! The command `verify`: checks a report against itself and against the raw samples of its run, and
 //! the document of a sweep, a search or a ceiling against its steps.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use engine::verify::{UNCHECKED, report_alone, with_samples};
+use engine::report::{AgentPart, Report};
+use engine::verify::{UNCHECKED, merge_proof, report_alone, with_samples};
 
 use crate::args::VerifyArgs;
 use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
@@ -21,7 +23,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let file = File::open(&args.report).map_err(|error| {
         Failure::Usage(format!("REPORT {path}: can't be read ({error}); {cure}"))
     })?;
-    for file in &args.raw {
+    for file in args.raw.iter().filter(|file| !file.is_dir()) {
         samples::open("--raw", file)?;
     }
     let document = json::read_document(BufReader::new(file))
@@ -33,6 +35,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
             raw.display()
         )));
     }
+    let mut proof = None;
     let (findings, unchecked) = match document {
         Document::Sweep(sweep) => (probe::verify::sweep(&sweep), probe::verify::UNCHECKED),
         Document::Search(search) => (probe::verify::search(&search), probe::verify::UNCHECKED),
@@ -42,13 +45,58 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         Document::Report(report) => {
             let mut findings = report_alone(&report);
             if !args.raw.is_empty() {
-                let files: Vec<&Path> = args.raw.iter().map(AsRef::as_ref).collect();
+                let files = files_of(&report, &args.raw)?;
+                let files: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
                 findings.extend(with_samples(&report, &files));
+                // A file that can't be read has a finding.
+                proof = merge_proof(&report, &files).ok().flatten();
             }
             (findings, UNCHECKED)
         }
     };
     say(&text::verify::findings(&findings, unchecked))?;
+    if let Some(proof) = proof {
+        say(&format!("\n{}", text::verify::merge_proof(&proof)))?;
+    }
     let differs = findings.iter().any(|finding| !finding.ok);
     Ok(if differs { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS })
+}
+
+/// The files of samples, one for each agent and in their order: of a folder those that it has by
+/// the names that the report gives them, else those named.
+///
+/// # Errors
+/// An agent has none in the folder.
+fn files_of(report: &Report, raw: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let name_of = |agent: &AgentPart| {
+        let file = agent.samples.as_ref()?.file.as_ref()?;
+        Path::new(file).file_name().map(OsStr::to_owned)
+    };
+    let folder = match raw {
+        [folder] if folder.is_dir() => folder,
+        files => {
+            // A shell names the files of a folder in an order of its own.
+            let named = |agent: &AgentPart| {
+                let name = name_of(agent)?;
+                files.iter().find(|file| file.file_name() == Some(&name)).cloned()
+            };
+            let in_order: Option<Vec<PathBuf>> = report.per_agent.iter().map(named).collect();
+            let in_order = in_order.filter(|in_order| in_order.len() == files.len());
+            return Ok(in_order.unwrap_or_else(|| files.to_vec()));
+        }
+    };
+    let of_agent = |agent: &AgentPart| {
+        let name = name_of(agent).ok_or_else(|| {
+            Failure::Usage(format!(
+                "--raw {}: the report has no samples of agent {}; collect them with `controller \
+                 --raw`",
+                folder.display(),
+                agent.name
+            ))
+        })?;
+        let path = folder.join(name);
+        samples::open("--raw", &path)?;
+        Ok(path)
+    };
+    report.per_agent.iter().map(of_agent).collect()
 }

@@ -154,7 +154,7 @@ impl Lines {
         }
         if 0 < counts.waited {
             let (waited, capped) = (things(counts.waited, "arrival"), count(counts.capped));
-            let conns = count(plan.conns() as u64);
+            let conns = count(report.conns() as u64);
             self.add(
                 "waited",
                 &format!("{waited} found no connection free, {capped} at the cap of {conns}"),
@@ -166,7 +166,8 @@ impl Lines {
         if 0 < counts.connects_in_window {
             self.add("connect time", &p50_p99(&part.connect_time));
         }
-        if plan.keepalive == Switch::Off {
+        // Each of several agents has ports of its own, which the report tells of it.
+        if plan.keepalive == Switch::Off && !report.is_joint() {
             let ports = report.generator.machine.ports.as_ref();
             self.add("local ports", &ports.map_or("unknown".to_owned(), taken));
         }
@@ -239,7 +240,12 @@ impl Lines {
     /// The run's checks of itself: generator, arrivals, Little's law, stationarity.
     fn checks(&mut self, report: &Report) {
         let shards = &report.generator.shards;
-        if let Some(busiest) = shards.iter().max_by(|a, b| a.busy.total_cmp(&b.busy)) {
+        let busy = report.per_agent.iter().flat_map(|agent| {
+            let name =
+                if report.is_joint() { format!(" of {}", agent.name) } else { String::new() };
+            agent.generator.shards.iter().map(move |shard| (shard, name.clone()))
+        });
+        if let Some((busiest, of)) = busy.max_by(|(a, _), (b, _)| a.busy.total_cmp(&b.busy)) {
             let gap_us = shards.iter().map(|shard| shard.longest_gap_us).fold(0.0, f64::max);
             let (core, busy) = (busiest.core, percent(busiest.busy));
             let users = report.littles_law.generator_share.map_or(String::new(), |share| {
@@ -247,10 +253,12 @@ impl Lines {
             });
             self.add(
                 "generator",
-                &format!("busiest core {core} at {busy}, longest gap {}{users}", time(gap_us)),
+                &format!("busiest core {core}{of} at {busy}, longest gap {}{users}", time(gap_us)),
             );
         }
-        self.calibration(report);
+        if !report.is_joint() {
+            self.calibration(report);
+        }
         if let Some(lost) = lost(&report.generator.machine) {
             self.add("network", &lost);
         }
@@ -595,6 +603,7 @@ mod tests {
         assert!(details(&report, &[]).contains("as planned"));
         report.verdict.reasons = vec![Reason {
             code: Code::ScheduleNotAsPlanned,
+            agent: None,
             level: engine::report::verdict::Level::Suspect,
             touches: Vec::new(),
             evidence: report.arrivals_line.clone().expect("an open run"),

@@ -225,6 +225,7 @@ mod tests {
         let (waiting, mut verdict) = (part(1_000, 182_000, 3, 181_000), VALID);
         verdict.reasons.push(Reason {
             code: Code::CoreSaturated,
+            agent: None,
             level: Level::Invalid,
             touches: Vec::new(),
             evidence: String::new(),

@@ -104,23 +104,24 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         headroom: 27_187,
     });
     let plan = plan(open);
-    let nothing = made_up::nothing(&plan);
+    let generator = Generator {
+        shards: vec![shard],
+        machine: Machine {
+            observed_s: 30.0,
+            steal: Some(0.0),
+            throttled_s: Some(0.0),
+            cores: Vec::new(),
+            contenders: Vec::new(),
+            ports,
+            ..Machine::default()
+        },
+    };
+    let empty = made_up::report(&plan, vec![made_up::nothing(&plan)], None);
     Report {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
         environment: Environment::default(),
         whole: part.clone(),
-        generator: Generator {
-            shards: vec![shard],
-            machine: Machine {
-                observed_s: 30.0,
-                steal: Some(0.0),
-                throttled_s: Some(0.0),
-                cores: Vec::new(),
-                contenders: Vec::new(),
-                ports,
-                ..Machine::default()
-            },
-        },
+        generator: generator.clone(),
         arrivals: None,
         arrivals_line: open.then(|| "arrivals were Poisson(5000/s) as planned: figures".to_owned()),
         littles_law: LittlesLaw {
@@ -131,8 +132,8 @@ pub(super) fn report(open: bool, part: Part) -> Report {
             queued_mean: (!open).then_some(0.01),
             generator_share: (!open).then_some(0.022),
         },
-        per_agent: vec![AgentPart { name: "local".to_owned(), part: part.clone() }],
+        per_agent: vec![AgentPart { part: part.clone(), generator, ..empty.per_agent[0].clone() }],
         merged: part,
-        ..made_up::report(&plan, vec![nothing], None)
+        ..empty
     }
 }

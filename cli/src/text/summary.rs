@@ -8,6 +8,7 @@ use engine::report::Report;
 use super::details::details;
 use super::explain;
 use super::figures::{count, rate, things};
+use super::per_agent::per_agent;
 use super::slo::objectives;
 use super::table::table;
 use super::verdict::verdict;
@@ -40,6 +41,11 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     }
     if let Some(successes) = &part.successes {
         text.push_str(&table("successes", &successes.naive, &successes.corrected));
+        text.push('\n');
+    }
+    let agents = per_agent(report);
+    if !agents.is_empty() {
+        text.push_str(&agents);
         text.push('\n');
     }
     text.push_str(&details(report, written));

@@ -108,7 +108,12 @@ fn sentences(reason: &Reason, level: Level) -> String {
 /// The evidence.
 fn told(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
-    format!("{}{milder}: {}", reason.code, reason.evidence)
+    // Some evidence is of several agents and names them.
+    let agent = match &reason.agent {
+        Some(name) if !reason.evidence.contains(name.as_str()) => format!(" on agent {name}"),
+        _ => String::new(),
+    };
+    format!("{}{agent}{milder}: {}", reason.code, reason.evidence)
 }
 
 #[cfg(test)]
@@ -118,6 +123,7 @@ mod tests {
     fn reason(code: Code, level: Level, evidence: &str) -> Reason {
         Reason {
             code,
+            agent: None,
             level,
             touches: vec![Topic::Throughput, Topic::Latency],
             evidence: evidence.to_owned(),
@@ -180,6 +186,16 @@ mod tests {
         let alone = text(vec![late, errors.clone()]);
         assert!(alone.contains("µs. Meaning: "), "{alone}");
         assert!(!text(vec![stolen, errors]).contains("consequences"));
+    }
+
+    #[test]
+    fn a_reason_names_its_agent_once() {
+        let text = |evidence: &str| {
+            let reason = reason(Code::GeneratorLate, Level::Suspect, evidence);
+            told(&Reason { agent: Some("b:7070".to_owned()), ..reason }, Level::Suspect)
+        };
+        assert_eq!(text("it stalled"), "generator_late on agent b:7070: it stalled");
+        assert_eq!(text("agent b:7070 stalled"), "generator_late: agent b:7070 stalled");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use engine::verify::Finding;
+use engine::verify::{Finding, MergeProof};
 
-use super::figures::things;
+use super::figures::{things, time};
 
 /// Characters shown of a correct value; more would say nothing new.
 const SHOWN_MAX: usize = 40;
@@ -30,6 +30,40 @@ pub(crate) fn findings(findings: &[Finding], unchecked: &str) -> String {
     text
 }
 
+/// The proof that merging is right: percentiles of all requests pooled, of the merged histogram,
+/// and the mean of the agents', which is no percentile of anything.
+pub(crate) fn merge_proof(proof: &MergeProof) -> String {
+    let mut text = format!(
+        "{} of {} pooled, corrected latency\n\n{:<6}{:>13}{:>13}{:>9}{:>16}{:>9}\n",
+        things(proof.requests, "request"),
+        things(proof.agents as u64, "agent"),
+        "",
+        "pooled, exact",
+        "merged",
+        "off by",
+        "mean of agents'",
+        "off by"
+    );
+    for row in &proof.rows {
+        let figure = |us: Option<f64>| us.map_or("n/a".to_owned(), time);
+        let off = |us: Option<f64>| {
+            us.map_or(String::new(), |us| format!("{:+.2} %", row.off(us) * 100.0))
+        };
+        let _ = writeln!(
+            text,
+            "{:<6}{:>13}{:>13}{:>9}{:>16}{:>9}",
+            row.label,
+            time(row.pooled),
+            figure(row.merged),
+            off(row.merged),
+            figure(row.mean),
+            off(row.mean)
+        );
+    }
+    text.push_str("\nA mean of percentiles is no percentile: it is shown for how wrong it is.\n");
+    text
+}
+
 fn cut(value: &str) -> String {
     if value.chars().count() <= SHOWN_MAX {
         return value.to_owned();
@@ -40,7 +74,7 @@ fn cut(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::verify::UNCHECKED;
+    use engine::verify::{MergeRow, UNCHECKED};
 
     use super::*;
 
@@ -48,6 +82,20 @@ mod tests {
         let ok = expected == found;
         let [what, expected, found] = [what, expected, found].map(str::to_owned);
         Finding { what, expected, found, ok }
+    }
+
+    #[test]
+    fn a_mean_of_percentiles_stands_beside_what_is_right() {
+        let row = |label, pooled, merged, mean| MergeRow { label, pooled, merged, mean };
+        let rows = vec![
+            row("p50", 1_000.25, Some(1_000.4), Some(1_090.0)),
+            row("p99", 48_112.0, Some(48_130.0), Some(17_500.0)),
+            row("p99.9", 51_000.0, None, None),
+        ];
+        let proof = MergeProof { agents: 3, requests: 540_000, rows };
+        let text = merge_proof(&proof);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text, @"");
     }
 
     #[test]
@@ -64,7 +112,7 @@ mod tests {
         ok       histogram      012345678901234567890123456789012345678…
 
         3 checks, 1 DIFFERS
-        not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, users, connect times and the errors of idle connections; which arrivals waited; the load before the window; and how many requests were in flight
+        not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, users, connect times and the errors of idle connections; which arrivals waited; the load before the window; how many requests were in flight; and agents' names, clocks and when one was lost
         ");
         assert!(findings(&all[..1], UNCHECKED).contains("\n1 check, no difference\n"));
         assert!(

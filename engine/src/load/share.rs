@@ -92,6 +92,31 @@ impl Share {
         self.len() as f64 / f64::from(self.of) / f64::from(self.shards)
     }
 
+    /// Whether each of `shards` shards that divide it offers as much as one of `others` shards that
+    /// divide another agent's share.
+    pub(crate) fn is_as_much_as(&self, shards: usize, other: &Share, others: usize) -> bool {
+        let parts = |share: &Share, others: &Share, shards: usize| {
+            u128::from(share.len()) * u128::from(others.of) * shards as u128
+        };
+        parts(self, other, others) == parts(other, self, shards)
+    }
+
+    /// How many items a shard's next one may be further on: one number if all its gaps are equal,
+    /// else the smaller and the larger.
+    pub(crate) fn gaps(&self) -> Vec<u64> {
+        let Numbers { step, units, others, .. } = self.numbers();
+        if units == 0 || others == 0 { vec![step] } else { vec![step, step + others] }
+    }
+
+    /// Whether the two have a part of the whole in common.
+    pub(crate) fn overlaps(&self, other: &Share) -> bool {
+        let before = |one: u32, of: u32, two: u32, other_of: u32| {
+            u64::from(one) * u64::from(other_of) < u64::from(two) * u64::from(of)
+        };
+        before(self.units.start, self.of, other.units.end, other.of)
+            && before(other.units.start, other.of, self.units.end, self.of)
+    }
+
     /// Its part of an amount, rounded up.
     pub fn part_of(&self, whole: u64) -> u64 {
         let parts = u128::from(self.of) * u128::from(self.shards);
@@ -147,6 +172,16 @@ impl Share {
         let coordinate = |border| u64::try_from(border).expect("a coordinate is below 2^64");
         coordinate(border(self.shard))..=coordinate(border(self.shard + 1) - 1)
     }
+}
+
+/// How much of the whole these shares are together, exactly 1 for all of it.
+pub(crate) fn together<'a>(shares: impl Iterator<Item = &'a Share> + Clone) -> f64 {
+    let of = shares.clone().next().map_or(1, |share| share.of);
+    if shares.clone().all(|share| share.of == of && share.shards == 1) {
+        let units: u64 = shares.map(Share::len).sum();
+        return units as f64 / f64::from(of);
+    }
+    shares.map(Share::fraction).sum()
 }
 
 /// The numbers of a share's items, each from the one before it without a division.
@@ -237,9 +272,11 @@ mod tests {
                     let count = share.count(items) as u64;
                     owned.extend((0..count).map(|n| share.nth(n)));
                     let mut numbers = share.numbers();
+                    let gaps = share.gaps();
                     for n in 0..=count {
                         assert_eq!(numbers.peek(), share.nth(n), "{weights:?}");
                         numbers.advance();
+                        assert!(gaps.contains(&(numbers.peek() - share.nth(n))), "{weights:?}");
                     }
                     assert!(items as u64 <= share.nth(count), "the next isn't among them");
                 }
@@ -256,6 +293,19 @@ mod tests {
             assert_eq!(next, 1 << 64, "{weights:?}");
             let whole: f64 = shares.iter().map(Share::fraction).sum();
             assert!((whole - 1.0).abs() < 1e-12, "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn shares_overlap_where_they_have_a_unit_in_common() {
+        for (one, other, overlap) in [
+            (Share::units(0..1, 2), Share::units(1..2, 2), false),
+            (Share::units(0..2, 3), Share::units(1..3, 3), true),
+            (Share::units(0..1, 2), Share::units(2..3, 4), false),
+            (Share::units(0..1, 2), Share::units(1..2, 4), true),
+            (Share::whole(), Share::units(6..7, 7), true),
+        ] {
+            assert_eq!((one.overlaps(&other), other.overlaps(&one)), (overlap, overlap), "{one:?}");
         }
     }
 

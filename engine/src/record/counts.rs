@@ -227,6 +227,14 @@ impl Counts {
         self.answered.saturating_add(before)
     }
 
+    /// Whether all sums add up.
+    pub(crate) fn adds_up(&self) -> bool {
+        self.every_request_ended()
+            && self.answered == self.status.total()
+            && self.unsent == self.unsent_reasons.total()
+            && self.timed_out + self.failed == self.errors.total()
+    }
+
     /// Panics unless the sums add up: a number that doesn't must never be shown.
     pub fn assert_sums(&self) {
         assert!(

@@ -12,6 +12,8 @@ use crate::plan::redact::Redacted;
 use crate::report::Samples;
 use crate::shard::ShardReport;
 
+pub use crate::report::Synchronization;
+
 /// The name of the agent of a run without agents.
 pub const LOCAL: &str = "local";
 
@@ -56,21 +58,6 @@ pub struct AgentRun {
     pub collected: Collected,
     /// How its clock was held against the controller's; `None` of a run without agents.
     pub synchronization: Option<Synchronization>,
-}
-
-/// How an agent's clock was held against the controller's. The moment at which the run begins is
-/// exact on the agent's clock; what that is on the controller's is known to within these errors.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Synchronization {
-    /// Pings that were answered before the start.
-    pub pings: u64,
-    /// The most by which the agent's clock, as the start was computed, may have been off, ns.
-    pub offset_error_ns: u64,
-    /// The same by the pings at the end of the run; `None` without any.
-    pub end_error_ns: Option<u64>,
-    /// By how much the agent's clock ran faster than the controller's, parts per million; `None`
-    /// where the run was too short to tell.
-    pub drift_ppm: Option<f64>,
 }
 
 /// What a report of several agents needs beside what they brought home; the default is that of a

@@ -3,13 +3,16 @@
 pub mod calibration;
 pub mod collected;
 mod edge;
+mod joint;
 pub mod merge;
 pub mod moves;
 pub mod profile;
 mod report;
 mod rules;
 pub mod slo;
+mod together;
 pub mod verdict;
 
 pub use report::*;
-pub use rules::judge;
+pub use rules::{judge, judge_agent};
+pub use together::{NotTogether, check};

@@ -3,6 +3,8 @@
 //! Shards and agents merge through the same functions, and the sums are asserted wherever two parts
 //! meet: `intended = sent + unsent` and `sent = answered + timed_out + failed + abandoned`.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
@@ -13,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::environment::Environment;
 use crate::host::watch::Machine;
+use crate::load::share::Share;
 use crate::plan::{Plan, StampSource};
 use crate::record::counts::{Counts, IntervalCounts};
 use crate::record::series::{Series, SeriesInterval};
@@ -26,6 +29,7 @@ use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::distribution::Distribution;
 use crate::stats::percentiles::Percentiles;
 use crate::stats::stationarity::Stationarity;
+use crate::sys::units::{CoreList, OneIn};
 
 /// Version of the document. A field that is added, dropped or means something else needs a new one.
 pub const SCHEMA: u32 = 4;
@@ -39,16 +43,23 @@ pub struct Report {
     pub schema: u32,
     /// Whether the run was stopped before its plan was done.
     pub interrupted: bool,
+    /// Whether an agent was lost: its part of the run is in no number, and nothing stands for it.
+    pub partial: bool,
+    /// The agents that were lost.
+    pub agent_lost: Vec<AgentLost>,
     /// What became of the plan's objectives; `None` if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Slo>,
     /// The plan, with what was derived from it.
     pub config: Config,
-    /// Where it ran.
+    /// Where it ran; of a run on agents, where the controller ran.
     pub environment: Environment,
     /// The whole run.
     #[serde(flatten)]
     pub whole: Part,
+    /// Digest of the corrected latencies as counted, whose histograms the agents' add up to:
+    /// hexadecimal, see [`Distribution::digest`].
+    pub corrected_digest: String,
     /// What the generator itself did.
     pub generator: Generator,
     /// The arrivals of an open model against those planned.
@@ -59,7 +70,7 @@ pub struct Report {
     pub littles_law: LittlesLaw,
     /// The first quarter of the window against the last; `None` where the run is too short to tell.
     pub stationarity: Option<Stationarity>,
-    /// What became of the raw samples; `None` without `--raw`.
+    /// What became of the raw samples, of all agents together; `None` without `--raw`.
     pub samples: Option<Samples>,
     /// Where the processor time went; `None` of a run that wasn't profiled.
     pub profile: Option<Profile>,
@@ -111,9 +122,9 @@ impl Config {
 /// What the generator itself did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
-    /// Each shard.
+    /// Each shard; of several agents, those of the first come first.
     pub shards: Vec<ShardStats>,
-    /// The machine under them.
+    /// The machine under them; nothing of it is known where there are several.
     pub machine: Machine,
 }
 
@@ -243,14 +254,92 @@ impl IntervalPart {
     }
 }
 
+/// An agent that was lost during the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentLost {
+    /// Its name.
+    pub name: String,
+    /// When nothing more was heard of it, seconds since the epoch of the run.
+    pub at_s: f64,
+    /// How much of the whole load it was to offer: 0.25 for a quarter.
+    pub load: f64,
+    /// Which part of it.
+    pub share: Share,
+}
+
 /// One agent's figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentPart {
     /// The agent's name; `local` for a run without agents.
     pub name: String,
+    /// What it had to do, and where.
+    pub config: AgentConfig,
+    /// Whether its numbers can be trusted. Of several agents, what only the whole run can tell is
+    /// not asked of each.
+    pub verdict: Verdict,
+    /// Whether it was stopped before its plan was done.
+    pub interrupted: bool,
+    /// How its clock was held against the controller's; `None` of a run without agents.
+    pub synchronization: Option<Synchronization>,
+    /// How late its first request was sent, after the moment that its clock and the schedule say,
+    /// warm-up included, microseconds; `None` if it sent none.
+    pub start_skew_us: Option<f64>,
+    /// Where it ran.
+    pub environment: Environment,
+    /// What its generator did.
+    pub generator: Generator,
+    /// Its arrivals against its share of those planned.
+    pub arrivals: Option<ArrivalProof>,
+    /// The same in one line.
+    pub arrivals_line: Option<String>,
+    /// The check of its bookkeeping by Little's law.
+    pub littles_law: LittlesLaw,
+    /// What became of its raw samples; `None` without `--raw`.
+    pub samples: Option<Samples>,
     /// Its numbers.
     #[serde(flatten)]
     pub part: Part,
+}
+
+/// How an agent's clock was held against the controller's. The moment at which the run begins is
+/// exact on the agent's clock; what that is on the controller's is known to within these errors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Synchronization {
+    /// Pings that were answered before the start.
+    pub pings: u64,
+    /// The most by which the agent's clock, as the start was computed, may have been off, ns.
+    pub offset_error_ns: u64,
+    /// The same by the pings at the end of the run; `None` without any.
+    pub end_error_ns: Option<u64>,
+    /// By how much the agent's clock ran faster than the controller's, parts per million; `None`
+    /// where the run was too short to tell.
+    pub drift_ppm: Option<f64>,
+}
+
+/// What one agent had to do, and where: what the plan says of all of them is not repeated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentConfig {
+    /// What it offered of the whole load.
+    pub share: Share,
+    /// The address that the target's name stood for.
+    pub target_address: String,
+    /// The cores that it ran on, one shard each.
+    pub cores: CoreList,
+    /// Local addresses that it connected from, in turn; empty for the kernel's choice.
+    pub source_addresses: Vec<IpAddr>,
+    /// Whose stamps the responses have.
+    pub stamps: Option<StampSource>,
+    /// The sample of the requests for which the kernel said when they left the host.
+    pub stamp_sends: Option<OneIn>,
+    /// Digest of every intended time of its share up to `schedule_until`, hexadecimal; `None`
+    /// without a schedule, and where its end was only estimated.
+    pub schedule_digest: Option<String>,
+    /// Arrivals of its share, warm-up included.
+    pub schedule_arrivals: Option<u64>,
+    /// Arrivals that were counted by the rate.
+    pub schedule_estimated: Option<u64>,
+    /// Where its schedule ended, seconds since the epoch of the run.
+    pub schedule_until: f64,
 }
 
 /// Counts, rates and distributions of a run or of a part of it.
@@ -356,7 +445,7 @@ pub struct Successes {
 /// Requests per second, over the length of the recorded window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// The plan's rate; `None` for a closed model.
+    /// The plan's rate, or an agent's share of it; `None` for a closed model.
     pub target: Option<f64>,
     /// Intended requests of the window.
     pub intended: f64,

@@ -95,6 +95,12 @@ pub enum Code {
     Profiled,
     /// The run was stopped early.
     Interrupted,
+    /// An agent was lost, and its part of the load with it.
+    AgentLost,
+    /// The latencies of the agents differ.
+    AgentsDiffer,
+    /// The agents' loads lay apart in time.
+    StartSkew,
     /// Many requests had no good answer: errors and unexpected statuses.
     Errors,
 }
@@ -145,6 +151,9 @@ impl Code {
             | Code::NotStationary
             | Code::TooFewSamples
             | Code::Interrupted
+            | Code::AgentLost
+            | Code::AgentsDiffer
+            | Code::StartSkew
             | Code::Errors => Origin::Elsewhere,
         }
     }
@@ -187,6 +196,9 @@ impl Topic {
 pub struct Reason {
     /// What it is about.
     pub code: Code,
+    /// Which agent it is of; `None` of the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// How bad it is.
     pub level: Level,
     /// What it speaks against.

@@ -19,13 +19,13 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::{ArrivalStats, Moments};
+use super::offer::{Offer, mean_rate_per_ns};
 use super::statistics::{
     NORMAL_1_PERCENT, chi_squared_point, gaps_correlation, index_of_dispersion, kolmogorov_p,
     ks_between, ks_histogram_gaps, normal_point,
 };
 use crate::plan;
 use crate::plan::thresholds::Thresholds;
-use crate::sys::units::Rate;
 
 /// Windows of the index of dispersion, ms.
 const WINDOWS_MS: [u64; 3] = [1, 10, 100];
@@ -67,27 +67,6 @@ pub struct DispersionProof {
     pub sent: Figure,
 }
 
-/// What a run was meant to offer, and what its report counted of that.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
-    /// Requests per second over all shards.
-    pub(crate) rate: Rate,
-    /// How they were to be spaced.
-    pub(crate) arrivals: plan::Arrivals,
-    /// Shards that the schedule was dealt to.
-    pub(crate) shards: usize,
-    /// Where the schedule ended, ns since the epoch: the plan's end, or that of an interrupted run.
-    pub(crate) until_ns: u64,
-    /// Requests intended in the window.
-    pub(crate) intended: u64,
-    /// Of these, sent before its end.
-    pub(crate) sent_in_window: u64,
-    /// Of these, never sent since no connection could be had: errors, and no fault of the pace.
-    pub(crate) unconnected: u64,
-    /// Requests that may be between due and sent when the window ends.
-    pub(crate) at_the_edge: f64,
-}
-
 /// A run's arrivals against those planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArrivalProof {
@@ -97,6 +76,8 @@ pub struct ArrivalProof {
     pub rate: f64,
     /// Shards that the schedule was dealt to.
     pub shards: usize,
+    /// The rate of one shard; of shards that differ, the mean over the requests of all.
+    pub shard_rate: f64,
     /// Requests intended in the window.
     pub intended: u64,
     /// Of these, sent before its end.
@@ -114,7 +95,8 @@ pub struct ArrivalProof {
     /// Kolmogorov–Smirnov distance of the sent gaps of each shard from the intended ones of the
     /// same requests.
     pub gaps_distance: Figure,
-    /// Lag-1 autocorrelation of the intended gaps.
+    /// Lag-1 autocorrelation of the intended gaps; not judged over shards of different rates, whose
+    /// gaps are as alike as their rates differ.
     pub lag1_intended: Figure,
     /// Lag-1 autocorrelation of the intended gaps of the requests that were sent: what `lag1_sent`
     /// is held against.
@@ -135,15 +117,16 @@ pub struct ArrivalProof {
 impl ArrivalStats {
     /// Judges these arrivals, merged over all shards, against the plan.
     pub(crate) fn summary(&self, offer: &Offer, bounds: &Thresholds) -> ArrivalProof {
-        let Offer { rate, arrivals, shards, .. } = *offer;
-        assert!(0 < shards, "at least one shard recorded");
+        let Offer { arrivals, .. } = *offer;
+        let streams = offer.streams();
+        assert!(!streams.is_empty(), "at least one shard recorded");
         let (intended, due, sent) = (self.intended(), self.due(), self.sent());
-        let shard_rate_per_ns = rate.per_second() / 1e9 / shards as f64;
+        let shard_rate_per_ns = mean_rate_per_ns(&streams);
         let gaps = intended.gaps.histogram();
         let pairs = intended.neighbours.pairs() as f64;
         let chance = (0.0 < pairs).then(|| NORMAL_1_PERCENT / pairs.sqrt());
         let window_ns = self.length_ns(offer.until_ns);
-        let schedule_distance = ks_histogram_gaps(gaps, shard_rate_per_ns, window_ns as f64);
+        let schedule_distance = ks_histogram_gaps(gaps, &streams, window_ns as f64);
         let schedule_p = schedule_distance.map(|distance| kolmogorov_p(distance, gaps.len()));
         let schedule_lag_mean = gaps_correlation(shard_rate_per_ns * window_ns as f64);
         let schedule_lag = normal_point(bounds.schedule_p / 2.0) / pairs.max(1.0).sqrt();
@@ -158,8 +141,9 @@ impl ArrivalStats {
 
         let mut proof = ArrivalProof {
             arrivals,
-            rate: rate.per_second(),
-            shards,
+            rate: offer.per_second(),
+            shards: offer.shards(),
+            shard_rate: shard_rate_per_ns * 1e9,
             intended: offer.intended,
             sent: offer.sent_in_window,
             dispersion: WINDOWS_MS
@@ -169,7 +153,7 @@ impl ArrivalStats {
             schedule_distance: figure(schedule_distance, false, 0.0, 0.0),
             schedule_p: figure(schedule_p, poisson, bounds.schedule_p, 1.0),
             schedule_gap_error_ns: figure(
-                self.gap_error_ns(1.0 / shard_rate_per_ns),
+                self.gap_error_ns(&offer.constant_gaps_ns()),
                 judged && !poisson,
                 0.0,
                 CONSTANT_GAP_ERROR_MAX_NS,
@@ -182,7 +166,7 @@ impl ArrivalStats {
             ),
             lag1_intended: figure(
                 intended.neighbours.correlation(),
-                poisson,
+                poisson && streams.len() == 1,
                 schedule_lag_mean - schedule_lag,
                 schedule_lag_mean + schedule_lag,
             ),
@@ -213,7 +197,7 @@ impl ArrivalStats {
         let (due, sent) = (index(self.due()), index(self.sent()));
         let windows = intended.map_or(0, |counted| counted.windows);
         let judged = judged && WINDOWS_MIN <= windows;
-        let mean = offer.rate.per_second() * window_ms as f64 / 1e3;
+        let mean = offer.per_second() * window_ms as f64 / 1e3;
         let effect = bounds.sends_effect;
         let (within_intended, within_sent) = match offer.arrivals {
             plan::Arrivals::Poisson => {
@@ -231,9 +215,16 @@ impl ArrivalStats {
             // is their index, f the fraction of the mean count. Shorter windows would mostly
             // measure lateness, longer ones would hide it.
             plan::Arrivals::Constant => {
-                let uneven = mean.fract() * (1.0 - mean.fract()) / mean;
-                let within = (judged && window_ms == 10).then_some([0.0, effect + uneven]);
-                (within, within)
+                let judged = judged && window_ms == 10;
+                if offer.is_even() {
+                    let uneven = mean.fract() * (1.0 - mean.fract()) / mean;
+                    let within = judged.then_some([0.0, effect + uneven]);
+                    (within, within)
+                } else {
+                    // The bursts of a share of several units have an index of their own.
+                    let index = intended.map_or(0.0, |counted| counted.index);
+                    (None, judged.then_some([0.0, index + effect]))
+                }
             }
         };
         DispersionProof {
@@ -248,11 +239,14 @@ impl ArrivalStats {
         }
     }
 
-    /// How far the smallest or the largest intended gap is from `gap_ns`.
-    fn gap_error_ns(&self, gap_ns: f64) -> Option<f64> {
+    /// How far the smallest and the largest intended gap are at most from those planned.
+    fn gap_error_ns(&self, planned_ns: &[f64]) -> Option<f64> {
         let gaps = &self.intended().gaps;
-        let (min_ns, max_ns) = (gaps.min_ns()? as f64, gaps.max_ns()? as f64);
-        Some((min_ns - gap_ns).abs().max((max_ns - gap_ns).abs()))
+        let error = |gap_ns: u64| {
+            let errors = planned_ns.iter().map(|planned_ns| (gap_ns as f64 - planned_ns).abs());
+            errors.reduce(f64::min)
+        };
+        Some(error(gaps.min_ns()?)?.max(error(gaps.max_ns()?)?))
     }
 }
 
@@ -349,7 +343,7 @@ impl ArrivalProof {
                 *within = [low.max(0.0), high];
             }
         }
-        let batch = self.rate / self.shards as f64 * quantum_s;
+        let batch = self.shard_rate * quantum_s;
         let scatter = batch * batch / (1.0 + 2.0 * batch * batch);
         if let Some(within) = &mut self.lag1_sent.within {
             *within = near(self.lag1_due, bounds.sends_effect + scatter);
@@ -397,7 +391,7 @@ mod tests {
     use super::*;
     use crate::load::schedule::Schedule;
     use crate::load::share::Share;
-    use crate::sys::units::SECOND_NS;
+    use crate::sys::units::{Rate, SECOND_NS};
 
     fn proof(kind: plan::Arrivals, rate: &str, until_ns: u64, late_ns: u64) -> ArrivalProof {
         let (whole, offer) = offered(kind, rate, until_ns, late_ns);
@@ -426,7 +420,7 @@ mod tests {
         let offer = Offer {
             rate,
             arrivals,
-            shards: 2,
+            parts: vec![(Share::whole(), 2)],
             until_ns,
             intended,
             sent_in_window,
@@ -490,7 +484,7 @@ mod tests {
         let low = |offer: &Offer| figure(offer).within.expect("judged")[0];
         let fewer = Offer { sent_in_window: 39_000, ..offer };
         assert!(figure(&fewer).value < Some(low(&fewer)));
-        assert_eq!(low(&Offer { unconnected: 1_000, ..fewer }), 1.0 - 1_040.0 / 40_000.0);
+        assert_eq!(low(&Offer { unconnected: 1_000, ..fewer.clone() }), 1.0 - 1_040.0 / 40_000.0);
         assert_eq!(low(&Offer { at_the_edge: 1_000.0, ..fewer }), 1.0 - 1_000.0 / 40_000.0);
     }
 
@@ -540,7 +534,7 @@ mod tests {
         let offer = Offer {
             rate: "100".parse().expect("a rate"),
             arrivals: plan::Arrivals::Poisson,
-            shards: 1,
+            parts: vec![(Share::whole(), 1)],
             until_ns,
             intended: requests,
             sent_in_window: requests,

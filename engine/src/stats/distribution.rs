@@ -7,6 +7,7 @@ use std::ops::AddAssign;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::encoded::{Encoded, NotLike};
 
@@ -14,6 +15,8 @@ use super::encoded::{Encoded, NotLike};
 pub(crate) const VALUE_MIN_NS: u64 = 1;
 /// The largest value that a histogram holds, ns: 60 s.
 pub const VALUE_MAX_NS: u64 = 60_000_000_000;
+/// Bytes of a distribution's digest.
+const DIGEST_BYTES: usize = 16;
 /// Significant decimal digits of a histogram.
 pub(crate) const SIGNIFICANT_DIGITS: u8 = 3;
 
@@ -197,6 +200,19 @@ impl Distribution {
             }
         }
         unreachable!("the rank is at most the histogram's count")
+    }
+
+    /// A digest of what was counted, hexadecimal: the first half of the SHA-256 of, for each bucket
+    /// with values and in rising order, its lowest value and its count, and of the overflow, each
+    /// of 8 bytes, little endian. However parts were added up, it is the same.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for bucket in self.histogram.iter_recorded() {
+            hash.update(self.histogram.lowest_equivalent(bucket.value_iterated_to()).to_le_bytes());
+            hash.update(bucket.count_since_last_iteration().to_le_bytes());
+        }
+        hash.update(self.overflow.to_le_bytes());
+        hash.finalize()[..DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The histogram of the values within the range, unit 1 ns.

@@ -13,6 +13,7 @@ pub(crate) mod encoded;
 mod goodness_of_fit;
 pub mod interval;
 mod milliseconds;
+pub(crate) mod offer;
 pub mod percentiles;
 #[cfg(test)]
 mod proof_of_arrivals;

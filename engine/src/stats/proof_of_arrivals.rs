@@ -6,13 +6,14 @@
 //! clock of whole milliseconds, one Poisson stream dealt out in turn, and a stall made up for by
 //! sending at twice the rate.
 
-use super::arrival_proof::{ArrivalProof, Offer};
+use super::arrival_proof::ArrivalProof;
 use super::arrivals::ArrivalStats;
 use super::distribution::Distribution;
 use super::goodness_of_fit::{
     ANDERSON_DARLING_1_PERCENT, anderson_darling_exponential, ks_exponential, ks_uniform,
 };
 use super::milliseconds::Milliseconds;
+use super::offer::Offer;
 use super::statistics::{
     KOLMOGOROV_1_PERCENT, NORMAL_1_PERCENT, PairSums, dispersion_deviation, index_of_dispersion,
     kolmogorov_p,
@@ -349,7 +350,7 @@ fn proven(
     let offer = Offer {
         rate: sent_rate(),
         arrivals,
-        shards: intended.len(),
+        parts: vec![(Share::whole(), intended.len())],
         until_ns: WINDOW_NS,
         intended: lateness.count(),
         sent_in_window,

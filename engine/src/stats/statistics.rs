@@ -9,6 +9,8 @@ use statrs::distribution::{ChiSquared, ContinuousCDF as _, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
 use statrs::function::gamma::gamma_li;
 
+use super::offer::Streams;
+
 /// Critical value of `√n·D` at 1 %, two-sided, for large n (Smirnov 1948): [`kolmogorov_p`] gives
 /// 0.01 there.
 pub(super) const KOLMOGOROV_1_PERCENT: f64 = 1.628;
@@ -209,19 +211,35 @@ pub(super) fn ks_between(one: &Histogram<u64>, other: &Histogram<u64>) -> Option
     }
 }
 
-/// Kolmogorov's distance of a histogram of gaps between the events of Poisson processes, which were
-/// watched for `within` and have `rate` events in a unit of time, at the edges of its buckets.
-/// `None` when it is empty.
+/// Kolmogorov's distance of a histogram of gaps between the events of Poisson processes with these
+/// rates, which were watched for `within`, at the edges of its buckets. `None` when it is empty.
 ///
 /// A gap is seen only if both of its events are within the watch, which cuts long ones off: the
 /// density of the gaps seen is `∝ (T − x)·e^(−λx)`, and that of all gaps only where T is infinite.
+/// Of processes with different rates, each has the part of the gaps that it has on average,
+/// `∝ λT − 1 + e^(−λT)`.
 ///
 /// A gap of h whole units stands for one between h − ½ and h + ½. What hides within a bucket makes
 /// the distance too small by at most 0.0004 (the largest share that a bucket 0.1 % wide has of an
 /// exponential distribution), so its p-value errs towards the schedule.
-pub(super) fn ks_histogram_gaps(histogram: &Histogram<u64>, rate: f64, within: f64) -> Option<f64> {
+pub(super) fn ks_histogram_gaps(
+    histogram: &Histogram<u64>,
+    streams: &[Streams],
+    within: f64,
+) -> Option<f64> {
     let n = histogram.len() as f64;
-    let cdf = |x: f64| gaps_cdf(x, rate, within);
+    let gaps = |stream: &Streams| {
+        let events = stream.per_ns * within;
+        stream.shards as f64 * (events + (-events).exp_m1())
+    };
+    let all: f64 = streams.iter().map(gaps).sum();
+    let cdf = |x: f64| match streams {
+        [only] => gaps_cdf(x, only.per_ns, within),
+        several => several
+            .iter()
+            .map(|stream| gaps(stream) / all * gaps_cdf(x, stream.per_ns, within))
+            .sum(),
+    };
     let (mut seen, mut distance) = (0, None);
     for (low, high, count) in buckets(histogram) {
         let before = cdf(low as f64 - 0.5) - seen as f64 / n;

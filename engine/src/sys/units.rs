@@ -417,6 +417,21 @@ impl<'de> Deserialize<'de> for CoreList {
     }
 }
 
+/// A time of a document, whole ns in microseconds, back in ns.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates: an impossible time becomes one that no check accepts"
+)]
+pub(crate) fn us_to_ns(us: f64) -> u64 {
+    (us * 1e3).round() as u64
+}
+
+/// A moment of a document, seconds since the epoch, in ns. A double holds every ns of a hundred days.
+pub(crate) fn seconds_to_ns(seconds: f64) -> u64 {
+    us_to_ns(seconds * 1e6)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

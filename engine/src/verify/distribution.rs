@@ -4,10 +4,10 @@ use hdrhistogram::Histogram;
 
 use super::compare::compare;
 use super::finding::{Finding, is_close};
-use super::units::to_ns;
 use super::unsound::Unsound;
 use crate::report::{DistributionPart, Part, decode_histogram};
 use crate::stats::distribution::{Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS, VALUE_MIN_NS};
+use crate::sys::units::us_to_ns;
 
 /// More than the requests of the longest run at the highest rate, and few enough that a sum over
 /// all cores that a plan may name doesn't overflow.
@@ -31,8 +31,8 @@ pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, Unsound> 
 /// The distribution that a document describes.
 pub(super) fn of_document(document: &DistributionPart) -> Result<Distribution, Unsound> {
     let histogram = decode(&document.histogram, SIGNIFICANT_DIGITS)?;
-    let max_ns = document.max.map_or(0, to_ns);
-    let min_ns = document.min.map_or(u64::MAX, to_ns).min(max_ns);
+    let max_ns = document.max.map_or(0, us_to_ns);
+    let min_ns = document.min.map_or(u64::MAX, us_to_ns).min(max_ns);
     Ok(Distribution::of_document(histogram, document.overflow, (min_ns, max_ns)))
 }
 
@@ -105,7 +105,7 @@ fn extremes(
     let first = first.unwrap_or(beyond);
     let last = last.unwrap_or(beyond);
     let within = |key: &str, (low_ns, high_ns): (u64, u64), found: f64| {
-        let found_ns = to_ns(found);
+        let found_ns = us_to_ns(found);
         Finding::new(
             format!("{name}.{key} within its bucket"),
             format!("{} to {}", low_ns as f64 / 1e3, high_ns as f64 / 1e3),

@@ -10,24 +10,27 @@
 //! not checked either: how many requests ended how in one interval, beyond the sums; which requests
 //! were sent, or answered, before the end of the window; and how the sends were distributed.
 
+mod agents;
 mod compare;
 mod distribution;
 mod document;
 mod finding;
-mod parts;
+mod merge_proof;
+mod part;
 mod planned;
 mod replay;
 mod sound;
-mod units;
 mod unsound;
 
 pub use compare::compare;
 pub use document::report_alone;
 pub use finding::{Finding, summed_up};
+pub use merge_proof::{MergeProof, MergeRow, merge_proof};
 pub use replay::with_samples;
 
 /// What samples can't tell, so the generator's word is all there is: only sums, and agreement with
 /// the rest, are checked.
 pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
     machine; connections, users, connect times and the errors of idle connections; which arrivals \
-    waited; the load before the window; and how many requests were in flight";
+    waited; the load before the window; how many requests were in flight; and agents' names, clocks \
+    and when one was lost";

@@ -7,10 +7,11 @@ use crate::load::share::Share;
 use crate::plan::thresholds::Thresholds;
 use crate::report::Report;
 use crate::report::merge::offer;
-use crate::stats::arrival_proof::{ArrivalProof, Offer};
+use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::arrivals::ArrivalStats;
+use crate::sys::units::seconds_to_ns;
 
-/// The arrivals of an open plan before some moment.
+/// The arrivals of an open plan that a report's agents were to offer, each until its end.
 pub(super) struct Planned {
     /// All of them.
     pub(super) whole: Digest,
@@ -23,37 +24,39 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// The arrivals of a sound report's plan before `until_ns`, counted in its intervals; `None`
-    /// without a schedule. Of more than the report has it is enough to know that there are more.
-    pub(super) fn new(report: &Report, until_ns: u64, pieces: &Pieces) -> Option<Planned> {
+    /// The arrivals of a sound report's agents, counted in its intervals; `None` without a
+    /// schedule. Of more than the report has it is enough to know that there are more.
+    pub(super) fn new(report: &Report, pieces: &Pieces) -> Option<Planned> {
         let plan = &report.config.plan;
-        let offer = offer(report, until_ns)?;
-        let Offer { rate, shards, .. } = offer;
-        let most = report.config.schedule_arrivals.unwrap_or(0);
-        let most = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1);
+        let offer = offer(report)?;
+        let most = most_arrivals(report);
         let window_ns = plan.warmup.0..plan.end_ns();
         let (mut whole, mut window) = (Digest::default(), Digest::default());
         let mut per_interval = Vec::new();
         let mut intended = ArrivalStats::new(window_ns.clone());
-        for shard in 0..shards {
-            let mut part = ArrivalStats::new(window_ns.clone());
-            let share = Share::equal(shard, shards);
-            let schedule = Schedule::new(rate, plan.arrivals, plan.seed, until_ns, share);
-            for due_ns in schedule.take(most) {
-                whole.add(due_ns);
-                if due_ns < window_ns.start {
-                    continue;
+        for agent in &report.per_agent {
+            let until_ns = seconds_to_ns(agent.config.schedule_until).min(plan.end_ns());
+            let shards = agent.generator.shards.len();
+            for shard in 0..shards {
+                let mut part = ArrivalStats::new(window_ns.clone());
+                let share = agent.config.share.of_shard(shard, shards);
+                let schedule = Schedule::new(offer.rate, plan.arrivals, plan.seed, until_ns, share);
+                for due_ns in schedule.take(most) {
+                    whole.add(due_ns);
+                    if due_ns < window_ns.start {
+                        continue;
+                    }
+                    window.add(due_ns);
+                    part.record_unsent(due_ns);
+                    let at = usize::try_from((due_ns - window_ns.start) / pieces.interval_ns)
+                        .expect("a window has few intervals");
+                    if per_interval.len() <= at {
+                        per_interval.resize(at + 1, 0);
+                    }
+                    per_interval[at] += 1;
                 }
-                window.add(due_ns);
-                part.record_unsent(due_ns);
-                let at = usize::try_from((due_ns - window_ns.start) / pieces.interval_ns)
-                    .expect("a window has few intervals");
-                if per_interval.len() <= at {
-                    per_interval.resize(at + 1, 0);
-                }
-                per_interval[at] += 1;
+                intended.merge(&part);
             }
-            intended.merge(&part);
         }
         let proof = intended.summary(&offer, &plan.thresholds);
         Some(Planned { whole, window, per_interval, proof })
@@ -76,4 +79,21 @@ impl Planned {
         proof.judge(bounds);
         proof
     }
+}
+
+/// The digest of the schedule that a single process would offer, until the plan's end; `None`
+/// without a schedule.
+pub(super) fn of_one_process(report: &Report) -> Option<Digest> {
+    let plan = &report.config.plan;
+    let rate = offer(report)?.rate;
+    let mut whole = Digest::default();
+    let schedule = Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), Share::whole());
+    schedule.take(most_arrivals(report)).for_each(|due_ns| whole.add(due_ns));
+    Some(whole)
+}
+
+/// More arrivals than the report has.
+fn most_arrivals(report: &Report) -> usize {
+    let arrivals = report.config.schedule_arrivals.unwrap_or(0);
+    usize::try_from(arrivals).unwrap_or(usize::MAX).saturating_add(1)
 }

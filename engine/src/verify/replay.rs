@@ -12,9 +12,9 @@ use std::path::Path;
 
 use super::compare::compare;
 use super::finding::{Finding, is_close, summed_up};
+use super::part::target;
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
-use super::units::{seconds_to_ns, to_ns};
 use super::unsound::Unsound;
 use crate::load::schedule::Digest;
 use crate::plan::{DURATION_MAX, Plan};
@@ -22,12 +22,13 @@ use crate::record::config::RecorderConfig;
 use crate::record::counts::Counts;
 use crate::record::recorder::Recorder;
 use crate::report::merge::{WindowFigures, offer, window_figures};
-use crate::report::{DistributionPart, Part, Report};
+use crate::report::{AgentPart, DistributionPart, Part, Report};
 use crate::samples::{End, Header, ReadError, Sample, SampleKind, SampleReader, plan_digest};
 use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::arrivals::ArrivalStats;
 use crate::stats::distribution::{Distribution, VALUE_MAX_NS, backfill, rank};
 use crate::stats::percentiles::Quantile;
+use crate::sys::units::{seconds_to_ns, us_to_ns};
 
 /// How far a percentile of the report may be from the exact one: 1 %, or one bucket of its
 /// histogram.
@@ -41,10 +42,14 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut replay = Replay::new(report);
     let (mut written, mut lost) = (0, 0);
-    for file in files {
-        match replay.read(file) {
+    if files.len() != report.per_agent.len() {
+        let (agents, files) = (report.per_agent.len(), files.len());
+        return vec![Finding::equal("samples: a file for each agent", agents, files)];
+    }
+    for (agent, file) in report.per_agent.iter().zip(files) {
+        match replay.read(agent, file) {
             Ok((header, end)) => {
-                findings.extend(belonging(report, file, &header, &end));
+                findings.extend(belonging(report, agent, file, &header, &end));
                 written += end.written();
                 lost += end.lost();
             }
@@ -85,9 +90,15 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
     findings
 }
 
-/// Whether a file is of this run's plan.
-fn belonging(report: &Report, file: &Path, header: &Header, end: &End) -> Vec<Finding> {
-    let plan = &report.config.plan;
+/// Whether a file is of this run's plan, and of this agent's part of it.
+fn belonging(
+    report: &Report,
+    agent: &AgentPart,
+    file: &Path,
+    header: &Header,
+    end: &End,
+) -> Vec<Finding> {
+    let plan = &agent.config.placed(&report.config.plan);
     let hex = |digest: u64| format!("{digest:016x}");
     let name = |what: &str| format!("{}: {what}", file.display());
     vec![
@@ -97,10 +108,24 @@ fn belonging(report: &Report, file: &Path, header: &Header, end: &End) -> Vec<Fi
         Finding::equal(name("window end, ns"), plan.end_ns(), header.window_end_ns),
         Finding::equal(
             name("end of the schedule, ns"),
-            seconds_to_ns(report.config.schedule_until),
+            seconds_to_ns(agent.config.schedule_until),
             end.until_ns,
         ),
+        Finding::equal(
+            name("schedule"),
+            agent.config.schedule_digest.clone().unwrap_or_default(),
+            agent.config.schedule_digest.as_ref().map(|_| taken(end).hex()).unwrap_or_default(),
+        ),
     ]
+}
+
+/// What the shards of a file took from their schedules.
+fn taken(end: &End) -> Digest {
+    let mut taken = Digest::default();
+    for shard in &end.shards {
+        taken.merge(Digest::from_value(shard.schedule_digest, shard.schedule_arrivals));
+    }
+    taken
 }
 
 /// The arrivals of one shard, each with when it was sent, [`NEVER_NS`] when it wasn't.
@@ -139,16 +164,15 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn read(&mut self, file: &Path) -> Result<(Header, End), Unsound> {
+    fn read(&mut self, agent: &AgentPart, file: &Path) -> Result<(Header, End), Unsound> {
+        self.until_ns = seconds_to_ns(agent.config.schedule_until);
         let mut reader = SampleReader::open(file)?;
         let header = *reader.header();
         for sample in &mut reader {
             self.add(&sample?)?;
         }
         let end = reader.end().expect("a file read without an error has its end").clone();
-        for shard in &end.shards {
-            self.taken.merge(Digest::from_value(shard.schedule_digest, shard.schedule_arrivals));
-        }
+        self.taken.merge(taken(&end));
         self.files += 1;
         Ok((header, end))
     }
@@ -181,7 +205,7 @@ impl<'a> Replay<'a> {
 
     /// The samples' intended times against the plan's arrivals of the window.
     fn schedule(&self, pieces: &Pieces) -> Vec<Finding> {
-        let Some(planned) = Planned::new(self.report, self.until_ns, pieces) else {
+        let Some(planned) = Planned::new(self.report, pieces) else {
             return Vec::new();
         };
         let found = self.report.config.schedule_digest.clone().unwrap_or("none".to_owned());
@@ -221,7 +245,7 @@ impl<'a> Replay<'a> {
     /// The proof of the arrivals. An error where a shard's requests were not sent in the order
     /// intended, as every shard sends them.
     fn arrivals(&mut self) -> Result<Option<ArrivalProof>, Unsound> {
-        let Some(offer) = offer(self.report, self.until_ns) else { return Ok(None) };
+        let Some(offer) = offer(self.report) else { return Ok(None) };
         let window_ns = self.plan.warmup.0..self.plan.end_ns();
         let mut whole = ArrivalStats::new(window_ns.clone());
         for ((_, shard), mut stream) in std::mem::take(&mut self.streams) {
@@ -249,7 +273,8 @@ impl<'a> Replay<'a> {
         for (at, interval) in self.report.series.intervals.iter().enumerate().rev() {
             self.recorder.series.in_flight(at as u64 * pieces.interval_ns, interval.in_flight);
         }
-        window_figures(&self.recorder, self.plan, self.until_ns)
+        let until_ns = seconds_to_ns(self.report.config.schedule_until);
+        window_figures(&self.recorder, self.plan, until_ns, target(self.report))
     }
 }
 
@@ -289,7 +314,7 @@ fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
 }
 
 /// Gives the values that a sample adds to one of the report's distributions.
-type Measure = fn(&Sample, &Plan, &mut dyn FnMut(u64));
+pub(super) type Measure = fn(&Sample, &Plan, &mut dyn FnMut(u64));
 
 /// A distribution of the report that samples can rebuild.
 type Measurement<'a> = (&'static str, &'a DistributionPart, Measure);
@@ -325,7 +350,7 @@ fn is_success(sample: &Sample, plan: &Plan) -> bool {
 
 /// The corrected latency, or with back-filling the naive one and those of the requests that it held
 /// up.
-fn corrected(sample: &Sample, plan: &Plan, each: &mut dyn FnMut(u64)) {
+pub(super) fn corrected(sample: &Sample, plan: &Plan, each: &mut dyn FnMut(u64)) {
     match (plan.backfill.is_off(), plan.period, sample.naive_ns()) {
         (false, Some(period), Some(naive_ns)) => backfill(naive_ns, period.0, each),
         _ => sample.corrected_ns().into_iter().for_each(each),
@@ -333,7 +358,11 @@ fn corrected(sample: &Sample, plan: &Plan, each: &mut dyn FnMut(u64)) {
 }
 
 /// The values of one measure over all files, in order.
-fn sorted(files: &[&Path], plan: &Plan, measure: Measure) -> Result<Vec<u64>, ReadError> {
+pub(super) fn sorted(
+    files: &[&Path],
+    plan: &Plan,
+    measure: Measure,
+) -> Result<Vec<u64>, ReadError> {
     let mut values = Vec::new();
     for file in files {
         for sample in SampleReader::open(file)? {
@@ -358,7 +387,7 @@ fn quantiles(name: &str, document: &DistributionPart, values: &[u64]) -> Vec<Fin
         }
         let at = usize::try_from(rank(q, values.len() as u64) - 1).expect("a rank is an index");
         let exact_ns = values[at];
-        let found_ns = to_ns(found);
+        let found_ns = us_to_ns(found);
         // Beyond the histogram's range the report states its end, a lower bound.
         let expected_ns = exact_ns.min(VALUE_MAX_NS);
         let off = found_ns.abs_diff(expected_ns);

@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::distribution::{NUMBER_MAX, decode};
 use super::finding::{Finding, is_close, summed_up};
-use super::units::seconds_to_ns;
 use super::unsound::Unsound;
+use crate::plan::Plan;
 use crate::record::series::{SLOTS_MAX, interval_ns_of};
 use crate::report::merge::schedule_version;
 use crate::report::{Report, SCHEMA};
 use crate::stats::distribution::INTERVAL_DIGITS;
 use crate::sys::leaves::{leaf_text, leaves};
-use crate::sys::units::{CoreList, SECOND_NS};
+use crate::sys::units::{CoreList, SECOND_NS, seconds_to_ns};
 
 /// The series of a sound report, decoded.
 pub(super) struct Pieces {
@@ -33,6 +33,12 @@ pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<Pieces>) {
     let mut findings = vec![Finding::equal("schema", SCHEMA, report.schema)];
     findings.push(version(report));
     findings.extend(summed_up("numbers that a run can have", numbers(report)));
+    findings.push(Finding::new(
+        "per_agent",
+        "at least one",
+        report.per_agent.len(),
+        !report.per_agent.is_empty(),
+    ));
     findings.push(plan(report));
     findings.push(cores(report));
     if findings.iter().any(|finding| !finding.ok) {
@@ -46,7 +52,11 @@ pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<Pieces>) {
 
 fn numbers(report: &Report) -> Vec<Finding> {
     // The plan has bounds of its own, and the environment is not computed with.
-    let own = |path: &str| !path.starts_with("config.") && !path.starts_with("environment.");
+    let own = |path: &str| {
+        let of_agent = path.strip_prefix("per_agent.").and_then(|rest| rest.split_once('.'));
+        let path = of_agent.map_or(path, |(_, path)| path);
+        !path.starts_with("config.") && !path.starts_with("environment.")
+    };
     let check = |(path, leaf): (String, Value)| {
         let Value::Number(number) = &leaf else { return None };
         // JSON has no number that isn't finite.
@@ -57,9 +67,15 @@ fn numbers(report: &Report) -> Vec<Finding> {
 }
 
 /// The plan is complete, and one that would be run as it is.
-fn plan(report: &Report) -> Finding {
+pub(super) fn plan(report: &Report) -> Finding {
     let plan = &report.config.plan;
     let completed = match plan.cores.as_ref().map(CoreList::as_slice) {
+        // The cores are the agents', and which they are changes nothing else.
+        None if report.is_joint() => plan
+            .clone()
+            .complete(&[0])
+            .map(|placed| Plan { cores: None, ..placed })
+            .map_err(|error| error.to_string()),
         None | Some([]) => Err("it names no cores".to_owned()),
         Some(cores) => plan.clone().complete(cores).map_err(|error| error.to_string()),
     };
@@ -78,9 +94,15 @@ fn version(report: &Report) -> Finding {
     Finding::equal("schedule_version", text(expected), text(report.config.schedule_version))
 }
 
-/// One shard on each of the plan's cores.
-fn cores(report: &Report) -> Finding {
+/// One shard on each of the plan's cores; of several agents, each has its own.
+pub(super) fn cores(report: &Report) -> Finding {
     let shards: Vec<usize> = report.generator.shards.iter().map(|shard| shard.core).collect();
+    if report.is_joint() {
+        let agents: usize = report.per_agent.iter().map(|agent| agent.generator.shards.len()).sum();
+        let some = report.per_agent.iter().all(|agent| !agent.generator.shards.is_empty());
+        let ok = some && agents == shards.len();
+        return Finding::new("generator.shards: of the agents", agents, shards.len(), ok);
+    }
     let planned = report.config.plan.cores.clone().unwrap_or_default();
     let found = CoreList::new(shards.clone());
     let ok = planned == found && shards.len() == planned.len();

@@ -102,8 +102,14 @@ fn a_report_has_the_keys_that_its_readers_know() {
     for (key, value) in merged.as_object().expect("a part has fields") {
         assert_eq!((&fields[key], &agents[0][key]), (value, value), "{key}");
     }
+    // What an agent has as the run has it goes by the same name.
+    let mut agent = agents[0].clone();
+    let own = agent.as_object_mut().expect("an agent's part has fields");
+    own.retain(|key, value| fields.get(key) != Some(value));
+    assert!(own.contains_key("config") && !own.contains_key("environment"), "{own:?}");
     let mut found = BTreeSet::new();
     paths("", &document, &mut found);
+    paths("per_agent[]", &agent, &mut found);
     let known: BTreeSet<String> = KEYS.lines().map(str::to_owned).collect();
     let changed: Vec<&String> = known.symmetric_difference(&found).collect();
     assert!(changed.is_empty(), "new or missing: {changed:#?}");

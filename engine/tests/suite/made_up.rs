@@ -37,12 +37,21 @@ pub fn record(
     plan: &Plan,
     (shard, shards): (usize, usize),
     fate: impl Fn(u64) -> Fate,
+    ended: impl FnMut(&Stamps, Ending, Outcome),
+) -> Recorded {
+    record_share(plan, Share::equal(shard, shards), fate, ended)
+}
+
+/// The same of a shard with this share of the load.
+pub fn record_share(
+    plan: &Plan,
+    share: Share,
+    fate: impl Fn(u64) -> Fate,
     mut ended: impl FnMut(&Stamps, Ending, Outcome),
 ) -> Recorded {
     let (mut recorder, mut digest) = nothing(plan);
     let mut in_flight = Vec::new();
     let rate = plan.rate.expect("an open plan");
-    let share = Share::equal(shard, shards);
     for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), share) {
         digest.add(due_ns);
         if due_ns < plan.warmup.0 {
@@ -84,6 +93,18 @@ pub fn record(
 
 /// The report of a run whose shards recorded this, on a machine of which nothing is known.
 pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) -> Report {
+    let agent = agent(plan, (LOCAL, Share::whole()), recorded, samples);
+    merge::report(&[agent], &RunFacts::default()).0
+}
+
+/// The run of a plan's share on an agent whose shards recorded this, on a machine of which nothing
+/// is known.
+pub fn agent(
+    plan: &Plan,
+    (name, share): (&str, Share),
+    recorded: Vec<Recorded>,
+    samples: Option<Samples>,
+) -> AgentRun {
     let cores = plan.cores().to_vec();
     let address = "127.0.0.1:1".parse().expect("an address");
     let shards: Vec<ShardReport> = std::iter::zip(&cores, recorded)
@@ -104,13 +125,8 @@ pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) ->
         epoch_ns: 0,
         samples,
     };
-    let agent = AgentRun {
-        name: LOCAL.to_owned(),
-        share: Share::whole(),
-        collected: Collected { head, shards },
-        synchronization: None,
-    };
-    merge::report(&[agent], &RunFacts::default()).0
+    let collected = Collected { head, shards };
+    AgentRun { name: name.to_owned(), share, collected, synchronization: None }
 }
 
 /// A calibration that fits a run.

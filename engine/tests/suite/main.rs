@@ -9,6 +9,7 @@ mod support;
 mod agents;
 mod document;
 mod intervals;
+mod joint;
 mod not_hidden;
 mod outcomes;
 mod pipelining;

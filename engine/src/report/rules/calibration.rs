@@ -38,6 +38,7 @@ pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::NearCeiling,
+        agent: None,
         level: Level::Suspect,
         touches,
         evidence: format!(
@@ -86,6 +87,7 @@ pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::BelowFloor,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(

@@ -38,6 +38,7 @@ pub(super) fn receive_late(report: &Report, reasons: &mut Vec<Reason>) {
     }
     reasons.push(Reason {
         code: Code::ReceiveLate,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
@@ -64,6 +65,7 @@ pub(super) fn hardware_clock(report: &Report, reasons: &mut Vec<Reason>) {
     }
     reasons.push(Reason {
         code: Code::HardwareClock,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
@@ -88,6 +90,7 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
     let mut add = |figure, evidence, meaning: &str, cure: &str| {
         reasons.push(Reason {
             code: Code::ClientShare,
+            agent: None,
             level: Level::Suspect,
             touches: vec![Topic::Latency],
             evidence,
@@ -156,6 +159,7 @@ pub(super) fn clock_stepped(report: &Report, reasons: &mut Vec<Reason>) {
     let times = if steps == 1 { "once".to_owned() } else { format!("{steps} times") };
     reasons.push(Reason {
         code: Code::ClockStepped,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(

@@ -38,6 +38,7 @@ pub(super) fn starved(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::Starved,
+        agent: None,
         level: if is_invalid { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
@@ -69,6 +70,7 @@ pub(super) fn not_settled(report: &Report, reasons: &mut Vec<Reason>) {
     let figure = share(counts.pool_grew, counts.users);
     reasons.push(Reason {
         code: Code::NotSettled,
+        agent: None,
         level: if bound < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Latency],
         evidence: format!(
@@ -125,6 +127,7 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::PoolGrew,
+        agent: None,
         level: if is_invalid { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Latency],
         evidence: format!(
@@ -156,6 +159,7 @@ pub(super) fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
         1 < report.config.plan.pipeline && MISTAKEN_MAX < share(all, counts.answered.max(all));
     reasons.push(Reason {
         code: Code::Unsolicited,
+        agent: None,
         level: if is_shifted { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
@@ -184,6 +188,7 @@ pub(super) fn buffers_exhausted(report: &Report, reasons: &mut Vec<Reason>) {
     }
     reasons.push(Reason {
         code: Code::BuffersExhausted,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(

@@ -43,6 +43,7 @@ fn late_for_most(report: &Report) -> Option<Reason> {
     let own = corrected.quantile_us(q).is_some_and(|us| bounds.lateness_invalid * us <= figure);
     Some(Reason {
         code: Code::GeneratorLate,
+        agent: None,
         level: if own { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Latency, Topic::Arrivals],
         evidence: format!(
@@ -72,6 +73,7 @@ fn stopped(report: &Report) -> Option<Reason> {
     }
     Some(Reason {
         code: Code::GeneratorLate,
+        agent: None,
         level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
@@ -109,6 +111,7 @@ fn unobserved(report: &Report) -> Option<Reason> {
     let figure = if window_s == 0.0 { 0.0 } else { off_s(shard) / window_s };
     (bounds.stopped < figure).then(|| Reason {
         code: Code::GeneratorLate,
+        agent: None,
         level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
@@ -135,6 +138,7 @@ fn late_in_the_tail(report: &Report) -> Option<Reason> {
     let threshold = (bounds.lateness_tail * tail_us).max(bounds.lateness_tail_floor_us);
     (threshold < figure).then(|| Reason {
         code: Code::GeneratorLate,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!("pacer lateness p99.9 is {figure:.1} µs; the limit is {threshold:.1} µs"),
@@ -172,6 +176,7 @@ pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::CoreSaturated,
+        agent: None,
         level: Level::Invalid,
         touches,
         evidence: format!(
@@ -207,6 +212,7 @@ pub(super) fn generator_bound(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::GeneratorBound,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Throughput],
         evidence: format!(

@@ -34,6 +34,7 @@ fn not_sent(report: &Report) -> Option<Reason> {
     let threshold = share_of(allowed, counts.intended);
     (allowed < late as f64).then(|| Reason {
         code: Code::RateMissed,
+        agent: None,
         level: Level::Invalid,
         touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence: unsent_evidence(late, what, report, threshold),
@@ -55,6 +56,7 @@ fn behind_their_pace(report: &Report) -> Option<Reason> {
     let threshold = share_of(allowed, intended);
     (allowed < late as f64).then(|| Reason {
         code: Code::RateMissed,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Latency, Topic::Arrivals],
         evidence: unsent_evidence(late, "were not sent before the window's end", report, threshold),
@@ -84,7 +86,7 @@ fn unsent_evidence(late: u64, what: &str, report: &Report, threshold: f64) -> St
 }
 
 fn off_the_rate(report: &Report) -> Option<Reason> {
-    let target = report.whole.rate.target?;
+    let target = report.config.plan.rate?.per_second() * report.offered();
     let intended = report.whole.counts.intended;
     let off = (report.whole.rate.intended / target - 1.0).abs();
     // A Poisson count of n varies by 1/√n; up to four times that is chance.
@@ -92,6 +94,7 @@ fn off_the_rate(report: &Report) -> Option<Reason> {
     let threshold = report.config.plan.thresholds.offered.max(chance);
     (threshold < off && !report.interrupted).then(|| Reason {
         code: Code::RateMissed,
+        agent: None,
         level: Level::Invalid,
         touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence: format!(
@@ -148,6 +151,7 @@ pub(super) fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::NothingSent,
+        agent: None,
         level: Level::Invalid,
         touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence,
@@ -163,9 +167,10 @@ pub(super) fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
     let counts = &report.whole.counts;
     let figure = share(counts.capped, counts.intended);
     if bounds.capped < figure {
-        let conns = report.config.plan.conns();
+        let conns = report.conns();
         reasons.push(Reason {
             code: Code::CapReached,
+            agent: None,
             level: Level::Suspect,
             touches: vec![Topic::Latency, Topic::Arrivals],
             evidence: format!(
@@ -191,6 +196,7 @@ pub(super) fn schedule_not_as_planned(report: &Report, reasons: &mut Vec<Reason>
     }
     reasons.push(Reason {
         code: Code::ScheduleNotAsPlanned,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Latency, Topic::Arrivals],
         evidence: report.arrivals_line.clone().unwrap_or_default(),

@@ -47,6 +47,7 @@ pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
     }
     reasons.push(Reason {
         code: Code::LocalResource,
+        agent: None,
         level: Level::Invalid,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: evidence.join("; "),
@@ -64,6 +65,7 @@ pub(super) fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::CpuStolen,
+        agent: None,
         level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence: format!(
@@ -110,6 +112,7 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::CpuContended,
+        agent: None,
         level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence: format!(
@@ -152,6 +155,7 @@ fn busy_sibling(report: &Report) -> Option<Reason> {
     };
     (threshold < sibling.busy).then(|| Reason {
         code: Code::CoreShared,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
@@ -184,6 +188,7 @@ fn interrupted_core(report: &Report) -> Option<Reason> {
     let interface = network.interface.as_deref().unwrap_or("the interface");
     (threshold < time.interrupts).then(|| Reason {
         code: Code::CoreShared,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
@@ -223,6 +228,7 @@ pub(super) fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
     if threshold < figure {
         reasons.push(Reason {
             code: Code::CpuThrottled,
+            agent: None,
             level: Level::Invalid,
             touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
             evidence: format!(

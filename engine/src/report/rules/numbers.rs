@@ -40,6 +40,7 @@ pub(super) fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::ClosedLoop,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
@@ -61,6 +62,7 @@ pub(super) fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
     if threshold < law.residual {
         reasons.push(Reason {
             code: Code::LittlesLaw,
+            agent: None,
             level: Level::Invalid,
             touches: vec![Topic::Throughput, Topic::Latency],
             evidence: format!(
@@ -89,6 +91,7 @@ pub(super) fn not_stationary(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::NotStationary,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
@@ -109,6 +112,7 @@ pub(super) fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
     if count < least {
         reasons.push(Reason {
             code: Code::TooFewSamples,
+            agent: None,
             level: Level::Suspect,
             touches: vec![Topic::Latency],
             evidence: format!("p{} has {count} samples and needs {least}", p * 100.0),
@@ -160,6 +164,7 @@ pub(super) fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::RawSamplesLost,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Samples],
         evidence: format!("{} raw samples were lost: {why}", samples.lost),
@@ -178,6 +183,7 @@ pub(super) fn profiled(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::Profiled,
+        agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
@@ -199,6 +205,7 @@ pub(super) fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
         let planned_s = report.config.plan.duration.as_secs_f64();
         reasons.push(Reason {
             code: Code::Interrupted,
+            agent: None,
             level: Level::Suspect,
             touches: vec![Topic::Throughput, Topic::Latency],
             evidence: if report.config.window_s() < planned_s {
@@ -233,6 +240,7 @@ pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
     };
     reasons.push(Reason {
         code: Code::Errors,
+        agent: None,
         level,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(

@@ -180,11 +180,15 @@ fn a_window_that_cuts_gaps_off_makes_no_schedule_improbable() {
                 }
             }
         }
-        let distance = ks_histogram_gaps(&gaps, rate, window).expect("gaps");
+        let distance = ks_histogram_gaps(&gaps, &one(rate), window).expect("gaps");
         wrong += u32::from(kolmogorov_p(distance, gaps.len()) < 1e-4);
     }
     assert!(wrong <= 1, "{wrong} of 1,000 honest schedules");
     near(pairs.correlation(), gaps_correlation(rate * window), 0.005);
+}
+
+fn one(per_ns: f64) -> [Streams; 1] {
+    [Streams { per_ns, shards: 1 }]
 }
 
 #[test]
@@ -193,13 +197,17 @@ fn a_histogram_loses_little_of_the_distance() {
     let rate = 1e-5;
     let gaps: Vec<u64> = exponential(3, 50_000).iter().map(|x| (x / rate) as u64).collect();
     let exact = ks_exponential(&sorted(gaps.iter().map(|gap| *gap as f64 + 0.5).collect()), rate);
-    near(ks_histogram_gaps(&histogram(&gaps), rate, f64::INFINITY), exact.expect("gaps"), 4e-4);
     near(
-        ks_histogram_gaps(&histogram(&[100_000; 50]), rate, f64::INFINITY),
+        ks_histogram_gaps(&histogram(&gaps), &one(rate), f64::INFINITY),
+        exact.expect("gaps"),
+        4e-4,
+    );
+    near(
+        ks_histogram_gaps(&histogram(&[100_000; 50]), &one(rate), f64::INFINITY),
         1.0 - (-1.0_f64).exp(),
         4e-4,
     );
-    assert_eq!(ks_histogram_gaps(&histogram(&[]), rate, f64::INFINITY), None);
+    assert_eq!(ks_histogram_gaps(&histogram(&[]), &one(rate), f64::INFINITY), None);
 }
 
 proptest! {

@@ -1,0 +1,156 @@
+//! The agents of a run, one in a line: what each offered and saw, how late it began, and whether its
+//! own numbers can be trusted.
+
+use std::fmt::Write as _;
+
+use engine::report::verdict::Level;
+use engine::report::{AgentPart, Report};
+
+use super::figures::{count, percent, percentile, rate, time};
+use super::wrap::indented_to;
+
+/// Columns of a line.
+const WIDTH: usize = 80;
+/// A longer name has a line of its own.
+const NAME_MAX: usize = 18;
+
+/// The table of the agents; empty for a run without agents.
+pub(crate) fn per_agent(report: &Report) -> String {
+    let synchronized = report.per_agent.iter().any(|agent| agent.synchronization.is_some());
+    if !report.is_joint() && !synchronized {
+        return String::new();
+    }
+    let agents = &report.per_agent;
+    let names = agents.iter().map(|agent| agent.name.chars().count());
+    let width = names.filter(|chars| *chars <= NAME_MAX).max().unwrap_or(0).max("agent".len());
+    let mut text = format!(
+        "{:<width$}  {:>6}  {:>7}  {:>7}  {:>7}  {:>6}  {:>6}  {:>7}  verdict\n",
+        "agent", "share", "sent/s", "p50", "p99", "errors", "busy", "skew"
+    );
+    for agent in agents {
+        let mut name = agent.name.as_str();
+        if NAME_MAX < name.chars().count() {
+            let _ = writeln!(text, "{name}");
+            name = "";
+        }
+        let _ = writeln!(text, "{name:<width$}  {}", figures(agent));
+    }
+    for lost in &report.agent_lost {
+        let at = format!("lost {:.1} s after the start", lost.at_s);
+        let _ = writeln!(
+            text,
+            "{}  {}, {at}: nothing of it is in this report",
+            lost.name,
+            percent(lost.load)
+        );
+    }
+    text.push_str(&indented_to(WIDTH, "", "", &clocks(agents)));
+    if report.is_joint() {
+        let _ = writeln!(
+            text,
+            "The merged histogram of corrected latency has the digest\n{}.",
+            report.corrected_digest
+        );
+    }
+    text
+}
+
+fn figures(agent: &AgentPart) -> String {
+    let AgentPart { part, config, generator, .. } = agent;
+    let corrected = &part.corrected;
+    let shown = |q| percentile(corrected, corrected.quantile_us(q));
+    let busy = generator.shards.iter().map(|shard| shard.busy).fold(0.0, f64::max);
+    format!(
+        "{:>6}  {:>7}  {:>7}  {:>7}  {:>6}  {:>6}  {:>7}  {}",
+        percent(config.share.fraction()),
+        rate(part.rate.sent),
+        shown(0.5),
+        shown(0.99),
+        count(part.counts.ended_in_error()),
+        percent(busy),
+        agent.start_skew_us.map_or("n/a".to_owned(), time),
+        match agent.verdict.level {
+            Level::Valid => "valid",
+            Level::Suspect => "suspect",
+            Level::Invalid => "INVALID",
+        }
+    )
+}
+
+/// What the skew means, and how far the clocks may have been apart.
+fn clocks(agents: &[AgentPart]) -> String {
+    let mut text =
+        "Skew: from when an agent's first request was due to when it was sent.".to_owned();
+    let known = || agents.iter().filter_map(|agent| agent.synchronization);
+    let ns = |ns: u64| time(ns as f64 / 1e3);
+    if let Some(start) = known().map(|clock| clock.offset_error_ns).max() {
+        let _ = write!(text, " The agents' clocks agree to within {} at the start", ns(start));
+        if let Some(end) = known().filter_map(|clock| clock.end_error_ns).max() {
+            let _ = write!(text, " and {} at the end", ns(end));
+        }
+        let drifts = known().filter_map(|clock| clock.drift_ppm).map(f64::abs);
+        if let Some(drift) = drifts.reduce(f64::max) {
+            let _ = write!(text, "; they drift by {drift:.1} ppm at most");
+        }
+        text.push('.');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::load::share::Share;
+    use engine::record::outcome::Outcome;
+    use engine::record::stamps::{Ending, Stamps};
+    use engine::report::collected::{AgentRun, LostAgent, RunFacts, Synchronization};
+    use engine::report::merge;
+
+    use super::super::made_up;
+    use super::super::reports;
+    use super::*;
+
+    /// A run on an agent whose requests all took so long, ns.
+    fn agent(name: &str, units: std::ops::Range<u32>, took_ns: u64) -> AgentRun {
+        let plan = reports::plan(true);
+        let share = Share::units(units, 6);
+        let fate = move |due_ns: u64| {
+            let stamps =
+                Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns: due_ns, waited: false };
+            (stamps, Ending::at(due_ns + took_ns), Outcome::Answered(200))
+        };
+        let recorded = made_up::record_share(&plan, share.clone(), fate, |_, _, _| {});
+        let mut run = made_up::agent(&plan, (name, share), vec![recorded], None);
+        let stats = &mut run.collected.shards[0].stats;
+        (stats.busy, stats.first_due_us, stats.first_sent_us) = (0.125, Some(80.0), Some(101.0));
+        run.synchronization = Some(Synchronization {
+            pings: 16,
+            offset_error_ns: 43_000,
+            end_error_ns: Some(51_000),
+            drift_ppm: Some(-1.25),
+        });
+        run
+    }
+
+    #[test]
+    fn each_agent_has_a_line_and_lost_ones_say_so() {
+        let runs = [
+            agent("10.0.0.1:7070", 0..1, 1_000_000),
+            agent("agents-1.agents.default.svc:7070", 1..3, 1_200_000),
+        ];
+        let name = "10.0.0.3:7070".to_owned();
+        let lost = vec![LostAgent { name, at_s: 12.34, share: Share::units(3..6, 6) }];
+        let facts = RunFacts { lost, ..RunFacts::default() };
+        let (report, _) = merge::report(&runs, &facts);
+        let text = per_agent(&report);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let (above, digest) = text.rsplit_once("digest\n").expect("the digest comes last");
+        assert_eq!(digest.trim_end(), format!("{}.", report.corrected_digest));
+        insta::assert_snapshot!(above, @"");
+    }
+
+    #[test]
+    fn a_run_without_agents_has_no_table() {
+        let part = reports::part(250, 250, 1, 2);
+        assert_eq!(per_agent(&reports::report(true, part)), "");
+    }
+}

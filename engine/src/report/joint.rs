@@ -1,0 +1,96 @@
+//! A report of several agents: what follows of it for all of them, and each agent's part as a report
+//! of its own.
+
+use super::report::{AgentConfig, AgentPart, Config, Report, SeriesPart};
+use super::verdict::{Level, Verdict};
+use crate::load::share::{self, Share};
+use crate::plan::Plan;
+
+impl Report {
+    /// Whether it is of several agents, if only because all but one were lost. Else the one agent's
+    /// part is the whole report.
+    pub fn is_joint(&self) -> bool {
+        1 < self.per_agent.len() || !self.agent_lost.is_empty()
+    }
+
+    /// Connections of the agents in the report.
+    pub fn conns(&self) -> usize {
+        self.shares().map(|share| share.count(self.config.plan.conns())).sum()
+    }
+
+    /// Users of these agents, of a closed loop without a period.
+    pub(crate) fn unpaced_users(&self) -> Option<usize> {
+        self.config.plan.unpaced_users()?;
+        Some(self.conns() * self.config.plan.pipeline)
+    }
+
+    /// How much of the whole load these agents were to offer; exactly 1 for all of it.
+    pub(crate) fn offered(&self) -> f64 {
+        share::together(self.shares())
+    }
+
+    fn shares(&self) -> impl Iterator<Item = &Share> + Clone {
+        self.per_agent.iter().map(|agent| &agent.config.share)
+    }
+
+    /// The report of one of its agents alone, not judged. What only the whole run has, such as the
+    /// run over time, is not in it.
+    pub(crate) fn of_agent(&self, agent: &AgentPart) -> Report {
+        let AgentConfig { share: _, target_address, .. } = &agent.config;
+        Report {
+            verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
+            schema: self.schema,
+            interrupted: agent.interrupted,
+            partial: false,
+            agent_lost: Vec::new(),
+            slo: None,
+            config: Config {
+                plan: agent.config.placed(&self.config.plan),
+                target_address: target_address.clone(),
+                schedule_digest: agent.config.schedule_digest.clone(),
+                schedule_arrivals: agent.config.schedule_arrivals,
+                schedule_estimated: agent.config.schedule_estimated,
+                schedule_until: agent.config.schedule_until,
+                ..self.config.clone()
+            },
+            environment: agent.environment.clone(),
+            whole: agent.part.clone(),
+            corrected_digest: String::new(),
+            generator: agent.generator.clone(),
+            arrivals: agent.arrivals.clone(),
+            arrivals_line: agent.arrivals_line.clone(),
+            littles_law: agent.littles_law.clone(),
+            stationarity: None,
+            samples: agent.samples.clone(),
+            profile: None,
+            calibration: None,
+            series: SeriesPart { interval_s: self.series.interval_s, intervals: Vec::new() },
+            per_agent: vec![agent.clone()],
+            merged: agent.part.clone(),
+        }
+    }
+}
+
+impl AgentConfig {
+    /// The plan of all agents as this one placed it.
+    pub(crate) fn placed(&self, plan: &Plan) -> Plan {
+        Plan {
+            cores: Some(self.cores.clone()),
+            source_addresses: self.source_addresses.clone(),
+            stamps: self.stamps,
+            stamp_sends: self.stamp_sends,
+            ..plan.clone()
+        }
+    }
+}
+
+impl AgentPart {
+    /// How late its first request was sent, µs: over its shards, from when the first was due to
+    /// when the first was sent.
+    pub(crate) fn skew_us(&self) -> Option<f64> {
+        let shards = &self.generator.shards;
+        let due = shards.iter().filter_map(|shard| shard.first_due_us).reduce(f64::min)?;
+        let sent = shards.iter().filter_map(|shard| shard.first_sent_us).reduce(f64::min)?;
+        Some(sent - due)
+    }
+}

@@ -1,0 +1,160 @@
+//! Rules about agents beside each other: whether one was lost, began late, or saw other latencies
+//! than the rest.
+
+use super::share::percent;
+use crate::load::share;
+use crate::record::series::INTERVAL_FIRST_NS;
+use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::{AgentPart, Report};
+use crate::stats::percentiles::Percentile;
+
+/// An agent whose corrected p99 is above so many times another's sees another target, or shows
+/// itself.
+const DIFFERENT: f64 = 1.2;
+/// Other agents of which the evidence tells beside the one that it names.
+pub(super) const OTHERS_TOLD: usize = 3;
+
+/// An agent was lost: what it was to offer is missing, and what it measured is in no number.
+pub(super) fn agent_lost(report: &Report, reasons: &mut Vec<Reason>) {
+    let Some(first) = report.agent_lost.first() else { return };
+    let figure = share::together(report.agent_lost.iter().map(|lost| &lost.share));
+    let told = report.agent_lost.iter().take(1 + OTHERS_TOLD).map(|lost| {
+        format!(
+            "agent {} was lost {:.3} s after the start, with {} of the load",
+            lost.name,
+            lost.at_s,
+            percent(lost.load)
+        )
+    });
+    let mut evidence = told.collect::<Vec<String>>().join("; ");
+    if report.agent_lost.len() > 1 + OTHERS_TOLD {
+        evidence.push_str(&and_more(report.agent_lost.len() - 1 - OTHERS_TOLD));
+    }
+    if 1 < report.agent_lost.len() {
+        evidence.push_str(&format!("; {} of the load in all", percent(figure)));
+    }
+    reasons.push(Reason {
+        code: Code::AgentLost,
+        agent: Some(first.name.clone()),
+        level: Level::Invalid,
+        touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+        evidence,
+        figure,
+        threshold: 0.0,
+        meaning: "the target saw less load from then on, and no number holds what a lost agent \
+                  sent and measured; nothing is scaled up for it"
+            .to_owned(),
+        cure: "see why the agent or its connection ended, and run again; what it measured may be \
+               in its --state-dir"
+            .to_owned(),
+    });
+}
+
+/// How many more agents there are of which the evidence doesn't tell.
+pub(super) fn and_more(agents: usize) -> String {
+    let plural = if agents == 1 { "" } else { "s" };
+    format!("; and {agents} more agent{plural}")
+}
+
+/// An agent's p99 is far above another's, and more than chance makes of two.
+pub(super) fn agents_differ(report: &Report, reasons: &mut Vec<Reason>) {
+    let mut all: Vec<P99<'_>> = report.per_agent.iter().filter_map(P99::of).collect();
+    // A stable sort keeps the agents' order among equals.
+    all.sort_by(|one, other| other.us.total_cmp(&one.us));
+    let Some(fastest) = all.pop() else { return };
+    let low = fastest.us;
+    all.retain(|slow| DIFFERENT * low < slow.us && slow.is_apart_from(&fastest));
+    let Some((slowest, others)) = all.split_first() else { return };
+    let high = slowest.us;
+    let times = |us: f64| if low == 0.0 { f64::INFINITY } else { us / low };
+    let mut evidence = format!(
+        "corrected p99 is {high:.1} µs on agent {} and {low:.1} µs on agent {}, {:.2} times as \
+         much; the limit is {DIFFERENT}",
+        slowest.agent.name,
+        fastest.agent.name,
+        times(high)
+    );
+    for P99 { agent, us, .. } in others.iter().take(OTHERS_TOLD) {
+        evidence.push_str(&format!("; also: {us:.1} µs on agent {}", agent.name));
+    }
+    if OTHERS_TOLD < others.len() {
+        evidence.push_str(&and_more(others.len() - OTHERS_TOLD));
+    }
+    reasons.push(Reason {
+        code: Code::AgentsDiffer,
+        agent: Some(slowest.agent.name.clone()),
+        level: Level::Suspect,
+        touches: vec![Topic::Latency],
+        evidence,
+        // Of a p99 of 0 anything is infinitely many times as much, which no document can say.
+        figure: times(high).min(f64::MAX),
+        threshold: DIFFERENT,
+        meaning: "the agents saw different targets, or a difference of their own: the merged \
+                  percentiles are those of all requests, and describe neither"
+            .to_owned(),
+        cure: "compare the agents' paths to the target, their machines and their verdicts"
+            .to_owned(),
+    });
+}
+
+/// An agent's corrected p99, µs, with its confidence interval where that is known.
+struct P99<'a> {
+    agent: &'a AgentPart,
+    us: f64,
+    interval: Option<[f64; 2]>,
+}
+
+impl P99<'_> {
+    fn of(agent: &AgentPart) -> Option<P99<'_>> {
+        let Percentile { value, interval, .. } = *agent.part.corrected.percentiles.at(0.99);
+        Some(P99 { agent, us: value?, interval })
+    }
+
+    /// Whether it is above another's by more than chance makes of two.
+    fn is_apart_from(&self, lower: &P99<'_>) -> bool {
+        match (self.interval, lower.interval) {
+            (Some([from, _]), Some([_, to])) => to < from,
+            _ => true,
+        }
+    }
+}
+
+/// The agents' loads lay apart in time, by the first sends and by what is known of their clocks.
+pub(super) fn start_skew(report: &Report, reasons: &mut Vec<Reason>) {
+    let threshold = INTERVAL_FIRST_NS as f64 / 1e3;
+    let window_s = report.config.window_s();
+    let off_us = |agent: &AgentPart| {
+        let clock_us = agent.synchronization.map_or(0.0, |clock| {
+            let drifted_us = clock.drift_ppm.unwrap_or(0.0).abs() * window_s;
+            clock.offset_error_ns as f64 / 1e3 + drifted_us
+        });
+        (agent.start_skew_us.unwrap_or(0.0).abs(), clock_us)
+    };
+    let all = report.per_agent.iter().map(|agent| (agent, off_us(agent)));
+    let sum = |(sent_us, clock_us): (f64, f64)| sent_us + clock_us;
+    let worst = all.max_by(|(_, one), (_, other)| sum(*one).total_cmp(&sum(*other)));
+    let Some((agent, off)) = worst.filter(|(_, off)| threshold < sum(*off)) else { return };
+    reasons.push(Reason {
+        code: Code::StartSkew,
+        agent: Some(agent.name.clone()),
+        level: Level::Suspect,
+        touches: vec![Topic::Arrivals],
+        evidence: format!(
+            "agent {} sent its first request {:.1} ms after it was due, and its clock may be off \
+             by {:.1} ms from the others' by the end of the run; the limit is {:.1} ms together",
+            agent.name,
+            off.0 / 1e3,
+            off.1 / 1e3,
+            threshold / 1e3
+        ),
+        figure: sum(off),
+        threshold,
+        meaning:
+            "the agents' loads lay apart in time: the run over time puts together what wasn't \
+                  at the same time"
+                .to_owned(),
+        cure: "see the agent's verdict if it sent late; bring the controller closer to its agents \
+               if their clocks are the cause"
+            .to_owned(),
+    });
+}

@@ -1,0 +1,410 @@
+//! Reports of several agents: merged, they are the report of one run, and each agent's part is its
+//! own.
+
+use std::path::{Path, PathBuf};
+
+use engine::host::environment::of_controller;
+use engine::load::schedule::mix;
+use engine::load::share::Share;
+use engine::plan::{Arrivals, Plan};
+use engine::record::outcome::Outcome;
+use engine::record::stamps::{Ending, StampedBy, Stamps};
+use engine::report::collected::{AgentRun, LostAgent, RunFacts, Synchronization};
+use engine::report::verdict::{Code, Level};
+use engine::report::{NotTogether, Report, Samples, check, merge};
+use engine::samples::{Header, SampleFile, ShardEnd};
+use engine::sys::units::{CoreList, Nanos};
+use engine::verify::{merge_proof, report_alone, with_samples};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::made_up::{self, Fate};
+use crate::sample_run::{self, fate, wrong};
+
+/// The plan of all agents, not placed.
+fn plan(arrivals: Arrivals, rate: &str, seconds: u64) -> Plan {
+    Plan {
+        target: "http://127.0.0.1:1/".to_owned(),
+        rate: Some(rate.parse().expect("a rate")),
+        arrivals,
+        duration: Nanos::from_secs(seconds),
+        warmup: Nanos::from_secs(1),
+        seed: 11,
+        slo: Some("p99<20ms".parse().expect("objectives")),
+        ..Plan::default()
+    }
+}
+
+/// The plan as an agent with so many shards places it.
+fn placed(plan: &Plan, shards: usize) -> Plan {
+    let cores: Vec<usize> = (0..shards).collect();
+    let placed = Plan { cores: Some(CoreList::new(cores.clone())), ..plan.clone() };
+    placed.complete(&cores).expect("a plan that runs")
+}
+
+/// Every request is answered within 1 to 2 ms, whoever sends it.
+fn well(due_ns: u64) -> Fate {
+    let noticed_ns = due_ns + 1_000;
+    let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns: noticed_ns, waited: false };
+    let received_ns = noticed_ns + 1_000_000 + mix(due_ns) % 1_000_000;
+    let ending =
+        Ending { received_ns, handled_ns: received_ns + 500, stamped_by: StampedBy::Kernel };
+    (stamps, ending, Outcome::Answered(200))
+}
+
+/// The shares of agents with these weights.
+fn shares(weights: &[u32]) -> Vec<Share> {
+    let of = weights.iter().sum();
+    let mut start = 0;
+    let share = |weight: &u32| {
+        start += weight;
+        Share::units(start - weight..start, of)
+    };
+    weights.iter().map(share).collect()
+}
+
+/// An agent named by its number, with so many shards.
+fn agent(
+    plan: &Plan,
+    number: usize,
+    (share, shards): (&Share, usize),
+    fate: fn(u64) -> Fate,
+) -> AgentRun {
+    let plan = placed(plan, shards);
+    let recorded = (0..shards)
+        .map(|shard| {
+            made_up::record_share(&plan, share.of_shard(shard, shards), fate, |_, _, _| {})
+        })
+        .collect();
+    made_up::agent(&plan, (&format!("agent-{number}"), share.clone()), recorded, None)
+}
+
+/// Agents with these weights and numbers of shards.
+fn agents(plan: &Plan, weights: &[(u32, usize)], fate: fn(u64) -> Fate) -> Vec<AgentRun> {
+    let of_weights: Vec<u32> = weights.iter().map(|(weight, _)| *weight).collect();
+    let all = shares(&of_weights);
+    let all = all.iter().zip(weights).enumerate();
+    all.map(|(number, (share, (_, shards)))| agent(plan, number, (share, *shards), fate)).collect()
+}
+
+fn facts() -> RunFacts {
+    RunFacts { controller: Some(of_controller()), ..RunFacts::default() }
+}
+
+fn joint(agents: &[AgentRun]) -> Report {
+    merge::report(agents, &facts()).0
+}
+
+fn alone(plan: &Plan, fate: fn(u64) -> Fate) -> Report {
+    joint(&agents(plan, &[(1, 2)], fate))
+}
+
+const WEIGHTS: [(u32, usize); 3] = [(1, 1), (2, 2), (3, 1)];
+
+#[test]
+fn what_agents_did_together_is_what_one_would_have_done() {
+    for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
+        let plan = plan(arrivals, "2k", 10);
+        let one = alone(&plan, fate);
+        let report = joint(&agents(&plan, &WEIGHTS, fate));
+        assert_eq!(wrong(report_alone(&report)), [], "{arrivals:?}");
+        assert_eq!(report.config.schedule_digest, one.config.schedule_digest);
+        assert_eq!(report.corrected_digest, one.corrected_digest);
+        assert_eq!(report.merged.rate, one.merged.rate);
+        assert_eq!(report.merged.counts, one.merged.counts);
+        assert_eq!((&report.series, &report.slo), (&one.series, &one.slo));
+        assert_eq!(report.stationarity, one.stationarity);
+        let sum: u64 = report.per_agent.iter().map(|agent| agent.part.counts.intended).sum();
+        assert_eq!(sum, report.whole.counts.intended);
+        // One, two and three sixths.
+        let intended: Vec<u64> =
+            report.per_agent.iter().map(|agent| 6 * agent.part.counts.intended / sum).collect();
+        assert!(intended[0] <= 1 && (1..=2).contains(&intended[1]), "{intended:?}");
+        assert_eq!(report.generator.shards.len(), 4);
+        assert_eq!((report.config.plan.cores.as_ref(), report.partial), (None, false));
+    }
+}
+
+#[test]
+fn each_agents_arrivals_are_proved_by_its_own_rate() {
+    for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
+        let report = joint(&agents(&plan(arrivals, "3k", 20), &WEIGHTS, well));
+        let whole = report.arrivals.as_ref().expect("an open model has arrivals");
+        assert!(whole.as_planned, "{}", whole.line());
+        assert_eq!((whole.rate, whole.shards), (3_000.0, 4));
+        for (agent, rate) in report.per_agent.iter().zip([500.0, 1_000.0, 1_500.0]) {
+            let own = agent.arrivals.as_ref().expect("of its share");
+            assert!((own.rate - rate).abs() < 1e-9, "{}", own.rate);
+            assert!(own.as_planned, "{}: {}", agent.name, own.line());
+            assert_eq!(agent.part.rate.target, Some(own.rate));
+        }
+        assert_eq!(report.verdict.level, Level::Valid, "{:?}", report.verdict);
+    }
+}
+
+#[test]
+fn a_schedule_dealt_otherwise_is_not_as_planned() {
+    let plan = plan(Arrivals::Poisson, "3k", 20);
+    // All requests are there, but three shards of four got as many each as the fourth.
+    let mut wrongly_dealt = agents(&plan, &[(1, 1), (1, 1), (1, 1), (1, 1)], well);
+    for (agent, units) in wrongly_dealt.iter_mut().zip([0..1, 1..2, 2..3, 3..10]) {
+        agent.share = Share::units(units, 10);
+    }
+    let report = joint(&wrongly_dealt);
+    let proof = report.arrivals.as_ref().expect("arrivals");
+    assert!(!proof.as_planned, "{}", proof.line());
+    assert_ne!(wrong(report_alone(&report)), []);
+}
+
+#[test]
+fn the_worst_verdict_counts_and_names_its_agent() {
+    fn late(due_ns: u64) -> Fate {
+        let (stamps, ending, outcome) = well(due_ns);
+        let noticed_ns = due_ns + 700_000;
+        (Stamps { noticed_ns, sent_ns: noticed_ns, ..stamps }, ending, outcome)
+    }
+    let plan = plan(Arrivals::Poisson, "2k", 10);
+    let all = shares(&[1, 1, 1]);
+    let mut runs = agents(&plan, &[(1, 1), (1, 1), (1, 1)], well);
+    runs[1] = agent(&plan, 1, (&all[1], 1), late);
+    let report = joint(&runs);
+    assert_eq!(wrong(report_alone(&report)), []);
+    let levels: Vec<Level> = report.per_agent.iter().map(|agent| agent.verdict.level).collect();
+    assert_eq!((levels[0], levels[2]), (Level::Valid, Level::Valid));
+    assert!(Level::Valid < levels[1]);
+    assert_eq!(report.verdict.level, levels[1]);
+    let of = |code| report.verdict.reasons.iter().find(|reason| reason.code == code);
+    let reason = of(Code::GeneratorLate).expect("it was late");
+    assert_eq!(reason.agent.as_deref(), Some("agent-1"));
+    assert!(report.per_agent[1].verdict.reasons.iter().all(|reason| reason.agent.is_none()));
+}
+
+#[test]
+fn an_agent_that_saw_another_target_is_named() {
+    fn slow(due_ns: u64) -> Fate {
+        let (stamps, ending, outcome) = well(due_ns);
+        let more = 800_000;
+        let ending = Ending {
+            received_ns: ending.received_ns + more,
+            handled_ns: ending.handled_ns + more,
+            ..ending
+        };
+        (stamps, ending, outcome)
+    }
+    let plan = plan(Arrivals::Poisson, "2k", 10);
+    let differs = |runs: &[AgentRun]| {
+        let report = joint(runs);
+        assert_eq!(wrong(report_alone(&report)), []);
+        report.verdict.reasons.into_iter().find(|reason| reason.code == Code::AgentsDiffer)
+    };
+    let mut runs = agents(&plan, &WEIGHTS, well);
+    assert_eq!(differs(&runs), None);
+    runs[2] = agent(&plan, 2, (&shares(&[1, 2, 3])[2], 1), slow);
+    let reason = differs(&runs).expect("1.4 times as slow");
+    assert_eq!((reason.agent.as_deref(), reason.level), (Some("agent-2"), Level::Suspect));
+    assert!((1.3..1.5).contains(&reason.figure), "{}", reason.evidence);
+}
+
+#[test]
+fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
+    let plan = plan(Arrivals::Poisson, "2k", 10);
+    let mut runs = agents(&plan, &WEIGHTS, well);
+    let whole = joint(&runs);
+    let AgentRun { name, share, .. } = runs.remove(1);
+    let lost = vec![LostAgent { name, at_s: 4.25, share }];
+    let report = merge::report(&runs, &RunFacts { lost: lost.clone(), ..facts() }).0;
+    assert_eq!(wrong(report_alone(&report)), []);
+    assert!(report.partial && report.agent_lost[0].name == "agent-1");
+    assert!((report.agent_lost[0].load - 1.0 / 3.0).abs() < 1e-12);
+    assert_eq!(report.whole.rate.target, Some(2_000.0), "as it was planned");
+    let there = [&whole.per_agent[0].part, &whole.per_agent[2].part];
+    let sum: u64 = there.iter().map(|part| part.counts.intended).sum();
+    assert_eq!(report.whole.counts.intended, sum);
+    assert_eq!(report.per_agent[1].part, *there[1], "the rest is exact");
+    let reason = &report.verdict.reasons[0];
+    assert_eq!((reason.code, reason.level), (Code::AgentLost, Level::Invalid));
+    assert_eq!(reason.agent.as_deref(), Some("agent-1"));
+    assert!(reason.evidence.contains("4.250 s") && reason.evidence.contains("33.33 %"));
+    let codes: Vec<Code> = report.verdict.reasons.iter().map(|reason| reason.code).collect();
+    assert_eq!(codes, [Code::AgentLost], "nothing else is wrong");
+    // All but one were lost.
+    runs.truncate(1);
+    let share = shares(&[1, 2, 3]).swap_remove(2);
+    let also = LostAgent { name: "agent-2".to_owned(), at_s: 1.0, share };
+    let facts = RunFacts { lost: [lost, vec![also]].concat(), ..facts() };
+    let report = merge::report(&runs, &facts).0;
+    assert_eq!(wrong(report_alone(&report)), []);
+    assert!(report.is_joint() && report.verdict.level == Level::Invalid);
+}
+
+#[test]
+fn agents_that_began_apart_are_named() {
+    let plan = plan(Arrivals::Poisson, "2k", 5);
+    let mut runs = agents(&plan, &WEIGHTS, well);
+    let clock = Synchronization {
+        pings: 16,
+        offset_error_ns: 40_000,
+        end_error_ns: Some(50_000),
+        drift_ppm: Some(2.0),
+    };
+    for run in &mut runs {
+        run.synchronization = Some(clock);
+        let stats = &mut run.collected.shards[0].stats;
+        (stats.first_due_us, stats.first_sent_us) = (Some(300.0), Some(350.0));
+    }
+    let report = joint(&runs);
+    assert_eq!(wrong(report_alone(&report)), []);
+    assert_eq!(report.per_agent[0].start_skew_us, Some(50.0));
+    assert_eq!(report.verdict.level, Level::Valid);
+    let far = Synchronization { offset_error_ns: 130_000_000, ..clock };
+    runs[1].synchronization = Some(far);
+    let report = joint(&runs);
+    let reason = &report.verdict.reasons[0];
+    assert_eq!((reason.code, reason.agent.as_deref()), (Code::StartSkew, Some("agent-1")));
+    assert_eq!(wrong(report_alone(&report)), []);
+}
+
+#[test]
+fn agents_that_do_not_belong_together_are_told_apart() {
+    let plan = plan(Arrivals::Poisson, "2k", 2);
+    let runs = agents(&plan, &WEIGHTS, well);
+    let refused = |runs: &[AgentRun]| check(runs, &facts()).expect_err("not one run");
+    assert_eq!(check(&runs, &facts()), Ok(()));
+    assert_eq!(refused(&[]), NotTogether::Nothing);
+    let twice = [runs[0].clone(), runs[0].clone()];
+    assert_eq!(refused(&twice), NotTogether::Shares("agent-0".to_owned(), "agent-0".to_owned()));
+    let mut other = runs.clone();
+    other[2] = agent(&Plan { seed: 12, ..plan.clone() }, 2, (&runs[2].share, 1), well);
+    assert_eq!(refused(&other), NotTogether::Plan("agent-2".to_owned()));
+    let mut numbers = runs.clone();
+    numbers[1].collected.shards[1].recorder.counts.sent += 1;
+    assert_eq!(refused(&numbers), NotTogether::Numbers("agent-1".to_owned()));
+    let mut shards = runs;
+    shards[1].collected.shards.pop();
+    assert_eq!(refused(&shards), NotTogether::Numbers("agent-1".to_owned()));
+}
+
+#[test]
+fn what_is_changed_in_an_agents_part_is_found() {
+    let report = joint(&agents(&plan(Arrivals::Poisson, "500", 5), &WEIGHTS, fate));
+    assert_eq!(wrong(report_alone(&report)), []);
+    let document = serde_json::to_value(&report).expect("a document");
+    let changed = |path: &str, value: serde_json::Value| {
+        let mut changed = document.clone();
+        *changed.pointer_mut(path).unwrap_or_else(|| panic!("no {path}")) = value;
+        let report: Report = serde_json::from_value(changed).expect("a report");
+        assert_ne!(wrong(report_alone(&report)), [], "{path}");
+    };
+    let digest = "00000000000000000000000000000000";
+    for (path, value) in [
+        ("/corrected_digest", digest.into()),
+        ("/config/schedule_digest", digest.into()),
+        ("/config/schedule_until", 5.5.into()),
+        ("/partial", true.into()),
+        ("/per_agent/1/config/schedule_digest", digest.into()),
+        ("/per_agent/1/config/schedule_arrivals", 7.into()),
+        ("/per_agent/1/config/schedule_until", 5.5.into()),
+        ("/per_agent/1/config/cores", "0".into()),
+        ("/per_agent/1/config/share/units/start", 2.into()),
+        ("/per_agent/1/arrivals/intended", 7.into()),
+        ("/per_agent/1/arrivals_line", "as planned".into()),
+        ("/per_agent/1/littles_law/residual", 0.5.into()),
+        ("/per_agent/1/start_skew_us", 5.0.into()),
+        ("/per_agent/1/counts/intended", 7.into()),
+        ("/per_agent/1/corrected/p99", 7.0.into()),
+        ("/per_agent/1/rate/target", 2_000.0.into()),
+        ("/per_agent/1/interrupted", true.into()),
+        ("/per_agent/1/verdict/level", "valid".into()),
+        ("/generator/shards/3/core", 7.into()),
+        ("/verdict/level", "valid".into()),
+    ] {
+        changed(path, value);
+    }
+    let mut fewer = report.clone();
+    fewer.per_agent.pop();
+    assert_ne!(wrong(report_alone(&fewer)), []);
+}
+
+/// Three agents whose requests meet every fate, each with its file of samples in a folder.
+fn sampled(folder: &TempDir) -> (Report, Vec<PathBuf>) {
+    let raw = folder.path().to_owned();
+    let plan = Plan { raw: Some(raw.clone()), ..plan(Arrivals::Poisson, "2k", 10) };
+    let mut files = Vec::new();
+    let mut runs = Vec::new();
+    for (number, (share, (_, shards))) in shares(&[1, 2, 3]).iter().zip(WEIGHTS).enumerate() {
+        let plan = placed(&plan, shards);
+        let path = raw.join(format!("agent-{number}.samples"));
+        let file = SampleFile::create(&path, shards).expect("a folder of our own");
+        let (mut recorded, mut ends) = (Vec::new(), Vec::new());
+        for shard in 0..shards {
+            let mut sampler = file.lane(shard).sampler();
+            let push = |stamps: &Stamps, ending, outcome| sampler.push(stamps, ending, outcome);
+            let share = share.of_shard(shard, shards);
+            let (recorder, digest) = made_up::record_share(&plan, share, fate, push);
+            ends.push((sampler.finish(), ShardEnd::new(&recorder, digest)));
+            recorded.push((recorder, digest));
+        }
+        let header =
+            Header { shards: u32::try_from(shards).expect("few"), ..sample_run::header(&plan) };
+        let summary = file.begin(header, &[1]).expect("a thread").finish(ends, plan.end_ns(), 77);
+        let samples = Samples {
+            file: summary.file.as_ref().map(|file| file.display().to_string()),
+            written: summary.written,
+            lost: summary.lost,
+            error: summary.error.clone(),
+        };
+        let named = (&*format!("agent-{number}"), share.clone());
+        runs.push(made_up::agent(&plan, named, recorded, Some(samples)));
+        files.push(path);
+    }
+    (merge::report(&runs, &RunFacts { raw: Some(raw), ..facts() }).0, files)
+}
+
+#[test]
+fn pooled_samples_prove_the_merged_histogram() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (report, files) = sampled(&folder);
+    assert_eq!(wrong(report_alone(&report)), []);
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    assert_eq!(wrong(with_samples(&report, &files)), []);
+    let proof = merge_proof(&report, &files).expect("files").expect("several agents");
+    assert_eq!((proof.agents, proof.requests), (3, report.whole.corrected.count));
+    for row in &proof.rows {
+        let merged = row.merged.expect("enough requests");
+        assert!(row.off(merged).abs() <= 0.01, "{row:?}");
+    }
+    // Files of other agents, and too few of them.
+    let swapped = [files[1], files[0], files[2]];
+    assert_ne!(wrong(with_samples(&report, &swapped)), []);
+    assert_ne!(wrong(with_samples(&report, &files[..2])), []);
+    let twice = [files[0], files[1], files[1]];
+    assert_ne!(wrong(with_samples(&report, &twice)), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn merging_is_exact_whatever_the_weights_and_in_any_order(
+        weights in proptest::collection::vec((1_u32..9, 1_usize..4), 2..6),
+        constant in any::<bool>(),
+        seed in any::<u64>(),
+        turn in any::<usize>(),
+    ) {
+        let arrivals = if constant { Arrivals::Constant } else { Arrivals::Poisson };
+        let plan = Plan { seed, ..plan(arrivals, "400", 2) };
+        let one = alone(&plan, fate);
+        let mut runs = agents(&plan, &weights, fate);
+        let shift = turn % runs.len();
+        runs.rotate_left(shift);
+        let report = joint(&runs);
+        prop_assert_eq!(wrong(report_alone(&report)), []);
+        prop_assert_eq!(&report.config.schedule_digest, &one.config.schedule_digest);
+        prop_assert_eq!(&report.corrected_digest, &one.corrected_digest);
+        prop_assert_eq!(&report.merged.counts, &one.merged.counts);
+        prop_assert_eq!(&report.series, &one.series);
+        prop_assert_eq!(report.merged.corrected.quantile_us(0.99), one.merged.corrected.quantile_us(0.99));
+        for agent in &report.per_agent {
+            prop_assert!(agent.verdict.level <= report.verdict.level);
+        }
+    }
+}
