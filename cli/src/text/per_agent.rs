@@ -24,25 +24,17 @@ pub(crate) fn per_agent(report: &Report) -> String {
     let names = agents.iter().map(|agent| agent.name.chars().count());
     let width = names.filter(|chars| *chars <= NAME_MAX).max().unwrap_or(0).max("agent".len());
     let mut text = format!(
-        "{:<width$}  {:>6}  {:>7}  {:>7}  {:>7}  {:>6}  {:>6}  {:>7}  verdict\n",
+        "{:<width$} {:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7} verdict\n",
         "agent", "share", "sent/s", "p50", "p99", "errors", "busy", "skew"
     );
     for agent in agents {
-        let mut name = agent.name.as_str();
-        if NAME_MAX < name.chars().count() {
-            let _ = writeln!(text, "{name}");
-            name = "";
-        }
-        let _ = writeln!(text, "{name:<width$}  {}", figures(agent));
+        line(&mut text, width, &agent.name, &figures(agent));
     }
     for lost in &report.agent_lost {
-        let at = format!("lost {:.1} s after the start", lost.at_s);
-        let _ = writeln!(
-            text,
-            "{}  {}, {at}: nothing of it is in this report",
-            lost.name,
-            percent(lost.load)
-        );
+        let load = percent(lost.load);
+        let what =
+            format!("{load:>6} lost after {:.1} s, and with it all that it measured", lost.at_s);
+        line(&mut text, width, &lost.name, &what);
     }
     text.push_str(&indented_to(WIDTH, "", "", &clocks(agents)));
     if report.is_joint() {
@@ -55,13 +47,22 @@ pub(crate) fn per_agent(report: &Report) -> String {
     text
 }
 
+/// An agent's line, with its name in front or above.
+fn line(text: &mut String, width: usize, name: &str, what: &str) {
+    let _ = if name.chars().count() <= width {
+        writeln!(text, "{name:<width$} {what}")
+    } else {
+        writeln!(text, "{name}\n{:<width$} {what}", "")
+    };
+}
+
 fn figures(agent: &AgentPart) -> String {
     let AgentPart { part, config, generator, .. } = agent;
     let corrected = &part.corrected;
     let shown = |q| percentile(corrected, corrected.quantile_us(q));
     let busy = generator.shards.iter().map(|shard| shard.busy).fold(0.0, f64::max);
     format!(
-        "{:>6}  {:>7}  {:>7}  {:>7}  {:>6}  {:>6}  {:>7}  {}",
+        "{:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {}",
         percent(config.share.fraction()),
         rate(part.rate.sent),
         shown(0.5),
@@ -143,9 +144,18 @@ mod tests {
         let (report, _) = merge::report(&runs, &facts);
         let text = per_agent(&report);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let (above, digest) = text.rsplit_once("digest\n").expect("the digest comes last");
-        assert_eq!(digest.trim_end(), format!("{}.", report.corrected_digest));
-        insta::assert_snapshot!(above, @"");
+        let (above, digest) = text.split_once("The merged").expect("the digest comes last");
+        assert!(digest.ends_with(&format!("\n{}.\n", report.corrected_digest)), "{digest}");
+        insta::assert_snapshot!(above, @r"
+        agent          share  sent/s     p50     p99 errors   busy    skew verdict
+        10.0.0.1:7070 16.7 %   833.1 1.00 ms 1.00 ms      0 12.5 % 21.0 µs suspect
+        agents-1.agents.default.svc:7070
+                      33.3 %   1,662 1.20 ms 1.20 ms      0 12.5 % 21.0 µs suspect
+        10.0.0.3:7070 50.0 % lost after 12.3 s, and with it all that it measured
+        Skew: from when an agent's first request was due to when it was sent. The
+        agents' clocks agree to within 43.0 µs at the start and 51.0 µs at the end; they
+        drift by 1.2 ppm at most.
+        ");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) fn findings(findings: &[Finding], unchecked: &str) -> String {
 /// and the mean of the agents', which is no percentile of anything.
 pub(crate) fn merge_proof(proof: &MergeProof) -> String {
     let mut text = format!(
-        "{} of {} pooled, corrected latency\n\n{:<6}{:>13}{:>13}{:>9}{:>16}{:>9}\n",
+        "{} of {} pooled, corrected latency\n\n{:<6}{:>13}{:>13}{:>10}{:>17}{:>10}\n",
         things(proof.requests, "request"),
         things(proof.agents as u64, "agent"),
         "",
@@ -49,9 +49,8 @@ pub(crate) fn merge_proof(proof: &MergeProof) -> String {
         let off = |us: Option<f64>| {
             us.map_or(String::new(), |us| format!("{:+.2} %", row.off(us) * 100.0))
         };
-        let _ = writeln!(
-            text,
-            "{:<6}{:>13}{:>13}{:>9}{:>16}{:>9}",
+        let line = format!(
+            "{:<6}{:>13}{:>13}{:>10}{:>17}{:>10}",
             row.label,
             time(row.pooled),
             figure(row.merged),
@@ -59,6 +58,7 @@ pub(crate) fn merge_proof(proof: &MergeProof) -> String {
             figure(row.mean),
             off(row.mean)
         );
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     text.push_str("\nA mean of percentiles is no percentile: it is shown for how wrong it is.\n");
     text
@@ -95,7 +95,16 @@ mod tests {
         let proof = MergeProof { agents: 3, requests: 540_000, rows };
         let text = merge_proof(&proof);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r"
+        540,000 requests of 3 agents pooled, corrected latency
+
+              pooled, exact       merged    off by  mean of agents'    off by
+        p50         1.00 ms      1.00 ms   +0.01 %          1.09 ms   +8.97 %
+        p99         48.1 ms      48.1 ms   +0.04 %          17.5 ms  -63.63 %
+        p99.9       51.0 ms          n/a                        n/a
+
+        A mean of percentiles is no percentile: it is shown for how wrong it is.
+        ");
     }
 
     #[test]
