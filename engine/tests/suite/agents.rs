@@ -1,8 +1,11 @@
 //! Several agents offer together what one process does alone: the same requests, begun at one
 //! moment that is given from outside, and recorders that cross the border between them unchanged.
 
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use engine::host::environment::of_controller;
 use engine::load::share::Share;
 use engine::plan::body::SharedBody;
 use engine::plan::{Arrivals, Model, Plan};
@@ -10,21 +13,26 @@ use engine::record::config::RecorderConfig;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use engine::record::recorder::Recorder;
 use engine::record::stamps::{Ending, Stamps};
+use engine::report::collected::{AgentRun, RunFacts};
+use engine::report::{check, merge};
 use engine::run::{Finished, Run, Targets, prepare_with};
+use engine::samples::SampleFile;
 use engine::sys::clock;
 use engine::sys::placement::allowed_cores;
 use engine::sys::units::{CoreList, Nanos};
+use engine::verify::{Finding, merge_proof, report_alone, with_samples};
 
 use serde_json::json;
 
 use crate::made_up;
 use crate::support::{always_ok, open, plan, run, serve};
 
-/// A held run of this share, once it is ready.
-fn ready(plan: &Plan, share: Share) -> Run {
+/// A held run of this share, once it is ready; its raw samples go to `file`.
+fn ready(plan: &Plan, share: Share, file: Option<SampleFile>) -> Run {
     let prepared = prepare_with(plan.clone(), &SharedBody::default(), Targets::Resolve, share)
         .expect("a plan that runs");
-    let held = Run::start_held(prepared, None).expect("shards start");
+    let held = Run::start_held(prepared, file).expect("shards start");
+    assert_eq!(held.set_up_as().is_some(), held.is_ready());
     let begun = Instant::now();
     while !held.is_ready() {
         assert!(begun.elapsed() < Duration::from_secs(30), "set up in time");
@@ -43,7 +51,7 @@ fn on_three(plan: &Plan) -> Vec<Finished> {
     };
     let agents: Vec<Run> = [(0..1, 1), (1..3, 2), (3..6, 1)]
         .into_iter()
-        .map(|(units, cores)| ready(&on(cores), Share::units(units, 6)))
+        .map(|(units, cores)| ready(&on(cores), Share::units(units, 6), None))
         .collect();
     let epoch_ns = clock::now_ns() + 200_000_000;
     for agent in &agents {
@@ -90,8 +98,62 @@ fn agents_open_together_as_many_connections_as_one() {
 }
 
 #[test]
+fn agents_merge_into_what_their_pooled_samples_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let slow = |number: u64, stream: &mut TcpStream| {
+        std::thread::sleep(Duration::from_micros(number % 20 * 150));
+        always_ok(number, stream)
+    };
+    let raw = Some(folder.path().to_owned());
+    let plan = Plan { seed: 9, raw: None, ..open(plan(serve(slow)), "2k") };
+    let weights = [0..1, 1..3, 3..6];
+    let held: Vec<(Share, Run)> = weights
+        .into_iter()
+        .enumerate()
+        .map(|(number, units)| {
+            let path = folder.path().join(format!("{number}.samples"));
+            let file = SampleFile::create(&path, 1).expect("a folder of our own");
+            let share = Share::units(units, 6);
+            (share.clone(), ready(&plan, share, Some(file)))
+        })
+        .collect();
+    let epoch_ns = clock::now_ns() + 200_000_000;
+    held.iter().for_each(|(_, run)| run.begin_at(epoch_ns).expect("the moment is ahead"));
+    let runs: Vec<AgentRun> = held
+        .into_iter()
+        .enumerate()
+        .map(|(number, (share, run))| AgentRun {
+            name: number.to_string(),
+            share,
+            collected: run.collect(),
+            synchronization: None,
+        })
+        .collect();
+    let facts = RunFacts { controller: Some(of_controller()), raw, ..RunFacts::default() };
+    assert_eq!(check(&runs, &facts), Ok(()));
+    let (report, _) = merge::report(&runs, &facts);
+    let wrong = |findings: Vec<Finding>| -> Vec<Finding> {
+        findings.into_iter().filter(|finding| !finding.ok).collect()
+    };
+    assert_eq!(wrong(report_alone(&report)), []);
+    let files = [0, 1, 2].map(|number| folder.path().join(format!("{number}.samples")));
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    assert_eq!(wrong(with_samples(&report, &files)), []);
+    let alone = run(plan).report;
+    assert_eq!(report.config.schedule_digest, alone.config.schedule_digest);
+    assert_eq!(report.whole.counts.intended, alone.whole.counts.intended);
+    let proof = merge_proof(&report, &files).expect("files").expect("several agents");
+    for row in &proof.rows[..2] {
+        let merged = row.merged.expect("enough requests");
+        assert!(row.off(merged).abs() <= 0.01, "{row:?}");
+    }
+    let skews = report.per_agent.iter().map(|agent| agent.start_skew_us);
+    assert!(skews.into_iter().all(|skew| 0.0 <= skew.expect("each sent some")));
+}
+
+#[test]
 fn a_moment_that_has_passed_begins_nothing_and_a_held_run_can_be_called_off() {
-    let held = ready(&open(plan(serve(always_ok)), "1k"), Share::whole());
+    let held = ready(&open(plan(serve(always_ok)), "1k"), Share::whole(), None);
     let passed = held.begin_at(clock::now_ns() - 5).expect_err("it has passed");
     assert!(5 <= passed.by_ns, "{passed}");
     assert!(held.window().is_none());
