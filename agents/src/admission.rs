@@ -130,17 +130,19 @@ impl Demand {
             }
             (Model::Closed, ..) | (Model::Open, None, _) => None,
         };
-        let settles =
-            plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
-        let setup_ns = if settles {
-            let least_ns = plan.settle_min.map_or(0, |least| least.0);
-            least_ns.saturating_add(plan.settle.0.saturating_mul(SETTLE_TIMES_MAX))
-        } else {
-            0
-        };
         let run_ns = plan.warmup.0.saturating_add(plan.duration.0);
-        Demand { rate_micro, conns, length_ns: setup_ns.saturating_add(run_ns) }
+        Demand { rate_micro, conns, length_ns: setup_max_ns(plan).saturating_add(run_ns) }
     }
+}
+
+/// The longest setup load of a completed plan, ns.
+pub(crate) fn setup_max_ns(plan: &Plan) -> u64 {
+    let settles = plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
+    if !settles {
+        return 0;
+    }
+    let least_ns = plan.settle_min.map_or(0, |least| least.0);
+    least_ns.saturating_add(plan.settle.0.saturating_mul(SETTLE_TIMES_MAX))
 }
 
 impl Admission {

@@ -342,7 +342,8 @@ fn sends(side: Side, kind: Kind) -> bool {
         | Kind::Ready
         | Kind::Progress
         | Kind::Report
-        | Kind::Samples => side == Side::Agent,
+        | Kind::Samples
+        | Kind::Shard => side == Side::Agent,
     }
 }
 

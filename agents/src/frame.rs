@@ -73,12 +73,13 @@ pub enum Kind {
     Collect,
     Report,
     Samples,
+    Shard,
     Bye,
 }
 
 impl Kind {
     /// Every type, by its number in a frame.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 18] = [
         Kind::Open,
         Kind::Challenge,
         Kind::Proof,
@@ -95,6 +96,7 @@ impl Kind {
         Kind::Collect,
         Kind::Report,
         Kind::Samples,
+        Kind::Shard,
         Kind::Bye,
     ];
 
@@ -103,11 +105,35 @@ impl Kind {
         Kind::ALL.get(usize::from(number)).copied()
     }
 
+    /// The type of a message.
+    pub(crate) fn of_message(message: &Message) -> Kind {
+        match message {
+            Message::Open(_) => Kind::Open,
+            Message::Challenge(_) => Kind::Challenge,
+            Message::Proof => Kind::Proof,
+            Message::Refused(_) => Kind::Refused,
+            Message::Hello(_) => Kind::Hello,
+            Message::Ping(_) => Kind::Ping,
+            Message::Pong(_) => Kind::Pong,
+            Message::Heartbeat => Kind::Heartbeat,
+            Message::Prepare(_) => Kind::Prepare,
+            Message::Ready(_) => Kind::Ready,
+            Message::Start(_) => Kind::Start,
+            Message::Progress(_) => Kind::Progress,
+            Message::Stop => Kind::Stop,
+            Message::Collect(_) => Kind::Collect,
+            Message::Report(_) => Kind::Report,
+            Message::Samples(_) => Kind::Samples,
+            Message::Shard(_) => Kind::Shard,
+            Message::Bye => Kind::Bye,
+        }
+    }
+
     /// The longest payload of this type.
     pub fn payload_max(self) -> usize {
         match self {
             Kind::Open | Kind::Challenge | Kind::Proof => OPENING_MAX,
-            Kind::Report => RESULTS_MAX,
+            Kind::Report | Kind::Shard => RESULTS_MAX,
             Kind::Samples => SAMPLES_MAX,
             Kind::Refused
             | Kind::Hello

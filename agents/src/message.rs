@@ -13,7 +13,7 @@
 //!    Heartbeat ────────────────────►        each second
 //!    ◄────────────────────── Progress       every 250 ms
 //!    Stop ─────────────────────────►        only to end it early
-//!    Collect ──► ◄── Samples, Report        once the run has ended
+//!    Collect ─► ◄─ Samples, Shard, Report   once the run has ended
 //!    Bye ◄────────────────────────► Bye
 //! ```
 //!
@@ -26,15 +26,16 @@ use std::net::SocketAddr;
 use engine::host::check::{Check, Severity};
 use engine::load::share::Share;
 use engine::plan::Plan;
-use engine::record::counts::IntervalCounts;
-use engine::report::Report;
-use engine::run::Phase;
+use engine::report::collected::CollectedHead;
+use engine::run::Tally;
+use engine::shard::ShardReport;
 use engine::sys::placement;
 use rustix::system::uname;
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::Bytes;
-use crate::frame::PROTOCOL;
+use crate::codec;
+use crate::frame::{PROTOCOL, RESULTS_MAX};
 use crate::json;
 use crate::refusal::Refusal;
 
@@ -67,8 +68,8 @@ pub enum Message {
     Ready(Ready),
     /// When to begin.
     Start(Start),
-    /// What happened since the last one.
-    Progress(Progress),
+    /// What the agent has done since its last frame of this type, and how far it is now.
+    Progress(Tally),
     /// Send nothing more; responses are still awaited.
     Stop,
     /// Report.
@@ -77,6 +78,8 @@ pub enum Message {
     Report(Results),
     /// A part of the agent's raw samples.
     Samples(Samples),
+    /// What one of its shards measured.
+    Shard(ShardState),
     /// The end of the session.
     Bye,
 }
@@ -178,6 +181,15 @@ pub struct Finding {
     pub text: String,
 }
 
+impl Hello {
+    /// This side's, by the name that others are told.
+    pub fn here(name: String, findings: Vec<Finding>) -> Hello {
+        let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+        let (versions, host) = (Versions::here(), HostFacts::here());
+        Hello { versions, build: build.to_owned(), name, host, findings }
+    }
+}
+
 impl From<&Check> for Finding {
     fn from(check: &Check) -> Finding {
         Finding { severity: check.severity, text: check.to_string() }
@@ -232,23 +244,6 @@ pub struct Start {
     pub at_ns: u64,
 }
 
-/// What happened since the last message of this kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    /// Where the run is.
-    pub phase: Phase,
-    /// Time since the epoch, ns; during setup, since the start of setup.
-    pub elapsed_ns: u64,
-    /// What happened since the last message.
-    pub counts: IntervalCounts,
-    /// Requests in flight now.
-    pub in_flight: u64,
-    /// Corrected latencies since then: HdrHistogram V2, unit 1 ns, two digits.
-    pub latency: Bytes,
-    /// Receive lateness since then: HdrHistogram V2, unit 1 ns, one digit.
-    pub receive_lateness: Bytes,
-}
-
 /// What the controller wants when the run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collect {
@@ -256,15 +251,46 @@ pub struct Collect {
     pub samples: bool,
 }
 
-/// What the agent measured.
+/// What the agent measured, but for its shards, which come before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// The agent's own report.
+    /// The run as the agent saw it.
     #[serde(with = "json")]
-    pub report: Box<Report>,
-    /// The state of its recorder, from which the report of all agents is made.
-    pub recorder: Bytes,
+    pub head: Box<CollectedHead>,
+    /// How many shards it has.
+    pub shards: u32,
 }
+
+/// What one shard measured, from which the report of all agents is made. It is decoded apart from
+/// its frame, since that takes a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardState(Bytes);
+
+impl ShardState {
+    /// That of a shard.
+    pub fn new(report: &ShardReport) -> ShardState {
+        ShardState(codec::encode(report).into())
+    }
+
+    /// What the shard measured.
+    ///
+    /// # Errors
+    /// The bytes aren't a shard's.
+    pub fn report(&self) -> Result<ShardReport, MalformedShard> {
+        codec::decode(self.0.as_slice(), RESULTS_MAX)
+            .map_err(|error| MalformedShard(error.to_string()))
+    }
+
+    /// Bytes that aren't checked yet.
+    pub fn of_bytes(bytes: Vec<u8>) -> ShardState {
+        ShardState(bytes.into())
+    }
+}
+
+/// Bytes that aren't the state of a shard.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not what a shard measured ({0})")]
+pub struct MalformedShard(String);
 
 /// A part of the file with the agent's raw samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,18 +6,21 @@ use agents::channel::{Channel, ChannelError, Side};
 use agents::frame::{Frame, FrameReader};
 use agents::key::Key;
 use agents::message::{
-    Collect, Finding, Hello, HostFacts, Message, Nonce, Ping, Pong, Prepare, Progress, Ready,
-    Results, Samples, Start, Versions,
+    Collect, Finding, Hello, HostFacts, Message, Nonce, Ping, Pong, Prepare, Ready, Results,
+    Samples, ShardState, Start, Versions,
 };
 use agents::refusal::Refusal;
 use engine::host::check::Severity;
+use engine::host::environment::environment;
+use engine::host::watch::Machine;
 use engine::load::share::Share;
 use engine::plan::Plan;
-use engine::record::counts::IntervalCounts;
-use engine::run::Phase;
+use engine::plan::body::Body;
+use engine::plan::redact::Redacted;
+use engine::report::collected::CollectedHead;
+use engine::run::{Phase, Tally};
+use engine::shard::CoarseHistogram;
 use engine::sys::units::Nanos;
-
-use crate::made_up;
 
 /// The nonces of both sides.
 pub const CONTROLLER: Nonce = [0xC0; 32];
@@ -60,12 +63,22 @@ fn made() -> Vec<(Side, Message)> {
         duration: Nanos(1_000_000_000),
         ..Plan::default()
     };
-    let report = {
+    let head = {
         let plan = plan.clone().complete(&[0]).expect("a plan");
-        let recorded = vec![made_up::nothing(&plan)];
-        made_up::report(&plan, recorded, None)
+        let address = "127.0.0.1:8080".parse().expect("an address");
+        CollectedHead {
+            plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
+            address,
+            environment: environment(&[0], Vec::new(), address),
+            machine: Machine::default(),
+            interrupted: false,
+            until_ns: 1_000_000_000,
+            epoch_ns: 5_000_000_000,
+            samples: None,
+        }
     };
-    let counts = IntervalCounts { intended: 300, sent: 2, answered: 1, ..Default::default() };
+    let mut latency = CoarseHistogram::default();
+    latency.record(5_000);
     vec![
         (Controller, Message::Hello(hello())),
         (Agent, Message::Hello(hello())),
@@ -91,19 +104,21 @@ fn made() -> Vec<(Side, Message)> {
         (Controller, Message::Start(Start { at_ns: 5_000_000_000 })),
         (
             Agent,
-            Message::Progress(Progress {
+            Message::Progress(Tally {
                 phase: Phase::Steady,
                 elapsed_ns: 250_000_000,
-                counts,
+                intended: 300,
+                answered: 2,
+                errors: 1,
                 in_flight: 7,
-                latency: vec![1, 2, 3].into(),
-                receive_lateness: Vec::new().into(),
+                latency,
             }),
         ),
         (Controller, Message::Stop),
         (Controller, Message::Collect(Collect { samples: true })),
         (Agent, Message::Samples(Samples { offset: 300, bytes: vec![9; 4].into(), is_last: true })),
-        (Agent, Message::Report(Results { report: Box::new(report), recorder: vec![8; 3].into() })),
+        (Agent, Message::Shard(ShardState::of_bytes(vec![8; 3]))),
+        (Agent, Message::Report(Results { head: Box::new(head), shards: 1 })),
         (Agent, Message::Refused(Refusal::LeaseLost(Nanos(3_000_000_000)))),
         (Controller, Message::Bye),
         (Agent, Message::Bye),

@@ -58,7 +58,7 @@ fn each_document_lies_in_its_payload_as_json() {
     for (side, message) in conversation() {
         let json = match message {
             Message::Prepare(prepare) => serde_json::to_vec(&prepare.plan),
-            Message::Report(results) => serde_json::to_vec(&results.report),
+            Message::Report(results) => serde_json::to_vec(&results.head),
             Message::Hello(hello) => serde_json::to_vec(hello),
             Message::Refused(refusal) => serde_json::to_vec(refusal),
             _ => continue,

@@ -7,7 +7,5 @@ mod golden;
 mod handshake;
 #[path = "../../fuzz/harness.rs"]
 mod harness;
-#[path = "../../../engine/tests/suite/made_up.rs"]
-mod made_up;
 mod properties;
 mod sessions;

@@ -1,0 +1,57 @@
+//! Why an agent can't be used, or can't be any longer.
+
+use std::io;
+
+use engine::sys::units::Nanos;
+
+use crate::clock::{ClockError, NoSuchMoment};
+use crate::frame::Kind;
+use crate::lease::SILENCE_MAX_NS;
+use crate::refusal::Refusal;
+use crate::session::SessionError;
+
+/// Why an agent can't be used: cause and cure, for its user.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// Its name has no address.
+    #[error("its name doesn't resolve ({0}); check --agents and the name server")]
+    Unresolved(io::Error),
+    /// The session didn't begin.
+    #[error("can't be reached ({0}); check that `truetail agent` listens there")]
+    Unreachable(SessionError),
+    /// The session has ended.
+    #[error("the session ended ({0})")]
+    Session(#[from] SessionError),
+    /// It refuses, or this side refuses its version.
+    #[error("refused: {0}")]
+    Refused(Refusal),
+    /// Nothing came from it.
+    #[error(
+        "nothing came from it for {}; check its machine and the network",
+        Nanos(SILENCE_MAX_NS)
+    )]
+    Silent,
+    /// It is alive, and doesn't get on.
+    #[error("{what} took longer than {limit}")]
+    Slow {
+        /// What it was to do.
+        what: &'static str,
+        /// How long it may take.
+        limit: Nanos,
+    },
+    /// It has left.
+    #[error("it left before the run was over")]
+    Left,
+    /// It said what isn't its to say, or not now.
+    #[error("protocol: {0} is out of turn")]
+    OutOfTurn(Kind),
+    /// Its clock can't be read.
+    #[error("its clock can't be read: {0}")]
+    Clock(#[from] ClockError),
+    /// Its clock hasn't the moment of the start.
+    #[error("its clock can't be read: {0}")]
+    Start(#[from] NoSuchMoment),
+    /// Its results aren't any.
+    #[error("its results can't be read: {0}")]
+    Results(String),
+}

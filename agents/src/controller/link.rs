@@ -1,0 +1,218 @@
+//! The session with one agent: carries its dialogue until both part or the agent is lost.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use engine::sys::clock::now_ns;
+use glommio::timer::Timer;
+
+use super::dialogue::{Deed, Dialogue, Task};
+use super::fault::Fault;
+use super::goal::{Goal, Standing};
+use super::run::Shared;
+use super::sample_file::SampleInlet;
+use crate::key::Key;
+use crate::message::Message;
+use crate::session::{Session, SessionError};
+
+/// How often the disk is asked whether it has caught up.
+const DISK_PAUSE: Duration = Duration::from_millis(2);
+
+/// The goal of all links, each of which is woken when it changes.
+pub(super) struct Goals {
+    goal: Cell<Goal>,
+    waiting: RefCell<Vec<Option<Waker>>>,
+}
+
+impl Goals {
+    /// The first goal of so many links.
+    pub(super) fn new(links: usize) -> Goals {
+        Goals { goal: Cell::new(Goal::Greet), waiting: RefCell::new(vec![None; links]) }
+    }
+
+    /// The goal now.
+    pub(super) fn get(&self) -> Goal {
+        self.goal.get()
+    }
+
+    /// Sets it, and wakes all links.
+    pub(super) fn set(&self, goal: Goal) {
+        self.goal.set(goal);
+        for waiting in self.waiting.borrow_mut().iter_mut() {
+            waiting.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Another goal than this one, for this link.
+    fn poll_other(&self, than: Goal, link: usize, context: &Context<'_>) -> Poll<Goal> {
+        if self.goal.get() != than {
+            return Poll::Ready(self.goal.get());
+        }
+        self.waiting.borrow_mut()[link] = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// The session with one agent.
+pub(super) struct Link {
+    /// Its number among the agents.
+    pub(super) number: usize,
+    /// Its addresses.
+    pub(super) addresses: io::Result<Vec<SocketAddr>>,
+    /// The key that it has.
+    pub(super) key: Option<Key>,
+    /// What it is to do.
+    pub(super) task: Task,
+    /// What all agents should do.
+    pub(super) goals: Rc<Goals>,
+    /// Where its raw samples go.
+    pub(super) inlet: SampleInlet,
+    /// What is known of it elsewhere.
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What a link brings home.
+pub(super) struct Brought {
+    /// What was said.
+    pub(super) dialogue: Option<Dialogue>,
+    /// Why the agent was lost, and when, ns.
+    pub(super) lost: Option<(Fault, u64)>,
+}
+
+/// What happens to a link.
+enum Event {
+    Said(Message),
+    Goal(Goal),
+    Due,
+}
+
+impl Link {
+    /// Serves the agent until both part or it is lost.
+    pub(super) async fn serve(mut self) -> Brought {
+        let mut dialogue = None;
+        let lost = self.converse(&mut dialogue).await.err().map(|fault| (fault, now_ns()));
+        if let Some((fault, _)) = &lost {
+            self.shared.lost(self.number, fault);
+        }
+        Brought { dialogue, lost }
+    }
+
+    async fn converse(&mut self, dialogue: &mut Option<Dialogue>) -> Result<(), Fault> {
+        let Some(mut session) = self.connect().await? else { return Ok(()) };
+        let dialogue = dialogue.insert(Dialogue::new(self.task.clone(), now_ns()));
+        session.send(&dialogue.greeting()).await?;
+        let mut goal = Goal::Greet;
+        loop {
+            match self.turn(&mut session, &mut goal, dialogue).await {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return Ok(()),
+                // However it ends, that is what was wanted.
+                Err(_) if goal == Goal::Leave => return Ok(()),
+                Err(Fault::Session(SessionError::Closed)) => return Err(Fault::Left),
+                Err(fault) => return Err(fault),
+            }
+            let (step, round_trip_ns) = (dialogue.step(), dialogue.round_trip_ns());
+            self.shared.stands(self.number, Standing { step, is_lost: false, round_trip_ns });
+        }
+    }
+
+    /// Does what follows from what happens next.
+    async fn turn(
+        &mut self,
+        session: &mut Session,
+        goal: &mut Goal,
+        dialogue: &mut Dialogue,
+    ) -> Result<ControlFlow<()>, Fault> {
+        let event = self.event(session, *goal, dialogue).await?;
+        let now_ns = now_ns();
+        let said = match event {
+            Event::Goal(next) => {
+                *goal = next;
+                dialogue.pursue(next, now_ns)?
+            }
+            Event::Due => dialogue.look(now_ns)?,
+            Event::Said(message) => {
+                if let Message::Progress(tally) = &message {
+                    self.shared.progress(self.number, tally);
+                }
+                match dialogue.hear(message, now_ns)? {
+                    None => vec![],
+                    Some(Deed::Say(message)) => vec![message],
+                    Some(Deed::Keep(part)) => {
+                        self.inlet.put(self.number, part);
+                        vec![]
+                    }
+                    Some(Deed::End) => return Ok(ControlFlow::Break(())),
+                }
+            }
+        };
+        for message in said {
+            session.send(&message).await?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// A session with the agent, at the first of its addresses where one is to be had; `None` if
+    /// the run is given up meanwhile.
+    async fn connect(&mut self) -> Result<Option<Session>, Fault> {
+        let none = || io::Error::other("it has no address");
+        let addresses = std::mem::replace(&mut self.addresses, Err(none()));
+        let mut fault = Fault::Unresolved(none());
+        for address in addresses.map_err(Fault::Unresolved)? {
+            let mut connecting = pin!(Session::connect(address, self.key.clone()));
+            // No agent is told to do anything before all have a session.
+            let session = poll_fn(|context| {
+                if self.goals.poll_other(Goal::Greet, self.number, context).is_ready() {
+                    return Poll::Ready(None);
+                }
+                connecting.as_mut().poll(context).map(Some)
+            });
+            match session.await {
+                None => return Ok(None),
+                Some(Ok(session)) => return Ok(Some(session)),
+                Some(Err(error)) => fault = Fault::Unreachable(error),
+            }
+        }
+        Err(fault)
+    }
+
+    /// What happens next.
+    async fn event(
+        &self,
+        session: &mut Session,
+        goal: Goal,
+        dialogue: &mut Dialogue,
+    ) -> Result<Event, SessionError> {
+        // What an agent sends is left on its way while the disk is behind.
+        let is_full = self.inlet.is_full();
+        let mut wait = Duration::from_nanos(dialogue.due_ns().saturating_sub(now_ns()));
+        if is_full {
+            dialogue.excuse(now_ns());
+            wait = wait.min(DISK_PAUSE);
+        }
+        let mut timer = pin!(Timer::new(wait));
+        let mut receive = pin!(session.receive());
+        // Heartbeats come first: what an agent sends without end mustn't delay them.
+        poll_fn(|context| {
+            if timer.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Event::Due));
+            }
+            if let Poll::Ready(goal) = self.goals.poll_other(goal, self.number, context) {
+                return Poll::Ready(Ok(Event::Goal(goal)));
+            }
+            if is_full {
+                return Poll::Pending;
+            }
+            receive.as_mut().poll(context).map_ok(Event::Said)
+        })
+        .await
+    }
+}

@@ -1,0 +1,140 @@
+//! How far the agents are, to be shown while they run.
+//!
+//! Of each agent there is one total, to which each of its frames adds, and the last second. So
+//! neither memory nor work grows with the length of the run or its rate.
+
+use std::collections::VecDeque;
+
+use engine::run::Tally;
+use engine::sys::units::SECOND_NS;
+
+/// The stretch over which a rate is shown, ns.
+const RATE_OVER_NS: u64 = SECOND_NS;
+/// The most frames that are kept for that: an agent that sends them faster shows a shorter stretch.
+const RECENT_MAX: usize = 16;
+
+/// How far one agent is.
+#[derive(Clone, Debug)]
+pub struct AgentLive {
+    /// Its name.
+    pub name: String,
+    /// What it has done so far; `None` before its first frame.
+    pub total: Option<Tally>,
+    /// Why it can't be used any longer.
+    pub lost: Option<String>,
+    /// When frames of the last second came, ns since the epoch, and the requests answered by then.
+    recent: VecDeque<(u64, u64)>,
+}
+
+impl AgentLive {
+    /// An agent of this name that has done nothing yet.
+    pub fn new(name: String) -> AgentLive {
+        AgentLive { name, total: None, lost: None, recent: VecDeque::new() }
+    }
+
+    /// Adds what it did since its last frame.
+    pub fn add(&mut self, since: &Tally) {
+        let total = match self.total.take() {
+            None => since.clone(),
+            Some(mut total) => {
+                if since.elapsed_ns < total.elapsed_ns {
+                    // Setup is over, and time begins again.
+                    self.recent.clear();
+                }
+                total.follow(since);
+                total
+            }
+        };
+        let Tally { elapsed_ns, answered, .. } = total;
+        self.total = Some(total);
+        let is_old = |(at_ns, _): &(u64, u64)| at_ns + RATE_OVER_NS < elapsed_ns;
+        // The last one before the stretch is where it begins.
+        while self.recent.get(1).is_some_and(is_old) || RECENT_MAX <= self.recent.len() {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((elapsed_ns, answered));
+    }
+
+    /// Responses per second of the last second or so.
+    pub fn answered_per_s(&self) -> f64 {
+        match (self.recent.front(), self.recent.back()) {
+            (Some((from_ns, before)), Some((to_ns, after)))
+                if from_ns < to_ns && self.lost.is_none() =>
+            {
+                (after - before) as f64 * SECOND_NS as f64 / (to_ns - from_ns) as f64
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Requests awaiting their response; nobody knows of those of an agent that was lost.
+    pub fn in_flight(&self) -> u64 {
+        let total = self.total.as_ref().filter(|_| self.lost.is_none());
+        total.map_or(0, |total| total.in_flight)
+    }
+}
+
+/// What all agents have done together; `None` before the first frame of those that aren't lost.
+pub fn total(agents: &[AgentLive]) -> Option<Tally> {
+    let (lost, used): (Vec<&AgentLive>, Vec<&AgentLive>) =
+        agents.iter().filter(|agent| agent.total.is_some()).partition(|agent| agent.lost.is_some());
+    let mut totals = used.iter().filter_map(|agent| agent.total.as_ref());
+    let mut total = totals.next()?.clone();
+    totals.for_each(|other| total.add(other));
+    for lost in lost.iter().filter_map(|agent| agent.total.as_ref()) {
+        // What it did counts, and not how far it came.
+        let Tally { phase, elapsed_ns, .. } = total;
+        total.add(&Tally { phase, elapsed_ns, in_flight: 0, ..lost.clone() });
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::run::Phase;
+    use engine::shard::CoarseHistogram;
+
+    use super::*;
+
+    fn frame(phase: Phase, elapsed_ms: u64, answered: u64) -> Tally {
+        let elapsed_ns = elapsed_ms * 1_000_000;
+        let (intended, latency) = (answered + 1, CoarseHistogram::default());
+        Tally { phase, elapsed_ns, intended, answered, errors: 0, in_flight: 3, latency }
+    }
+
+    #[test]
+    fn a_rate_is_of_the_last_second_however_long_the_run_was() {
+        let mut live = AgentLive::new("a".to_owned());
+        assert_eq!(live.answered_per_s(), 0.0);
+        live.add(&frame(Phase::Setup, 900, 50));
+        assert_eq!(live.answered_per_s(), 0.0);
+        for tick in 1..=4_000 {
+            live.add(&frame(Phase::Steady, 250 * tick, if tick < 2_000 { 10 } else { 25 }));
+        }
+        assert_eq!(live.answered_per_s(), 100.0);
+        assert!(live.recent.len() <= 6, "{:?}", live.recent);
+        assert_eq!(
+            live.total.as_ref().map(|total| total.answered),
+            Some(50 + 1_999 * 10 + 2_001 * 25)
+        );
+        // Frames without end take no memory.
+        for _ in 0..100 {
+            live.add(&frame(Phase::Steady, 1_000_000, 1));
+        }
+        assert!(live.recent.len() <= RECENT_MAX);
+    }
+
+    #[test]
+    fn the_total_is_of_all_and_the_last_decides_how_far_the_run_is() {
+        let mut agents: Vec<AgentLive> =
+            ["a", "b", "c"].map(|name| AgentLive::new(name.to_owned())).to_vec();
+        agents[0].add(&frame(Phase::Steady, 1_000, 10));
+        agents[1].add(&frame(Phase::Warmup, 990, 20));
+        agents[2].add(&frame(Phase::Warmup, 400, 5));
+        agents[2].lost = Some("the session ended".to_owned());
+        assert!(total(&agents[..0]).is_none());
+        let all = total(&agents).expect("two agents run");
+        assert_eq!((all.phase, all.elapsed_ns), (Phase::Warmup, 990_000_000));
+        assert_eq!((all.answered, all.intended, all.in_flight), (35, 38, 6));
+    }
+}

@@ -1,0 +1,45 @@
+//! What a controlled run takes.
+
+use engine::load::share::Share;
+use engine::plan::Plan;
+
+use super::address::AgentAddress;
+use super::sample_file::SampleSink;
+use crate::key::Key;
+
+/// The most agents of one run.
+pub const AGENTS_MAX: usize = 1_000;
+
+/// What to do when an agent is lost while the load runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// Stop the others, and report what was measured.
+    #[default]
+    Abort,
+    /// Go on with the others.
+    Continue,
+}
+
+/// A run on agents.
+pub struct Order {
+    /// The agents, their shares and where their raw samples go.
+    pub agents: Vec<Placed>,
+    /// The key that the agents have.
+    pub key: Option<Key>,
+    /// The plan of all of them together.
+    pub plan: Plan,
+    /// What to do when one is lost.
+    pub on_loss: OnLoss,
+    /// The name by which agents know this controller.
+    pub name: String,
+}
+
+/// One agent of a run.
+pub struct Placed {
+    /// Where it is.
+    pub address: AgentAddress,
+    /// What of the load it offers.
+    pub share: Share,
+    /// Where its raw samples go; `None` if it keeps none.
+    pub samples: Option<SampleSink>,
+}

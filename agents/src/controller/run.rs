@@ -1,0 +1,297 @@
+//! A run on agents: starts the control plane, says how far the agents are, brings their results.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use engine::load::share::Share;
+use engine::plan::PlanError;
+use engine::report::collected::{CollectedHead, Synchronization};
+use engine::run::Tally;
+use engine::sys::clock::now_ns;
+use glommio::timer::Timer;
+use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
+
+use super::address::AgentAddress;
+use super::dialogue::{Limits, Task};
+use super::fault::Fault;
+use super::goal::{Goal, Standing, Step, Will};
+use super::link::{Brought, Goals, Link};
+use super::live::AgentLive;
+use super::order::{OnLoss, Order, Placed};
+use super::sample_file::{Kept, SampleKeeper};
+use crate::message::{Hello, ShardState};
+
+/// How often it is decided what all agents do next.
+const DECISION_INTERVAL: Duration = Duration::from_millis(5);
+/// Memory that glommio registers, which sockets don't use.
+const IO_MEMORY: usize = 64 << 10;
+
+/// What the control plane and its user know of a run.
+pub(super) struct Shared {
+    agents: Mutex<Vec<Known>>,
+    stops: AtomicBool,
+}
+
+/// What is known of an agent.
+struct Known {
+    live: AgentLive,
+    standing: Standing,
+}
+
+impl Shared {
+    fn new(names: impl Iterator<Item = String>) -> Shared {
+        let standing = Standing { step: Step::Connecting, is_lost: false, round_trip_ns: 0 };
+        let known = |name| Known { live: AgentLive::new(name), standing };
+        Shared { agents: Mutex::new(names.map(known).collect()), stops: AtomicBool::new(false) }
+    }
+
+    fn agents(&self) -> MutexGuard<'_, Vec<Known>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An agent has come so far.
+    pub(super) fn stands(&self, agent: usize, standing: Standing) {
+        self.agents()[agent].standing = standing;
+    }
+
+    /// An agent has done this since its last frame.
+    pub(super) fn progress(&self, agent: usize, since: &Tally) {
+        self.agents()[agent].live.add(since);
+    }
+
+    /// An agent can't be used any longer.
+    pub(super) fn lost(&self, agent: usize, fault: &Fault) {
+        let known = &mut self.agents()[agent];
+        known.standing.is_lost = true;
+        known.live.lost = Some(fault.to_string());
+    }
+
+    fn standings(&self) -> Vec<Standing> {
+        self.agents().iter().map(|known| known.standing).collect()
+    }
+}
+
+/// A run on agents.
+pub struct Controlled {
+    shared: Arc<Shared>,
+    thread: JoinHandle<io::Result<Ended>>,
+}
+
+/// How a run on agents ended.
+pub struct Ended {
+    /// The agents whose results are here, in order.
+    pub agents: Vec<Collected>,
+    /// Those that were lost.
+    pub lost: Vec<Lost>,
+    /// When the load began, ns of this machine's CLOCK_MONOTONIC; `None` if it never did.
+    pub began_ns: Option<u64>,
+    /// Whether the user stopped it.
+    pub stopped: bool,
+}
+
+/// An agent, and what it measured.
+pub struct Collected {
+    /// Its name.
+    pub name: String,
+    /// What of the load it offered.
+    pub share: Share,
+    /// What it said of itself.
+    pub hello: Hello,
+    /// Its results, but for its shards'.
+    pub head: CollectedHead,
+    /// Those of its shards.
+    pub shards: Vec<ShardState>,
+    /// How its clock was read.
+    pub synchronization: Synchronization,
+    /// What became of its raw samples; `None` if they weren't wanted.
+    pub samples: Option<Kept>,
+}
+
+/// An agent that was lost.
+#[derive(Debug)]
+pub struct Lost {
+    /// Its name.
+    pub name: String,
+    /// What of the load it was to offer.
+    pub share: Share,
+    /// When it was lost, ns of this machine's CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Why.
+    pub fault: Fault,
+}
+
+/// Why a run can't begin at all.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// The plan is wrong wherever it runs.
+    #[error("{0}")]
+    Plan(#[from] PlanError),
+    /// The kernel refuses a thread.
+    #[error("threads: refused ({0})")]
+    Thread(#[from] io::Error),
+}
+
+impl Controlled {
+    /// Starts a run. It goes to its end by itself.
+    ///
+    /// # Errors
+    /// The plan is wrong, or the kernel refuses a thread.
+    pub fn start(order: Order) -> Result<Controlled, OrderError> {
+        // The agents have cores of their own, and complete the plan for them.
+        let limits = Limits::new(&order.plan.clone().complete(&[0])?);
+        let names = order.agents.iter().map(|agent| agent.address.to_string());
+        let shared = Arc::new(Shared::new(names));
+        let known = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("truetail-control".to_owned())
+            .spawn(move || control(order, limits, &known))?;
+        Ok(Controlled { shared, thread })
+    }
+
+    /// How far the agents are.
+    pub fn live(&self) -> Vec<AgentLive> {
+        self.shared.agents().iter().map(|known| known.live.clone()).collect()
+    }
+
+    /// Ends the run early: agents stop, drain and report.
+    pub fn stop(&self) {
+        self.shared.stops.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether all results are here, or none will come.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// The kernel refuses a thread or a ring; then no agent was asked for anything.
+    pub fn wait(self) -> io::Result<Ended> {
+        self.thread.join().expect("the control plane doesn't panic")
+    }
+}
+
+/// The whole run, on the thread of the control plane.
+fn control(order: Order, limits: Limits, shared: &Arc<Shared>) -> io::Result<Ended> {
+    let Order { agents, key, plan, on_loss, name } = order;
+    let addresses = resolve(&agents);
+    let executor = LocalExecutorBuilder::new(Placement::Unbound)
+        .name("truetail-control")
+        .io_memory(IO_MEMORY)
+        .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()))
+        .make()
+        .map_err(io::Error::from)?;
+    let mut members = Vec::new();
+    let mut sinks = Vec::new();
+    for Placed { address, share, samples } in agents {
+        members.push((address, share, samples.is_some()));
+        sinks.push(samples);
+    }
+    let keeper = SampleKeeper::start(sinks)?;
+    let goals = Rc::new(Goals::new(members.len()));
+    let (plan, hello) = (Rc::new(plan), Rc::new(Hello::here(name, Vec::new())));
+    let link = |(number, addresses): (usize, io::Result<Vec<SocketAddr>>)| {
+        let (_, share, samples) = &members[number];
+        let (plan, hello) = (Rc::clone(&plan), Rc::clone(&hello));
+        Link {
+            number,
+            addresses,
+            key: key.clone(),
+            task: Task { plan, share: share.clone(), samples: *samples, hello, limits },
+            goals: Rc::clone(&goals),
+            inlet: keeper.inlet(),
+            shared: Arc::clone(shared),
+        }
+    };
+    let links: Vec<Link> = addresses.into_iter().enumerate().map(link).collect();
+    let (brought, began_ns) = executor.run(async {
+        let served: Vec<_> =
+            links.into_iter().map(|link| glommio::spawn_local(link.serve())).collect();
+        let began_ns = conduct(&goals, shared, on_loss).await;
+        let mut brought = Vec::new();
+        for link in served {
+            brought.push(link.await);
+        }
+        (brought, began_ns)
+    });
+    let stopped = shared.stops.load(Ordering::Relaxed);
+    let mut ended = Ended { agents: Vec::new(), lost: Vec::new(), began_ns, stopped };
+    for ((member, brought), samples) in members.into_iter().zip(brought).zip(keeper.finish()) {
+        ended.add(member, brought, samples);
+    }
+    Ok(ended)
+}
+
+/// The addresses of all agents. Each may take seconds, so each has a thread.
+fn resolve(agents: &[Placed]) -> Vec<io::Result<Vec<SocketAddr>>> {
+    thread::scope(|scope| {
+        let resolving = |agent: &'_ Placed| {
+            let address = agent.address.clone();
+            thread::Builder::new().spawn_scoped(scope, move || address.resolve())
+        };
+        let threads: Vec<_> = agents.iter().map(resolving).collect();
+        let joined = threads.into_iter().map(|thread| {
+            thread.and_then(|thread| thread.join().expect("a resolver doesn't panic"))
+        });
+        joined.collect()
+    })
+}
+
+/// Sets one goal after the other until all agents have left; returns when the load began.
+async fn conduct(goals: &Goals, shared: &Shared, on_loss: OnLoss) -> Option<u64> {
+    let mut began_ns = None;
+    while goals.get() != Goal::Leave {
+        Timer::new(DECISION_INTERVAL).await;
+        let (goal, now_ns) = (goals.get(), now_ns());
+        let will = Will { stops: shared.stops.load(Ordering::Relaxed), on_loss };
+        let next = goal.next(&shared.standings(), will, now_ns);
+        if let Goal::Begin { at_ns } = goal
+            && at_ns <= now_ns
+        {
+            began_ns = Some(at_ns);
+        }
+        if next != goal {
+            goals.set(next);
+        }
+    }
+    began_ns
+}
+
+impl Ended {
+    /// Adds what one agent's link brought.
+    fn add(
+        &mut self,
+        (address, share, _): (AgentAddress, Share, bool),
+        brought: Brought,
+        samples: Option<Kept>,
+    ) {
+        let name = address.to_string();
+        let Brought { dialogue, lost } = brought;
+        if let Some((fault, at_ns)) = lost {
+            self.lost.push(Lost { name, share, at_ns, fault });
+        } else if let Some((hello, head, shards, synchronization)) =
+            dialogue.and_then(|dialogue| dialogue.results())
+        {
+            self.agents.push(Collected {
+                name,
+                share,
+                hello,
+                head,
+                shards,
+                synchronization,
+                samples,
+            });
+        }
+    }
+
+    /// Whether the load began.
+    pub fn has_begun(&self) -> bool {
+        self.began_ns.is_some()
+    }
+}
