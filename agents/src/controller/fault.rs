@@ -4,6 +4,7 @@ use std::io;
 
 use engine::sys::units::Nanos;
 
+use crate::channel::ChannelError;
 use crate::clock::{ClockError, NoSuchMoment};
 use crate::frame::Kind;
 use crate::lease::SILENCE_MAX_NS;
@@ -16,12 +17,12 @@ pub enum Fault {
     /// Its name has no address.
     #[error("its name doesn't resolve ({0}); check --agents and the name server")]
     Unresolved(io::Error),
-    /// The session didn't begin.
+    /// Nobody takes the connection.
     #[error("can't be reached ({0}); check that `truetail agent` listens there")]
-    Unreachable(SessionError),
-    /// The session has ended.
+    Unreachable(io::Error),
+    /// There is no session, or no longer.
     #[error("the session ended ({0})")]
-    Session(#[from] SessionError),
+    Session(SessionError),
     /// It refuses, or this side refuses its version.
     #[error("refused: {0}")]
     Refused(Refusal),
@@ -54,4 +55,13 @@ pub enum Fault {
     /// Its results aren't any.
     #[error("its results can't be read: {0}")]
     Results(String),
+}
+
+impl From<SessionError> for Fault {
+    fn from(error: SessionError) -> Fault {
+        match error {
+            SessionError::Channel(ChannelError::Refused(refusal)) => Fault::Refused(refusal),
+            other => Fault::Session(other),
+        }
+    }
 }

@@ -178,7 +178,8 @@ impl Link {
             match session.await {
                 None => return Ok(None),
                 Some(Ok(session)) => return Ok(Some(session)),
-                Some(Err(error)) => fault = Fault::Unreachable(error),
+                Some(Err(SessionError::Connection(error))) => fault = Fault::Unreachable(error),
+                Some(Err(error)) => fault = error.into(),
             }
         }
         Err(fault)

@@ -54,29 +54,35 @@ pub fn conversation() -> &'static [(Side, Message)] {
     &CONVERSATION
 }
 
-fn made() -> Vec<(Side, Message)> {
-    use Side::{Agent, Controller};
-    let plan = Plan {
+/// A plan of one second.
+fn plan() -> Plan {
+    Plan {
         target: "http://127.0.0.1:8080/".to_owned(),
         rate: Some("9k".parse().expect("a rate")),
         warmup: Nanos(0),
         duration: Nanos(1_000_000_000),
         ..Plan::default()
-    };
-    let head = {
-        let plan = plan.clone().complete(&[0]).expect("a plan");
-        let address = "127.0.0.1:8080".parse().expect("an address");
-        CollectedHead {
-            plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
-            address,
-            environment: environment(&[0], Vec::new(), address),
-            machine: Machine::default(),
-            interrupted: false,
-            until_ns: 1_000_000_000,
-            epoch_ns: 5_000_000_000,
-            samples: None,
-        }
-    };
+    }
+}
+
+/// A run of it, but for its shards.
+pub fn head() -> CollectedHead {
+    let plan = plan().complete(&[0]).expect("a plan");
+    let address = "127.0.0.1:8080".parse().expect("an address");
+    CollectedHead {
+        plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
+        address,
+        environment: environment(&[0], Vec::new(), address),
+        machine: Machine::default(),
+        interrupted: false,
+        until_ns: 1_000_000_000,
+        epoch_ns: 5_000_000_000,
+        samples: None,
+    }
+}
+
+fn made() -> Vec<(Side, Message)> {
+    use Side::{Agent, Controller};
     let mut latency = CoarseHistogram::default();
     latency.record(5_000);
     vec![
@@ -90,7 +96,7 @@ fn made() -> Vec<(Side, Message)> {
             Message::Prepare(Prepare {
                 share: Share::units(2..5, 7),
                 samples: true,
-                plan: Box::new(plan),
+                plan: Box::new(plan()),
             }),
         ),
         (
@@ -118,7 +124,7 @@ fn made() -> Vec<(Side, Message)> {
         (Controller, Message::Collect(Collect { samples: true })),
         (Agent, Message::Samples(Samples { offset: 300, bytes: vec![9; 4].into(), is_last: true })),
         (Agent, Message::Shard(ShardState::of_bytes(vec![8; 3]))),
-        (Agent, Message::Report(Results { head: Box::new(head), shards: 1 })),
+        (Agent, Message::Report(Results { head: Box::new(head()), shards: 1 })),
         (Agent, Message::Refused(Refusal::LeaseLost(Nanos(3_000_000_000)))),
         (Controller, Message::Bye),
         (Agent, Message::Bye),

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod controller;
 mod examples;
 mod golden;
 mod handshake;

@@ -1,0 +1,470 @@
+//! A controller and agents that follow a script: no load, and every kind of trouble.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use agents::clock::START_AHEAD_MIN_NS;
+use agents::controller::fault::Fault;
+use agents::controller::order::{OnLoss, Order, Placed};
+use agents::controller::run::{Controlled, Ended};
+use agents::controller::sample_file::SampleSink;
+use agents::controller::weights::shares;
+use agents::lease::SILENCE_MAX_NS;
+use agents::listener::Listener;
+use agents::message::{
+    Hello, Message, Ping, Pong, Ready, Results, Samples, ShardState, Start, Versions,
+};
+use agents::refusal::Refusal;
+use agents::session::Session;
+use engine::load::share::Share;
+use engine::plan::Plan;
+use engine::run::{Phase, Tally};
+use engine::shard::CoarseHistogram;
+use engine::sys::clock::now_ns;
+use engine::sys::units::Nanos;
+use glommio::timer::Timer;
+use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
+
+use crate::examples::{head, key};
+
+/// How long a test waits for anything before it gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the load takes that agents claim to offer.
+const RUN: Duration = Duration::from_millis(1_500);
+
+/// What an agent does that isn't as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    None,
+    /// It is of another version.
+    OldVersion,
+    /// It doesn't take the plan.
+    RefusesPlan,
+    /// It isn't ready until it is stopped.
+    NeverReady,
+    /// It ends the connection amid the run.
+    Dies,
+    /// It says nothing more amid the run.
+    FallsSilent,
+    /// It leaves a shard out.
+    LosesAShard,
+}
+
+/// What an agent has heard, and when by its clock.
+type Heard = Arc<Mutex<Vec<(Message, u64)>>>;
+
+/// An agent that follows its script until it is dropped.
+struct Agent {
+    address: SocketAddr,
+    heard: Heard,
+    stopped: Arc<AtomicBool>,
+    executor: Option<ExecutorJoinHandle<()>>,
+}
+
+impl Agent {
+    fn start(trouble: Trouble) -> Agent {
+        let (ready, address) = mpsc::channel();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let heard = Heard::default();
+        let (stop, hearing) = (Arc::clone(&stopped), Arc::clone(&heard));
+        let executor = LocalExecutorBuilder::new(Placement::Unbound)
+            .spawn(move || async move {
+                let any = "127.0.0.1:0".parse().expect("an address");
+                let listener = Listener::bind(any, key()).expect("a free port");
+                ready.send(listener.local_addr().expect("an address")).expect("a test");
+                let accepting = glommio::spawn_local(listener.run(move |session| {
+                    let heard = Arc::clone(&hearing);
+                    async move {
+                        let mut script = Script { trouble, heard, share: None, began_ns: None };
+                        if let Ok(session) = session {
+                            script.follow(session).await;
+                        }
+                    }
+                }));
+                while !stop.load(Ordering::Relaxed) {
+                    Timer::new(Duration::from_millis(5)).await;
+                }
+                accepting.cancel().await;
+            })
+            .expect("an executor");
+        let address = address.recv_timeout(PATIENCE).expect("an agent");
+        Agent { address, heard, stopped, executor: Some(executor) }
+    }
+
+    /// When it heard a message of this kind first.
+    fn heard_at(&self, is_it: impl Fn(&Message) -> bool) -> Option<u64> {
+        let heard = self.heard.lock().expect("a list");
+        heard.iter().find(|(message, _)| is_it(message)).map(|(_, at_ns)| *at_ns)
+    }
+
+    fn count(&self, is_it: impl Fn(&Message) -> bool) -> usize {
+        self.heard.lock().expect("a list").iter().filter(|(message, _)| is_it(message)).count()
+    }
+
+    /// When it was told to begin, by its clock.
+    fn start_ns(&self) -> u64 {
+        let heard = self.heard.lock().expect("a list");
+        let start = heard.iter().find_map(|(message, _)| match message {
+            Message::Start(Start { at_ns }) => Some(*at_ns),
+            _ => None,
+        });
+        start.expect("it was told to begin")
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        let joined = self.executor.take().expect("an executor").join();
+        assert!(joined.is_ok() || std::thread::panicking(), "it ends");
+    }
+}
+
+/// One session of an agent.
+struct Script {
+    trouble: Trouble,
+    heard: Heard,
+    share: Option<Share>,
+    /// When the run begins; later, when it ended.
+    began_ns: Option<u64>,
+}
+
+impl Script {
+    async fn follow(&mut self, mut session: Session) {
+        let mut last = Phase::Setup;
+        loop {
+            let message = next(&mut session, Duration::from_millis(50)).await;
+            let answers = match message {
+                Some(None) => return,
+                Some(Some(message)) => {
+                    self.heard.lock().expect("a list").push((message.clone(), now_ns()));
+                    self.answer(message)
+                }
+                None => vec![],
+            };
+            let mut said = answers;
+            if let Some(began_ns) = self.began_ns {
+                let elapsed_ns = now_ns().saturating_sub(began_ns);
+                let amid = u64::try_from(RUN.as_nanos()).expect("short") / 3;
+                match self.trouble {
+                    Trouble::Dies if amid < elapsed_ns => return,
+                    Trouble::FallsSilent if amid < elapsed_ns => return silence(session).await,
+                    _ => {}
+                }
+                let is_over = RUN.as_nanos() <= u128::from(elapsed_ns);
+                let phase = if is_over { Phase::Done } else { Phase::Steady };
+                if last != Phase::Done && 0 < elapsed_ns {
+                    said.push(Message::Progress(tally(phase, elapsed_ns)));
+                    last = phase;
+                }
+            }
+            for message in said {
+                if session.send(&message).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, message: Message) -> Vec<Message> {
+        match message {
+            Message::Hello(_) => {
+                let mut hello = Hello::here("script".to_owned(), Vec::new());
+                if self.trouble == Trouble::OldVersion {
+                    hello.versions = Versions { truetail: "0.0.1".to_owned(), ..hello.versions };
+                }
+                vec![Message::Hello(hello)]
+            }
+            Message::Ping(Ping { sent_ns }) => {
+                let received_ns = now_ns();
+                vec![Message::Pong(Pong { sent_ns, received_ns, answered_ns: now_ns() })]
+            }
+            Message::Prepare(prepare) => {
+                self.share = Some(prepare.share);
+                let target = "127.0.0.1:8080".parse().expect("an address");
+                let ready = Ready { settled: Some(true), connections: 1, target };
+                match self.trouble {
+                    Trouble::RefusesPlan => {
+                        vec![Message::Refused(Refusal::Plan("--rate 9: too high".to_owned()))]
+                    }
+                    Trouble::NeverReady => vec![],
+                    _ => vec![Message::Ready(ready)],
+                }
+            }
+            Message::Start(Start { at_ns }) => {
+                self.began_ns = Some(at_ns);
+                vec![]
+            }
+            Message::Stop => {
+                // What it claims to offer ends at once.
+                self.began_ns = self.began_ns.map(|_| 1);
+                vec![]
+            }
+            Message::Collect(collect) => {
+                let part = |offset, bytes: &[u8], is_last| {
+                    Message::Samples(Samples { offset, bytes: bytes.to_vec().into(), is_last })
+                };
+                let samples = match collect.samples {
+                    true => vec![part(0, b"raw ", false), part(4, b"samples", true)],
+                    false => vec![],
+                };
+                let shards = if self.trouble == Trouble::LosesAShard { 1 } else { 2 };
+                let states = (0..shards).map(|n| Message::Shard(ShardState::of_bytes(vec![n; 9])));
+                let results = Results { head: Box::new(head()), shards: 2 };
+                samples.into_iter().chain(states).chain([Message::Report(results)]).collect()
+            }
+            Message::Bye => vec![Message::Bye],
+            _ => vec![],
+        }
+    }
+}
+
+/// The next message; `Some(None)` if the session has ended, `None` if nothing came for so long.
+async fn next(session: &mut Session, limit: Duration) -> Option<Option<Message>> {
+    let mut timer = std::pin::pin!(Timer::new(limit));
+    let mut receive = std::pin::pin!(session.receive());
+    std::future::poll_fn(|context| {
+        if let std::task::Poll::Ready(message) = receive.as_mut().poll(context) {
+            return std::task::Poll::Ready(Some(message.ok()));
+        }
+        timer.as_mut().poll(context).map(|_| None)
+    })
+    .await
+}
+
+/// Keeps the connection, reads nothing and says nothing.
+async fn silence(session: Session) {
+    Timer::new(Duration::from_nanos(2 * SILENCE_MAX_NS)).await;
+    drop(session);
+}
+
+fn tally(phase: Phase, elapsed_ns: u64) -> Tally {
+    let latency = CoarseHistogram::default();
+    Tally { phase, elapsed_ns, intended: 10, answered: 9, errors: 1, in_flight: 2, latency }
+}
+
+/// Agents with these troubles.
+fn agents(troubles: &[Trouble]) -> Vec<Agent> {
+    troubles.iter().map(|trouble| Agent::start(*trouble)).collect()
+}
+
+fn plan() -> Plan {
+    Plan {
+        target: "http://127.0.0.1:8080/".to_owned(),
+        rate: Some("90".parse().expect("a rate")),
+        warmup: Nanos(0),
+        duration: Nanos(u64::try_from(RUN.as_nanos()).expect("short")),
+        ..Plan::default()
+    }
+}
+
+/// A run on these agents, with their samples in a folder.
+fn start(agents: &[Agent], on_loss: OnLoss, raw: Option<&std::path::Path>) -> Controlled {
+    let shares = shares(&vec![1; agents.len()]);
+    let placed = agents.iter().zip(shares).enumerate().map(|(number, (agent, share))| Placed {
+        address: agent.address.to_string().parse().expect("an address"),
+        share,
+        samples: raw.map(|raw| SampleSink::create(raw, &format!("{number}.bin")).expect("a sink")),
+    });
+    let agents = placed.collect();
+    let order = Order { agents, key: key(), plan: plan(), on_loss, name: "ann@desk".to_owned() };
+    Controlled::start(order).expect("it starts")
+}
+
+/// How a run ends; it must.
+fn end(controlled: Controlled) -> Ended {
+    let begun = Instant::now();
+    while !controlled.is_finished() {
+        assert!(begun.elapsed() < PATIENCE, "it never ends");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    controlled.wait().expect("a control plane")
+}
+
+fn is_start(message: &Message) -> bool {
+    matches!(message, Message::Start(_))
+}
+
+fn is_stop(message: &Message) -> bool {
+    *message == Message::Stop
+}
+
+/// Waits until a condition holds.
+fn wait_until(condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "it never came so far");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn agents_are_set_up_begin_together_and_report() {
+    let agents = agents(&[Trouble::None; 3]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let raw = folder.path().join("raw");
+    let controlled = start(&agents, OnLoss::Abort, Some(&raw));
+    wait_until(|| controlled.live().iter().all(|agent| agent.total.is_some()));
+    let ended = end(controlled);
+    assert_eq!((ended.agents.len(), ended.lost.len(), ended.stopped), (3, 0, false));
+    let began_ns = ended.began_ns.expect("the load began");
+    let last_prepared_ns =
+        agents.iter().filter_map(|agent| agent.heard_at(|it| matches!(it, Message::Prepare(_))));
+    let last_prepared_ns = last_prepared_ns.max().expect("all were");
+    for (number, (agent, collected)) in agents.iter().zip(&ended.agents).enumerate() {
+        let share = agent.heard.lock().expect("a list").iter().find_map(|(it, _)| match it {
+            Message::Prepare(prepare) => Some(prepare.share.clone()),
+            _ => None,
+        });
+        let number = u32::try_from(number).expect("three");
+        assert_eq!(share, Some(Share::units(number..number + 1, 3)));
+        assert_eq!(Some(&collected.share), share.as_ref());
+        assert_eq!((collected.name.clone(), &collected.head), (agent.address.to_string(), &head()));
+        assert_eq!(collected.shards, [0, 1].map(|n| ShardState::of_bytes(vec![n; 9])));
+        // No agent begins before all are set up, and its start is ahead when it hears of it.
+        let told_ns = agent.heard_at(is_start).expect("told");
+        assert!(last_prepared_ns < told_ns);
+        assert!(told_ns + START_AHEAD_MIN_NS * 9 / 10 < agent.start_ns());
+        // They are on one machine: their clocks are the controller's.
+        let synchronization = collected.synchronization;
+        assert_eq!(synchronization.pings, 16);
+        assert!(agent.start_ns().abs_diff(began_ns) <= synchronization.offset_error_ns);
+        let beats = agent.count(|it| *it == Message::Heartbeat);
+        assert!(3 <= beats, "{beats} heartbeats in more than 3 s");
+        let pings = agent.count(|it| matches!(it, Message::Ping(_)));
+        assert!(16 < pings, "pings go on");
+        assert!(agent.heard_at(is_stop).is_none());
+        assert_eq!(agent.count(|it| *it == Message::Bye), 1);
+        let file = collected.samples.clone().expect("wanted").expect("whole");
+        assert_eq!(std::fs::read(file).expect("written"), b"raw samples");
+    }
+}
+
+#[test]
+fn one_that_cannot_be_used_is_named_and_no_load_begins() {
+    for (trouble, words) in [
+        (Trouble::OldVersion, "refused: versions differ: truetail"),
+        (Trouble::RefusesPlan, "refused: --rate 9: too high"),
+    ] {
+        let agents = agents(&[Trouble::None, trouble]);
+        let ended = end(start(&agents, OnLoss::Continue, None));
+        assert_eq!((ended.began_ns, ended.agents.len()), (None, 0), "{trouble:?}");
+        let [lost] = ended.lost.as_slice() else { panic!("one is lost: {:?}", ended.lost) };
+        assert_eq!(lost.name, agents[1].address.to_string());
+        assert!(lost.fault.to_string().starts_with(words), "{}", lost.fault);
+        assert!(agents.iter().all(|agent| agent.heard_at(is_start).is_none()));
+        wait_until(|| agents[0].count(|it| *it == Message::Bye) == 1);
+    }
+}
+
+#[test]
+fn all_that_cannot_be_reached_are_named_together() {
+    let mut agents = agents(&[Trouble::None; 3]);
+    let gone = [0, 2].map(|number: usize| agents[number].address.to_string());
+    for number in [0, 2] {
+        // Its port is free again.
+        let address = agents[number].address;
+        agents[number] = Agent::start(Trouble::None);
+        agents[number].address = address;
+    }
+    let ended = end(start(&agents, OnLoss::Abort, None));
+    let names: Vec<&str> = ended.lost.iter().map(|lost| lost.name.as_str()).collect();
+    assert_eq!(names, gone);
+    assert!(ended.lost.iter().all(|lost| matches!(lost.fault, Fault::Unreachable(_))));
+    assert!(agents[1].heard_at(|it| matches!(it, Message::Prepare(_))).is_none());
+}
+
+#[test]
+fn a_loss_stops_the_others_or_they_go_on() {
+    for on_loss in [OnLoss::Abort, OnLoss::Continue] {
+        let agents = agents(&[Trouble::None, Trouble::Dies, Trouble::None]);
+        let folder = tempfile::tempdir().expect("a folder");
+        let ended = end(start(&agents, on_loss, Some(folder.path())));
+        let ended_ns = now_ns();
+        assert_eq!(ended.agents.len(), 2, "{on_loss:?}");
+        let [lost] = ended.lost.as_slice() else { panic!("one is lost: {:?}", ended.lost) };
+        assert!(matches!(lost.fault, Fault::Left), "{:?}", lost.fault);
+        assert_eq!(
+            (&lost.name, &lost.share),
+            (&agents[1].address.to_string(), &Share::units(1..2, 3))
+        );
+        assert!(ended.began_ns < Some(lost.at_ns));
+        assert!(ended_ns < lost.at_ns + 5_000_000_000, "the others don't take long");
+        for agent in [&agents[0], &agents[2]] {
+            assert_eq!(agent.heard_at(is_stop).is_some(), on_loss == OnLoss::Abort);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 2);
+    }
+}
+
+#[test]
+fn one_that_falls_silent_is_lost() {
+    let agents = agents(&[Trouble::FallsSilent, Trouble::None]);
+    let ended = end(start(&agents, OnLoss::Continue, None));
+    let [lost] = ended.lost.as_slice() else { panic!("one is lost: {:?}", ended.lost) };
+    assert!(matches!(lost.fault, Fault::Silent), "{:?}", lost.fault);
+    let silent_ns = lost.at_ns - agents[0].start_ns();
+    assert!(SILENCE_MAX_NS <= silent_ns, "{silent_ns}");
+    assert_eq!(ended.agents.len(), 1);
+}
+
+#[test]
+fn results_that_are_not_whole_are_none() {
+    let agents = agents(&[Trouble::None, Trouble::LosesAShard]);
+    let ended = end(start(&agents, OnLoss::Abort, None));
+    let [lost] = ended.lost.as_slice() else { panic!("one is lost: {:?}", ended.lost) };
+    assert!(matches!(lost.fault, Fault::Results(_)), "{:?}", lost.fault);
+    assert_eq!(ended.agents.len(), 1, "the other's are here");
+}
+
+#[test]
+fn a_user_stops_a_run_and_has_what_was_measured() {
+    let agents = agents(&[Trouble::None; 2]);
+    let controlled = start(&agents, OnLoss::Abort, None);
+    wait_until(|| controlled.live().iter().all(|agent| agent.total.is_some()));
+    controlled.stop();
+    let ended = end(controlled);
+    assert!(ended.stopped && ended.began_ns.is_some());
+    assert_eq!((ended.agents.len(), ended.lost.len()), (2, 0));
+    assert!(agents.iter().all(|agent| agent.heard_at(is_stop).is_some()));
+}
+
+#[test]
+fn a_user_stops_a_run_before_it_begins() {
+    let agents = agents(&[Trouble::None, Trouble::NeverReady]);
+    let controlled = start(&agents, OnLoss::Abort, None);
+    wait_until(|| agents.iter().all(|a| 1 <= a.count(|it| matches!(it, Message::Prepare(_)))));
+    controlled.stop();
+    let ended = end(controlled);
+    assert_eq!((ended.began_ns, ended.agents.len(), ended.lost.len()), (None, 0, 0));
+    assert!(agents.iter().all(|agent| agent.heard_at(is_start).is_none()));
+    // What was set up is ended.
+    wait_until(|| agents.iter().all(|agent| agent.heard_at(is_stop).is_some()));
+}
+
+#[test]
+fn an_agent_of_another_key_cannot_be_used() {
+    let agents = agents(&[Trouble::None]);
+    let address = agents[0].address.to_string().parse().expect("an address");
+    let placed = vec![Placed { address, share: Share::whole(), samples: None }];
+    let name = "ann@desk".to_owned();
+    let order = Order { agents: placed, key: None, plan: plan(), on_loss: OnLoss::Abort, name };
+    let ended = end(Controlled::start(order).expect("it starts"));
+    let fault = ended.lost[0].fault.to_string();
+    assert!(
+        fault.starts_with("refused: --key-file: this side has a key and yours has none"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn a_plan_that_no_agent_could_run_is_refused_at_once() {
+    let plan = Plan { duration: Nanos(0), ..plan() };
+    let name = "ann@desk".to_owned();
+    let order = Order { agents: Vec::new(), key: None, plan, on_loss: OnLoss::Abort, name };
+    let error = Controlled::start(order).err().expect("refused").to_string();
+    assert!(error.starts_with("--duration 0s: an empty window"), "{error}");
+}
