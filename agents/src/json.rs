@@ -1,9 +1,12 @@
-//! Fields of messages that travel as JSON text: those of the engine's documents, and all that both
-//! sides must be able to read though their versions differ.
+//! Documents as JSON: fields of messages that travel so, and reports that an agent keeps. Such fields
+//! are those of the engine's documents, and all that both sides must be able to read though their
+//! versions differ.
 //!
 //! A payload is bincode, which says neither a field's name nor whether it is there. The engine's
 //! documents flatten some fields, omit others and accept several forms of one value, which only a
 //! format with names can hold. So they travel as they stand in reports and plan files.
+
+use std::io::{self, Write};
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
@@ -23,4 +26,13 @@ pub(crate) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     serde_json::from_slice(borrowed(deserializer)?).map_err(D::Error::custom)
+}
+
+/// Writes an indented document that ends with a newline.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn write(document: &impl Serialize, mut writer: impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut writer, document)?;
+    writer.write_all(b"\n")
 }

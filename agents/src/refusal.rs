@@ -55,12 +55,21 @@ pub enum Refusal {
     /// The plan isn't one that the agent runs: flag, value and cure.
     #[error("{0}")]
     Plan(String),
+    /// This machine can't run the plan: cause and cure.
+    #[error("{0}")]
+    Run(String),
     /// The start's moment has passed, or is too far ahead: cause and cure.
     #[error("{0}")]
     Start(String),
     /// The agent heard no heartbeat and has stopped the run.
     #[error("the run was stopped: no heartbeat came for {0}")]
     LeaseLost(Nanos),
+    /// The session said nothing at all.
+    #[error("nothing was heard for {0}; connect again")]
+    Idle(Nanos),
+    /// The agent was told to end, or was to serve one run only.
+    #[error("the agent is ending; start it again")]
+    Ending,
     /// The message doesn't belong here.
     #[error("{0} is out of turn")]
     OutOfTurn(String),

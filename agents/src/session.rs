@@ -184,6 +184,17 @@ impl Session {
         }
     }
 
+    /// The peer's next message; `None` if none comes within `limit`.
+    ///
+    /// # Errors
+    /// Those of [`Session::receive`].
+    pub async fn receive_within(
+        &mut self,
+        limit: Duration,
+    ) -> Result<Option<Message>, SessionError> {
+        within(limit, self.receive()).await.transpose()
+    }
+
     /// Sends a message; it is with the kernel when this returns.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! The flags of a run are the plan's fields, see [`PlanFlags`].
 
+mod agent_flags;
 mod file_values;
 mod headings;
 mod plan_flags;
@@ -18,6 +19,7 @@ use engine::plan::Wait;
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 
+pub(crate) use agent_flags::AgentArgs;
 use headings::{LATENCY, PLAN, STALLS};
 pub(crate) use plan_flags::PlanFlags;
 use plan_flags::{WAITS, choice};
@@ -47,6 +49,13 @@ no good answer, or answers stop; then the bracket is halved. Runs above the ceil
 numbers of shards and connections show what moves it.
 
 The bound is one of generator_core, target, cap (--conns), ports, files, link, none_reached.";
+
+const AGENT: &str = "\
+Without flags it serves this machine's users, without a key, and loads loopback targets only.
+A run whose controller isn't heard for 3s is stopped, and its report kept in --state-dir.
+
+Exits 0 when a signal ends it, 130 if that cut a run short; with --once 0 if the run's report was
+collected, else 1.";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -118,6 +127,9 @@ Each step is an open run with the plan's flags."
     Target(TargetArgs),
     /// Run the cheapest possible server, to find the limits of the generator itself
     NullTarget(NullTargetArgs),
+    /// Offer load as a controller says, within limits that it can't lift
+    #[command(after_help = AGENT)]
+    Agent(Box<AgentArgs>),
     /// Measure the limits and the overhead of the generator here, or with --truth check what it
     /// measures against arithmetic
     #[command(long_about = CALIBRATE)]

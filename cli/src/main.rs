@@ -2,6 +2,7 @@
 //! run it, and renders the report.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod args;
 mod calibrate;
 mod ceiling;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Command::Doctor => doctor::doctor(),
         Command::Target(args) => target_server::serve(args),
         Command::NullTarget(args) => null_target::serve(args),
+        Command::Agent(args) => agent::agent(*args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Demo(args) => demo::demo(args),
         Command::Completions { shell } => generate::completions(shell),

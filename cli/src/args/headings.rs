@@ -22,3 +22,5 @@ pub(super) const SEARCH: &str = "Search";
 pub(super) const LATENCY: &str = "Latency";
 /// Of `target`: when it stops.
 pub(super) const STALLS: &str = "Stalls";
+/// Of `agent`: what controllers can't lift.
+pub(super) const LIMITS: &str = "Limits";

@@ -12,7 +12,7 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("calibration", &["engine", "target"]),
     ("profile", &["engine"]),
     ("probe", &["engine"]),
-    ("agents", &["engine"]),
+    ("agents", &["engine", "target"]),
     ("cli", &["http1", "engine", "target", "calibration", "profile", "probe", "agents"]),
     ("perf", &["http1", "engine"]),
 ];

@@ -1,0 +1,230 @@
+//! What an agent's threads share: who holds it, for which run, and whether it is to end.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use engine::sys::clock;
+use engine::sys::units::SECOND_NS;
+
+use super::config::AgentConfig;
+use super::event::Event;
+use super::job::{Job, Over, Stage, Why};
+use super::kept::Files;
+use crate::lease::{Lease, SessionId};
+use crate::message::{Finding, Hello, HostFacts, Prepare};
+use crate::refusal::Refusal;
+use crate::session::SessionError;
+
+/// How often strangers are told of at most, ns: a thousand of them are one line.
+const STRANGERS_NS: u64 = SECOND_NS;
+
+/// What an agent's threads share.
+pub(super) struct Agent {
+    pub(super) config: AgentConfig,
+    /// The core of the control plane.
+    pub(super) core: usize,
+    /// Where it listens, once it does.
+    address: OnceLock<SocketAddr>,
+    findings: Vec<Finding>,
+    held: Mutex<Held>,
+    is_ending: AtomicBool,
+    sessions_begun: AtomicU64,
+    sessions_ended: AtomicU64,
+    strangers: Mutex<Strangers>,
+    jobs: Sender<Order>,
+    events: SyncSender<Event>,
+}
+
+/// A run to work on.
+pub(super) type Order = (Arc<Job>, Prepare);
+
+/// Who holds the agent, and for which run.
+#[derive(Default)]
+struct Held {
+    lease: Lease,
+    job: Option<Arc<Job>>,
+    /// How the last run that began ended.
+    last: Option<Over>,
+}
+
+/// Connections that got no session.
+#[derive(Default)]
+struct Strangers {
+    /// When they were last told of, ns; 0 for never.
+    told_ns: u64,
+    /// How many came since.
+    untold: u64,
+}
+
+impl Agent {
+    pub(super) fn new(
+        config: AgentConfig,
+        core: usize,
+        findings: Vec<Finding>,
+        jobs: Sender<Order>,
+        events: SyncSender<Event>,
+    ) -> Agent {
+        Agent {
+            config,
+            core,
+            address: OnceLock::new(),
+            findings,
+            held: Mutex::default(),
+            is_ending: AtomicBool::new(false),
+            sessions_begun: AtomicU64::new(0),
+            sessions_ended: AtomicU64::new(0),
+            strangers: Mutex::default(),
+            jobs,
+            events,
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().expect("no thread panics while it holds the lease's lock")
+    }
+
+    /// It listens on this address.
+    pub(super) fn listens_on(&self, address: SocketAddr) {
+        self.address.set(address).expect("it listens once");
+        let has_key = self.config.key.is_some();
+        self.tell(Event::Listening { address, has_key, core: self.core });
+    }
+
+    /// The files of its runs.
+    pub(super) fn files(&self) -> Files {
+        let address = self.address.get().expect("an agent that has a run listens");
+        Files::new(&self.config.state_dir, address.port())
+    }
+
+    /// Tells the operator, who may be slow: then this one is dropped rather than waited for.
+    pub(super) fn tell(&self, event: Event) {
+        let _ = self.events.try_send(event);
+    }
+
+    /// Tells the operator of a connection that got no session.
+    pub(super) fn tell_of_stranger(&self, error: &SessionError) {
+        let now_ns = clock::now_ns();
+        let mut strangers = self.strangers.lock().expect("nothing here panics");
+        if strangers.told_ns != 0 && now_ns < strangers.told_ns + STRANGERS_NS {
+            strangers.untold += 1;
+            return;
+        }
+        let others = std::mem::take(&mut strangers.untold);
+        strangers.told_ns = now_ns;
+        self.tell(Event::Strangers { why: error.to_string(), others });
+    }
+
+    /// Who this agent is.
+    pub(super) fn hello(&self) -> Hello {
+        Hello::here(format!("agent on {}", HostFacts::here().name), self.findings.clone())
+    }
+
+    /// A session begins.
+    pub(super) fn begin_session(&self) -> SessionId {
+        SessionId(self.sessions_begun.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A session has ended, and with it what it held.
+    pub(super) fn end_session(&self, session: SessionId) {
+        let mut held = self.held();
+        if let Some(lost) = held.lease.session_ended(session) {
+            held.lose(lost.into());
+        }
+    }
+
+    /// The peer of an ended session has been told why.
+    pub(super) fn close_session(&self) {
+        self.sessions_ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether no session is left.
+    pub(super) fn is_alone(&self) -> bool {
+        self.sessions_ended.load(Ordering::Relaxed) == self.sessions_begun.load(Ordering::Relaxed)
+    }
+
+    /// The controller of this session is alive.
+    pub(super) fn heartbeat(&self, session: SessionId) {
+        self.held().lease.heartbeat(session, clock::now_ns());
+    }
+
+    /// The controller of this session takes the agent for a run.
+    ///
+    /// # Errors
+    /// Another one holds it, or the agent is ending.
+    pub(super) fn take(
+        &self,
+        session: SessionId,
+        holder: &str,
+        prepare: Prepare,
+    ) -> Result<Arc<Job>, Refusal> {
+        let job = {
+            let mut held = self.held();
+            // Under the lock: whoever ends the agent finds either no run or this one.
+            if self.is_ending() {
+                return Err(Refusal::Ending);
+            }
+            held.lease.take(session, holder, clock::now_ns())?;
+            let job = Arc::new(Job::new(holder.to_owned()));
+            held.job = Some(job.clone());
+            job
+        };
+        self.jobs.send((job.clone(), prepare)).expect("runs are worked on as long as there are any");
+        Ok(job)
+    }
+
+    /// A run is over, and the agent free.
+    pub(super) fn release(&self, job: &Job, over: Over) {
+        let mut held = self.held();
+        held.lease.release();
+        held.job = None;
+        if matches!(over, Over::Collected | Over::Kept) {
+            held.last = Some(over);
+            if self.config.once {
+                self.is_ending.store(true, Ordering::Relaxed);
+            }
+        }
+        // A refusal stays readable: its session has yet to tell it.
+        job.change(|state| {
+            if over != Over::Refused {
+                state.stage = Stage::Over(over);
+            }
+        });
+    }
+
+    /// Looks whether the controller is still there.
+    pub(super) fn watch(&self) {
+        let mut held = self.held();
+        if let Some(lost) = held.lease.look(clock::now_ns()) {
+            held.lose(lost.into());
+        }
+    }
+
+    /// Ends the agent: its run is stopped, drained and kept, and no other is taken.
+    pub(super) fn end(&self) {
+        let held = self.held();
+        self.is_ending.store(true, Ordering::Relaxed);
+        held.lose(Why::Ending);
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
+    }
+
+    /// Whether no run is left.
+    pub(super) fn is_idle(&self) -> bool {
+        self.held().job.is_none()
+    }
+
+    /// How the last run that began ended.
+    pub(super) fn last(&self) -> Option<Over> {
+        self.held().last
+    }
+}
+
+impl Held {
+    fn lose(&self, why: Why) {
+        self.job.iter().for_each(|job| job.lose(why));
+    }
+}

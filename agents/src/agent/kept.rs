@@ -1,0 +1,89 @@
+//! Files of an agent: its raw samples while a run has them, and reports that nobody collected.
+//!
+//! The samples of the run at hand have one name per port, so that what a crashed agent left is
+//! replaced by the next one's. What is kept gets a name of its own, with the time, and is never
+//! touched again.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::report::Report;
+use engine::sys::whole_file::{WholeFile, WholeFileError};
+
+use crate::json;
+
+/// The files of one agent.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    folder: PathBuf,
+    port: u16,
+}
+
+/// Why a report isn't on disk.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotKept {
+    /// There is no place for it.
+    #[error("{}: {error}", file.display())]
+    Place { file: PathBuf, error: WholeFileError },
+    /// The disk refused it.
+    #[error("{}: {error}", file.display())]
+    Disk { file: PathBuf, error: io::Error },
+}
+
+impl Files {
+    pub(super) fn new(folder: &Path, port: u16) -> Files {
+        Files { folder: folder.to_owned(), port }
+    }
+
+    /// The raw samples of the run at hand.
+    pub(super) fn samples(&self) -> PathBuf {
+        self.folder.join(format!("agent-{}.samples", self.port))
+    }
+
+    /// Forgets the raw samples of a run that was collected.
+    pub(super) fn forget(&self) {
+        // A run without samples has none.
+        let _ = fs::remove_file(self.samples());
+    }
+
+    /// Names for a report that is kept, and for its samples.
+    pub(super) fn names(&self) -> (PathBuf, PathBuf) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Milliseconds: two runs of an agent never end in the same one.
+        let stem = format!("agent-{}-{}", self.port, since.as_millis());
+        (self.folder.join(format!("{stem}.json")), self.folder.join(format!("{stem}.samples")))
+    }
+
+    /// Gives the raw samples of the run at hand a name that lasts.
+    ///
+    /// # Errors
+    /// The disk's refusal.
+    pub(super) fn keep_samples(&self, file: &Path) -> Result<(), NotKept> {
+        fs::rename(self.samples(), file)
+            .map_err(|error| NotKept::Disk { file: file.to_owned(), error })
+    }
+
+    /// Writes a report.
+    ///
+    /// # Errors
+    /// The disk's refusal.
+    pub(super) fn keep(file: &Path, report: &Report) -> Result<(), NotKept> {
+        let refused = |error| NotKept::Disk { file: file.to_owned(), error };
+        let whole = WholeFile::create(file)
+            .map_err(|error| NotKept::Place { file: file.to_owned(), error })?;
+        let mut writer = BufWriter::new(whole.file());
+        json::write(report, &mut writer).and_then(|()| writer.flush()).map_err(refused)?;
+        drop(writer);
+        whole.publish().map(drop).map_err(|error| refused(io::Error::other(error)))
+    }
+
+    /// Opens the raw samples of the run at hand.
+    ///
+    /// # Errors
+    /// The disk's refusal.
+    pub(super) fn open_samples(&self) -> io::Result<File> {
+        File::open(self.samples())
+    }
+}

@@ -1,0 +1,193 @@
+//! The agent's threads: starts them, and ends when it is told to.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use engine::host;
+use engine::host::check::Severity;
+use engine::sys::units::CoreList;
+use glommio::timer::Timer;
+use glommio::{LocalExecutorBuilder, Placement};
+
+use super::agent::{Agent, Order};
+use super::config::{AgentConfig, AgentError};
+use super::control_core;
+use super::conversation::converse;
+use super::event::Event;
+use super::job::Over;
+use super::work::work;
+use crate::listener::{ListenError, Listener};
+use crate::message::Finding;
+
+/// How often the watcher looks at the lease: what a lost one takes effect by, with two looks of the
+/// shards, is a fraction of a second.
+const WATCH: Duration = Duration::from_millis(50);
+/// How often the control plane looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long sessions may take to end when the agent does.
+const GOODBYE_LOOKS: usize = 75;
+/// Lines that wait for the operator; what comes beyond them is dropped.
+const EVENTS_MAX: usize = 1_024;
+/// Memory that the executor of the control plane registers, bytes: a few sockets need little.
+const IO_MEMORY: usize = 64 << 10;
+
+/// How an agent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was told to; whether that cut a run short.
+    Asked {
+        /// Whether a run was under way.
+        cut_short: bool,
+    },
+    /// It was to serve one run, which ended like this.
+    Once(Over),
+}
+
+/// Serves controllers until `is_asked` to end, or until one run is over if there is to be only one.
+/// `tell` is told what happens, on the caller's thread; nothing else waits for it.
+///
+/// # Errors
+/// What the configuration or the machine lacks; then nothing was served.
+pub fn serve(
+    config: AgentConfig,
+    is_asked: impl Fn() -> bool + Send + 'static,
+    mut tell: impl FnMut(&Event),
+) -> Result<End, AgentError> {
+    config.check()?;
+    host::require(1, config.cores.as_ref().map_or(1, CoreList::len)).map_err(AgentError::Host)?;
+    let cores = config.cores.as_ref().map(CoreList::as_slice);
+    let core = control_core::choose(cores);
+    let shared = control_core::finding(core, cores.unwrap_or_default());
+    let checks = host::examine();
+    let found = checks.iter().filter(|check| check.severity != Severity::Good);
+    let findings = found.map(Finding::from).chain(shared).collect();
+
+    let (events, told) = mpsc::sync_channel(EVENTS_MAX);
+    let (jobs, orders) = mpsc::channel();
+    let agent = Arc::new(Agent::new(config, core, findings, jobs, events));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (bound, is_bound) = mpsc::channel();
+    let (serving, over) = (agent.clone(), is_over.clone());
+    let executor = LocalExecutorBuilder::new(Placement::Fixed(core))
+        .name("truetail-control")
+        .io_memory(IO_MEMORY)
+        .spawn(move || async move {
+            control(serving, bound).await;
+            over.store(true, Ordering::Relaxed);
+        })
+        .map_err(|error| AgentError::Thread(error.into()))?;
+    let listening = is_bound.recv().expect("the control plane says whether it listens");
+    if let Err(error) = listening {
+        executor.join().expect("a control plane that doesn't listen ends");
+        return Err(error.into());
+    }
+    // Threads inherit their cores, so these don't come from the control plane.
+    let beside = [
+        spawn("truetail-run", &agent, &is_over, move |agent, is_over| {
+            work_all(agent, is_over, &orders);
+            None
+        }),
+        spawn("truetail-watcher", &agent, &is_over, move |agent, is_over| {
+            Some(watch(agent, is_over, is_asked))
+        }),
+    ];
+    if beside.iter().any(Result::is_err) {
+        agent.end();
+    }
+    loop {
+        match told.recv_timeout(WATCH) {
+            Ok(event) => tell(&event),
+            Err(RecvTimeoutError::Timeout) if !is_over.load(Ordering::Relaxed) => {}
+            Err(_) => break,
+        }
+    }
+    executor.join().expect("the control plane ends");
+    let mut end = None;
+    for thread in beside {
+        let ended = thread.map_err(AgentError::Thread)?.join().expect("a thread of the agent ends");
+        end = end.or(ended);
+    }
+    Ok(end.expect("the watcher says how it ended"))
+}
+
+/// Starts a thread of the agent.
+fn spawn(
+    name: &str,
+    agent: &Arc<Agent>,
+    is_over: &Arc<AtomicBool>,
+    job: impl FnOnce(&Agent, &AtomicBool) -> Option<End> + Send + 'static,
+) -> io::Result<JoinHandle<Option<End>>> {
+    let (agent, is_over) = (agent.clone(), is_over.clone());
+    thread::Builder::new().name(name.to_owned()).spawn(move || job(&agent, &is_over))
+}
+
+/// Works on one run after another.
+fn work_all(agent: &Agent, is_over: &AtomicBool, orders: &Receiver<Order>) {
+    while !is_over.load(Ordering::Relaxed) {
+        // An agent that is over takes no more.
+        if let Ok((job, prepare)) = orders.recv_timeout(WATCH) {
+            let over = work(agent, &job, prepare);
+            agent.release(&job, over);
+        }
+    }
+}
+
+/// Ends the load when nobody holds its lease, or when the agent is asked to end. Nothing here waits
+/// for anything but the time.
+fn watch(agent: &Agent, is_over: &AtomicBool, is_asked: impl Fn() -> bool) -> End {
+    let mut end = None;
+    while !is_over.load(Ordering::Relaxed) {
+        thread::sleep(WATCH);
+        agent.watch();
+        if end.is_none() && is_asked() {
+            end = Some(End::Asked { cut_short: !agent.is_idle() });
+            agent.end();
+        }
+    }
+    end.unwrap_or_else(|| End::Once(agent.last().expect("an agent ends after a run or when asked")))
+}
+
+/// The control plane: accepts controllers until the agent ends and its run is over.
+async fn control(agent: Arc<Agent>, bound: Sender<Result<SocketAddr, ListenError>>) {
+    let listener = Listener::bind(agent.config.listen, agent.config.key.clone());
+    let address = match &listener {
+        Ok(listener) => listener.local_addr(),
+        Err(_) => Ok(agent.config.listen),
+    };
+    let (listener, address) = match (listener, address) {
+        (Ok(listener), Ok(address)) => (listener, address),
+        (Err(error), _) => return bound.send(Err(error)).expect("its caller waits"),
+        (_, Err(error)) => {
+            let address = agent.config.listen;
+            let error = ListenError::Address { address, error };
+            return bound.send(Err(error)).expect("its caller waits");
+        }
+    };
+    agent.listens_on(address);
+    bound.send(Ok(address)).expect("its caller waits");
+    let serving = agent.clone();
+    let accepting = glommio::spawn_local(listener.run(move |session| {
+        let agent = serving.clone();
+        async move {
+            match session {
+                Ok(session) => converse(agent, session).await,
+                Err(error) => agent.tell_of_stranger(&error),
+            }
+        }
+    }));
+    while !(agent.is_ending() && agent.is_idle()) {
+        Timer::new(LOOK).await;
+    }
+    accepting.cancel().await;
+    for _ in 0..GOODBYE_LOOKS {
+        if agent.is_alone() {
+            break;
+        }
+        Timer::new(LOOK).await;
+    }
+}

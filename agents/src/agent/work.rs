@@ -1,0 +1,248 @@
+//! A run's thread: prepares it, holds it until its start, and brings home what it measured.
+//!
+//! Everything here may block, for seconds where a name has to be resolved or a target is silent.
+
+use std::path::PathBuf;
+
+use engine::host;
+use engine::load::share::Share;
+use engine::plan::body::SharedBody;
+use engine::plan::endpoint::Endpoint;
+use engine::plan::{Plan, PlanError};
+use engine::report::collected::{AgentRun, Collected, RunFacts};
+use engine::report::merge;
+use engine::run::{self, PrepareError, Prepared, Run, RunError, Targets};
+use engine::samples::SampleFile;
+use engine::sys::units::CoreList;
+use engine::sys::{clock, placement};
+
+use super::agent::Agent;
+use super::event::Event;
+use super::job::{Brought, Job, Over, Stage, Why};
+use super::kept::{Files, NotKept};
+use crate::admission::{AllowedTarget, check_placement};
+use crate::message::{HostFacts, Prepare, Ready, Results, ShardState};
+use crate::refusal::Refusal;
+
+/// How long before its epoch a run is told of it, ns. Until then it can be called off as if it had
+/// never been; shards need a few milliseconds.
+const BEGIN_AHEAD_NS: u64 = 500_000_000;
+/// The epoch of a run that is stopped before it: after the stop takes effect, so that nothing is
+/// sent, ns from now.
+const STOPPED_AHEAD_NS: u64 = 300_000_000;
+
+/// Does what a controller asked for, until nothing of it is left.
+pub(super) fn work(agent: &Agent, job: &Job, prepare: Prepare) -> Over {
+    let work = Work { agent, job, files: agent.files(), share: prepare.share.clone() };
+    match work.run(prepare) {
+        Ok(over) => over,
+        Err(refusal) => {
+            job.change(|state| state.stage = Stage::Refused(refusal));
+            Over::Refused
+        }
+    }
+}
+
+/// A run's thread at work.
+struct Work<'a> {
+    agent: &'a Agent,
+    job: &'a Job,
+    files: Files,
+    share: Share,
+}
+
+impl Work<'_> {
+    fn run(&self, prepare: Prepare) -> Result<Over, Refusal> {
+        let job = self.job;
+        let wants_samples = prepare.samples;
+        let (prepared, target) = self.prepare(*prepare.plan)?;
+        let address = prepared.address();
+        let cores = CoreList::new(prepared.plan().cores().to_vec());
+        if job.lock().is_called_off() {
+            return Ok(self.called_off());
+        }
+        let file = wants_samples.then(|| SampleFile::create(&self.files.samples(), cores.len()));
+        let file = file.transpose().map_err(|error| Refusal::Run(error.to_string()))?;
+        let run = Run::start_held(prepared, file).map_err(|error| not_started(&error))?;
+        job.change(|state| {
+            // It may have been called off while the shards were started.
+            if state.is_called_off() {
+                run.stop();
+            }
+            state.run = Some(run);
+        });
+        let set_up = job.wait(|state| match &state.run {
+            Some(run) if !state.is_called_off() => run.set_up_as().map(Some),
+            _ => Some(None),
+        });
+        let Some(set_up) = set_up else { return Ok(self.called_off()) };
+        let ready =
+            Ready {
+            settled: set_up.settled,
+            connections: set_up.connections as u64,
+            target: address,
+        };
+        job.change(|state| state.stage = Stage::Ready(ready));
+        let start_ns = job.wait(|state| match state.start_ns {
+            None => state.is_called_off().then_some(None),
+            Some(start_ns) => Some(Some(start_ns)),
+        });
+        let Some(start_ns) = start_ns else { return Ok(self.called_off()) };
+        if !self.begin(start_ns)? {
+            return Ok(self.called_off());
+        }
+        self.agent.tell(Event::Begun {
+            holder: job.holder.clone(),
+            target: target.to_string(),
+            percent: percent(&self.share),
+            cores,
+        });
+        let run = job.take_ended();
+        Ok(self.bring(run.collect(), wants_samples))
+    }
+
+    /// Checks everything that can be checked without load, and what this agent permits. Returns the
+    /// target's name as well.
+    fn prepare(&self, plan: Plan) -> Result<(Prepared, AllowedTarget), Refusal> {
+        let refused = |error: PlanError| Refusal::Plan(error.to_string());
+        check_placement(&plan).map_err(refused)?;
+        let config = &self.agent.config;
+        let plan = Plan {
+            cores: config.cores.clone(),
+            source_addresses: config.source_addresses.clone(),
+            ..plan
+        };
+        let completed = plan.clone().complete(&placement::allowed_cores()).map_err(refused)?;
+        config.admission.check_plan(&completed, &self.share).map_err(refused)?;
+        let endpoint = Endpoint::parse(&plan.target).map_err(refused)?;
+        let addresses = host::resolve(&endpoint, &plan.target).map_err(refused)?;
+        let allowed = config.admission.check_target(&endpoint, &addresses).map_err(refused)?;
+        let (body, targets) = (SharedBody::default(), Targets::Only(allowed));
+        let prepared = run::prepare_with(plan, &body, targets, self.share.clone());
+        let prepared = prepared.map_err(|error| unprepared(&error))?;
+        let target = AllowedTarget::Host { host: endpoint.host, port: endpoint.port };
+        Ok((prepared, target))
+    }
+
+    /// Tells the shards when to begin; whether the run wasn't called off before.
+    fn begin(&self, start_ns: u64) -> Result<bool, Refusal> {
+        let epoch_ns = self.job.wait(|state| {
+            let now_ns = clock::now_ns();
+            match () {
+                () if state.lost.is_some() => Some(None),
+                () if state.is_stopped => Some(Some(now_ns + STOPPED_AHEAD_NS)),
+                () if start_ns <= now_ns + BEGIN_AHEAD_NS => Some(Some(start_ns)),
+                () => None,
+            }
+        });
+        let Some(epoch_ns) = epoch_ns else { return Ok(false) };
+        let begun = match &self.job.lock().run {
+            Some(run) => run.begin_at(epoch_ns),
+            None => unreachable!("a run that is ready is here until it ends"),
+        };
+        match begun {
+            Ok(()) => Ok(true),
+            Err(passed) => {
+                self.cancel();
+                let cure = "start the run again; this machine is too busy if it recurs";
+                Err(Refusal::Start(format!("{passed}; {cure}")))
+            }
+        }
+    }
+
+    /// Ends a run that has not begun.
+    fn called_off(&self) -> Over {
+        self.cancel();
+        let lost = self.job.lost();
+        let why = lost.map_or_else(|| "its controller stopped it".to_owned(), Why::words);
+        self.agent.tell(Event::CalledOff { holder: self.job.holder.clone(), why });
+        Over::CalledOff
+    }
+
+    fn cancel(&self) {
+        let mut run = None;
+        self.job.change(|state| run = state.run.take());
+        if let Some(run) = run {
+            // It ends setup early, which cancelling awaits.
+            run.stop();
+            run.cancel();
+        }
+    }
+
+    /// Offers what was measured to the controller until that has it, or else keeps it.
+    fn bring(&self, collected: Collected, wants_samples: bool) -> Over {
+        let job = self.job;
+        let brought = Brought {
+            samples: wants_samples.then(|| self.files.open_samples().ok()).flatten(),
+            shards: collected.shards.iter().map(ShardState::new).collect(),
+            results: Results {
+                head: Box::new(collected.head.clone()),
+                shards: u32::try_from(collected.shards.len()).expect("shards are few"),
+            },
+        };
+        job.change(|state| {
+            state.brought = Some(brought);
+            state.stage = Stage::Ended;
+        });
+        let lost = job.wait(|state| match state.lost {
+            Some(why) => Some(Some(why)),
+            None => state.is_collected.then_some(None),
+        });
+        let holder = job.holder.clone();
+        let Some(why) = lost else {
+            self.files.forget();
+            let answered = job.tally().map_or(0, |last| last.answered);
+            self.agent.tell(Event::Collected { holder, answered });
+            return Over::Collected;
+        };
+        let why = why.words();
+        let kept = self.keep(collected, &why);
+        self.agent.tell(match kept {
+            Ok(file) => Event::Kept { holder, why, file },
+            Err(error) => Event::NotKept { holder, why, problem: error.to_string() },
+        });
+        Over::Kept
+    }
+
+    /// Keeps what was measured on disk, and returns the report's path.
+    fn keep(&self, mut collected: Collected, why: &str) -> Result<PathBuf, NotKept> {
+        let (report_file, samples_file) = self.files.names();
+        if let Some(file) = collected.head.samples.as_mut().and_then(|part| part.file.as_mut()) {
+            self.files.keep_samples(&samples_file)?;
+            *file = samples_file.display().to_string();
+        }
+        let facts = RunFacts::default();
+        let run = AgentRun {
+            name: format!("agent on {}", HostFacts::here().name),
+            share: self.share.clone(),
+            collected,
+            synchronization: None,
+        };
+        let (report, _) = merge::report(&[run], &facts);
+        Files::keep(&report_file, &report)?;
+        Ok(report_file)
+    }
+}
+
+/// How much of the load a share is, in percent.
+fn percent(share: &Share) -> String {
+    let percent = format!("{:.2}", share.fraction() * 100.0);
+    percent.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Why a plan can't be run here.
+fn unprepared(error: &PrepareError) -> Refusal {
+    let line = error.to_string();
+    match error {
+        PrepareError::Plan(_) => Refusal::Plan(line),
+        PrepareError::Host(_)
+        | PrepareError::Target(_)
+        | PrepareError::NoPort(_)
+        | PrepareError::File(_) => Refusal::Run(line),
+    }
+}
+
+/// Why its shards didn't start.
+fn not_started(error: &RunError) -> Refusal {
+    Refusal::Run(error.to_string())
+}

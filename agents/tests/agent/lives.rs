@@ -1,0 +1,184 @@
+//! Runs that go as their controller wants.
+
+use std::fs;
+
+use agents::agent::{End, Over};
+use agents::message::{Collect, Message};
+use engine::run::Phase;
+use engine::samples::SampleReader;
+use engine::sys::clock;
+use engine::sys::units::Nanos;
+
+use crate::support::{AHEAD_NS, Agent, Controller, first_arrival_ns, plan, target, wait_until};
+
+const SECOND: Nanos = Nanos::from_secs(1);
+const MINUTE: Nanos = Nanos::from_secs(60);
+
+#[test]
+fn a_run_begins_at_its_moment_and_all_of_it_is_collected() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.prepare(&plan(&target, SECOND), true);
+    let ready = controller.hear_ready();
+    assert_eq!((ready.target, ready.settled), (target.local_addr(), None));
+    assert_eq!(target.ledger().expect("a ledger").received, 0, "nothing before the start");
+    let at_ns = controller.start(AHEAD_NS);
+    let tally = controller.follow(u64::MAX);
+    assert_eq!((tally.phase, tally.intended), (Phase::Done, 200));
+    assert_eq!((tally.answered, tally.errors, tally.in_flight), (200, 0, 0));
+    let (results, shards, samples) = controller.collect(true);
+    assert_eq!(results.head.epoch_ns, at_ns);
+    assert!(!results.head.interrupted);
+    let first_ns = first_arrival_ns(&target).expect("requests");
+    assert!(at_ns <= first_ns, "the first came {} ns early", at_ns - first_ns);
+    let sums = shards.iter().map(|shard| shard.recorder.counts.answered);
+    assert_eq!(sums.sum::<u64>(), 200);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("samples");
+    fs::write(&file, samples).expect("written");
+    let read = SampleReader::open(&file).expect("raw samples").map(|sample| sample.expect("whole"));
+    assert_eq!(read.count(), 200);
+    controller.ping();
+    controller.leave();
+    agent.told("run begun for ann@desk: 100 % of the load, to 127.0.0.1:");
+    agent.told("run ended for ann@desk: 200 answered, report collected");
+    wait_until("the samples are forgotten", || agent.files().is_empty());
+    assert_eq!(target.stop().expect("a ledger").received, 200);
+    assert_eq!(agent.stop(), End::Asked { cut_short: false });
+}
+
+#[test]
+fn one_session_may_have_many_runs() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    for run in 1..=3 {
+        controller.begin(&plan(&target, Nanos(300_000_000)), false);
+        controller.follow(u64::MAX);
+        let (_, _, samples) = controller.collect(false);
+        assert!(samples.is_empty());
+        assert_eq!(target.ledger().expect("a ledger").received, 60 * run);
+    }
+    controller.leave();
+    assert!(agent.files().is_empty());
+}
+
+#[test]
+fn a_controller_stops_its_run_and_collects_what_there_is() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, MINUTE), true);
+    let before = controller.follow(20).answered;
+    controller.say(&Message::Stop);
+    // It may be said again, and collected before the run has ended.
+    controller.say(&Message::Stop);
+    let (results, shards, _) = controller.collect(true);
+    assert!(results.head.interrupted && results.head.until_ns < MINUTE.0);
+    let counts = &shards[0].recorder.counts;
+    assert!(before <= counts.answered && counts.answered < 2_000, "{counts:?}");
+    assert_eq!(target.ledger().expect("a ledger").received, counts.sent);
+    controller.leave();
+    wait_until("nothing is kept", || agent.files().is_empty());
+}
+
+#[test]
+fn a_run_that_is_stopped_between_start_and_epoch_sends_nothing_and_is_collected() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    for (ahead_ns, conns) in [(30_000_000_000, None), (300_000_000, None), (30_000_000_000, Some(4))]
+    {
+        let mut plan = plan(&target, MINUTE);
+        if conns.is_some() {
+            (plan.rate, plan.conns) = (None, conns);
+        }
+        controller.prepare(&plan, false);
+        controller.hear_ready();
+        controller.start(ahead_ns);
+        controller.say(&Message::Stop);
+        let (results, shards, _) = controller.collect(false);
+        assert!(results.head.interrupted, "{ahead_ns} {conns:?}");
+        let counts = &shards[0].recorder.counts;
+        // What is told less than the shards' notice before the epoch stops them right after it.
+        let most = if ahead_ns < 1_000_000_000 { 40 } else { 0 };
+        assert!(counts.sent <= most, "{counts:?}");
+    }
+    controller.leave();
+}
+
+#[test]
+fn a_run_is_called_off_before_its_start_by_a_stop_and_the_next_one_is_served() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    let plan = plan(&target, MINUTE);
+    for is_ready in [true, false] {
+        controller.prepare(&plan, true);
+        if is_ready {
+            controller.hear_ready();
+        }
+        controller.say(&Message::Stop);
+        agent.told("run called off for ann@desk: its controller stopped it");
+    }
+    controller.prepare(&plan, true);
+    controller.hear_ready();
+    controller.leave();
+    agent.told("run called off for ann@desk: the controller's session ended");
+    assert_eq!(target.ledger().expect("a ledger").received, 0);
+    wait_until("nothing is kept", || agent.files().is_empty());
+}
+
+#[test]
+fn an_agent_for_one_run_ends_after_it_and_not_before() {
+    let target = target();
+    let mut agent = Agent::start_with(|config| config.once = true);
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.prepare(&plan(&target, SECOND), false);
+    controller.say(&Message::Stop);
+    controller.begin(&plan(&target, Nanos(200_000_000)), false);
+    controller.follow(u64::MAX);
+    controller.collect(false);
+    controller.leave();
+    assert_eq!(agent.wait(), End::Once(Over::Collected));
+
+    let mut agent = Agent::start_with(|config| config.once = true);
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, MINUTE), false);
+    controller.follow(10);
+    drop(controller);
+    assert_eq!(agent.wait(), End::Once(Over::Kept));
+    agent.kept();
+}
+
+#[test]
+fn an_agent_that_is_told_to_end_stops_its_run_and_keeps_it() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, MINUTE), true);
+    controller.follow(10);
+    agent.ask();
+    let refusal = controller.hear_refusal().to_string();
+    assert_eq!(refusal, "the agent is ending; start it again");
+    let line = agent.told("run ended for ann@desk: the agent was told to end; report kept in ");
+    let (file, report) = agent.kept();
+    assert!(line.ends_with(&file.display().to_string()), "{line}");
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(agent.files().len(), 2, "the report and its samples");
+    assert_eq!(agent.stop(), End::Asked { cut_short: true });
+}
+
+#[test]
+fn pings_are_answered_at_any_time_and_a_collect_needs_a_run() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.ping();
+    let before_ns = clock::now_ns();
+    controller.prepare(&plan(&target, SECOND), false);
+    controller.say(&Message::Heartbeat);
+    controller.hear_ready();
+    (0..16).for_each(|_| controller.ping());
+    assert!(before_ns < controller.start(AHEAD_NS));
+    (0..3).for_each(|_| controller.ping());
+    controller.follow(u64::MAX);
+    controller.collect(false);
+    controller.ping();
+    controller.say(&Message::Collect(Collect { samples: false }));
+    assert_eq!(controller.hear_refusal().to_string(), "collect is out of turn");
+}

@@ -1,0 +1,167 @@
+//! Controllers that go away: the load ends, what was measured is kept, the next one is served.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
+
+use agents::message::{Collect, Message};
+use engine::run::Phase;
+use engine::sys::clock;
+use engine::sys::units::{Nanos, SECOND_NS};
+
+use crate::support::{
+    Agent, Controller, key, last_arrival_ns, plan, target, wait_until,
+};
+
+const SECOND: Nanos = Nanos::from_secs(1);
+const MINUTE: Nanos = Nanos::from_secs(60);
+/// A controller that says nothing has lost its agent after three seconds; the load is over a second
+/// later.
+const SILENT_MAX_NS: u64 = 4 * SECOND_NS;
+
+/// Runs a little, for whoever comes next.
+fn serves_another(agent: &Agent, target: &target::Target) {
+    let before = target.ledger().expect("a ledger").received;
+    let mut next = Controller::connect(agent, "ben@lap");
+    next.begin(&plan(target, Nanos(200_000_000)), false);
+    assert_eq!(next.follow(u64::MAX).answered, 40);
+    next.collect(false);
+    next.leave();
+    assert_eq!(target.ledger().expect("a ledger").received, before + 40);
+}
+
+#[test]
+fn a_controller_that_falls_silent_has_lost_its_run_and_the_report_is_kept() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    let at_ns = controller.begin(&plan(&target, MINUTE), true);
+    // Longer than it may be silent.
+    while clock::now_ns() < at_ns + SILENT_MAX_NS {
+        assert_eq!(controller.hear_progress().phase, Phase::Steady);
+    }
+    let silent_ns = controller.fall_silent();
+    // It may say anything else.
+    for _ in 0..5 {
+        controller.ping();
+        thread::sleep(Duration::from_millis(200));
+    }
+    let refusal = controller.hear_refusal().to_string();
+    assert_eq!(refusal, "the run was stopped: no heartbeat came for 3s");
+    agent.told("run ended for ann@desk: no heartbeat came for 3s; report kept in");
+    let last_ns = last_arrival_ns(&target).expect("requests");
+    assert!(silent_ns < last_ns && last_ns <= silent_ns + SILENT_MAX_NS);
+    let (_, report) = agent.kept();
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(report["uncollected"], "no heartbeat came for 3s");
+    let received = target.ledger().expect("a ledger").received;
+    assert_eq!(report["whole"]["counts"]["sent"], received);
+    let samples = report["samples"]["file"].as_str().expect("a file");
+    assert!(agent.files().iter().any(|file| file.to_str() == Some(samples)), "{samples}");
+    assert_eq!(report["samples"]["written"], report["whole"]["counts"]["intended"]);
+    serves_another(&agent, &target);
+    assert_eq!(target.ledger().expect("a ledger").received, received + 40);
+}
+
+#[test]
+fn a_controller_whose_session_ends_has_lost_its_run_at_once() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, MINUTE), false);
+    controller.follow(10);
+    drop(controller);
+    let gone_ns = clock::now_ns();
+    agent.told("run ended for ann@desk: the controller's session ended; report kept in");
+    let last_ns = last_arrival_ns(&target).expect("requests");
+    assert!(last_ns < gone_ns + SECOND_NS, "{} ns later", last_ns - gone_ns);
+    let (_, report) = agent.kept();
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(agent.files().len(), 1, "nobody asked for samples");
+    serves_another(&agent, &target);
+}
+
+#[test]
+fn a_controller_that_says_goodbye_during_its_run_has_lost_it() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, MINUTE), false);
+    controller.follow(10);
+    controller.leave();
+    agent.told("run ended for ann@desk: the controller's session ended; report kept in");
+    agent.kept();
+    serves_another(&agent, &target);
+}
+
+#[test]
+fn a_silent_controller_loses_a_run_that_waits_for_its_start_and_nothing_was_sent() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.prepare(&plan(&target, MINUTE), true);
+    controller.hear_ready();
+    controller.start(30 * SECOND_NS);
+    controller.fall_silent();
+    agent.told("run called off for ann@desk: no heartbeat came for 3s");
+    assert_eq!(target.ledger().expect("a ledger").received, 0);
+    wait_until("nothing is kept", || agent.files().is_empty());
+    serves_another(&agent, &target);
+}
+
+#[test]
+fn a_report_that_was_sent_but_not_acknowledged_is_kept() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, SECOND), true);
+    controller.follow(u64::MAX);
+    controller.collect(true);
+    drop(controller);
+    agent.told("run ended for ann@desk: the controller's session ended; report kept in");
+    let (_, report) = agent.kept();
+    assert_eq!(report["interrupted"], false);
+    assert_eq!(report["uncollected"], "the controller's session ended");
+    assert_eq!(report["whole"]["counts"]["answered"], 200);
+}
+
+#[test]
+fn the_load_ends_though_its_controller_stops_reading() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, MINUTE), true);
+    controller.follow(10);
+    // The samples of a minute would come, and nobody takes them.
+    controller.say(&Message::Stop);
+    controller.say(&Message::Collect(Collect { samples: true }));
+    let silent_ns = controller.fall_silent();
+    agent.told("report kept in");
+    let last_ns = last_arrival_ns(&target).expect("requests");
+    assert!(last_ns <= silent_ns + SECOND_NS);
+    agent.kept();
+    serves_another(&agent, &target);
+}
+
+#[test]
+fn a_thousand_strangers_neither_end_nor_change_a_run() {
+    let target = target();
+    let agent = Agent::start_with(|config| config.key = key());
+    let mut controller = Controller::authenticate(&agent, key()).expect("a session");
+    controller.say(&Message::Hello(crate::support::hello("ann@desk")));
+    controller.hear();
+    controller.begin(&plan(&target, Nanos::from_secs(3)), false);
+    controller.follow(10);
+    for number in 0..1_000_u64 {
+        let garbage: Vec<u8> =
+            (0..64).map(|at| (number * 31 + at * 7).to_le_bytes()[0] | 0x80).collect();
+        let mut stranger = TcpStream::connect(agent.address).expect("it listens");
+        // It may have been turned away already.
+        let _ = stranger.write_all(&garbage);
+    }
+    let mut sum = controller.follow(u64::MAX);
+    assert_eq!(sum.phase, Phase::Done);
+    let (results, shards, _) = controller.collect(false);
+    assert!(!results.head.interrupted);
+    let counts = &shards[0].recorder.counts;
+    assert_eq!((counts.intended, counts.answered), (600, 600), "{counts:?}");
+    controller.leave();
+    sum.answered = 0;
+    let line = agent.told("connection");
+    assert!(line.contains("the peer doesn't speak truetail's protocol"), "{line}");
+}

@@ -1,0 +1,259 @@
+//! What an agent refuses, in which words, and that it serves the next controller afterwards.
+
+use agents::admission::Admission;
+use agents::channel::ChannelError;
+use agents::message::{Collect, Message, Prepare, Start, Versions};
+use agents::refusal::Refusal;
+use engine::load::share::Share;
+use engine::plan::Plan;
+use engine::sys::clock;
+use engine::sys::units::{Nanos, SECOND_NS};
+
+use crate::support::{Agent, Controller, hello, key, plan, target};
+
+const MINUTE: Nanos = Nanos::from_secs(60);
+
+/// How the agent refuses this plan.
+fn refused(agent: &Agent, plan: &Plan) -> String {
+    refused_share(agent, plan, Share::whole())
+}
+
+fn refused_share(agent: &Agent, plan: &Plan, share: Share) -> String {
+    let mut controller = Controller::connect(agent, "ann@desk");
+    let plan = Box::new(plan.clone());
+    controller.say(&Message::Prepare(Prepare { share, samples: false, plan }));
+    let refusal = controller.hear_refusal().to_string();
+    assert_eq!(agent.told("refused"), format!("refused ann@desk: {refusal}"));
+    refusal
+}
+
+/// Whether a controller is served now.
+fn serves(agent: &Agent, plan: &Plan) {
+    let mut next = Controller::connect(agent, "ben@lap");
+    next.prepare(plan, false);
+    next.hear_ready();
+    next.leave();
+    agent.told("run called off for ben@lap");
+}
+
+#[test]
+fn each_plan_that_is_not_permitted_is_refused_in_its_own_words() {
+    let target = target();
+    let agent = Agent::start_with(|config| {
+        config.admission = Admission {
+            targets: vec!["10.1.0.0/16".parse().expect("a network")],
+            rate_max: Some("300".parse().expect("a rate")),
+            conns_max: Some(20),
+            duration_max: Some(Nanos::from_secs(90)),
+        };
+    });
+    let good = plan(&target, MINUTE);
+    let shown = target.local_addr();
+    for (plan, words) in [
+        (
+            Plan { target: "http://192.0.2.1:81/".to_owned(), ..good.clone() },
+            "--target 192.0.2.1:81: it stands for 192.0.2.1, which this agent may not send to: it \
+             allows loopback, 10.1.0.0/16; start the agent with --allow-target 192.0.2.1:81",
+        ),
+        (
+            Plan { rate: Some("301".parse().expect("a rate")), ..good.clone() },
+            "--rate 301: this agent's part of it is 301 per second, above its --max-rate 300",
+        ),
+        (
+            Plan { conns: Some(21), ..good.clone() },
+            "--conns 21: this agent's part of them is 21, above its --max-conns 20",
+        ),
+        (
+            Plan { duration: Nanos::from_secs(91), ..good.clone() },
+            "--duration 1m31s: with setup and warm-up the load may take 1m31s, above this agent's",
+        ),
+        (
+            Plan { cores: Some("0".parse().expect("a core")), ..good.clone() },
+            "--cores 0: it is the agent's own",
+        ),
+        (
+            Plan { source_addresses: vec!["127.0.0.9".parse().expect("one")], ..good.clone() },
+            "--source-addresses 127.0.0.9: it is the agent's own",
+        ),
+        (Plan { raw: Some("/tmp/raw".into()), ..good.clone() }, "--raw /tmp/raw: it is the agent's"),
+        (
+            Plan { body: Some("@/etc/passwd".to_owned()), ..good.clone() },
+            "--body @/etc/passwd: an agent reads no file that a controller names",
+        ),
+        (
+            Plan { target: "http://no-such-host.invalid/".to_owned(), ..good.clone() },
+            "--target http://no-such-host.invalid/: host no-such-host.invalid has no address",
+        ),
+        (Plan { rate: None, ..good.clone() }, "--model closed: nothing bounds its rate"),
+        (Plan { duration: Nanos(0), ..good.clone() }, "--duration 0s: an empty window"),
+    ] {
+        let refusal = refused(&agent, &plan);
+        assert!(refusal.starts_with(words), "{refusal}");
+        serves(&agent, &good);
+    }
+    let share = Share::units(19..20, 20);
+    let refusal = refused_share(&agent, &good, share);
+    assert!(refusal.starts_with("--conns 16: "), "{refusal}");
+    drop(target);
+    let refusal = refused(&agent, &good);
+    assert!(refusal.starts_with(&format!("--target http://{shown}/: {shown} accepts no")), "{refusal}");
+}
+
+#[test]
+fn a_second_controller_is_told_who_holds_the_agent_and_changes_nothing() {
+    let (agent, target) = (Agent::start(), target());
+    let plan = plan(&target, Nanos::from_secs(2));
+    let mut first = Controller::connect(&agent, "ann@desk, process 4711");
+    first.begin(&plan, false);
+    for message in [
+        Message::Prepare(Prepare {
+            share: Share::whole(),
+            samples: false,
+            plan: Box::new(plan.clone()),
+        }),
+        Message::Start(Start { at_ns: clock::now_ns() + SECOND_NS }),
+        Message::Collect(Collect { samples: false }),
+    ] {
+        let mut second = Controller::connect(&agent, "ben@lap");
+        second.say(&Message::Heartbeat);
+        second.say(&Message::Stop);
+        second.say(&message);
+        let refusal = second.hear_refusal();
+        match message {
+            Message::Prepare(_) => {
+                let words = "ann@desk, process 4711 has held the agent for ";
+                assert!(refusal.to_string().starts_with(words), "{refusal}");
+            }
+            _ => assert!(matches!(refusal, Refusal::OutOfTurn(_)), "{refusal}"),
+        }
+    }
+    assert_eq!(first.follow(u64::MAX).answered, 400);
+    let (results, ..) = first.collect(false);
+    assert!(!results.head.interrupted);
+    first.leave();
+}
+
+#[test]
+fn a_start_that_has_passed_or_is_far_ahead_is_refused() {
+    let (agent, target) = (Agent::start(), target());
+    let plan = plan(&target, MINUTE);
+    for (offset_ns, words) in [
+        (-1_000_000_000, "the start was 1"),
+        (5_000_000, "too late by "),
+        (100_000_000_000, "the start is 1m"),
+    ] {
+        let mut controller = Controller::connect(&agent, "ann@desk");
+        controller.prepare(&plan, false);
+        controller.hear_ready();
+        let at_ns = clock::now_ns().checked_add_signed(offset_ns).expect("a moment");
+        controller.say(&Message::Start(Start { at_ns }));
+        let refusal = controller.hear_refusal().to_string();
+        // 5 ms may have passed already.
+        let may_have_passed = offset_ns == 5_000_000 && refusal.starts_with("the start was ");
+        assert!(refusal.starts_with(words) || may_have_passed, "{offset_ns}: {refusal}");
+        serves(&agent, &plan);
+    }
+    assert_eq!(target.stop().expect("a ledger").received, 0);
+}
+
+/// How far a session is brought before something is said out of turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Greeting,
+    Idle,
+    Ready,
+    Running,
+    Reported,
+}
+
+#[test]
+fn what_is_out_of_turn_ends_the_session_and_its_run() {
+    let (agent, target) = (Agent::start(), target());
+    let short = plan(&target, Nanos(200_000_000));
+    let prepare = || {
+        let plan = Box::new(short.clone());
+        Message::Prepare(Prepare { share: Share::whole(), samples: false, plan })
+    };
+    let start = || Message::Start(Start { at_ns: clock::now_ns() + SECOND_NS });
+    let collect = || Message::Collect(Collect { samples: false });
+    let hello = || Message::Hello(hello("ann@desk"));
+    for (at, message) in [
+        (At::Greeting, prepare()),
+        (At::Greeting, Message::Heartbeat),
+        (At::Greeting, Message::Stop),
+        (At::Idle, hello()),
+        (At::Idle, start()),
+        (At::Idle, collect()),
+        (At::Ready, hello()),
+        (At::Ready, prepare()),
+        (At::Ready, collect()),
+        (At::Running, prepare()),
+        (At::Running, start()),
+        (At::Reported, start()),
+        (At::Reported, collect()),
+    ] {
+        let mut controller = match at {
+            At::Greeting => Controller::authenticate(&agent, None).expect("a session"),
+            _ => Controller::connect(&agent, "ann@desk"),
+        };
+        if matches!(at, At::Ready | At::Running | At::Reported) {
+            controller.prepare(&short, false);
+            controller.hear_ready();
+        }
+        if matches!(at, At::Running | At::Reported) {
+            controller.start(600_000_000);
+        }
+        if at == At::Reported {
+            controller.follow(u64::MAX);
+            controller.collect(false);
+        }
+        controller.say(&message);
+        let refusal = controller.hear_refusal();
+        assert!(matches!(refusal, Refusal::OutOfTurn(_)), "{at:?}, {message:?}: {refusal}");
+        serves(&agent, &short);
+    }
+}
+
+#[test]
+fn versions_that_differ_are_named_on_both_sides() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::authenticate(&agent, None).expect("a session");
+    let mut hello = hello("ann@desk");
+    hello.versions.truetail = "9.9.9".to_owned();
+    hello.versions.report += 1;
+    controller.say(&Message::Hello(hello));
+    let refusal = controller.hear_refusal().to_string();
+    let Versions { truetail, report, .. } = Versions::here();
+    let words = format!(
+        "versions differ: truetail {truetail} here, 9.9.9 there; report {report} here, {} there;",
+        report + 1
+    );
+    assert!(refusal.starts_with(&words), "{refusal}");
+    assert_eq!(agent.told("refused"), format!("refused ann@desk: {refusal}"));
+    serves(&agent, &plan(&target, MINUTE));
+}
+
+#[test]
+fn keys_that_differ_are_refused_and_the_operator_is_told() {
+    let target = target();
+    let agent = Agent::start_with(|config| config.key = key());
+    let error = Controller::authenticate(&agent, None).err();
+    assert_eq!(error, Some(ChannelError::Refused(Refusal::KeyNeeded)));
+    agent.told("refused a connection: --key-file: the peer has no key and this side has one");
+    let mut controller = Controller::authenticate(&agent, key()).expect("a session");
+    controller.say(&Message::Hello(hello("ann@desk")));
+    controller.hear();
+    controller.prepare(&plan(&target, MINUTE), false);
+    controller.hear_ready();
+    controller.leave();
+}
+
+#[test]
+fn a_session_that_says_nothing_loses_its_place() {
+    let agent = Agent::start();
+    let mut controller = Controller::connect(&agent, "ann\u{1b}[2J@desk");
+    let refusal = controller.hear_refusal().to_string();
+    assert_eq!(refusal, "nothing was heard for 10s; connect again");
+    let line = agent.told("refused");
+    assert_eq!(line, format!("refused ann[2J@desk: {refusal}"), "no controls for the terminal");
+}

@@ -1,0 +1,80 @@
+//! The flags of `agent`: what its operator decides, and no controller can lift.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use agents::admission::AllowedTarget;
+use clap::Args;
+use engine::plan::CONNS_MAX;
+use engine::sys::units::{CoreList, Nanos, Rate};
+
+use super::headings::{LIMITS, MACHINE};
+use super::values::{file, ip_address, socket_address, whole_number};
+
+/// Arguments of `agent`.
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// Address to listen on, IP:PORT; port 0 picks a free port. Beyond loopback it needs a key
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_parser = socket_address,
+        default_value = "127.0.0.1:7070"
+    )]
+    pub(crate) listen: SocketAddr,
+
+    /// File with the key that controllers need, 32 to 1,024 bytes [default: the environment's
+    /// TRUETAIL_KEY; without either, no key]
+    #[arg(long, value_name = "FILE", value_parser = file())]
+    pub(crate) key_file: Option<PathBuf>,
+
+    /// Folder for the reports of runs whose controller went away [default: truetail in
+    /// $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "FOLDER", value_parser = file())]
+    pub(crate) state_dir: Option<PathBuf>,
+
+    /// End after one run
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// A target beyond loopback that controllers may load, HOST:PORT or a network such as
+    /// 10.1.0.0/16; repeatable
+    #[arg(
+        long = "allow-target",
+        value_name = "TARGET",
+        value_delimiter = ',',
+        help_heading = LIMITS
+    )]
+    pub(crate) allow_targets: Vec<AllowedTarget>,
+
+    /// The most requests per second of this agent, e.g. 20k [default: no limit]
+    #[arg(long, value_name = "PER_SECOND", help_heading = LIMITS)]
+    pub(crate) max_rate: Option<Rate>,
+
+    /// The most connections of this agent [default: no limit]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number(1..=CONNS_MAX),
+        help_heading = LIMITS
+    )]
+    pub(crate) max_conns: Option<usize>,
+
+    /// The longest load, setup and warm-up included [default: no limit]
+    #[arg(long, value_name = "DURATION", help_heading = LIMITS)]
+    pub(crate) max_duration: Option<Nanos>,
+
+    /// Cores to run on, one shard each, e.g. 0,1 or 0-3 [default: those of `run`]
+    #[arg(long, value_name = "LIST", help_heading = MACHINE)]
+    pub(crate) cores: Option<CoreList>,
+
+    /// Addresses of this machine to connect from, in turn [default: the kernel chooses]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_parser = ip_address,
+        value_delimiter = ',',
+        help_heading = MACHINE
+    )]
+    pub(crate) source_addresses: Vec<IpAddr>,
+}
