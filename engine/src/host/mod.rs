@@ -25,4 +25,5 @@ pub use network::Network;
 pub(crate) use network::attachment_towards;
 pub use processes::Contender;
 pub use processor::{Core, Virtualisation};
-pub(crate) use reach::{Unreached, reach, resolve};
+pub use reach::resolve;
+pub(crate) use reach::{Unreached, reach};

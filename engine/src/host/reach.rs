@@ -16,7 +16,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// It has none.
-pub(crate) fn resolve(endpoint: &Endpoint, url: &str) -> Result<Vec<SocketAddr>, PlanError> {
+pub fn resolve(endpoint: &Endpoint, url: &str) -> Result<Vec<SocketAddr>, PlanError> {
     let host = &endpoint.host;
     let refuse =
         |problem: String, cure: &str| PlanError::new("--target", shown(url), problem, cure);

@@ -224,7 +224,10 @@ fn unplaced(plan: &Plan, error: &io::Error) -> PlanError {
 }
 
 /// Checks that each source address is one of this machine's.
-fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
+///
+/// # Errors
+/// The first one that isn't.
+pub fn check_sources(sources: &[IpAddr]) -> Result<(), PlanError> {
     for source in sources {
         if let Err(error) = TcpListener::bind((*source, 0)) {
             let problem = format!("not an address of this machine ({error})");

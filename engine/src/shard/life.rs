@@ -124,18 +124,19 @@ impl Shard {
             }
         }
         self.connections.retry_now();
-        self.heed_stop();
         let ahead_ns = self.epoch_ns.saturating_sub(clock::now_ns());
         std::thread::sleep(Duration::from_nanos(ahead_ns.saturating_sub(EPOCH_AHEAD_NS)));
         while clock::now_ns() < self.epoch_ns {
             std::hint::spin_loop();
         }
+        // A run that was stopped before its epoch offers nothing.
+        self.heed_stop();
         // What came since the setup came before the first request: it can't be its answer, and
         // what was closed since then carries none.
         self.catch_up();
         self.running = true;
         self.meter.begin_at(self.now_ns());
-        if matches!(self.load, Load::Closed) {
+        if matches!(self.load, Load::Closed) && 0 < self.end_ns {
             let now_ns = self.now_ns();
             while let Some(slot) = self.connections.take_room() {
                 self.begin(

@@ -142,7 +142,7 @@ impl Topology {
 
     /// Of these cores those on which a thread disturbs no shard on a busy core: neither that core
     /// nor a sibling, if any remain.
-    pub(super) fn cores_beside(&self, busy_cores: &[usize], mut cores: Vec<usize>) -> Vec<usize> {
+    pub fn cores_beside(&self, busy_cores: &[usize], mut cores: Vec<usize>) -> Vec<usize> {
         prefer(&mut cores, |core| !busy_cores.contains(&core));
         prefer(&mut cores, |core| !busy_cores.iter().any(|busy| self.are_siblings(*busy, core)));
         cores
