@@ -29,6 +29,10 @@ impl Scalar {
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+        // A format that doesn't say what comes has the text as it was written.
+        if !deserializer.is_human_readable() {
+            return String::deserialize(deserializer).map(Scalar);
+        }
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "invalid value: give one text or number")]
         enum Untyped {
