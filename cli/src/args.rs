@@ -3,6 +3,7 @@
 //! The flags of a run are the plan's fields, see [`PlanFlags`].
 
 mod agent_flags;
+mod agents;
 mod file_values;
 mod headings;
 mod plan_flags;
@@ -20,6 +21,7 @@ use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 
 pub(crate) use agent_flags::AgentArgs;
+pub(crate) use agents::{ControllerArgs, CrewArgs};
 use headings::{LATENCY, PLAN, STALLS};
 pub(crate) use plan_flags::PlanFlags;
 use plan_flags::{WAITS, choice};
@@ -57,6 +59,15 @@ A run whose controller isn't heard for 3s is stopped, and its report kept in --s
 Exits 0 when a signal ends it, 130 if that cut a run short; with --once 0 if the run's report was
 collected, else 1.";
 
+const CONTROLLER: &str = "\
+Load a URL from many machines, each with an agent, and report one distribution.
+
+The flags are those of `truetail run`, and mean all agents together: --rate 9k on three equal agents
+is 3,000 a second of each. The arrivals are those of a single machine with the same seed, dealt over
+the agents. Once all are set up, they begin at one moment, and their histograms are added up.
+
+Cores, source addresses and what may be loaded are an agent's own: see `truetail agent --help`.";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
@@ -67,6 +78,7 @@ Exit codes:
        every step that decided something; or others used the machine, so that `ceiling` or
        `calibrate` could not judge a figure
   4    an objective of --slo is missed; of `search` and `ceiling`: no rate passed
+  5    an agent could not be used
   130  interrupted; what was measured so far is written and marked";
 
 /// The whole command line.
@@ -96,6 +108,12 @@ Durations: 250us, 5ms, 1.5s, 2m, 1m30s
 Rates, per second: 500, 20k, 1.5M
 Cores: 0,1 or 0-3")]
     Run(Box<RunArgs>),
+    /// Load a URL from many machines, each with an agent, and report one distribution
+    #[command(long_about = CONTROLLER, after_help = "\
+Durations: 250us, 5ms, 1.5s, 2m, 1m30s
+Rates, per second: 500, 20k, 1.5M
+Agents: host1:7070,10.0.0.2:7070")]
+    Controller(Box<ControllerArgs>),
     /// Load a URL at many rates: latency against throughput, and where the knee is
     #[command(after_help = "\
 Each step is an open run with the plan's flags.
@@ -437,6 +455,7 @@ fn command() -> clap::Command {
 /// The definition, with the flags of a plan adapted to the commands that make many runs.
 pub(crate) fn definition() -> clap::Command {
     Cli::command()
+        .mut_subcommand("controller", agents::of_controller)
         .mut_subcommand("sweep", series_flags::of_sweep)
         .mut_subcommand("search", series_flags::of_search)
         .mut_subcommand("ceiling", series_flags::of_ceiling)

@@ -49,15 +49,21 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
         let cure = "give http://HOST[:PORT]/PATH, or --null for the null target";
         return Err(Failure::Usage(format!("--target: the URL is missing; {cure}")));
     }
+    if args.null && args.agents.are_named() {
+        let problem = "the null target serves this machine alone";
+        let cure = "start `truetail null-target` on a machine of its own and give its URL";
+        return Err(Failure::Usage(format!("--null: {problem}; {cure}")));
+    }
     let search = args.bracket.search_plan(&plan)?;
     let first = search.first;
     let stop = StopRequest::listen()?;
+    let crew = series::crew(&args.agents, &plan, &wanted, &stop)?;
     let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
     let mut flamegraph = match &wanted.flamegraph {
         Some(path) => Some(Flamegraph::open(path, &stop)?),
         None => None,
     };
-    let mut cores = shard_cores(&plan);
+    let mut cores = if crew.is_some() { Vec::new() } else { shard_cores(&plan) };
     let mut conns_max = CONNS_MAX as u64;
     let null_target = if args.null {
         let (ours, targets) = cores_apart(plan.cores.as_ref())?;
@@ -79,7 +85,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     // Its steps are what a calibration is held against, not the other way round.
-    let runs = Runs { plan, body, cooldown, progress, reference: None, stop: &stop };
+    let runs = Runs { plan, body, cooldown, progress, reference: None, crew, stop: &stop };
     let Ended { mut made, mut failure } =
         match runs.make(&mut ceiling, &head, Ceiling::steps, text::row) {
             // What the machine lacks before the first run is an answer as well.

@@ -18,6 +18,8 @@ pub(crate) const EXIT_USAGE: u8 = 2;
 pub(crate) const EXIT_INVALID: u8 = 3;
 /// Exit code of a run that missed an objective.
 pub(crate) const EXIT_MISSED: u8 = 4;
+/// Exit code of a run that an agent could not be used for.
+pub(crate) const EXIT_AGENT: u8 = 5;
 /// Exit code of an interrupted run: 128 + SIGINT, as shells count it.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
@@ -33,6 +35,9 @@ pub(crate) enum Failure {
     /// This machine has none left of what a run takes.
     #[error("{1}")]
     Lacks(Lack, String),
+    /// An agent can't be used: its name, the cause and the cure.
+    #[error("{0}")]
+    Agent(String),
     /// A signal came before there was anything to report.
     #[error("interrupted before the run began")]
     Interrupted,
@@ -63,6 +68,7 @@ impl Failure {
         ExitCode::from(match self {
             Failure::Usage(_) => EXIT_USAGE,
             Failure::CouldNotRun(_) | Failure::Lacks(..) => EXIT_COULD_NOT_RUN,
+            Failure::Agent(_) => EXIT_AGENT,
             Failure::Interrupted => EXIT_INTERRUPTED,
         })
     }

@@ -6,6 +6,8 @@ mod agent;
 mod args;
 mod calibrate;
 mod ceiling;
+mod controller;
+mod crew;
 mod csv;
 mod demo;
 mod doctor;
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
     };
     let ended = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Controller(args) => controller::controller(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Search(args) => search::search(&args),
         Command::Ceiling(args) => ceiling::ceiling(&args),

@@ -40,10 +40,15 @@ impl ProgressLine {
 
     /// Redraws the line.
     pub(crate) fn show(&self, now: &Progress) {
-        let Some(bar) = &self.bar else { return };
         let elapsed_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
+        self.show_text(elapsed_ns, || progress::line(now));
+    }
+
+    /// Redraws it with another text, which may have several lines, so long after the epoch.
+    pub(crate) fn show_text(&self, elapsed_ns: u64, text: impl FnOnce() -> String) {
+        let Some(bar) = &self.bar else { return };
         bar.set_position(elapsed_ns / 1_000_000);
-        bar.set_message(format!("{}{}", self.label, progress::line(now)));
+        bar.set_message(format!("{}{}", self.label, text()));
     }
 
     /// Says something above the line, or where it would be.

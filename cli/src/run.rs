@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
+use engine::report::Report;
 use engine::report::slo::Judgement;
 use engine::report::verdict::Level;
 use engine::run::Finished;
@@ -26,12 +27,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     check_files(args.plan.as_ref(), &plan, &wanted)?;
     let reference = Reference::new(wanted.calibration.as_deref())?;
-    let open = |flag, path: &Option<PathBuf>| {
-        path.as_ref().map(|path| OutputFile::open(flag, path, &stop)).transpose()
-    };
-    let out = open("--out", &wanted.out)?;
-    let hdr = open("--hdr", &wanted.hdr)?;
-    let csv = open("--csv", &wanted.csv)?;
+    let outputs = Outputs::open(&wanted, &stop)?;
     let mut flamegraph = match &wanted.flamegraph {
         Some(path) => Some(Flamegraph::open(path, &stop)?),
         None => None,
@@ -40,20 +36,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let body = SharedBody::default();
     let (finished, began) = drive_beside(plan, &body, &stop, !wanted.quiet, "", beside)?;
 
-    let Finished { report, measured, .. } = &finished;
+    let report = &finished.report;
     let mut results = Results::default();
-    if let Some(out) = out {
-        results.add(out.finish(|writer| json::write(report, writer)));
-    }
-    if let Some(hdr) = hdr {
-        let (begin, length) = window(&report.config.plan, report.config.schedule_until);
-        let entries = hlog::entries(measured, begin, length);
-        results.add(hdr.finish(|writer| hlog::write(writer, began, &entries)));
-    }
-    if let Some(csv) = csv {
-        let window_s = report.config.window_s();
-        results.add(csv.finish(|writer| csv::write(writer, &report.series, window_s)));
-    }
+    outputs.write(&finished, began, &mut results);
     if let Some(flamegraph) = flamegraph {
         match flamegraph.write(report) {
             // An interruption may leave nothing to profile, and has an exit code of its own.
@@ -63,20 +48,66 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let said = say(&summary(report, &results.written));
     results.failures.extend(said.err());
+    Ok(results.exit_code(exit_code(report, &wanted)))
+}
+
+/// The exit code of a run whose results are written.
+pub(crate) fn exit_code(report: &Report, wanted: &ResultArgs) -> ExitCode {
     let missed = report.slo.as_ref().is_some_and(|slo| slo.judgement == Judgement::Missed);
-    Ok(results.exit_code(match report.verdict.level {
+    match report.verdict.level {
         _ if report.interrupted => ExitCode::from(EXIT_INTERRUPTED),
         Level::Invalid if !wanted.allow_invalid => ExitCode::from(EXIT_INVALID),
         _ if missed => ExitCode::from(EXIT_MISSED),
         _ => ExitCode::SUCCESS,
-    }))
+    }
+}
+
+/// The files of a run's numbers, opened before it begins.
+pub(crate) struct Outputs {
+    out: Option<OutputFile>,
+    hdr: Option<OutputFile>,
+    csv: Option<OutputFile>,
+}
+
+impl Outputs {
+    /// Opens those that were asked for.
+    ///
+    /// # Errors
+    /// One that can't be written.
+    pub(crate) fn open(wanted: &ResultArgs, stop: &StopRequest) -> Result<Outputs, Failure> {
+        let open = |flag, path: &Option<PathBuf>| {
+            path.as_ref().map(|path| OutputFile::open(flag, path, stop)).transpose()
+        };
+        Ok(Outputs {
+            out: open("--out", &wanted.out)?,
+            hdr: open("--hdr", &wanted.hdr)?,
+            csv: open("--csv", &wanted.csv)?,
+        })
+    }
+
+    /// Writes a run that began at this moment.
+    pub(crate) fn write(self, finished: &Finished, began: SystemTime, results: &mut Results) {
+        let Finished { report, measured, .. } = finished;
+        if let Some(out) = self.out {
+            results.add(out.finish(|writer| json::write(report, writer)));
+        }
+        if let Some(hdr) = self.hdr {
+            let (begin, length) = window(&report.config.plan, report.config.schedule_until);
+            let entries = hlog::entries(measured, begin, length);
+            results.add(hdr.finish(|writer| hlog::write(writer, began, &entries)));
+        }
+        if let Some(csv) = self.csv {
+            let window_s = report.config.window_s();
+            results.add(csv.finish(|writer| csv::write(writer, &report.series, window_s)));
+        }
+    }
 }
 
 /// Checks that no file of the run would overwrite another.
 ///
 /// # Errors
 /// The flags and the path, as a usage error.
-fn check_files(
+pub(crate) fn check_files(
     plan_file: Option<&PathBuf>,
     plan: &Plan,
     wanted: &ResultArgs,

@@ -34,14 +34,19 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     plan.slo = Some(slo.parse().expect("objectives with one more are objectives"));
     let search_plan = args.bracket.search_plan(&plan)?;
     let first = search_plan.first;
-    let reference = Some(Reference::new(wanted.calibration.as_deref())?);
     let stop = StopRequest::listen()?;
+    let crew = series::crew(&args.agents, &plan, &wanted, &stop)?;
+    let reference = match &crew {
+        // A calibration is of one machine.
+        Some(_) => None,
+        None => Some(Reference::new(wanted.calibration.as_deref())?),
+    };
     let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
     let mut search = Search::new(search_plan.clone(), Rule::OBJECTIVES);
     let head = text::search_begins(&slo, implied, first);
     let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
-    let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
+    let runs = Runs { plan, body, cooldown, progress, reference, crew, stop: &stop };
     let Ended { made, failure } = runs.make(&mut search, &head, Search::steps, text::search_row)?;
     let mut results = Results::default();
     let document = SearchDocument { bracket: search.bracket(), slo, search: search_plan, made };

@@ -20,7 +20,8 @@ use probe::step::{Step, none_is_valid};
 use probe::{Ask, Change, Outlook, Series, make_runs};
 use serde::Serialize;
 
-use crate::args::{ResultArgs, RunArgs};
+use crate::args::{CrewArgs, ResultArgs, RunArgs};
+use crate::crew::{Crew, require_for_agents};
 use crate::drive::{Beside, Results, drive_with};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure};
 use crate::output::{self, OutputFile, say};
@@ -183,6 +184,40 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
     Ok((plan, wanted))
 }
 
+/// The agents that make the runs of a series, if any are named.
+///
+/// # Errors
+/// A flag that says something of agents where there are none, or that a series of runs on agents
+/// has no use for; or too few agents.
+pub(crate) fn crew(
+    args: &CrewArgs,
+    plan: &Plan,
+    wanted: &ResultArgs,
+    stop: &StopRequest,
+) -> Result<Option<Crew>, Failure> {
+    let key = args.key_file.as_ref().map(|file| file.display().to_string());
+    let others = [("--weights", (!args.weights.is_empty()).then(String::new)), ("--key-file", key)];
+    for (flag, value) in others {
+        if let (Some(value), false) = (value, args.are_named()) {
+            let given = format!("{flag} {value}");
+            let line = format!("{}: there are no agents; give --agents, or omit it", given.trim());
+            return Err(Failure::Usage(line));
+        }
+    }
+    if args.on_agent_loss.is_some() {
+        return Err(Failure::Usage(
+            "--on-agent-loss: a step without an agent would be of another load, so a lost one ends \
+             the series; omit it"
+                .to_owned(),
+        ));
+    }
+    if !args.are_named() {
+        return Ok(None);
+    }
+    require_for_agents(plan, wanted)?;
+    Crew::gather(args, stop).map(Some)
+}
+
 /// A flag that a series has no use for.
 fn refused(flag: &str, value: impl fmt::Display, problem: &str) -> Failure {
     let given = format!("{flag} {value}");
@@ -201,6 +236,8 @@ pub(crate) struct Runs<'a> {
     pub(crate) progress: bool,
     /// What each is held against.
     pub(crate) reference: Option<Reference>,
+    /// The agents that make them; `None` if this machine does.
+    pub(crate) crew: Option<Crew>,
     /// What stops them.
     pub(crate) stop: &'a StopRequest,
 }
@@ -305,6 +342,12 @@ impl Runs<'_> {
         let between = self.plan.warmup.0 + self.plan.settle.0 + self.cooldown.0;
         let label = text::label(ask, outlook, Nanos(between));
         let plan = self.plan_of(ask);
+        if let Some(crew) = &self.crew {
+            let driven = crew.drive(plan, self.stop, self.progress, &label, None)?;
+            say(head)?;
+            // What an agent fewer offered is another load.
+            return driven.failure.map_or(Ok(driven.finished.report), Err);
+        }
         let beside = Beside { flamegraph: None, reference: self.reference.as_ref() };
         let line = |plan: &Plan| {
             say(head)?;

@@ -23,8 +23,13 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
         let cure = "omit it: --rates gives the rates of all steps";
         return Err(Failure::Usage(format!("--rate {rate}: a sweep has many rates; {cure}")));
     }
-    let reference = Some(Reference::new(wanted.calibration.as_deref())?);
     let stop = StopRequest::listen()?;
+    let crew = series::crew(&args.agents, &plan, &wanted, &stop)?;
+    let reference = match &crew {
+        // A calibration is of one machine.
+        Some(_) => None,
+        None => Some(Reference::new(wanted.calibration.as_deref())?),
+    };
     let files = Files::open(&args.run, &plan, &wanted, args.svg.as_ref(), &stop)?;
     let sweep_plan = SweepPlan {
         rates: args.rates.spaced(args.steps, args.spacing),
@@ -36,7 +41,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let mut sweep = Sweep::new(sweep_plan.clone());
     let (cooldown, progress) = (args.cooldown, !wanted.quiet);
     let body = SharedBody::default();
-    let runs = Runs { plan, body, cooldown, progress, reference, stop: &stop };
+    let runs = Runs { plan, body, cooldown, progress, reference, crew, stop: &stop };
     let Ended { made, failure } = runs.make(&mut sweep, &head, Sweep::steps, text::sweep_row)?;
     let mut results = Results::default();
     let document = SweepDocument { knee: sweep.knee(), sweep: sweep_plan, made };

@@ -42,7 +42,8 @@ pub struct Ceiling {
 pub struct CeilingPlan {
     /// The search for the bracket.
     pub search: SearchPlan,
-    /// All cores that shards could run on, each without disturbing the target or another shard.
+    /// All cores that shards could run on, each without disturbing the target or another shard;
+    /// none where agents place their shards, whose number no trial can change then.
     pub cores: Vec<usize>,
     /// The most connections that a plan may have.
     pub conns_max: u64,
@@ -198,7 +199,9 @@ impl Ceiling {
         let on = |count: usize| Change::Cores(more[..count].to_vec());
         let mut planned = vec![(Changed::Nothing, ask(Change::None, offered))];
         let room = offered.min(rate_max.per_second()) / failing.figures.throughput;
-        if let Some(count) = other_number(shards, more.len(), room) {
+        let is_placed_here = !self.plan.cores.is_empty();
+        let other = other_number(shards, more.len(), room).filter(|_| is_placed_here);
+        if let Some(count) = other {
             planned.push((Changed::Shards, ask(on(count), offered)));
         }
         let fits =
@@ -208,7 +211,7 @@ impl Ceiling {
             let conns = usize::try_from(conns).expect("at most twice of what a plan had");
             planned.push((Changed::Conns, ask(Change::Conns(conns), offered)));
         }
-        if code.is_generator() {
+        if code.is_generator() && is_placed_here {
             for count in numbers(more.len()).into_iter().filter(|count| *count != shards) {
                 let rate = offered * count as f64 / shards as f64;
                 // Offered less, so many shards would seem to do less than they can.

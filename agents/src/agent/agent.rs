@@ -170,7 +170,9 @@ impl Agent {
             held.job = Some(job.clone());
             job
         };
-        self.jobs.send((job.clone(), prepare)).expect("runs are worked on as long as there are any");
+        self.jobs
+            .send((job.clone(), prepare))
+            .expect("runs are worked on as long as there are any");
         Ok(job)
     }
 

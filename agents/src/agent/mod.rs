@@ -13,8 +13,8 @@
 
 mod agent;
 mod config;
-mod conversation;
 mod control_core;
+mod conversation;
 mod event;
 mod job;
 mod kept;

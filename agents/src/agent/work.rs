@@ -76,8 +76,7 @@ impl Work<'_> {
             _ => Some(None),
         });
         let Some(set_up) = set_up else { return Ok(self.called_off()) };
-        let ready =
-            Ready {
+        let ready = Ready {
             settled: set_up.settled,
             connections: set_up.connections as u64,
             target: address,

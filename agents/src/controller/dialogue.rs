@@ -90,6 +90,8 @@ pub(super) struct Dialogue {
     /// Pings from which the offset is taken.
     burst: Vec<RoundTrip>,
     clock: Option<ClockWatch>,
+    /// Where the next part of the raw samples belongs; `None` if there is none.
+    samples_at: Option<u64>,
     shards: Vec<ShardState>,
     head: Option<Box<CollectedHead>>,
     /// When something came last.
@@ -103,6 +105,7 @@ impl Dialogue {
     /// With an agent that a session has just been opened to.
     pub(super) fn new(task: Task, now_ns: u64) -> Dialogue {
         Dialogue {
+            samples_at: task.samples.then_some(0),
             task,
             goal: Goal::Greet,
             step: Step::Connecting,
@@ -269,8 +272,15 @@ impl Dialogue {
                 }
                 Ok(None)
             }
-            Message::Samples(part) if self.collects() && self.task.samples => {
+            Message::Samples(part) if self.collects() && self.samples_at.is_some() => {
                 self.advanced_ns = now_ns;
+                let due = self.samples_at.unwrap_or(0);
+                if part.offset != due {
+                    let problem = format!("samples at byte {}, due is {due}", part.offset);
+                    return Err(Fault::Results(problem));
+                }
+                let end = due + part.bytes.as_slice().len() as u64;
+                self.samples_at = (!part.is_last).then_some(end);
                 Ok(Some(Deed::Keep(part)))
             }
             Message::Shard(shard) if self.collects() && self.shards.len() < SHARDS_MAX => {
@@ -283,6 +293,9 @@ impl Dialogue {
                 if here == 0 || usize::try_from(shards) != Ok(here) {
                     let problem = format!("{here} of {shards} shards are there");
                     return Err(Fault::Results(problem));
+                }
+                if self.samples_at.is_some() {
+                    return Err(Fault::Results("its samples aren't whole".to_owned()));
                 }
                 self.head = Some(head);
                 self.reach(Step::Collected, now_ns);

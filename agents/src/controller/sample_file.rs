@@ -3,7 +3,8 @@
 //! A disk may take its time, and sessions must not wait for it. What isn't written yet is counted,
 //! so that no more is taken from an agent than the disk keeps up with.
 
-use std::io::Write as _;
+use std::fmt;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::{fs, io};
 
-use engine::sys::whole_file::{WholeFile, WholeFileError};
+use engine::samples::{FileError, FileErrorKind};
+use engine::sys::whole_file::{PublishError, WholeFile, WholeFileError};
 
 use crate::message::Samples;
 
@@ -43,28 +45,7 @@ impl SampleSink {
 }
 
 /// What became of an agent's file: its path, or why there is none.
-pub type Kept = Result<PathBuf, String>;
-
-/// A file that is being written.
-struct Filling {
-    sink: SampleSink,
-    written: u64,
-}
-
-impl Filling {
-    /// Appends a part; true if the file is whole.
-    fn append(&mut self, part: &Samples) -> Result<bool, String> {
-        let told = |error: io::Error| format!("{}: {error}", self.sink.path.display());
-        if part.offset != self.written {
-            let expected = self.written;
-            return Err(format!("samples at byte {} came where {expected} was due", part.offset));
-        }
-        let bytes = part.bytes.as_slice();
-        self.sink.file.file().write_all(bytes).map_err(told)?;
-        self.written += bytes.len() as u64;
-        Ok(part.is_last)
-    }
-}
+pub type Kept = Result<PathBuf, FileError>;
 
 /// The files of all agents, and the thread that fills them.
 pub(super) struct SampleKeeper {
@@ -123,38 +104,51 @@ impl SampleInlet {
 
 /// Fills the files until no inlet is left.
 fn fill(
-    sinks: Vec<Option<SampleSink>>,
+    mut sinks: Vec<Option<SampleSink>>,
     incoming: &Receiver<(usize, Samples)>,
     backlog: &AtomicUsize,
 ) -> Vec<Option<Kept>> {
-    let begin = |sink: SampleSink| Filling { sink, written: 0 };
-    let mut filling: Vec<Option<Filling>> = sinks.into_iter().map(|sink| sink.map(begin)).collect();
-    let incomplete = || Err("the agent was lost before it had sent them all".to_owned());
+    let incomplete = |sink: &SampleSink| {
+        let text = format!("{}: the agent was lost before it had sent it", sink.path.display());
+        Err(FileError { kind: FileErrorKind::Place, text })
+    };
     let mut kept: Vec<Option<Kept>> =
-        filling.iter().map(|file| file.is_some().then(incomplete)).collect();
-    for (agent, part) in incoming {
-        if let Some(file) = &mut filling[agent] {
-            let ended = match file.append(&part) {
-                Ok(false) => None,
-                Ok(true) => filling[agent].take().map(publish),
-                Err(error) => Some(Err(error)),
+        sinks.iter().map(|sink| sink.as_ref().map(incomplete)).collect();
+    for (agent, Samples { bytes, is_last, .. }) in incoming {
+        if let Some(sink) = &sinks[agent] {
+            let mut file = sink.file.file();
+            let ended = match file.write_all(bytes.as_slice()) {
+                Ok(()) if is_last => sinks[agent].take().map(publish),
+                Ok(()) => None,
+                Err(error) => Some(Err(file_error(&sink.path, error.kind(), &error))),
             };
             if let Some(ended) = ended {
                 // What still comes of it has no place.
-                filling[agent] = None;
+                sinks[agent] = None;
                 kept[agent] = Some(ended);
             }
         }
-        backlog.fetch_sub(part.bytes.as_slice().len(), Ordering::Relaxed);
+        backlog.fetch_sub(bytes.as_slice().len(), Ordering::Relaxed);
     }
     kept
 }
 
 /// Gives a whole file its name.
-fn publish(file: Filling) -> Kept {
-    let path = file.sink.path;
-    file.sink.file.publish().map_err(|error| error.to_string())?;
-    Ok(path)
+fn publish(SampleSink { file, path }: SampleSink) -> Kept {
+    match file.publish() {
+        Ok(_) => Ok(path),
+        Err(error) => {
+            let (PublishError::Sync { source, .. } | PublishError::Rename { source, .. }) = &error;
+            Err(file_error(&path, source.kind(), &error))
+        }
+    }
+}
+
+fn file_error(path: &Path, kind: ErrorKind, error: &dyn fmt::Display) -> FileError {
+    let is_full =
+        matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge);
+    let kind = if is_full { FileErrorKind::NoRoom } else { FileErrorKind::Disk };
+    FileError { kind, text: format!("{}: {error}", path.display()) }
 }
 
 #[cfg(test)]
@@ -170,13 +164,11 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("raw");
         let sink = |name: &str| Some(SampleSink::create(&folder, name).expect("a sink"));
-        let keeper = SampleKeeper::start(vec![sink("a.bin"), None, sink("c.bin"), sink("d.bin")]);
+        let keeper = SampleKeeper::start(vec![sink("a.bin"), None, sink("c.bin")]);
         let keeper = keeper.expect("a thread");
         let inlet = keeper.inlet();
         inlet.put(0, part(0, b"one ", false));
         inlet.put(2, part(0, b"half", false));
-        inlet.put(3, part(1, b"gap", true));
-        inlet.put(3, part(0, b"late", true));
         inlet.put(0, part(4, b"two", true));
         assert!(!inlet.is_full());
         let backlog = Arc::clone(&inlet.backlog);
@@ -186,9 +178,8 @@ mod tests {
         assert_eq!(kept[0], Some(Ok(folder.join("a.bin"))));
         assert_eq!(fs::read(folder.join("a.bin")).expect("written"), b"one two");
         assert_eq!(kept[1], None);
-        let problem = |number: usize| kept[number].clone().expect("a file").expect_err("a problem");
-        assert_eq!(problem(2), "the agent was lost before it had sent them all");
-        assert_eq!(problem(3), "samples at byte 1 came where 0 was due");
+        let problem = kept[2].clone().expect("a file").expect_err("a problem").text;
+        assert!(problem.ends_with("c.bin: the agent was lost before it had sent it"), "{problem}");
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1, "nothing else is left");
     }
 

@@ -84,7 +84,8 @@ fn a_controller_stops_its_run_and_collects_what_there_is() {
 fn a_run_that_is_stopped_between_start_and_epoch_sends_nothing_and_is_collected() {
     let (agent, target) = (Agent::start(), target());
     let mut controller = Controller::connect(&agent, "ann@desk");
-    for (ahead_ns, conns) in [(30_000_000_000, None), (300_000_000, None), (30_000_000_000, Some(4))]
+    for (ahead_ns, conns) in
+        [(30_000_000_000, None), (300_000_000, None), (30_000_000_000, Some(4))]
     {
         let mut plan = plan(&target, MINUTE);
         if conns.is_some() {

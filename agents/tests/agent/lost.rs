@@ -10,9 +10,7 @@ use engine::run::Phase;
 use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
 
-use crate::support::{
-    Agent, Controller, key, last_arrival_ns, plan, target, wait_until,
-};
+use crate::support::{Agent, Controller, key, last_arrival_ns, plan, target, wait_until};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const MINUTE: Nanos = Nanos::from_secs(60);

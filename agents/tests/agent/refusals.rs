@@ -75,7 +75,10 @@ fn each_plan_that_is_not_permitted_is_refused_in_its_own_words() {
             Plan { source_addresses: vec!["127.0.0.9".parse().expect("one")], ..good.clone() },
             "--source-addresses 127.0.0.9: it is the agent's own",
         ),
-        (Plan { raw: Some("/tmp/raw".into()), ..good.clone() }, "--raw /tmp/raw: it is the agent's"),
+        (
+            Plan { raw: Some("/tmp/raw".into()), ..good.clone() },
+            "--raw /tmp/raw: it is the agent's",
+        ),
         (
             Plan { body: Some("@/etc/passwd".to_owned()), ..good.clone() },
             "--body @/etc/passwd: an agent reads no file that a controller names",
@@ -96,7 +99,10 @@ fn each_plan_that_is_not_permitted_is_refused_in_its_own_words() {
     assert!(refusal.starts_with("--conns 16: "), "{refusal}");
     drop(target);
     let refusal = refused(&agent, &good);
-    assert!(refusal.starts_with(&format!("--target http://{shown}/: {shown} accepts no")), "{refusal}");
+    assert!(
+        refusal.starts_with(&format!("--target http://{shown}/: {shown} accepts no")),
+        "{refusal}"
+    );
 }
 
 #[test]

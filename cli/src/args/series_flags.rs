@@ -9,9 +9,9 @@ use engine::sys::units::{Nanos, Rate};
 use probe::rates::{RateRange, Spacing};
 use probe::search::SearchPlan;
 
-use super::RunArgs;
 use super::headings::{REQUEST, RESULTS, SEARCH, SWEEP};
 use super::values::{file, whole_number};
+use super::{CrewArgs, RunArgs};
 use crate::failure::Failure;
 
 /// The most steps of a series.
@@ -23,6 +23,10 @@ pub(crate) struct SweepArgs {
     /// The plan of each step.
     #[command(flatten)]
     pub(crate) run: RunArgs,
+
+    /// The agents that make the steps, if any.
+    #[command(flatten)]
+    pub(crate) agents: CrewArgs,
 
     /// Rates to offer, from the first to the last, e.g. 1k..50k
     #[arg(long, value_name = "FIRST..LAST", help_heading = SWEEP)]
@@ -73,6 +77,10 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
 
+    /// The agents that make the steps, if any.
+    #[command(flatten)]
+    pub(crate) agents: CrewArgs,
+
     /// How far, and how closely.
     #[command(flatten)]
     pub(crate) bracket: BracketArgs,
@@ -84,6 +92,10 @@ pub(crate) struct CeilingArgs {
     /// The plan of each step.
     #[command(flatten)]
     pub(crate) run: RunArgs,
+
+    /// The agents that make the steps, if any.
+    #[command(flatten)]
+    pub(crate) agents: CrewArgs,
 
     /// Load the null target, which is started on other cores, instead of a URL
     #[arg(long, conflicts_with_all = ["url", "target"], help_heading = REQUEST)]
@@ -176,8 +188,8 @@ pub(crate) fn ceiling_defaults() -> Plan {
 
 /// Says what the flags of a plan mean to a series, and hides those that mean nothing to it.
 fn of_series(command: Command, duration: Nanos, hidden: &[&'static str]) -> Command {
-    let hidden =
-        ["model", "period", "backfill", "raw", "hdr", "allow_invalid"].iter().chain(hidden);
+    let useless = ["model", "period", "backfill", "raw", "hdr", "allow_invalid", "on_agent_loss"];
+    let hidden = useless.iter().chain(hidden);
     let help = |text: &'static str| move |arg: Arg| arg.help(text).long_help(None::<&str>);
     hidden
         .fold(command, |command, name| command.mut_arg(*name, |arg| arg.hide(true)))
@@ -190,6 +202,7 @@ fn of_series(command: Command, duration: Nanos, hidden: &[&'static str]) -> Comm
         .mut_arg("duration", |arg| {
             arg.help(format!("Length of each step's recorded window [default: {duration}]"))
         })
+        .mut_arg("agents", help("Agents that make the steps instead of this machine"))
         .mut_arg("seed", help("Seed of the first step's schedule; each of the others has the next"))
 }
 

@@ -6,15 +6,20 @@ use engine::sys::units::Nanos;
 
 use super::figures::{count, things, time};
 
-/// How far the run is, in one line.
-pub(crate) fn line(now: &Progress) -> String {
-    let phase = match now.phase {
+/// The name of a phase.
+pub(crate) fn phase(phase: Phase) -> &'static str {
+    match phase {
         Phase::Setup => "setup",
         Phase::Warmup => "warm-up",
         Phase::Steady => "steady",
         Phase::Drain => "drain",
         Phase::Done => "done",
-    };
+    }
+}
+
+/// How far the run is, in one line.
+pub(crate) fn line(now: &Progress) -> String {
+    let phase = phase(now.phase);
     let shown = |ns: Option<u64>| ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3));
     format!(
         "{phase} {:.1} s  intended {}  answered {}  {}  p50 {}  p99 {}  {} in flight",

@@ -1,0 +1,39 @@
+//! The command `controller`: one plan on many agents, one report.
+
+use std::process::ExitCode;
+
+use crate::args::ControllerArgs;
+use crate::crew::{Crew, Driven, require_for_agents};
+use crate::drive::Results;
+use crate::failure::Failure;
+use crate::output::say;
+use crate::planning;
+use crate::run::{Outputs, check_files, exit_code};
+use crate::signals::StopRequest;
+use crate::text::summary::summary;
+
+/// Runs a plan on agents and writes its results.
+pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
+    let (mut plan, wanted) = planning::plan(&args.run)?;
+    let raw = plan.raw.take();
+    require_for_agents(&plan, &wanted)?;
+    if !args.agents.are_named() {
+        let cure = "give the agents, e.g. --agents host1:7070,host2:7070, or --agents-dns";
+        return Err(Failure::Usage(format!("--agents: missing; {cure}")));
+    }
+    let stop = StopRequest::listen()?;
+    check_files(args.run.plan.as_ref(), &plan, &wanted)?;
+    let crew = Crew::gather(&args.agents, &stop)?;
+    let outputs = Outputs::open(&wanted, &stop)?;
+    let Driven { finished, began, failure } =
+        crew.drive(plan, &stop, !wanted.quiet, "", raw.as_deref())?;
+    let report = &finished.report;
+    let mut results = Results::default();
+    outputs.write(&finished, began, &mut results);
+    let said = say(&summary(report, &results.written));
+    results.failures.extend(said.err());
+    Ok(match failure {
+        Some(failure) => results.exit_code(failure.report()),
+        None => results.exit_code(exit_code(report, &wanted)),
+    })
+}

@@ -1,0 +1,317 @@
+//! The agents of a command, and a run on them: as [`crate::drive`] drives one here.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use agents::admission::check_placement;
+use agents::controller::address::AgentAddress;
+use agents::controller::live::total;
+use agents::controller::order::{AGENTS_MAX, OnLoss, Order, Placed};
+use agents::controller::run::{Controlled, Ended, OrderError};
+use agents::controller::sample_file::SampleSink;
+use agents::controller::weights;
+use agents::key::{KEY_VARIABLE, Key};
+use agents::message::HostFacts;
+use engine::host;
+use engine::host::environment::of_controller;
+use engine::load::share::Share;
+use engine::plan::Plan;
+use engine::report::Samples;
+use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts};
+use engine::report::merge;
+use engine::run::{Finished, Phase, RunError};
+use engine::sys::clock;
+use engine::sys::units::{Nanos, SECOND_NS};
+use engine::sys::whole_file::WholeFileError;
+
+use crate::args::{CrewArgs, ResultArgs};
+use crate::failure::{Failure, complain};
+use crate::progress::{self, ProgressLine};
+use crate::signals::{POLL_INTERVAL, StopRequest};
+use crate::text::agents as text;
+use crate::text::progress::awaiting;
+
+/// How long agents behind a name are waited for.
+const GATHERING_MAX: Duration = Duration::from_secs(300);
+/// How often the name is read.
+const GATHERING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The agents of a command.
+pub(crate) struct Crew {
+    agents: Vec<AgentAddress>,
+    shares: Vec<Share>,
+    key: Option<Key>,
+    on_loss: OnLoss,
+}
+
+/// A run on agents that has a report.
+pub(crate) struct Driven {
+    /// The run.
+    pub(crate) finished: Finished,
+    /// When the load began.
+    pub(crate) began: SystemTime,
+    /// The agent whose loss ended it.
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Crew {
+    /// The agents that were named; those behind a name are waited for.
+    ///
+    /// # Errors
+    /// A flag that contradicts another, no key where one is named, or too few agents.
+    pub(crate) fn gather(args: &CrewArgs, stop: &StopRequest) -> Result<Crew, Failure> {
+        let usage = |line: String| Err(Failure::Usage(line));
+        let key = Key::find(args.key_file.as_deref(), env::var_os(KEY_VARIABLE).as_deref())
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let agents = match &args.agents_dns {
+            Some(name) => behind(name, args.expect.unwrap_or(1), stop)?,
+            None => args.agents.clone(),
+        };
+        if let Some((at, twice)) =
+            agents.iter().enumerate().find(|(at, agent)| agents[..*at].contains(agent))
+        {
+            let first = agents.iter().position(|agent| agent == twice).unwrap_or(0) + 1;
+            let second = at + 1;
+            return usage(format!(
+                "--agents: {twice} is agent {first} and {second}; name each agent once, and give \
+                 it more of the load by --weights"
+            ));
+        }
+        if AGENTS_MAX < agents.len() {
+            return usage(format!(
+                "--agents: {} agents; a run has at most {AGENTS_MAX}",
+                agents.len()
+            ));
+        }
+        let weights = match args.weights.as_slice() {
+            [] => vec![1; agents.len()],
+            weights if weights.len() == agents.len() => weights.to_vec(),
+            weights => {
+                let shown: Vec<String> = weights.iter().map(ToString::to_string).collect();
+                return usage(format!(
+                    "--weights {}: there are {} agents; give one weight for each",
+                    shown.join(","),
+                    agents.len()
+                ));
+            }
+        };
+        let on_loss = args.on_agent_loss.unwrap_or_default();
+        Ok(Crew { agents, shares: weights::shares(&weights), key, on_loss })
+    }
+
+    /// Runs a plan on the agents, to its end or to the first signal, with a view of all of them
+    /// that begins with `label`. Their raw samples go to the folder `raw`.
+    ///
+    /// # Errors
+    /// A plan that no agent runs, an agent that can't be used, a file that can't be written, or a
+    /// signal before the run.
+    pub(crate) fn drive(
+        &self,
+        plan: Plan,
+        stop: &StopRequest,
+        progress: bool,
+        label: &str,
+        raw: Option<&Path>,
+    ) -> Result<Driven, Failure> {
+        host::require(1, 1).map_err(|check| Failure::CouldNotRun(check.to_string()))?;
+        let line = ProgressLine::new(&plan, progress, label);
+        let agents = self.placed(raw, stop)?;
+        let (key, on_loss, name) = (self.key.clone(), self.on_loss, name());
+        let order = Order { agents, key, plan, on_loss, name };
+        let run = Controlled::start(order)?;
+        let (mut told_of_drain, mut told_of) = (false, vec![false; self.agents.len()]);
+        while !run.is_finished() {
+            let live = run.live();
+            let in_flight = live.iter().map(|agent| agent.in_flight()).sum();
+            if stop.asked() {
+                run.stop();
+                if !told_of_drain && 0 < in_flight {
+                    line.say(&awaiting(in_flight));
+                    told_of_drain = true;
+                }
+            }
+            for (agent, told) in live.iter().zip(&mut told_of) {
+                if let (Some(why), OnLoss::Continue, false) = (&agent.lost, self.on_loss, *told)
+                    && agent.total.is_some()
+                {
+                    line.say(&text::goes_on(&agent.name, why));
+                    *told = true;
+                }
+            }
+            let all = total(&live);
+            let loaded = all.as_ref().filter(|all| all.phase != Phase::Setup);
+            let elapsed_ns = loaded.map_or(0, |all| all.elapsed_ns);
+            line.show_text(elapsed_ns, || text::live(&live, all.as_ref()));
+            thread::sleep(progress::INTERVAL);
+        }
+        line.clear();
+        let ended = run.wait().map_err(RunError::Thread)?;
+        self.finish(ended, raw)
+    }
+
+    /// The agents, each with its share and the file of its raw samples.
+    fn placed(&self, raw: Option<&Path>, stop: &StopRequest) -> Result<Vec<Placed>, Failure> {
+        let placed = self.agents.iter().zip(&self.shares).map(|(address, share)| {
+            let samples = raw.map(|folder| {
+                stop.covering(|| {
+                    let sink = SampleSink::create(folder, &address.sample_file())?;
+                    let temporary = sink.temporary().to_owned();
+                    Ok((sink, Some(temporary)))
+                })
+            });
+            let samples = samples.transpose().map_err(|error: WholeFileError| {
+                let folder = raw.unwrap_or(Path::new("")).display();
+                Failure::Usage(format!(
+                    "--raw {folder}: {} {error}; name a folder where you may write",
+                    address.sample_file()
+                ))
+            })?;
+            Ok(Placed { address: address.clone(), share: share.clone(), samples })
+        });
+        placed.collect()
+    }
+
+    /// The report of a run that has ended.
+    fn finish(&self, ended: Ended, raw: Option<&Path>) -> Result<Driven, Failure> {
+        let Ended { agents, lost, began_ns, stopped } = ended;
+        let mut lost: Vec<(String, Share, u64, String)> = lost
+            .into_iter()
+            .map(|lost| (lost.name, lost.share, lost.at_ns, lost.fault.to_string()))
+            .collect();
+        let mut runs = Vec::new();
+        for agent in agents {
+            let shards: Result<Vec<_>, _> =
+                agent.shards.iter().map(|shard| shard.report()).collect();
+            match shards {
+                Err(error) => {
+                    lost.push((agent.name, agent.share, clock::now_ns(), error.to_string()));
+                }
+                Ok(shards) => {
+                    let mut head = agent.head;
+                    if let (Some(samples), Some(kept)) = (&mut head.samples, agent.samples) {
+                        match kept {
+                            Ok(path) => samples.file = Some(path.display().to_string()),
+                            Err(error) => {
+                                *samples =
+                                    Samples { file: None, error: Some(error), ..samples.clone() };
+                            }
+                        }
+                    }
+                    runs.push(AgentRun {
+                        name: agent.name,
+                        share: agent.share,
+                        collected: Collected { head, shards },
+                        synchronization: Some(agent.synchronization),
+                    });
+                }
+            }
+        }
+        let failure = unusable(&lost);
+        let (Some(began_ns), false) = (began_ns, runs.is_empty()) else {
+            return Err(failure.unwrap_or(Failure::Interrupted));
+        };
+        let lost = lost.into_iter().map(|(name, share, at_ns, _)| {
+            let at_s = at_ns.saturating_sub(began_ns) as f64 / SECOND_NS as f64;
+            LostAgent { name, at_s, share }
+        });
+        let facts = RunFacts {
+            lost: lost.collect(),
+            stopped,
+            controller: Some(of_controller()),
+            raw: raw.map(Path::to_owned),
+        };
+        let (report, measured) = merge::report(&runs, &facts);
+        let since = Duration::from_nanos(clock::now_ns().saturating_sub(began_ns));
+        Ok(Driven {
+            finished: Finished { report, measured, epoch_ns: began_ns },
+            began: SystemTime::now() - since,
+            failure: failure.filter(|_| self.on_loss == OnLoss::Abort),
+        })
+    }
+}
+
+/// The failure that names those who can't be used.
+fn unusable(lost: &[(String, Share, u64, String)]) -> Option<Failure> {
+    let ((name, .., why), others) = lost.split_first()?;
+    let others: Vec<&str> = others.iter().map(|(name, ..)| name.as_str()).collect();
+    Some(Failure::Agent(text::unusable(name, why, &others)))
+}
+
+/// The agents behind a name, once there are so many.
+fn behind(
+    name: &AgentAddress,
+    expected: usize,
+    stop: &StopRequest,
+) -> Result<Vec<AgentAddress>, Failure> {
+    let begun = Instant::now();
+    let longest = Nanos::from_secs(GATHERING_MAX.as_secs());
+    let mut told = None;
+    loop {
+        // Before its agents are up, the name may not be there.
+        let found = name.behind();
+        let count = found.as_ref().map_or(0, Vec::len);
+        match found {
+            Ok(agents) if expected <= count => return Ok(agents),
+            Err(error) if GATHERING_MAX <= begun.elapsed() => {
+                return Err(Failure::Agent(format!(
+                    "--agents-dns {name}: doesn't resolve ({error}); check the name and the name \
+                     server"
+                )));
+            }
+            _ if GATHERING_MAX <= begun.elapsed() => {
+                return Err(Failure::Agent(format!(
+                    "--agents-dns {name}: {count} of {expected} agents after {longest}; start the \
+                     others, or lower --expect"
+                )));
+            }
+            _ => {}
+        }
+        if told != Some(count) {
+            complain(&text::awaited(&name.to_string(), count, expected, &longest.to_string()));
+            told = Some(count);
+        }
+        let read = Instant::now();
+        while read.elapsed() < GATHERING_INTERVAL {
+            if stop.asked() {
+                return Err(Failure::Interrupted);
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+}
+
+/// The plan, unless it names what is an agent's own, and the folder of its raw samples.
+///
+/// # Errors
+/// The flag, or the key of the plan file.
+pub(crate) fn require_for_agents(plan: &Plan, wanted: &ResultArgs) -> Result<(), Failure> {
+    let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
+    for (flag, value, problem) in [
+        ("--flamegraph", file(&wanted.flamegraph), "a profile is of one machine"),
+        ("--calibration", file(&wanted.calibration), "a calibration is of one machine"),
+    ] {
+        if let Some(value) = value {
+            return Err(Failure::Usage(format!(
+                "{flag} {value}: {problem}; omit it, or use `truetail run` there"
+            )));
+        }
+    }
+    check_placement(plan).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// The name by which agents know this controller.
+fn name() -> String {
+    let user = env::var("USER").unwrap_or_else(|_| "somebody".to_owned());
+    format!("{user}@{}, process {}", HostFacts::here().name, std::process::id())
+}
+
+impl From<OrderError> for Failure {
+    fn from(error: OrderError) -> Failure {
+        match error {
+            OrderError::Plan(error) => Failure::Usage(error.to_string()),
+            OrderError::Thread(error) => RunError::Thread(error).into(),
+        }
+    }
+}

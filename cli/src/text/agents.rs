@@ -1,0 +1,136 @@
+//! Text about agents: those that run now, those that were lost, and each one's part of a report.
+
+use std::fmt::Write as _;
+
+use agents::controller::live::AgentLive;
+use engine::run::{Phase, Progress, Tally};
+
+use super::figures::{cell, count, rate, time};
+use super::progress::phase;
+
+/// The most agents that are shown while they run: the others would leave the screen.
+const ROWS_MAX: usize = 20;
+
+/// How far all agents are, a line each; `all` is what they have done together.
+pub(crate) fn live(agents: &[AgentLive], all: Option<&Tally>) -> String {
+    let width = agents.iter().map(|agent| agent.name.len()).max().unwrap_or(0).max(5);
+    let mut text = match all {
+        None => "setting up\n".to_owned(),
+        Some(Tally { phase: Phase::Setup, .. }) => "setup\n".to_owned(),
+        Some(Tally { phase: now, elapsed_ns, .. }) => {
+            format!("{} {:.1} s\n", phase(*now), *elapsed_ns as f64 / 1e9)
+        }
+    };
+    let _ = writeln!(
+        text,
+        "{:<width$}  {:>11} {:>11} {:>11} {:>9} {:>9}",
+        "agent", "per second", "p50", "p99", "errors", "in flight"
+    );
+    for agent in &agents[..agents.len().min(ROWS_MAX)] {
+        let _ = match (&agent.lost, &agent.total) {
+            (Some(why), _) => writeln!(text, "{:<width$}  lost: {why}", agent.name),
+            (None, None) => writeln!(text, "{:<width$}  setting up", agent.name),
+            (None, Some(tally)) => {
+                let per_second = agent.answered_per_s();
+                writeln!(text, "{:<width$}  {}", agent.name, row(&tally.progress(), per_second))
+            }
+        };
+    }
+    if let Some(more @ 1..) = agents.len().checked_sub(ROWS_MAX) {
+        let _ = writeln!(text, "and {more} more");
+    }
+    if let Some(all) = all {
+        let per_second = agents.iter().map(AgentLive::answered_per_s).sum();
+        let _ = write!(text, "{:<width$}  {}", "all", row(&all.progress(), per_second));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn row(now: &Progress, per_second: f64) -> String {
+    let shown = |ns: Option<u64>| cell(&ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3)));
+    format!(
+        "{:>11} {} {} {:>9} {:>9}",
+        rate(per_second),
+        shown(now.p50_ns),
+        shown(now.p99_ns),
+        count(now.errors),
+        count(now.in_flight)
+    )
+}
+
+/// Why an agent can't be used, by its name; `others` can't be used either.
+pub(crate) fn unusable(name: &str, why: &str, others: &[&str]) -> String {
+    match others {
+        [] => format!("agent {name}: {why}"),
+        others => format!("agent {name}: {why} (nor can be used: {})", others.join(", ")),
+    }
+}
+
+/// That an agent was lost, and the run goes on.
+pub(crate) fn goes_on(name: &str, why: &str) -> String {
+    format!("agent {name}: {why}; the others go on, and the result is partial")
+}
+
+/// How many agents a name stands for so far.
+pub(crate) fn awaited(name: &str, found: usize, expected: usize, longest: &str) -> String {
+    let agents = if expected == 1 { "agent" } else { "agents" };
+    format!("--agents-dns {name}: {found} of {expected} {agents} so far; waiting up to {longest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use agents::controller::live::total;
+    use engine::shard::CoarseHistogram;
+
+    use super::*;
+
+    fn shown(agents: &[AgentLive]) -> String {
+        live(agents, total(agents).as_ref())
+    }
+
+    fn agent(name: &str, frames: u64) -> AgentLive {
+        let mut agent = AgentLive::new(name.to_owned());
+        let mut latency = CoarseHistogram::default();
+        latency.record(250_000);
+        for frame in 1..=frames {
+            let elapsed_ns = 250_000_000 * frame;
+            let (intended, answered, in_flight) = (751, 750, 1_004);
+            let (phase, errors, latency) = (Phase::Steady, 1, latency.clone());
+            agent.add(&Tally { phase, elapsed_ns, intended, answered, errors, in_flight, latency });
+        }
+        agent
+    }
+
+    #[test]
+    fn all_agents_are_on_one_screen() {
+        let mut lost = agent("10.77.0.4:7070", 3);
+        lost.lost = Some("nothing came from it for 3s".to_owned());
+        let agents = [agent("10.77.0.2:7070", 8), agent("host:7070", 7), lost];
+        insta::assert_snapshot!(shown(&agents), @r"
+        steady 1.8 s
+        agent            per second         p50         p99    errors in flight
+        10.77.0.2:7070        3,000      254 µs      254 µs         8     1,004
+        host:7070             3,000      254 µs      254 µs         7     1,004
+        10.77.0.4:7070  lost: nothing came from it for 3s
+        all                   6,000      254 µs      254 µs        18     2,008
+        ");
+        insta::assert_snapshot!(shown(&[agent("host:7070", 0)]), @r"
+        setting up
+        agent       per second         p50         p99    errors in flight
+        host:7070  setting up
+        ");
+        let many: Vec<AgentLive> = (0..100).map(|n| agent(&format!("agent-{n}:7070"), 1)).collect();
+        let text = shown(&many);
+        assert_eq!(text.lines().count(), 2 + ROWS_MAX + 2);
+        assert!(text.contains("\nand 80 more\nall "), "{text}");
+    }
+
+    #[test]
+    fn one_line_names_all_that_cannot_be_used() {
+        insta::assert_snapshot!(unusable("a:1", "it left", &["b:1", "c:1"]), @"agent a:1: it left (nor can be used: b:1, c:1)");
+        insta::assert_snapshot!(unusable("a:1", "it left", &[]), @"agent a:1: it left");
+        insta::assert_snapshot!(goes_on("a:1", "it left"), @"agent a:1: it left; the others go on, and the result is partial");
+        insta::assert_snapshot!(awaited("agents.test:7070", 1, 3, "5m"), @"--agents-dns agents.test:7070: 1 of 3 agents so far; waiting up to 5m");
+    }
+}
