@@ -55,6 +55,18 @@ pub struct Environment {
     /// Why the kernel stamped no response of a run that didn't name `--stamps`; `None` if it did.
     #[serde(default)]
     pub unstamped: Option<String>,
+    /// The core of an agent's control plane; `None` of a run without agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_core: Option<ControlCore>,
+}
+
+/// The core of an agent's control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControlCore {
+    /// Its number.
+    pub core: usize,
+    /// Whether a shard ran there too.
+    pub shared: bool,
 }
 
 /// The environment of a run on these cores against `target`, for its report.

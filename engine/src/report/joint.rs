@@ -38,6 +38,7 @@ impl Report {
     pub(crate) fn of_agent(&self, agent: &AgentPart) -> Report {
         let AgentConfig { share: _, target_address, .. } = &agent.config;
         Report {
+            uncollected: None,
             verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
             schema: self.schema,
             interrupted: agent.interrupted,

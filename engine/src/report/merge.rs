@@ -98,6 +98,7 @@ pub fn report(agents: &[AgentRun], facts: &RunFacts) -> (Report, Measured) {
         interrupted: facts.stopped || heads().any(|head| head.interrupted),
         partial: !facts.lost.is_empty(),
         agent_lost: facts.lost.iter().map(agent_lost).collect(),
+        uncollected: None,
         slo,
         config: Config {
             target_address: addresses.join(", "),

@@ -47,6 +47,9 @@ pub struct Report {
     pub partial: bool,
     /// The agents that were lost.
     pub agent_lost: Vec<AgentLost>,
+    /// Why no controller has this report, which an agent kept; `None` of any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncollected: Option<String>,
     /// What became of the plan's objectives; `None` if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Slo>,
