@@ -4,6 +4,7 @@
 #[path = "../suite/support.rs"]
 mod support;
 
+mod agent;
 mod limits;
 mod outputs;
 mod phases;

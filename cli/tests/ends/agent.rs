@@ -1,0 +1,125 @@
+//! The command `agent` as its operator sees it: what it refuses to start with, what it says, and
+//! how a signal ends it.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::support::{binary, bounded, first_line, said, signal};
+
+/// The agent, on a free port and with this folder for what it keeps, unless they are given.
+fn agent(state: &Path, args: &[&str]) -> Command {
+    let mut command = binary();
+    command.env_remove("TRUETAIL_KEY").arg("agent").args(args);
+    if !args.contains(&"--listen") {
+        command.args(["--listen", "127.0.0.1:0"]);
+    }
+    if !args.contains(&"--state-dir") {
+        command.arg("--state-dir").arg(state);
+    }
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn ended(mut command: Command) -> Output {
+    bounded(command.spawn().expect("the binary runs"))
+}
+
+/// Starts it, and returns it with its first line.
+fn listening(command: &mut Command) -> (Child, String) {
+    let mut child = command.spawn().expect("the binary runs");
+    let line = first_line(&mut child);
+    (child, line)
+}
+
+#[test]
+fn what_an_agent_cannot_start_with_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let short = folder.path().join("short");
+    fs::write(&short, "secret\n").expect("written");
+    let short = short.to_str().expect("text");
+    let nobody = folder.path().join("nobody");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = taken.local_addr().expect("an address").to_string();
+    for (args, code, words) in [
+        (
+            &["--listen", "0.0.0.0:0"][..],
+            2,
+            "--listen 0.0.0.0:0: an agent that others can reach needs a key; give --key-file",
+        ),
+        (&["--key-file", nobody.to_str().expect("text")], 2, "can't be read (No such file"),
+        (&["--key-file", short], 2, "a key of 6 bytes, must be 32 to 1024; make one with"),
+        (&["--listen", "here"], 2, "--listen here: invalid address `here`: give IP:PORT"),
+        (&["--listen", &taken], 1, "Address already in use"),
+        (&["--cores", "4000"], 2, "--cores 4000: core 4000 is not available to this process"),
+        (
+            &["--source-addresses", "192.0.2.1"],
+            2,
+            "--source-addresses 192.0.2.1: not an address of this machine",
+        ),
+        (&["--allow-target", "host"], 2, "--allow-target host: invalid target `host`: give HOST"),
+        (&["--max-rate", "0"], 2, "--max-rate 0: "),
+        (&["--max-conns", "0"], 2, "--max-conns 0: "),
+        (&["--max-duration", "10"], 2, "--max-duration 10: "),
+        (
+            &["--state-dir", "/dev/null/kept"],
+            2,
+            "--state-dir /dev/null/kept: can't be written (Not a directory",
+        ),
+        (&["--key", "secret"], 2, "--key"),
+    ] {
+        let output = ended(agent(folder.path(), args));
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+        assert!(!said.contains("secret\n"), "{said}");
+    }
+    // The key of the environment counts as well, and is nowhere to be seen.
+    let mut command = agent(folder.path(), &[]);
+    let output = ended({
+        command.env("TRUETAIL_KEY", "too-short");
+        command
+    });
+    let said = said(&output);
+    assert!(said.contains("TRUETAIL_KEY: a key of 9 bytes") && !said.contains("too-short"), "{said}");
+}
+
+#[test]
+fn an_agent_says_where_it_listens_and_a_signal_ends_it_in_good_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("new/folder");
+    for name in ["INT", "TERM"] {
+        let (child, line) = listening(&mut agent(&state, &[]));
+        assert!(line.starts_with("listening on 127.0.0.1:"), "{line}");
+        assert!(line.contains(" (no key), control plane on core "), "{line}");
+        signal(&child, name);
+        let output = bounded(child);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));
+        assert_eq!(said(&output), "", "{name}");
+    }
+    assert_eq!(fs::read_dir(&state).expect("its folder").count(), 0);
+    let key = folder.path().join("key");
+    fs::write(&key, "0123456789abcdef0123456789abcdef\n").expect("written");
+    let key = key.to_str().expect("text");
+    let args = ["--key-file", key, "--listen", "0.0.0.0:0", "--once"];
+    let (child, line) = listening(&mut agent(&state, &args));
+    assert!(line.starts_with("listening on 0.0.0.0:"), "{line}");
+    assert!(line.contains(" (controllers need the key), "), "{line}");
+    signal(&child, "TERM");
+    assert_eq!(bounded(child).status.code(), Some(0));
+}
+
+#[test]
+fn without_a_home_an_agent_needs_a_folder() {
+    let mut command = binary();
+    command.args(["agent", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+    let output = ended({
+        command.env("XDG_STATE_HOME", "relative").env("HOME", "relative").stderr(Stdio::piped());
+        command
+    });
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--state-dir '': there is no home folder"), "{said}");
+}
