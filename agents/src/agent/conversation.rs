@@ -14,7 +14,7 @@ use engine::sys::units::{Nanos, SECOND_NS};
 
 use super::agent::Agent;
 use super::event::Event;
-use super::job::{Brought, Job, Stage};
+use super::job::{Brought, Job, STOPPED, Stage};
 use crate::channel::ChannelError;
 use crate::clock::check_start;
 use crate::frame::Kind;
@@ -238,6 +238,11 @@ impl Conversation {
             (Message::Stop, Talk::Running(running)) => {
                 running.job.stop();
                 Talk::Running(running)
+            }
+            (Message::Stop, Talk::Leaving { job, next: Some(_) }) => {
+                self.agent
+                    .tell(Event::CalledOff { holder: self.peer.clone(), why: STOPPED.to_owned() });
+                Talk::Leaving { job, next: None }
             }
             // There is nothing to stop any more, or not yet.
             (Message::Stop, stage) => stage,

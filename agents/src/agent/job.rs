@@ -13,6 +13,9 @@ use crate::refusal::Refusal;
 /// How long the run's thread sleeps at most before it looks again.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Why a run was called off that its controller stopped before its start.
+pub(super) const STOPPED: &str = "its controller stopped it";
+
 /// One run. Nobody holds its lock while it waits for anything, so the watcher never waits for it.
 pub(super) struct Job {
     /// The controller's name.

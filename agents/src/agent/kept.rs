@@ -60,9 +60,8 @@ impl Files {
     ///
     /// # Errors
     /// The disk's refusal.
-    pub(super) fn keep_samples(&self, file: &Path) -> Result<(), NotKept> {
+    pub(super) fn keep_samples(&self, file: &Path) -> io::Result<()> {
         fs::rename(self.samples(), file)
-            .map_err(|error| NotKept::Disk { file: file.to_owned(), error })
     }
 
     /// Writes a report.

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use engine::host;
+use engine::host::environment::ControlCore;
 use engine::load::share::Share;
 use engine::plan::body::SharedBody;
 use engine::plan::endpoint::Endpoint;
@@ -18,7 +19,7 @@ use engine::sys::{clock, placement};
 
 use super::agent::Agent;
 use super::event::Event;
-use super::job::{Brought, Job, Over, Stage, Why};
+use super::job::{Brought, Job, Over, STOPPED, Stage, Why};
 use super::kept::{Files, NotKept};
 use crate::admission::{AllowedTarget, check_placement};
 use crate::message::{HostFacts, Prepare, Ready, Results, ShardState};
@@ -153,7 +154,7 @@ impl Work<'_> {
     fn called_off(&self) -> Over {
         self.cancel();
         let lost = self.job.lost();
-        let why = lost.map_or_else(|| "its controller stopped it".to_owned(), Why::words);
+        let why = lost.map_or_else(|| STOPPED.to_owned(), Why::words);
         self.agent.tell(Event::CalledOff { holder: self.job.holder.clone(), why });
         Over::CalledOff
     }
@@ -169,8 +170,12 @@ impl Work<'_> {
     }
 
     /// Offers what was measured to the controller until that has it, or else keeps it.
-    fn bring(&self, collected: Collected, wants_samples: bool) -> Over {
+    fn bring(&self, mut collected: Collected, wants_samples: bool) -> Over {
         let job = self.job;
+        let environment = &mut collected.head.environment;
+        let core = self.agent.core;
+        let shared = environment.cores_used.contains(&core);
+        environment.control_core = Some(ControlCore { core, shared });
         let brought = Brought {
             samples: wants_samples.then(|| self.files.open_samples().ok()).flatten(),
             shards: collected.shards.iter().map(ShardState::new).collect(),
@@ -206,18 +211,19 @@ impl Work<'_> {
     /// Keeps what was measured on disk, and returns the report's path.
     fn keep(&self, mut collected: Collected, why: &str) -> Result<PathBuf, NotKept> {
         let (report_file, samples_file) = self.files.names();
-        if let Some(file) = collected.head.samples.as_mut().and_then(|part| part.file.as_mut()) {
-            self.files.keep_samples(&samples_file)?;
+        if let Some(file) = collected.head.samples.as_mut().and_then(|part| part.file.as_mut())
+            && self.files.keep_samples(&samples_file).is_ok()
+        {
             *file = samples_file.display().to_string();
         }
-        let facts = RunFacts::default();
         let run = AgentRun {
             name: format!("agent on {}", HostFacts::here().name),
             share: self.share.clone(),
             collected,
             synchronization: None,
         };
-        let (report, _) = merge::report(&[run], &facts);
+        let (mut report, _) = merge::report(&[run], &RunFacts::default());
+        report.uncollected = Some(why.to_owned());
         Files::keep(&report_file, &report)?;
         Ok(report_file)
     }

@@ -347,3 +347,215 @@ impl Dialogue {
         Some((self.hello?, *self.head?, self.shards, synchronization))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::shard::CoarseHistogram;
+
+    use super::*;
+
+    const NOW_NS: u64 = 100 * SECOND_NS;
+
+    fn dialogue() -> Dialogue {
+        let plan = Plan {
+            target: "http://127.0.0.1:1/".to_owned(),
+            rate: Some("9k".parse().expect("a rate")),
+            warmup: Nanos(0),
+            duration: Nanos::from_secs(30),
+            timeout: Nanos::from_secs(10),
+            ..Plan::default()
+        };
+        let limits = Limits::new(&plan.clone().complete(&[0]).expect("a plan"));
+        let hello = Rc::new(Hello::here("ann@desk".to_owned(), Vec::new()));
+        let task =
+            Task { plan: Rc::new(plan), share: Share::whole(), samples: true, hello, limits };
+        Dialogue::new(task, NOW_NS)
+    }
+
+    /// What an agent answers when all is well.
+    fn honest(said: &Message, now_ns: u64) -> Option<Message> {
+        let target = "127.0.0.1:1".parse().expect("an address");
+        Some(match said {
+            Message::Hello(_) => Message::Hello(Hello::here("agent".to_owned(), Vec::new())),
+            Message::Ping(Ping { sent_ns }) => {
+                Message::Pong(Pong { sent_ns: *sent_ns, received_ns: now_ns, answered_ns: now_ns })
+            }
+            Message::Prepare(_) => Message::Ready(Ready { settled: None, connections: 1, target }),
+            _ => return None,
+        })
+    }
+
+    /// An agent that has come to this goal; times stand still.
+    fn arrived(goals: &[Goal]) -> Dialogue {
+        let mut dialogue = dialogue();
+        let mut said = vec![dialogue.greeting()];
+        for goal in [Goal::Greet].iter().chain(goals) {
+            said.extend(dialogue.pursue(*goal, NOW_NS).expect("a goal"));
+            while let Some(answer) = said.pop().and_then(|said| honest(&said, NOW_NS)) {
+                if let Some(Deed::Say(next)) = dialogue.hear(answer, NOW_NS).expect("an answer") {
+                    said.push(next);
+                }
+            }
+        }
+        dialogue
+    }
+
+    fn progress(phase: Phase) -> Message {
+        let latency = CoarseHistogram::default();
+        let (intended, answered, errors, in_flight, elapsed_ns) = (0, 0, 0, 0, 0);
+        Message::Progress(Tally {
+            phase,
+            elapsed_ns,
+            intended,
+            answered,
+            errors,
+            in_flight,
+            latency,
+        })
+    }
+
+    const BEGIN: Goal = Goal::Begin { at_ns: NOW_NS + 2 * SECOND_NS };
+    const TO_BEGIN: [Goal; 3] = [Goal::Prepare, Goal::Synchronize, BEGIN];
+
+    /// An agent whose run is over and that is asked to report.
+    fn collecting() -> Dialogue {
+        let mut dialogue = arrived(&TO_BEGIN);
+        dialogue.hear(progress(Phase::Done), NOW_NS).expect("it is over");
+        let said = dialogue.pursue(Goal::Collect, NOW_NS).expect("a goal");
+        assert_eq!(said, [Message::Collect(Collect { samples: true })]);
+        dialogue
+    }
+
+    fn samples(offset: u64, is_last: bool) -> Message {
+        Message::Samples(Samples { offset, bytes: vec![7; 10].into(), is_last })
+    }
+
+    #[test]
+    fn sixteen_pings_in_a_row_give_the_start() {
+        let dialogue = arrived(&TO_BEGIN);
+        assert_eq!((dialogue.step(), dialogue.burst.len()), (Step::Begun, PINGS_MIN));
+        let clock = dialogue.clock.as_ref().expect("a clock").start();
+        assert_eq!((clock.offset_ns, clock.error_ns), (0, 1), "times stand still");
+    }
+
+    #[test]
+    fn heartbeats_leave_each_second_from_the_plan_to_the_goodbye() {
+        let mut dialogue = arrived(&[]);
+        let ping = |at_ns| Message::Ping(Ping { sent_ns: at_ns });
+        let mut now_ns = NOW_NS + SECOND_NS;
+        assert_eq!(dialogue.look(now_ns - 1).expect("nothing"), []);
+        assert_eq!(dialogue.look(now_ns).expect("a ping"), [ping(now_ns)], "nobody holds it yet");
+        let answer = honest(&ping(now_ns), now_ns).expect("an answer");
+        dialogue.hear(answer, now_ns).expect("a pong");
+        dialogue.pursue(Goal::Prepare, now_ns).expect("a goal");
+        for _ in 0..100 {
+            now_ns = dialogue.due_ns();
+            let said = dialogue.look(now_ns).expect("a beat");
+            assert_eq!(said, [Message::Heartbeat, ping(now_ns)]);
+            let answer = honest(&ping(now_ns), now_ns).expect("an answer");
+            dialogue.hear(answer, now_ns).expect("a pong");
+            dialogue.excuse(now_ns);
+        }
+        assert_eq!(now_ns, NOW_NS + 101 * SECOND_NS, "none is late");
+        // A ping is answered before the next one is sent.
+        now_ns = dialogue.due_ns();
+        dialogue.look(now_ns).expect("a beat");
+        now_ns = dialogue.due_ns();
+        assert_eq!(dialogue.look(now_ns).expect("a beat"), [Message::Heartbeat]);
+        // One that comes late isn't made up for.
+        now_ns = dialogue.due_ns() + SECOND_NS * 9 / 10;
+        dialogue.excuse(now_ns);
+        assert_eq!(dialogue.look(now_ns).expect("a beat"), [Message::Heartbeat]);
+        assert!(now_ns + SECOND_NS / 2 <= dialogue.due_ns());
+        // It isn't ready, so its run is stopped before both part.
+        let said = dialogue.pursue(Goal::Leave, now_ns).expect("a goal");
+        assert_eq!(said, [Message::Stop, Message::Bye]);
+    }
+
+    #[test]
+    fn silence_and_dawdling_end_it() {
+        let mut silent = arrived(&TO_BEGIN);
+        let end_ns = NOW_NS + SILENCE_MAX_NS;
+        assert!(silent.look(end_ns - 1).is_ok());
+        assert!(matches!(silent.look(end_ns), Err(Fault::Silent)));
+        let slow = |goals: &[Goal], after: Nanos| {
+            let mut dialogue = arrived(goals);
+            for early in [true, false] {
+                let now_ns = NOW_NS + after.0 - u64::from(early);
+                dialogue.heard_ns = now_ns;
+                let looked = dialogue.look(now_ns);
+                if early {
+                    assert!(looked.is_ok(), "{goals:?}");
+                } else {
+                    return looked.expect_err("too slow").to_string();
+                }
+            }
+            unreachable!("it looks twice")
+        };
+        let mut greeting = dialogue();
+        greeting.heard_ns = NOW_NS + GREETING_MAX_NS;
+        let fault = greeting.look(greeting.heard_ns).expect_err("too slow").to_string();
+        assert_eq!(fault, "its greeting took longer than 10s");
+        assert_eq!(slow(&TO_BEGIN, Nanos::from_secs(100)), "the run took longer than 1m40s");
+        let stopped = [TO_BEGIN.as_slice(), &[Goal::Stop]].concat();
+        assert_eq!(slow(&stopped, Nanos::from_secs(62)), "the drain took longer than 1m2s");
+        // Who has done its part waits for the others as long as it takes.
+        let mut waiting = arrived(&[Goal::Prepare]);
+        waiting.heard_ns = NOW_NS + 10_000 * SECOND_NS;
+        assert!(waiting.look(waiting.heard_ns).is_ok());
+    }
+
+    #[test]
+    fn what_comes_at_the_wrong_time_ends_it() {
+        let target = "127.0.0.1:1".parse().expect("an address");
+        let ready = Message::Ready(Ready { settled: None, connections: 1, target });
+        let pong = Message::Pong(Pong { sent_ns: 1, received_ns: 2, answered_ns: 3 });
+        let shard = Message::Shard(ShardState::of_bytes(vec![]));
+        for (goals, message) in [
+            (&[][..], ready.clone()),
+            (&[], pong),
+            (&[], progress(Phase::Setup)),
+            (&[], Message::Hello(Hello::here(String::new(), Vec::new()))),
+            (&TO_BEGIN[..1], ready),
+            (&TO_BEGIN, shard),
+            (&TO_BEGIN, samples(0, true)),
+        ] {
+            let kind = Kind::of_message(&message);
+            match arrived(goals).hear(message, NOW_NS) {
+                Err(Fault::OutOfTurn(found)) => assert_eq!(found, kind, "{goals:?}"),
+                other => panic!("{goals:?}: {kind}: {other:?}"),
+            }
+        }
+        assert!(matches!(arrived(&TO_BEGIN).hear(Message::Bye, NOW_NS), Err(Fault::Left)));
+        let mut leaving = arrived(&[Goal::Leave]);
+        assert_eq!(leaving.hear(progress(Phase::Setup), NOW_NS).expect("on its way"), None);
+        assert_eq!(leaving.hear(Message::Bye, NOW_NS).expect("goodbye"), Some(Deed::End));
+    }
+
+    #[test]
+    fn results_are_whole_or_none() {
+        let shard = || Message::Shard(ShardState::of_bytes(vec![1]));
+        let problem = |messages: Vec<Message>| {
+            let mut dialogue = collecting();
+            let heard = messages.into_iter().find_map(|it| dialogue.hear(it, NOW_NS).err());
+            heard.expect("not whole").to_string()
+        };
+        for (messages, words) in [
+            (vec![samples(1, true)], "samples at byte 1, due is 0"),
+            (vec![samples(0, false), samples(0, true)], "samples at byte 0, due is 10"),
+            (vec![samples(0, true), samples(10, true)], "samples is out of turn"),
+        ] {
+            let found = problem(messages);
+            assert!(found.ends_with(words), "{found}");
+        }
+        let mut dialogue = collecting();
+        for part in [samples(0, false), samples(10, true)] {
+            assert!(matches!(dialogue.hear(part, NOW_NS), Ok(Some(Deed::Keep(_)))));
+        }
+        for _ in 0..SHARDS_MAX {
+            dialogue.hear(shard(), NOW_NS).expect("a shard");
+        }
+        assert!(dialogue.hear(shard(), NOW_NS).is_err(), "so many no machine has");
+        assert!(dialogue.results().is_none(), "its report isn't here");
+    }
+}

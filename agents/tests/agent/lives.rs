@@ -29,6 +29,9 @@ fn a_run_begins_at_its_moment_and_all_of_it_is_collected() {
     let (results, shards, samples) = controller.collect(true);
     assert_eq!(results.head.epoch_ns, at_ns);
     assert!(!results.head.interrupted);
+    let environment = &results.head.environment;
+    let control = environment.control_core.expect("an agent's");
+    assert_eq!(control.shared, environment.cores_used.contains(&control.core));
     let first_ns = first_arrival_ns(&target).expect("requests");
     assert!(at_ns <= first_ns, "the first came {} ns early", at_ns - first_ns);
     let sums = shards.iter().map(|shard| shard.recorder.counts.answered);

@@ -286,6 +286,7 @@ impl Controller {
                 self.unread.extend_from_slice(&bytes[..read]);
                 Ok(())
             }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(ChannelError::Cut),
             Err(error) => panic!("the agent says nothing: {error}"),
         }
