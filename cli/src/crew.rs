@@ -65,6 +65,10 @@ impl Crew {
         let usage = |line: String| Err(Failure::Usage(line));
         let key = Key::find(args.key_file.as_deref(), env::var_os(KEY_VARIABLE).as_deref())
             .map_err(|error| Failure::Usage(error.to_string()))?;
+        if let (Some(expected), None) = (args.expect, &args.agents_dns) {
+            let cure = "omit it, or give --agents-dns";
+            return usage(format!("--expect {expected}: the agents are named one by one; {cure}"));
+        }
         let agents = match &args.agents_dns {
             Some(name) => behind(name, args.expect.unwrap_or(1), stop)?,
             None => args.agents.clone(),

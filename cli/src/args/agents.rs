@@ -47,7 +47,6 @@ pub(crate) struct CrewArgs {
         long,
         value_name = "N",
         value_parser = whole_number::<usize>(1..=AGENTS_MAX),
-        requires = "agents_dns",
         help_heading = AGENTS
     )]
     pub(crate) expect: Option<usize>,
