@@ -18,9 +18,8 @@ use engine::host;
 use engine::host::environment::of_controller;
 use engine::load::share::Share;
 use engine::plan::Plan;
-use engine::report::Samples;
 use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts};
-use engine::report::merge;
+use engine::report::{Samples, check, merge};
 use engine::run::{Finished, Phase, RunError};
 use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
@@ -226,6 +225,8 @@ impl Crew {
             controller: Some(of_controller()),
             raw: raw.map(Path::to_owned),
         };
+        // What comes over a wire may be anything.
+        check(&runs, &facts).map_err(|problem| Failure::Agent(problem.to_string()))?;
         let (report, measured) = merge::report(&runs, &facts);
         let since = Duration::from_nanos(clock::now_ns().saturating_sub(began_ns));
         Ok(Driven {
