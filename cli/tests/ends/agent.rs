@@ -83,7 +83,10 @@ fn what_an_agent_cannot_start_with_is_refused_in_one_line() {
         command
     });
     let said = said(&output);
-    assert!(said.contains("TRUETAIL_KEY: a key of 9 bytes") && !said.contains("too-short"), "{said}");
+    assert!(
+        said.contains("TRUETAIL_KEY: a key of 9 bytes") && !said.contains("too-short"),
+        "{said}"
+    );
 }
 
 #[test]
