@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub const STRANGERS_MAX: usize = 64;
 pub const SESSIONS_MAX: usize = 16;
 /// How long to wait before accepting again when there are no descriptors left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(10);
+/// How long one that listens may take to accept.
+const PROBE_MAX: Duration = Duration::from_secs(1);
 
 /// Why an agent can't listen.
 #[derive(Debug, thiserror::Error)]
@@ -58,9 +60,14 @@ impl Listener {
         let refused = |error| ListenError::Address { address, error };
         // glommio's listeners share their address with any other that does, so a second agent would
         // get half of the first one's connections. This one shares nothing.
-        let address = std::net::TcpListener::bind(address)
-            .and_then(|free| free.local_addr())
-            .map_err(refused)?;
+        let address = match std::net::TcpListener::bind(address) {
+            Ok(free) => free.local_addr().map_err(refused)?,
+            // Connections of an agent that ended a moment ago keep the port, but not from others.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && !is_listening(address) => {
+                address
+            }
+            Err(error) => return Err(refused(error)),
+        };
         let listener = TcpListener::bind(address).map_err(|error| refused(error.into()))?;
         Ok(Listener { listener, key })
     }
@@ -109,6 +116,19 @@ impl Listener {
             glommio::executor().yield_task_queue_now().await;
         }
     }
+}
+
+/// Whether somebody listens on this address.
+fn is_listening(mut address: SocketAddr) -> bool {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    // One whose queue is full answers nothing, and listens.
+    let probed = std::net::TcpStream::connect_timeout(&address, PROBE_MAX);
+    !probed.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 async fn turn_away(stream: TcpStream) {

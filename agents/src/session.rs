@@ -214,6 +214,12 @@ impl Session {
         }
     }
 
+    /// Ends the session after a goodbye, if possible after the peer has: the side that closes first
+    /// keeps the connection's port for a minute.
+    pub async fn close(mut self) {
+        self.read_out().await;
+    }
+
     /// Takes what has come, up to the end of a message, and answers where the channel does.
     async fn take(&mut self) -> Result<Option<Message>, SessionError> {
         let mut bytes = &self.input[self.unread.clone()];
@@ -261,6 +267,11 @@ impl Session {
     async fn linger(&mut self) {
         // It fails only if the peer is gone.
         let _ = self.stream.shutdown(Shutdown::Write).await;
+        self.read_out().await;
+    }
+
+    /// Reads on until the peer ends its side, for a while.
+    async fn read_out(&mut self) {
         let rest = async {
             let (stream, input) = (&mut self.stream, &mut self.input);
             for _ in 0..LINGER_READS_MAX {
