@@ -81,7 +81,8 @@ pub(super) async fn converse(agent: Arc<Agent>, mut session: Session) {
             agent.tell(Event::Refused { peer, why: error.to_string() });
         }
         // A peer that is gone is told nothing, and its run tells of itself.
-        Some(Broken::Session(_)) | None => {}
+        Some(Broken::Session(_)) => {}
+        None => session.close().await,
     }
     agent.close_session();
 }
@@ -322,9 +323,15 @@ struct Parts {
 impl Parts {
     fn new(brought: Brought, collect: Collect) -> Parts {
         let shards = brought.shards.into_iter().map(Message::Shard);
-        let rest: Vec<Message> = shards.chain([Message::Report(brought.results)]).collect();
-        let samples = collect.samples.then_some(brought.samples).flatten();
-        Parts { samples: samples.map(|file| (file, 0)), rest: rest.into_iter() }
+        let results = shards.chain([Message::Report(brought.results)]);
+        let (samples, none) = match (collect.samples, brought.samples) {
+            (false, _) => (None, None),
+            (true, Some(file)) => (Some((file, 0)), None),
+            // What isn't there ends at once.
+            (true, None) => (None, Some(samples(0, Vec::new(), true))),
+        };
+        let rest: Vec<Message> = none.into_iter().chain(results).collect();
+        Parts { samples, rest: rest.into_iter() }
     }
 
     fn next(&mut self) -> Option<Message> {
@@ -339,8 +346,12 @@ impl Parts {
         if is_last {
             self.samples = None;
         }
-        Some(Message::Samples(Samples { offset: at, bytes: bytes.into(), is_last }))
+        Some(samples(at, bytes, is_last))
     }
+}
+
+fn samples(offset: u64, bytes: Vec<u8>, is_last: bool) -> Message {
+    Message::Samples(Samples { offset, bytes: bytes.into(), is_last })
 }
 
 /// Reads as much as there is from `offset` on, up to the length of `bytes`.

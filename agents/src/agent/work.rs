@@ -211,10 +211,12 @@ impl Work<'_> {
     /// Keeps what was measured on disk, and returns the report's path.
     fn keep(&self, mut collected: Collected, why: &str) -> Result<PathBuf, NotKept> {
         let (report_file, samples_file) = self.files.names();
+        let mut raw = None;
         if let Some(file) = collected.head.samples.as_mut().and_then(|part| part.file.as_mut())
             && self.files.keep_samples(&samples_file).is_ok()
         {
             *file = samples_file.display().to_string();
+            raw = Some(samples_file);
         }
         let run = AgentRun {
             name: format!("agent on {}", HostFacts::here().name),
@@ -224,6 +226,7 @@ impl Work<'_> {
         };
         let (mut report, _) = merge::report(&[run], &RunFacts::default());
         report.uncollected = Some(why.to_owned());
+        report.config.plan.raw = raw;
         Files::keep(&report_file, &report)?;
         Ok(report_file)
     }

@@ -2,12 +2,18 @@
 
 use std::fs;
 
-use agents::agent::{End, Over};
+use agents::admission::Admission;
+use agents::agent::{AgentConfig, End, Over, serve};
+use agents::channel::ChannelError;
+use agents::lease::SILENCE_MAX_NS;
 use agents::message::{Collect, Message};
+use engine::host::environment::ControlCore;
+use engine::plan::{Plan, Wait};
 use engine::run::Phase;
 use engine::samples::SampleReader;
 use engine::sys::clock;
-use engine::sys::units::Nanos;
+use engine::sys::placement::allowed_cores;
+use engine::sys::units::{CoreList, Nanos};
 
 use crate::support::{AHEAD_NS, Agent, Controller, first_arrival_ns, plan, target, wait_until};
 
@@ -127,6 +133,70 @@ fn a_run_is_called_off_before_its_start_by_a_stop_and_the_next_one_is_served() {
     agent.told("run called off for ann@desk: the controller's session ended");
     assert_eq!(target.ledger().expect("a ledger").received, 0);
     wait_until("nothing is kept", || agent.files().is_empty());
+}
+
+#[test]
+fn samples_that_were_never_taken_end_at_once() {
+    let (agent, target) = (Agent::start(), target());
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.begin(&plan(&target, Nanos(200_000_000)), false);
+    controller.follow(u64::MAX);
+    let (results, _, samples) = controller.collect(true);
+    assert!(samples.is_empty() && results.head.samples.is_none());
+    controller.leave();
+}
+
+#[test]
+fn shards_that_never_sleep_on_all_cores_leave_the_agent_alive() {
+    let target = target();
+    let all = CoreList::new(allowed_cores());
+    let agent = Agent::start_with(|config| config.cores = Some(all.clone()));
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    let plan = Plan { wait: Wait::Spin, ..plan(&target, Nanos::from_secs(3)) };
+    let at_ns = controller.begin(&plan, false);
+    while clock::now_ns() < at_ns + 2 * SECOND.0 {
+        let asked_ns = clock::now_ns();
+        controller.ping();
+        let waited_ns = clock::now_ns() - asked_ns;
+        assert!(waited_ns < SILENCE_MAX_NS, "it looked dead for {waited_ns} ns");
+    }
+    controller.follow(u64::MAX);
+    let (results, shards, _) = controller.collect(false);
+    assert_eq!(shards.len(), all.len());
+    let last = *allowed_cores().last().expect("a core");
+    let control = results.head.environment.control_core.expect("an agent's");
+    assert_eq!(control, ControlCore { core: last, shared: true });
+    controller.leave();
+}
+
+#[test]
+fn an_agent_that_is_started_again_has_its_port_and_a_second_one_has_not() {
+    let agent = Agent::start();
+    let listen = agent.address;
+    // This side closes last, so the agent's connection lingers on its port.
+    let mut controller = Controller::connect(&agent, "ann@desk");
+    controller.say(&Message::Stop);
+    controller.say(&Message::Collect(Collect { samples: false }));
+    controller.hear_refusal();
+    assert!(matches!(controller.listen(), Err(ChannelError::Cut)));
+    drop(controller);
+    let folder = tempfile::tempdir().expect("a folder");
+    let second = AgentConfig {
+        listen,
+        key: None,
+        admission: Admission::default(),
+        cores: None,
+        source_addresses: Vec::new(),
+        state_dir: folder.path().to_owned(),
+        once: false,
+    };
+    let error = serve(second, || false, |_| {}).expect_err("its port is taken").to_string();
+    assert!(error.starts_with(&format!("--listen {listen}: Address already in use")), "{error}");
+    Controller::connect(&agent, "ann@desk").leave();
+    agent.stop();
+    let again = Agent::start_with(|config| config.listen = listen);
+    assert_eq!(again.address, listen);
+    Controller::connect(&again, "ann@desk").leave();
 }
 
 #[test]
