@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::support::{binary, bounded, first_line, said, signal};
+use serde_json::Value;
+
+use crate::support::{Target, binary, bounded, document, first_line, said, signal};
 
 /// The agent, on a free port and with this folder for what it keeps, unless they are given.
 fn agent(state: &Path, args: &[&str]) -> Command {
@@ -50,7 +52,7 @@ fn what_an_agent_cannot_start_with_is_refused_in_one_line() {
         ),
         (&["--key-file", nobody.to_str().expect("text")], 2, "can't be read (No such file"),
         (&["--key-file", short], 2, "a key of 6 bytes, must be 32 to 1024; make one with"),
-        (&["--listen", "here"], 2, "--listen here: invalid address `here`: give IP:PORT"),
+        (&["--listen", "here"], 2, "--listen here: invalid address: give IP:PORT"),
         (&["--listen", &taken], 1, "Address already in use"),
         (&["--cores", "4000"], 2, "--cores 4000: core 4000 is not available to this process"),
         (
@@ -58,7 +60,7 @@ fn what_an_agent_cannot_start_with_is_refused_in_one_line() {
             2,
             "--source-addresses 192.0.2.1: not an address of this machine",
         ),
-        (&["--allow-target", "host"], 2, "--allow-target host: invalid target `host`: give HOST"),
+        (&["--allow-target", "host"], 2, "--allow-target host: invalid target: give HOST"),
         (&["--max-rate", "0"], 2, "--max-rate 0: "),
         (&["--max-conns", "0"], 2, "--max-conns 0: "),
         (&["--max-duration", "10"], 2, "--max-duration 10: "),
@@ -112,6 +114,87 @@ fn an_agent_says_where_it_listens_and_a_signal_ends_it_in_good_order() {
     assert!(line.contains(" (controllers need the key), "), "{line}");
     signal(&child, "TERM");
     assert_eq!(bounded(child).status.code(), Some(0));
+}
+
+/// A controller that has this agent load this target for a minute.
+fn controller(agent: &str, target: &Target, samples: Option<&Path>) -> Child {
+    let address = agent.split_whitespace().nth(2).expect("where it listens");
+    let mut command = binary();
+    command.args(["controller", &target.url, "--agents", address, "--rate", "200", "--quiet"]);
+    command.args(["--duration", "60s", "--warmup", "0s", "--wait", "sleep", "--allow-invalid"]);
+    if let Some(folder) = samples {
+        command.arg("--raw").arg(folder);
+    }
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
+}
+
+/// The report and the samples that an agent has kept, which fit each other.
+fn kept(state: &Path) -> (Value, bool) {
+    let entries = fs::read_dir(state).expect("its folder");
+    let files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let of =
+        |ending: &str| files.iter().find(|file| file.extension().is_some_and(|is| is == ending));
+    let report = of("json").unwrap_or_else(|| panic!("no report: {files:?}"));
+    let samples = of("samples");
+    let mut verify = binary();
+    verify.arg("verify").arg(report);
+    if let Some(samples) = samples {
+        verify.arg("--raw").arg(samples);
+    }
+    let output = verify.output().expect("the binary runs");
+    assert!(output.status.success(), "{}", said(&output));
+    (document(report), samples.is_some())
+}
+
+#[test]
+fn a_signal_during_a_run_ends_the_load_and_keeps_the_report() {
+    let target = Target::start(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    let (child, line) = listening(&mut agent(&state, &[]));
+    let samples = folder.path().join("samples");
+    let mut controlling = controller(&line, &target, Some(&samples));
+    target.wait_for_requests(&mut controlling, 20);
+    signal(&child, "TERM");
+    let output = bounded(child);
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    let told = said(&output);
+    assert!(told.contains("run begun for ") && told.contains(" to 127.0.0.1:"), "{told}");
+    assert!(told.contains(": the agent was told to end; report kept in "), "{told}");
+    let (report, has_samples) = kept(&state);
+    assert_eq!(report["uncollected"], "the agent was told to end");
+    assert_eq!(report["counts"]["sent"], target.received());
+    assert!(has_samples);
+    let output = bounded(controlling);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+}
+
+#[test]
+fn an_agent_for_one_run_exits_with_what_became_of_its_report() {
+    let target = Target::start(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (child, line) = listening(&mut agent(folder.path(), &["--once"]));
+    let mut controlling = controller(&line, &target, None);
+    target.wait_for_requests(&mut controlling, 20);
+    signal(&controlling, "INT");
+    assert_eq!(bounded(controlling).status.code(), Some(130));
+    let output = bounded(child);
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.ends_with(" answered, report collected\n"), "{told}");
+    assert_eq!(fs::read_dir(folder.path()).expect("its folder").count(), 0);
+
+    let (child, line) = listening(&mut agent(folder.path(), &["--once"]));
+    let before = target.received();
+    let mut controlling = controller(&line, &target, None);
+    target.wait_for_requests(&mut controlling, before + 20);
+    controlling.kill().expect("it is ours");
+    controlling.wait().expect("it ends");
+    let output = bounded(child);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let (report, has_samples) = kept(folder.path());
+    assert_eq!(report["uncollected"], "the controller's session ended");
+    assert!(!has_samples);
 }
 
 #[test]
