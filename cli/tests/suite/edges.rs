@@ -14,7 +14,7 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("probe", &["engine"]),
     ("agents", &["engine", "target"]),
     ("cli", &["http1", "engine", "target", "calibration", "profile", "probe", "agents"]),
-    ("perf", &["http1", "engine"]),
+    ("perf", &["http1", "engine", "agents"]),
 ];
 
 /// Our crates that a manifest names, under any kind of dependency, for one platform only, under

@@ -1,0 +1,293 @@
+//! Simulated agents: they say all that agents say and send no load, so that one machine can show
+//! what a controller of many agents costs.
+//!
+//! What they report is made up: each arrival of an agent's share was sent 2 µs after it was due and
+//! answered 1 ms later.
+
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use agents::key::Key;
+use agents::listener::Listener;
+use agents::message::{Hello, Message, Ping, Pong, Prepare, Ready, Results, ShardState, Start};
+use agents::refusal::Refusal;
+use agents::session::{Session, SessionError};
+use anyhow::{Context as _, Result, anyhow};
+use clap::Parser;
+use engine::host::environment;
+use engine::host::watch::Machine;
+use engine::load::schedule::{Digest, Schedule};
+use engine::load::share::Share;
+use engine::plan::body::Body;
+use engine::plan::endpoint::Endpoint;
+use engine::plan::redact::Redacted;
+use engine::plan::{Model, Plan};
+use engine::record::config::RecorderConfig;
+use engine::record::outcome::Outcome;
+use engine::record::recorder::Recorder;
+use engine::record::shard_stats::{ShardMeter, ShardStats};
+use engine::record::stamps::{Ending, StampedBy, Stamps};
+use engine::report::collected::CollectedHead;
+use engine::run::{Phase, Tally};
+use engine::shard::{CoarseHistogram, ShardReport};
+use engine::sys::clock::now_ns;
+use engine::sys::placement::allowed_cores;
+use glommio::timer::timeout;
+use glommio::{GlommioError, LocalExecutorBuilder, Placement};
+
+/// How often an agent tells how far it is.
+const PROGRESS_NS: u64 = 250_000_000;
+/// How late a made-up request is sent, ns.
+const LATE_NS: u64 = 2_000;
+/// How long it then takes, ns.
+const NAIVE_NS: u64 = 1_000_000;
+
+/// Simulates agents until it is killed; the first line printed has their addresses.
+#[derive(Debug, Parser)]
+#[command(name = "truetail-agents-sim")]
+struct Arguments {
+    /// How many agents
+    #[arg(long, default_value = "100")]
+    agents: usize,
+    /// The address that they listen on, each on a free port
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    listen: IpAddr,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let key = Key::find(None, std::env::var_os(agents::key::KEY_VARIABLE).as_deref())?;
+    let executor = LocalExecutorBuilder::new(Placement::Unbound)
+        .name("agents-sim")
+        .spawn(move || serve(arguments, key))
+        .map_err(|error| anyhow!("no executor: {error}"))?;
+    executor.join().map_err(|error| anyhow!("the executor ended: {error}"))?
+}
+
+/// Listens for all agents, and serves until the process ends.
+async fn serve(arguments: Arguments, key: Option<Key>) -> Result<()> {
+    let mut addresses = Vec::new();
+    let mut listening = Vec::new();
+    for _ in 0..arguments.agents {
+        let listener = Listener::bind(SocketAddr::new(arguments.listen, 0), key.clone())?;
+        let address = listener.local_addr().context("no address")?;
+        addresses.push(address.to_string());
+        listening.push(glommio::spawn_local(listener.run(move |session| async move {
+            let ended = match session {
+                Ok(session) => Agent { session, address, run: None }.converse().await,
+                Err(error) => Err(error),
+            };
+            match ended {
+                Ok(()) | Err(SessionError::Closed) => {}
+                Err(error) => eprintln!("{address}: {error}"),
+            }
+        })));
+    }
+    writeln!(io::stdout(), "listening on {}", addresses.join(","))?;
+    for accepting in listening {
+        accepting.await;
+    }
+    Ok(())
+}
+
+/// One agent's side of a session.
+struct Agent {
+    session: Session,
+    address: SocketAddr,
+    run: Option<Run>,
+}
+
+/// A run that nobody sends.
+struct Run {
+    plan: Rc<Plan>,
+    share: Share,
+    target: SocketAddr,
+    schedule: Schedule,
+    next_due_ns: Option<u64>,
+    /// The epoch on this machine's clock, once it is set.
+    epoch_ns: Option<u64>,
+    /// When the window ended, ns since the epoch.
+    until_ns: u64,
+    told_ns: u64,
+    is_told: bool,
+}
+
+impl Agent {
+    /// Answers until the peer says goodbye.
+    async fn converse(mut self) -> Result<(), SessionError> {
+        loop {
+            let wait_ns = self.run.as_ref().and_then(Run::wait_ns);
+            let received = match wait_ns {
+                None => Some(self.session.receive().await),
+                Some(wait_ns) => {
+                    let message = async { Ok::<_, GlommioError<()>>(self.session.receive().await) };
+                    timeout(Duration::from_nanos(wait_ns), message).await.ok()
+                }
+            };
+            let Some(message) = received.transpose()? else {
+                let progress = self.run.as_mut().map(Run::progress).expect("a run is under way");
+                self.session.send(&Message::Progress(progress)).await?;
+                continue;
+            };
+            let received_ns = now_ns();
+            match message {
+                Message::Hello(_) => {
+                    let hello = Hello::here(format!("simulated, {}", self.address), Vec::new());
+                    self.session.send(&Message::Hello(hello)).await?;
+                }
+                Message::Ping(Ping { sent_ns }) => {
+                    let pong = Pong { sent_ns, received_ns, answered_ns: now_ns() };
+                    self.session.send(&Message::Pong(pong)).await?;
+                }
+                Message::Heartbeat => {}
+                Message::Prepare(prepare) => match Run::new(prepare) {
+                    Ok(run) => {
+                        let connections = run.share.count(run.plan.conns()) as u64;
+                        let ready = Ready { settled: None, connections, target: run.target };
+                        self.run = Some(run);
+                        self.session.send(&Message::Ready(ready)).await?;
+                    }
+                    Err(error) => {
+                        self.session.refuse(Refusal::Plan(error.to_string())).await;
+                        return Ok(());
+                    }
+                },
+                Message::Start(Start { at_ns }) => {
+                    self.run.as_mut().expect("prepared").epoch_ns = Some(at_ns);
+                }
+                Message::Stop => self.stop(),
+                Message::Collect(_) => {
+                    let run = self.run.take().expect("a run");
+                    let (shard, head) = run.results(self.address);
+                    self.session.send(&Message::Shard(ShardState::new(&shard))).await?;
+                    let results = Results { head: Box::new(head), shards: 1 };
+                    self.session.send(&Message::Report(results)).await?;
+                }
+                Message::Bye => return self.session.send(&Message::Bye).await,
+                other => unreachable!("a controller doesn't say {other:?}"),
+            }
+        }
+    }
+
+    /// Ends the run now; one that hasn't begun is forgotten.
+    fn stop(&mut self) {
+        match &mut self.run {
+            Some(Run { epoch_ns: Some(epoch_ns), until_ns, .. }) => {
+                *until_ns = (*until_ns).min(now_ns().saturating_sub(*epoch_ns));
+            }
+            run => *run = None,
+        }
+    }
+}
+
+impl Run {
+    fn new(prepare: Prepare) -> Result<Run> {
+        let Prepare { share, plan, .. } = prepare;
+        let endpoint = Endpoint::parse(&plan.target)?;
+        let target = format!("{}:{}", endpoint.host, endpoint.port);
+        let target = target.parse().with_context(|| format!("{target} isn't an address"))?;
+        let plan = plan.complete(&allowed_cores())?;
+        anyhow::ensure!(plan.model() == Model::Open, "only arrivals by a rate are simulated");
+        let mut schedule = schedule(&plan, &share);
+        let next_due_ns = schedule.next();
+        Ok(Run {
+            until_ns: plan.end_ns(),
+            plan: Rc::new(plan),
+            share,
+            target,
+            schedule,
+            next_due_ns,
+            epoch_ns: None,
+            told_ns: 0,
+            is_told: false,
+        })
+    }
+
+    /// How long until something is to be told; `None` if nothing is.
+    fn wait_ns(&self) -> Option<u64> {
+        let at_ns = self.epoch_ns? + (self.told_ns + PROGRESS_NS).min(self.until_ns + NAIVE_NS);
+        (!self.is_told).then(|| at_ns.saturating_sub(now_ns()))
+    }
+
+    /// What happened since the last time.
+    fn progress(&mut self) -> Tally {
+        let elapsed_ns = now_ns().saturating_sub(self.epoch_ns.expect("it has begun"));
+        let phase = match elapsed_ns {
+            _ if self.until_ns + NAIVE_NS <= elapsed_ns => Phase::Done,
+            _ if elapsed_ns < self.plan.warmup.0 => Phase::Warmup,
+            _ => Phase::Steady,
+        };
+        let mut intended = 0;
+        let mut latency = CoarseHistogram::default();
+        let end_ns = elapsed_ns.min(self.until_ns);
+        while let Some(due_ns) = self.next_due_ns.filter(|due_ns| *due_ns < end_ns) {
+            intended += 1;
+            if self.plan.warmup.0 <= due_ns {
+                latency.record(LATE_NS + NAIVE_NS);
+            }
+            self.next_due_ns = self.schedule.next();
+        }
+        self.told_ns = elapsed_ns;
+        self.is_told = phase == Phase::Done;
+        Tally { phase, elapsed_ns, intended, answered: intended, errors: 0, in_flight: 0, latency }
+    }
+
+    /// What it would have measured.
+    fn results(self, address: SocketAddr) -> (ShardReport, CollectedHead) {
+        let Run { plan, share, target, until_ns, epoch_ns, .. } = self;
+        let mut recorder = Recorder::new(RecorderConfig::of_plan(&plan));
+        let mut digest = Digest::default();
+        let mut in_flight = Vec::new();
+        for due_ns in schedule(&plan, &share).take_while(|due_ns| *due_ns < until_ns) {
+            digest.add(due_ns);
+            if due_ns < plan.warmup.0 {
+                continue;
+            }
+            let sent_ns = due_ns + LATE_NS;
+            let stamps = Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns, waited: false };
+            let received_ns = sent_ns + NAIVE_NS;
+            let stamped_by = StampedBy::Kernel;
+            let ending = Ending { received_ns, handled_ns: received_ns, stamped_by };
+            recorder.intended(due_ns);
+            recorder.sent(&stamps, sent_ns <= until_ns);
+            in_flight.push((stamps, ending));
+        }
+        let sends = in_flight.iter().map(|(stamps, _)| (stamps.sent_ns, true));
+        let ends = in_flight.iter().map(|(_, ending)| (ending.handled_ns, false));
+        let mut moments: Vec<(u64, bool)> = sends.chain(ends).collect();
+        moments.sort_unstable();
+        let mut count = 0;
+        for (at_ns, is_send) in moments {
+            recorder.in_flight.pass(at_ns, count);
+            count = if is_send { count + 1 } else { count - 1 };
+        }
+        for (stamps, ending) in in_flight {
+            recorder.in_flight.stay(stamps.sent_ns, ending.received_ns, ending.handled_ns);
+            let in_window = ending.received_ns <= until_ns;
+            recorder.ended(&stamps, ending, in_window, Outcome::Answered(200));
+        }
+        let window_ns = plan.warmup.0..until_ns;
+        let observed_s = window_ns.end.saturating_sub(window_ns.start) as f64 / 1e9;
+        let core = plan.cores()[0];
+        let meter = ShardMeter::new(core, window_ns);
+        let stats = ShardStats { observed_s, ..meter.report(recorder.counts.sent, 0, 0) };
+        let head = CollectedHead {
+            plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
+            address: target,
+            environment: environment::environment(&[core], Vec::new(), address),
+            machine: Machine::default(),
+            interrupted: until_ns < plan.end_ns(),
+            until_ns,
+            epoch_ns: epoch_ns.unwrap_or_default(),
+            samples: None,
+        };
+        (ShardReport { recorder, digest, stats, sampled: None }, head)
+    }
+}
+
+fn schedule(plan: &Plan, share: &Share) -> Schedule {
+    let rate = plan.rate.expect("an open plan");
+    Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), share.clone())
+}
