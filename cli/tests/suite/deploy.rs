@@ -8,7 +8,7 @@ use std::process::Command;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use crate::support::BINARY;
+use crate::support::{BINARY, binary, said};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
@@ -51,6 +51,42 @@ fn args(container: &Value) -> Vec<String> {
 fn flag<'a>(args: &'a [String], name: &str) -> &'a str {
     let value = args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='));
     value.unwrap_or_else(|| panic!("no {name} in {args:?}"))
+}
+
+/// The words after the binary with which the unit starts its agent, and those of its example of
+/// the operator's flags.
+fn unit_args() -> (Vec<String>, Vec<String>) {
+    let unit = text("truetail-agent.service").replace("\\\n", " ");
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart="));
+    let start = start.and_then(|line| line.strip_prefix("/usr/local/bin/truetail "));
+    let mut start = words(start.expect("the binary's place"));
+    assert_eq!(start.pop().as_deref(), Some("$TRUETAIL_AGENT_FLAGS"), "it stands last");
+    let example = unit.lines().find_map(|line| line.strip_prefix("#   TRUETAIL_AGENT_FLAGS="));
+    (start, words(example.expect("an example")))
+}
+
+/// Whether the binary's parser takes this command line; nothing is started.
+fn is_accepted(args: &[String]) -> Result<(), String> {
+    // What stands before --help is parsed before it.
+    let output = binary().args(args).arg("--help").output().expect("the binary runs");
+    if output.status.success() { Ok(()) } else { Err(said(&output)) }
+}
+
+#[test]
+fn the_binary_accepts_every_command_line() {
+    let (start, example) = unit_args();
+    for args in [
+        args(container(pod(&object("StatefulSet")))),
+        args(container(pod(&object("Job")))),
+        [start, example].concat(),
+    ] {
+        assert_eq!(is_accepted(&args), Ok(()), "{args:?}");
+        let wrong = [&args[..], &["--no-such-flag".to_owned()]].concat();
+        assert!(is_accepted(&wrong).is_err(), "{wrong:?}");
+        let wrong = [&args[..], &["--key-file".to_owned(), String::new()]].concat();
+        assert!(is_accepted(&wrong).is_err(), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,205 @@
+//! The controller's command line: what it takes, what it refuses, and how it ends.
+
+use crate::processes::{Agent, Ended, LONGEST, Place, Target, addresses, controller};
+use crate::support::{binary, bounded, document, said};
+
+/// A load of a second, as short as a run can be.
+const SHORT: [&str; 8] =
+    ["--rate", "200", "--duration", "1s", "--warmup", "100ms", "--settle", "100ms"];
+
+/// How a command ends that has to end by itself.
+fn ends(args: &[&str]) -> Ended {
+    let mut command = binary();
+    crate::processes::Process::start(command.args(args)).ends_within(LONGEST)
+}
+
+#[test]
+fn what_it_cannot_do_is_a_usage_error_before_an_agent_is_asked() {
+    let url = "http://127.0.0.1:9/";
+    let folder = tempfile::tempdir().expect("a folder");
+    let short_key = folder.path().join("key");
+    std::fs::write(&short_key, "short").expect("written");
+    let short_key = short_key.to_str().expect("text");
+    // Nobody listens on these ports.
+    let (one, two) = ("127.0.0.1:9", "127.0.0.1:10");
+    let both = format!("{one},{two}");
+    for (command, args, words) in [
+        ("controller", &[][..], "--agents: missing; give the agents, e.g. --agents host1:7070"),
+        (
+            "controller",
+            &["--agents", one, "--cores", "0"],
+            "--cores 0: it is the agent's own; omit",
+        ),
+        (
+            "controller",
+            &["--agents", one, "--source-addresses", "127.0.0.2"],
+            "--source-addresses 127.0.0.2: it is the agent's own; omit",
+        ),
+        (
+            "controller",
+            &["--agents", one, "--body", "@file"],
+            "--body @file: an agent reads no file that a controller names; give the body itself",
+        ),
+        (
+            "controller",
+            &["--agents", one, "--flamegraph", "a.svg"],
+            "--flamegraph a.svg: a profile is of one machine; omit it, or use `truetail run` there",
+        ),
+        (
+            "controller",
+            &["--agents", one, "--calibration", "a.json"],
+            "--calibration a.json: a calibration is of one machine; omit it, or use",
+        ),
+        ("controller", &["--agents", "one"], "--agents one: invalid address: give HOST:PORT, e.g."),
+        ("controller", &["--agents", &format!("{one},{one}")], "is agent 1 and 2; name each"),
+        (
+            "controller",
+            &["--agents", &both, "--weights", "1,2,3"],
+            "--weights 1,2,3: there are 2 agents; give one weight for each",
+        ),
+        ("controller", &["--agents", one, "--weights", "0"], "--weights 0: invalid number: give a"),
+        ("controller", &["--agents", one, "--agents-dns", two], "--agents"),
+        ("controller", &["--agents", one, "--expect", "2"], "--expect 2: the agents are"),
+        (
+            "controller",
+            &["--agents", one, "--key-file", short_key],
+            "a key of 5 bytes, must be 32 to 1024; make one with `openssl rand -hex 32`",
+        ),
+        ("controller", &["--agents", one, "--duration", "0s"], "--duration 0s: an empty window"),
+        (
+            "controller",
+            &["--agents", one, "--raw", "/dev/null"],
+            "--raw /dev/null: 127.0.0.1_9.bin",
+        ),
+        ("sweep", &["--rates", "1..2", "--weights", "1,2"], "--weights: there are no agents; give"),
+        (
+            "sweep",
+            &["--rates", "1..2", "--key-file", "k"],
+            "--key-file k: there are no agents; give --agents, or omit it",
+        ),
+        (
+            "sweep",
+            &["--rates", "1..2", "--agents", one, "--on-agent-loss", "continue"],
+            "--on-agent-loss: a step without an agent would be of another load",
+        ),
+        ("sweep", &["--rates", "1..2", "--agents", one, "--cores", "0"], "--cores 0: it is the"),
+    ] {
+        let mut line = vec![command, url];
+        if !args.contains(&"--rates") {
+            line.extend(SHORT.iter().filter(|_| !args.contains(&"--duration")));
+        }
+        line.extend(args);
+        let ended = ends(&line);
+        assert_eq!(ended.code, Some(2), "{line:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(words), "{line:?}: {}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+    let ended = ends(&["ceiling", "--null", "--agents", one]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--null: the null target serves this machine alone; start"));
+}
+
+#[test]
+fn agents_that_cannot_be_reached_are_named_in_one_line() {
+    let url = "http://127.0.0.1:9/";
+    let agents = "127.0.0.1:9,127.0.0.1:10";
+    let mut line = vec!["controller", url, "--agents", agents];
+    line.extend(SHORT);
+    let ended = ends(&line);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("agent 127.0.0.1:9: can't be reached ("), "{}", ended.stderr);
+    assert!(ended.stderr.contains("(nor can be used: 127.0.0.1:10)"), "{}", ended.stderr);
+    let ended = ends(&["sweep", url, "--rates", "10..20", "--agents", agents]);
+    assert_eq!(ended.code, Some(5), "{}", ended.stderr);
+}
+
+#[test]
+fn a_signal_stops_the_agents_and_the_report_says_so() {
+    let target = Target::start(Place::Here);
+    let agents = [Agent::start(Place::Here, &[]), Agent::start(Place::Here, &[])];
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("report.json");
+    let out_text = out.to_str().expect("text");
+    let (url, named) = (target.url(), addresses(&agents));
+    let load = ["--rate", "200", "--duration", "100s", "--warmup", "0s", "--wait", "sleep"];
+    let args = [&[url.as_str(), "--agents", &named, "--out", out_text][..], &load].concat();
+    let mut run = controller(Place::Here, &args);
+    run.wait_until("the load runs", |_| 20 <= target.received());
+    run.signal("INT");
+    let ended = run.ends_within(LONGEST);
+    assert_eq!(ended.code, Some(130), "{}{}", ended.stdout, ended.stderr);
+    let report = document(&out);
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(report["per_agent"].as_array().map(Vec::len), Some(2));
+    assert!(20 <= report["counts"]["intended"].as_u64().expect("a count") + 10);
+    // Both serve the next controller.
+    let args = [&[url.as_str(), "--agents", &named, "--allow-invalid"][..], &SHORT].concat();
+    let ended = controller(Place::Here, &args).ends_within(LONGEST);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn agents_behind_a_name_are_waited_for() {
+    let args = ["http://127.0.0.1:9/", "--agents-dns", "nobody.invalid:7070", "--expect", "2"];
+    let mut run = controller(Place::Here, &args);
+    run.wait_until("it waits", |run| {
+        run.stderr().contains("--agents-dns nobody.invalid:7070: 0 of 2 agents so far; waiting")
+    });
+    run.signal("INT");
+    assert_eq!(run.ends_within(LONGEST).code, Some(130));
+    let target = Target::start(Place::Here);
+    let agents = [Agent::start(Place::Here, &[])];
+    let (url, name) = (target.url(), addresses(&agents));
+    let args = [&[url.as_str(), "--agents-dns", &name, "--allow-invalid"][..], &SHORT].concat();
+    let ended = controller(Place::Here, &args).ends_within(LONGEST);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
+fn the_steps_of_a_series_are_made_by_agents() {
+    let target = Target::start(Place::Here);
+    let agents = [Agent::start(Place::Here, &[]), Agent::start(Place::Here, &[])];
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("steps.json");
+    let out = out.to_str().expect("text");
+    let (url, named) = (target.url(), addresses(&agents));
+    let common = ["--agents", &named, "--weights", "2,1", "--out", out, "--cooldown", "0s"];
+    let step = ["--duration", "1s", "--warmup", "100ms", "--settle", "100ms", "--wait", "sleep"];
+    let sweep = ["sweep", &url, "--rates", "100..200", "--steps", "2", "--refine", "0"];
+    let search = ["search", &url, "--rate", "100", "--max-rate", "150", "--slo", "errors<50%"];
+    let ceiling = ["ceiling", &url, "--rate", "100", "--max-rate", "150", "--repeats", "0"];
+    for (command, steps) in [(&sweep, 2), (&search, 1), (&ceiling, 1)] {
+        let mut line = binary();
+        line.args(command).args(common).args(step);
+        let ended = crate::processes::Process::start(&mut line).ends_within(3 * LONGEST);
+        let code = ended.code.expect("it ends by itself");
+        // A rate may not hold here, and that is an answer.
+        assert!([0, 4].contains(&code), "{command:?}: {code}: {}{}", ended.stdout, ended.stderr);
+        let document = document(std::path::Path::new(out));
+        assert_eq!(document["interrupted"], false, "{command:?}");
+        let made = document["steps"].as_array().expect("steps");
+        assert!(steps <= made.len(), "{command:?}");
+    }
+}
+
+#[test]
+fn the_help_says_what_the_flags_mean_to_agents() {
+    let help = |command: &str| {
+        let mut line = binary();
+        let child = line.args([command, "--help"]).stdout(std::process::Stdio::piped()).spawn();
+        said(&bounded(child.expect("the binary runs")))
+    };
+    let controller = help("controller");
+    for words in ["--agents <HOST:PORT,…>", "--weights", "--on-agent-loss", "--raw <FOLDER>"] {
+        assert!(controller.contains(words), "{words}: {controller}");
+    }
+    for own in ["--cores", "--source-addresses", "--flamegraph", "--calibration"] {
+        assert!(!controller.contains(&format!("  {own}")), "{own}: {controller}");
+    }
+    for command in ["sweep", "search", "ceiling"] {
+        assert!(help(command).contains("--agents <HOST:PORT,…>"), "{command}");
+        assert!(!help(command).contains("--on-agent-loss"), "{command}");
+    }
+    assert!(!help("run").contains("--agents"));
+}

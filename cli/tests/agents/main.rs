@@ -1,0 +1,14 @@
+//! Many machines, one distribution: agents and a controller as users run them, on the loopback
+//! interface and on machines of their own, which are network namespaces.
+//!
+//! `TRUETAIL_AGENTS_SCALE=20` makes windows and rates twenty times as large.
+
+#[path = "../suite/support.rs"]
+mod support;
+
+mod controller;
+mod losses;
+mod network;
+mod processes;
+mod refusals;
+mod runs;

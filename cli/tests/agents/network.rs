@@ -1,0 +1,136 @@
+//! The machines of a test: network namespaces with an address each, behind one switch.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Set where the tests must not be skipped.
+const NEEDED: &str = "TRUETAIL_NAMESPACES_NEEDED";
+
+/// Machines that reach each other over one switch, and nothing else.
+pub struct Network {
+    /// The switch's namespace; those of the machines are called after it.
+    switch: String,
+    machines: usize,
+}
+
+impl Network {
+    /// So many machines, numbered from 0. `None` where no namespace can be made, which is said.
+    pub fn new(machines: usize) -> Option<Network> {
+        static NETWORKS: AtomicUsize = AtomicUsize::new(0);
+        let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
+        let switch = format!("truetail-{}-{number}", std::process::id());
+        if let Err(why) = ip(&["netns", "add", &switch]) {
+            assert!(std::env::var_os(NEEDED).is_none(), "no network namespaces: {why}");
+            println!("Skipped: no network namespace can be made: {why}");
+            return None;
+        }
+        let network = Network { switch, machines };
+        network.connect().unwrap_or_else(|why| panic!("the machines can't be connected: {why}"));
+        Some(network)
+    }
+
+    fn connect(&self) -> Result<(), String> {
+        let switch = self.switch.as_str();
+        ip(&["-n", switch, "link", "add", "switch", "type", "bridge"])?;
+        ip(&["-n", switch, "link", "set", "switch", "up"])?;
+        for machine in 0..self.machines {
+            let (name, port) = (self.name(machine), port(machine));
+            let address = format!("{}/24", self.address(machine));
+            ip(&["netns", "add", &name])?;
+            let ends = ["name", &port, "type", "veth", "peer", "name", "eth0", "netns", &name];
+            ip(&[&["-n", switch, "link", "add"], &ends[..]].concat())?;
+            ip(&["-n", switch, "link", "set", &port, "master", "switch", "up"])?;
+            ip(&["-n", &name, "address", "add", &address, "dev", "eth0"])?;
+            ip(&["-n", &name, "link", "set", "lo", "up"])?;
+            ip(&["-n", &name, "link", "set", "eth0", "up"])?;
+        }
+        Ok(())
+    }
+
+    fn name(&self, machine: usize) -> String {
+        assert!(machine < self.machines, "there is a machine {machine}");
+        format!("{}-{machine}", self.switch)
+    }
+
+    /// The address of a machine.
+    pub fn address(&self, machine: usize) -> Ipv4Addr {
+        let host = u8::try_from(machine + 1).expect("a few machines");
+        Ipv4Addr::new(10, 77, 0, host)
+    }
+
+    /// A program on a machine. The process that is started becomes the program.
+    pub fn command(&self, machine: usize, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(machine), program]);
+        command
+    }
+
+    /// Calls this on a machine.
+    pub fn within<T: Send>(&self, machine: usize, call: impl FnOnce() -> T + Send) -> T {
+        let path = format!("/run/netns/{}", self.name(machine));
+        let namespace = File::open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                let network = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(namespace.as_fd(), network).expect("it is ours");
+                call()
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Pulls a machine's cable: nothing reaches it or leaves it, and nobody is told.
+    pub fn cut(&self, machine: usize) {
+        ip(&["-n", &self.switch, "link", "set", &port(machine), "nomaster"]).expect("a port");
+    }
+}
+
+fn port(machine: usize) -> String {
+    format!("port{machine}")
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for machine in 0..self.machines {
+            // It isn't there if its making failed.
+            let _ = ip(&["netns", "delete", &self.name(machine)]);
+        }
+        let _ = ip(&["netns", "delete", &self.switch]);
+    }
+}
+
+/// Runs `ip`.
+fn ip(args: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip")
+        .args(args)
+        .output()
+        .map_err(|error| format!("`ip` can't be run ({error}); install iproute2"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(format!("`ip {}`: {why}", args.join(" ")))
+}
+
+#[test]
+fn machines_reach_each_other_until_a_cable_is_pulled() {
+    const SOON: Duration = Duration::from_secs(5);
+    let Some(network) = Network::new(2) else { return };
+    let listener = network.within(1, || TcpListener::bind((network.address(1), 0)));
+    let address = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
+    let (address, _listener) = address.expect("a free port");
+    let reaches = |within| network.within(0, || TcpStream::connect_timeout(&address, within));
+    assert!(reaches(SOON).is_ok());
+    assert!(TcpStream::connect_timeout(&address, SOON).is_err(), "from here there is no way");
+    network.cut(1);
+    let error = reaches(Duration::from_millis(300)).expect_err("cut");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+}

@@ -1,0 +1,324 @@
+//! What an agent refuses, each with its own message, while it goes on serving.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::processes::{Agent, Ended, LONGEST, Place, Process, Target, controller, key_file};
+use crate::support::document;
+
+const KEY: &str = "0123456789abcdef0123456789abcdef";
+const OTHER_KEY: &str = "0123456789abcdef0123456789abcdeX";
+/// A run that is over soon.
+const SHORT: [&str; 11] = [
+    "--conns",
+    "50",
+    "--rate",
+    "200",
+    "--duration",
+    "300ms",
+    "--warmup",
+    "0s",
+    "--wait",
+    "sleep",
+    "--allow-invalid",
+];
+/// The type and the payload of a controller's first frame, which has a nonce and says that there is
+/// a key.
+const OPEN: u8 = 0;
+const OPEN_PAYLOAD: usize = 34;
+/// Where a frame's length stands, and how long its header and its tag are.
+const LENGTH_AT: usize = 7;
+const HEADER: usize = 19;
+const TAG: usize = 32;
+
+/// A frame before authentication, with a claimed length.
+fn opening(version: u16, length: u32) -> Vec<u8> {
+    let mut frame = b"TTAG".to_vec();
+    frame.extend(version.to_le_bytes());
+    frame.push(OPEN);
+    frame.extend(length.to_le_bytes());
+    frame.extend(0_u64.to_le_bytes());
+    frame.extend([OPEN; OPEN_PAYLOAD]);
+    frame.extend([0; TAG]);
+    frame
+}
+
+/// What a stranger who says this is told.
+fn answer(agent: &Agent, said: &[u8]) -> String {
+    let mut stream = TcpStream::connect(agent.address).expect("it listens");
+    stream.set_read_timeout(Some(LONGEST)).expect("a socket");
+    // It may have been closed before all was said.
+    let _ = stream.write_all(said);
+    let mut answer = Vec::new();
+    let mut buffer = [0; 1 << 12];
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        answer.extend_from_slice(&buffer[..length]);
+        assert!(answer.len() < 1 << 12, "a stranger is told little");
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn run(target: &Target, agent: SocketAddr, more: &[&str]) -> Ended {
+    let (url, agent) = (target.url(), agent.to_string());
+    let args = [&[&url, "--agents", &agent], &SHORT[..], more].concat();
+    controller(Place::Here, &args).ends_within(LONGEST)
+}
+
+/// Asserts that the controller was refused with these words, in one line that names the agent.
+fn assert_refused(ended: &Ended, agent: SocketAddr, words: &str) {
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(ended.stderr.contains(&agent.to_string()), "{agent}: {ended:?}");
+    assert!(ended.stderr.contains(words), "`{words}` is missing: {ended:?}");
+}
+
+/// Stands between a controller and an agent for one session, and keeps what the controller says.
+struct Relay {
+    address: SocketAddr,
+    heard: JoinHandle<io::Result<Vec<u8>>>,
+}
+
+impl Relay {
+    /// If `repeated` is the number of a frame of the controller's, that one is sent twice.
+    fn start(agent: SocketAddr, repeated: Option<usize>) -> Relay {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let heard = thread::spawn(move || {
+            let (mut controller, _) = listener.accept()?;
+            let mut agent = TcpStream::connect(agent)?;
+            let (mut from, mut to) = (agent.try_clone()?, controller.try_clone()?);
+            let back = thread::spawn(move || {
+                let _ = io::copy(&mut from, &mut to);
+                let _ = to.shutdown(std::net::Shutdown::Both);
+            });
+            let mut heard = Vec::new();
+            let mut number = 0;
+            while let Ok(frame) = read_frame(&mut controller) {
+                let times = if repeated == Some(number) { 2 } else { 1 };
+                for _ in 0..times {
+                    agent.write_all(&frame)?;
+                }
+                heard.extend(frame);
+                number += 1;
+            }
+            let _ = agent.shutdown(std::net::Shutdown::Write);
+            back.join().expect("it doesn't panic");
+            Ok(heard)
+        });
+        Relay { address, heard }
+    }
+}
+
+fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut frame = vec![0; HEADER];
+    stream.read_exact(&mut frame)?;
+    let length = u32::from_le_bytes(frame[LENGTH_AT..LENGTH_AT + 4].try_into().expect("4 bytes"));
+    frame.resize(HEADER + length as usize + TAG, 0);
+    stream.read_exact(&mut frame[HEADER..])?;
+    Ok(frame)
+}
+
+fn agent(folder: &Path, more: &[&str]) -> (Agent, String) {
+    let key = key_file(folder, "key", KEY);
+    let agent = Agent::start(Place::Here, &[&["--key-file", &key], more].concat());
+    (agent, key)
+}
+
+#[test]
+fn whoever_has_not_the_key_is_told_so_and_the_next_is_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(Place::Here);
+    let (agent, key) = agent(folder.path(), &[]);
+    let address = agent.address;
+    let other = key_file(folder.path(), "other", OTHER_KEY);
+    assert_refused(&run(&target, address, &[]), address, "this side has a key and yours has none");
+    let ended = run(&target, address, &["--key-file", &other]);
+    assert_refused(&ended, address, "the keys differ");
+    assert_eq!(target.received(), 0);
+    let ended = run(&target, address, &["--key-file", &key]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(0 < target.received());
+}
+
+#[test]
+fn what_is_replayed_ends_its_session_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(Place::Here);
+    let (agent, key) = agent(folder.path(), &[]);
+    let with_key = ["--key-file", key.as_str()];
+
+    // A whole session, heard on its way and said again.
+    let relay = Relay::start(agent.address, None);
+    let ended = run(&target, relay.address, &with_key);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let heard = relay.heard.join().expect("it doesn't panic").expect("a session");
+    let received = target.received();
+    assert!(0 < received);
+    let told = answer(&agent, &heard);
+    assert!(told.contains("WrongKey"), "{told}");
+    assert_eq!(target.received(), received, "nothing runs again");
+
+    // One frame of a session, twice.
+    let relay = Relay::start(agent.address, Some(4));
+    let ended = run(&target, relay.address, &with_key);
+    assert_refused(&ended, relay.address, "repeated, reordered or lost");
+    let ended = run(&target, agent.address, &with_key);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn strangers_are_refused_by_the_frame_or_not_answered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(Place::Here);
+    let (agent, key) = agent(folder.path(), &[]);
+    let payload = u32::try_from(OPEN_PAYLOAD).expect("short");
+    for (said, told) in [
+        (opening(1, u32::MAX), "4294967295 bytes, at most"),
+        (opening(2, payload), "version 2 of the protocol"),
+        (opening(1, payload - 1), "malformed open"),
+    ] {
+        let answer = answer(&agent, &said);
+        assert!(answer.contains(told), "`{told}` is missing: {answer}");
+    }
+    // Bytes that aren't the protocol's get no answer.
+    let random: Vec<u8> =
+        (0..4_096_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    assert_eq!(answer(&agent, &random), "");
+    assert_eq!(answer(&agent, b"GET / HTTP/1.1\r\n\r\n"), "");
+    let ended = run(&target, agent.address, &["--key-file", &key]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn an_agent_does_what_its_operator_allows_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(Place::Here);
+    let caps = ["--max-rate", "300", "--max-conns", "50", "--max-duration", "10s"];
+    let (agent, key) = agent(folder.path(), &caps);
+    let with = |more: &[&str]| run(&target, agent.address, &[&["--key-file", &key], more].concat());
+    for (more, words) in [
+        (&["--rate", "301"][..], "above its --max-rate 300"),
+        (&["--conns", "51"], "above its --max-conns 50"),
+        (&["--duration", "11s"], "above this agent's --max-duration 10s"),
+    ] {
+        // A flag can't be given twice.
+        let short: Vec<&str> =
+            SHORT.chunks(2).filter(|flag| flag[0] != more[0]).flatten().copied().collect();
+        let (url, address) = (target.url(), agent.address.to_string());
+        let args = [&[&url, "--agents", &address, "--key-file", &key], &short[..], more].concat();
+        let ended = controller(Place::Here, &args).ends_within(LONGEST);
+        assert_refused(&ended, agent.address, words);
+    }
+    // A name that stands for a machine that isn't allowed, which nobody connects to.
+    let elsewhere = "http://192.0.2.1:8080/";
+    let address = agent.address.to_string();
+    let args = [&[elsewhere, "--agents", &address, "--key-file", &key], &SHORT[..]].concat();
+    let ended = controller(Place::Here, &args).ends_within(LONGEST);
+    assert_refused(&ended, agent.address, "it allows loopback alone");
+    assert_eq!(target.received(), 0);
+    let ended = with(&[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn an_agent_that_others_can_reach_needs_a_key() {
+    let ended = Process::start(Place::Here.binary().args(["agent", "--listen", "0.0.0.0:0"]))
+        .ends_within(LONGEST);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("an agent that others can reach needs a key"), "{ended:?}");
+}
+
+#[test]
+fn a_thousand_connections_of_garbage_do_not_change_a_run() {
+    const STRANGERS: usize = 1_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(Place::Here);
+    let (agent, key) = agent(folder.path(), &[]);
+    let report = |name: &str| folder.path().join(name);
+    let start = |name: &str| {
+        let (url, address) = (target.url(), agent.address.to_string());
+        let file = report(name);
+        let args = [
+            url.as_str(),
+            "--agents",
+            &address,
+            "--key-file",
+            &key,
+            "--rate",
+            "300",
+            "--duration",
+            "3s",
+            "--warmup",
+            "0s",
+            "--wait",
+            "sleep",
+            "--allow-invalid",
+            "--out",
+            file.to_str().expect("text"),
+        ];
+        controller(Place::Here, &args)
+    };
+    let mut alone = start("alone.json");
+    alone.wait_until("it runs", |_| true);
+    assert_eq!(alone.ends_within(LONGEST).code, Some(0));
+
+    let mut disturbed = start("disturbed.json");
+    let before = target.received();
+    disturbed.wait_until("requests come", |_| before + 30 < target.received());
+    let (connected, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for seed in 0..8_u8 {
+            let (connected, stop, address) = (&connected, &stop, agent.address);
+            scope.spawn(move || {
+                let garbage = [seed.wrapping_mul(37); 600];
+                while connected.fetch_add(1, Ordering::Relaxed) < STRANGERS
+                    && !stop.load(Ordering::Relaxed)
+                {
+                    let Ok(mut stream) = TcpStream::connect_timeout(&address, LONGEST) else {
+                        continue;
+                    };
+                    let _ = stream.write_all(&garbage);
+                    // Some stay until they are thrown out, some go.
+                    if connected.load(Ordering::Relaxed) % 2 == 0 {
+                        let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+                        let _ = stream.read(&mut [0; 64]);
+                    }
+                }
+            });
+        }
+        assert!(disturbed.is_running(), "they come while it runs");
+    });
+    let connected = connected.load(Ordering::Relaxed);
+    assert!(STRANGERS <= connected, "{connected}");
+    let ended = disturbed.ends_within(LONGEST);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let [alone, disturbed] = ["alone.json", "disturbed.json"].map(|name| document(&report(name)));
+    for figure in ["intended", "sent", "answered"] {
+        assert_eq!(alone["counts"][figure], disturbed["counts"][figure], "{figure}");
+    }
+}
+
+#[test]
+fn a_second_controller_is_told_who_holds_the_agent() {
+    let target = Target::start(Place::Here);
+    let agent = Agent::start(Place::Here, &[]);
+    let (url, address) = (target.url(), agent.address.to_string());
+    let args =
+        [&url, "--agents", &address, "--rate", "100", "--duration", "60s", "--wait", "sleep"];
+    let mut first = controller(Place::Here, &args);
+    first.wait_until("requests come", |_| 10 < target.received());
+    let ended = run(&target, agent.address, &[]);
+    assert_refused(&ended, agent.address, "has held the agent for");
+    let user = std::env::var("USER").unwrap_or_default();
+    assert!(ended.stderr.contains(&user), "{ended:?}");
+    let before = target.received();
+    first.wait_until("it goes on", |_| before + 10 < target.received());
+    first.signal("INT");
+    assert_eq!(first.ends_within(LONGEST).code, Some(130));
+    let ended = run(&target, agent.address, &[]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}

@@ -1,0 +1,177 @@
+//! Runs of several agents: one schedule, one start, one distribution.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::network::Network;
+use crate::processes::{Agent, LONGEST, Place, Target, addresses, controller, key_file};
+use crate::support::{binary, document, said};
+
+/// A key of the right length.
+const KEY: &str = "0123456789abcdef0123456789abcdef";
+/// What a machine with too few cores for all of this does to a run; nothing here is about that.
+const TOO_FEW_CORES: [&str; 5] =
+    ["cpu_stolen", "cpu_contended", "generator_late", "client_share", "schedule_not_as_planned"];
+
+/// By how much windows and rates are larger than here.
+fn scale() -> u64 {
+    let scale = std::env::var("TRUETAIL_AGENTS_SCALE");
+    scale.map_or(1, |scale| scale.parse().expect("TRUETAIL_AGENTS_SCALE is a whole number"))
+}
+
+/// The digest of a report's arrivals.
+fn digest(report: &Value) -> &str {
+    report["config"]["schedule_digest"].as_str().expect("a digest")
+}
+
+/// The codes of a verdict's reasons.
+fn codes(report: &Value) -> Vec<&str> {
+    let reasons = report["verdict"]["reasons"].as_array().expect("reasons");
+    reasons.iter().map(|reason| reason["code"].as_str().expect("a code")).collect()
+}
+
+/// What `truetail verify` says of a report with its samples, but for what is right.
+fn verify(report: &Path, samples: &Path) -> String {
+    let mut verify = binary();
+    let output =
+        verify.arg("verify").arg(report).arg("--raw").arg(samples).output().expect("it runs");
+    let said = said(&output);
+    let lines = said.lines().filter(|line| !line.starts_with("ok "));
+    let said = lines.collect::<Vec<_>>().join("\n");
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    said
+}
+
+/// A run on one machine with the same plan, to have its digest.
+fn digest_of_one(target: &Target, load: &[&str], folder: &Path) -> String {
+    let file = folder.join("one.json");
+    let mut run = binary();
+    run.args(["run", &target.url()]).args(load).arg("--out").arg(&file);
+    let output = run.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    digest(&document(&file)).to_owned()
+}
+
+#[test]
+fn three_machines_send_one_schedule_and_report_one_distribution() {
+    let Some(network) = Network::new(5) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let key = key_file(folder.path(), "key", KEY);
+    let target = Target::start(Place::On(&network, 4));
+    let agents: Vec<Agent> = (0..3)
+        .map(|machine| {
+            let allowed = target.address.to_string();
+            let args = ["--key-file", &key, "--allow-target", &allowed];
+            Agent::start(Place::On(&network, machine), &args)
+        })
+        .collect();
+    let (rate, duration) = (format!("{}", 450 * scale()), format!("{}s", 3 * scale()));
+    let load = [
+        ["--rate", &rate],
+        ["--duration", &duration],
+        ["--warmup", "500ms"],
+        ["--wait", "sleep"],
+        ["--seed", "7"],
+    ]
+    .concat();
+    let (report, samples) = (path("report.json"), path("samples"));
+    let url = target.url();
+    let agents_flag = addresses(&agents);
+    let mut args = vec![url.as_str(), "--agents", &agents_flag, "--key-file", &key];
+    args.extend(load.iter().copied());
+    args.extend(["--allow-invalid", "--out", report.to_str().expect("text")]);
+    args.extend(["--raw", samples.to_str().expect("text")]);
+    let ended = controller(Place::On(&network, 3), &args)
+        .ends_within(Duration::from_secs(3 * scale()) + LONGEST);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    println!("{}", ended.stdout);
+
+    let document = document(&report);
+    // Beside other tests anything may happen to the generator.
+    for code in codes(&document).into_iter().filter(|_| 1 < scale()) {
+        assert!(TOO_FEW_CORES.contains(&code), "{code}: {}", document["verdict"]);
+    }
+    println!("{}", verify(&report, &samples));
+    // A target here, since this process has the loopback interface alone.
+    let here = Target::start(Place::Here);
+    let load = [load.as_slice(), &["--allow-invalid"]].concat();
+    assert_eq!(digest(&document), digest_of_one(&here, &load, folder.path()));
+}
+
+#[test]
+fn unequal_agents_offer_together_what_one_offers_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(Place::Here);
+    let agents: Vec<Agent> = (0..5).map(|_| Agent::start(Place::Here, &[])).collect();
+    let load = [
+        "--rate",
+        "500",
+        "--duration",
+        "1s",
+        "--warmup",
+        "0s",
+        "--wait",
+        "sleep",
+        "--seed",
+        "11",
+        "--allow-invalid",
+    ];
+    let alone = digest_of_one(&target, &load, folder.path());
+    for weights in ["1", "5,1,3", "1,2,3,4,7"] {
+        let count = weights.split(',').count();
+        let report = folder.path().join("report.json");
+        let (url, few) = (target.url(), addresses(&agents[..count]));
+        let before = target.received();
+        let args = [
+            &[url.as_str(), "--agents", &few, "--weights", weights, "--out"][..],
+            &[report.to_str().expect("text")][..],
+            load.as_slice(),
+        ]
+        .concat();
+        let ended = controller(Place::Here, &args).ends_within(LONGEST);
+        assert_eq!(ended.code, Some(0), "{weights}: {ended:?}");
+        let document = document(&report);
+        assert_eq!(digest(&document), alone, "{weights}");
+        assert_eq!(document["per_agent"].as_array().map(Vec::len), Some(count), "{weights}");
+        assert!(before < target.received(), "{weights}");
+        fs::remove_file(report).expect("it is ours");
+    }
+}
+
+#[test]
+fn a_closed_loop_of_three_agents_adds_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start_null(Place::Here);
+    let agents: Vec<Agent> = (0..3).map(|_| Agent::start(Place::Here, &[])).collect();
+    let duration = format!("{}ms", 500 * scale());
+    for count in [1, 3] {
+        let report = folder.path().join("report.json");
+        let (url, few) = (target.url(), addresses(&agents[..count]));
+        let args = [
+            url.as_str(),
+            "--agents",
+            &few,
+            "--conns",
+            "192",
+            "--duration",
+            &duration,
+            "--warmup",
+            "0s",
+            "--allow-invalid",
+            "--out",
+            report.to_str().expect("text"),
+        ];
+        let ended = controller(Place::Here, &args).ends_within(LONGEST);
+        assert_eq!(ended.code, Some(0), "{count}: {ended:?}");
+        let document = document(&report);
+        let answered = |part: &Value| part["counts"]["answered"].as_u64().expect("a count");
+        let parts = document["per_agent"].as_array().expect("a list");
+        assert_eq!(parts.iter().map(answered).sum::<u64>(), answered(&document));
+        println!("{count} agents: {} per second", document["rate"]["answered"]);
+        fs::remove_file(report).expect("it is ours");
+    }
+}
