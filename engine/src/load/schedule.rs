@@ -233,11 +233,12 @@ impl Digest {
         self.arrivals += 1;
     }
 
-    /// Adds another set's digest.
+    /// Adds another set's digest. No run has so many arrivals that their number is held at its
+    /// highest, but a document may say so.
     pub fn merge(&mut self, other: Digest) {
         self.sum = self.sum.wrapping_add(other.sum);
-        self.arrivals += other.arrivals;
-        self.estimated += other.estimated;
+        self.arrivals = self.arrivals.saturating_add(other.arrivals);
+        self.estimated = self.estimated.saturating_add(other.estimated);
     }
 
     /// Adds arrivals of which only the number is known; the digest no longer covers the whole set.

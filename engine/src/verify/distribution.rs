@@ -32,6 +32,7 @@ pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, Unsound> 
 pub(super) fn of_document(document: &DistributionPart) -> Result<Distribution, Unsound> {
     let histogram = decode(&document.histogram, SIGNIFICANT_DIGITS)?;
     let max_ns = document.max.map_or(0, us_to_ns);
+    // One without values adds none to others.
     let min_ns = document.min.map_or(u64::MAX, |min| us_to_ns(min).min(max_ns));
     Ok(Distribution::of_document(histogram, document.overflow, (min_ns, max_ns)))
 }

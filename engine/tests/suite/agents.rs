@@ -14,17 +14,18 @@ use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use engine::record::recorder::Recorder;
 use engine::record::stamps::{Ending, Stamps};
 use engine::report::collected::{AgentRun, RunFacts};
-use engine::report::{check, merge};
+use engine::report::{Report, check, merge};
 use engine::run::{Finished, Run, Targets, prepare_with};
 use engine::samples::SampleFile;
 use engine::sys::clock;
 use engine::sys::placement::allowed_cores;
 use engine::sys::units::{CoreList, Nanos};
-use engine::verify::{Finding, merge_proof, report_alone, with_samples};
+use engine::verify::{merge_proof, report_alone, with_samples};
 
 use serde_json::json;
 
 use crate::made_up;
+use crate::sample_run::wrong;
 use crate::support::{always_ok, open, plan, run, serve};
 
 /// A held run of this share, once it is ready; its raw samples go to `file`.
@@ -79,6 +80,7 @@ fn agents_offer_together_the_schedule_of_one() {
         for finished in on_three(&plan) {
             let counts = &finished.report.whole.counts;
             assert!(0 < counts.intended && counts.answered == counts.intended, "{counts:?}");
+            assert_eq!(wrong(report_alone(&finished.report)), [], "a report of its own");
             together.merge(digest(&finished.report));
         }
         assert_eq!(together, digest(&alone), "{arrivals:?}");
@@ -97,6 +99,40 @@ fn agents_open_together_as_many_connections_as_one() {
     }
 }
 
+/// Three agents with unequal weights, all begun at one moment, and each with its file of samples in
+/// this folder if there is one.
+fn begun(plan: &Plan, folder: Option<&Path>) -> Vec<(Share, Run)> {
+    let held: Vec<(Share, Run)> = [0..1, 1..3, 3..6]
+        .into_iter()
+        .enumerate()
+        .map(|(number, units)| {
+            let path = folder.map(|folder| folder.join(format!("{number}.samples")));
+            let file = path.map(|path| SampleFile::create(&path, 1).expect("a folder of our own"));
+            let share = Share::units(units, 6);
+            (share.clone(), ready(plan, share, file))
+        })
+        .collect();
+    let epoch_ns = clock::now_ns() + 200_000_000;
+    held.iter().for_each(|(_, run)| run.begin_at(epoch_ns).expect("the moment is ahead"));
+    held
+}
+
+/// The report of these agents, whose own sums and checks are in order.
+fn merged(runs: Vec<(Share, Run)>, raw: Option<PathBuf>) -> Report {
+    let agent = |(number, (share, run)): (usize, (Share, Run))| AgentRun {
+        name: number.to_string(),
+        share,
+        collected: run.collect(),
+        synchronization: None,
+    };
+    let runs: Vec<AgentRun> = runs.into_iter().enumerate().map(agent).collect();
+    let facts = RunFacts { controller: Some(of_controller()), raw, ..RunFacts::default() };
+    assert_eq!(check(&runs, &facts), Ok(()));
+    let (report, _) = merge::report(&runs, &facts);
+    assert_eq!(wrong(report_alone(&report)), []);
+    report
+}
+
 #[test]
 fn agents_merge_into_what_their_pooled_samples_say() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -104,38 +140,9 @@ fn agents_merge_into_what_their_pooled_samples_say() {
         std::thread::sleep(Duration::from_micros(number % 20 * 150));
         always_ok(number, stream)
     };
-    let raw = Some(folder.path().to_owned());
-    let plan = Plan { seed: 9, raw: None, ..open(plan(serve(slow)), "2k") };
-    let weights = [0..1, 1..3, 3..6];
-    let held: Vec<(Share, Run)> = weights
-        .into_iter()
-        .enumerate()
-        .map(|(number, units)| {
-            let path = folder.path().join(format!("{number}.samples"));
-            let file = SampleFile::create(&path, 1).expect("a folder of our own");
-            let share = Share::units(units, 6);
-            (share.clone(), ready(&plan, share, Some(file)))
-        })
-        .collect();
-    let epoch_ns = clock::now_ns() + 200_000_000;
-    held.iter().for_each(|(_, run)| run.begin_at(epoch_ns).expect("the moment is ahead"));
-    let runs: Vec<AgentRun> = held
-        .into_iter()
-        .enumerate()
-        .map(|(number, (share, run))| AgentRun {
-            name: number.to_string(),
-            share,
-            collected: run.collect(),
-            synchronization: None,
-        })
-        .collect();
-    let facts = RunFacts { controller: Some(of_controller()), raw, ..RunFacts::default() };
-    assert_eq!(check(&runs, &facts), Ok(()));
-    let (report, _) = merge::report(&runs, &facts);
-    let wrong = |findings: Vec<Finding>| -> Vec<Finding> {
-        findings.into_iter().filter(|finding| !finding.ok).collect()
-    };
-    assert_eq!(wrong(report_alone(&report)), []);
+    let plan = Plan { seed: 9, ..open(plan(serve(slow)), "2k") };
+    let runs = begun(&plan, Some(folder.path()));
+    let report = merged(runs, Some(folder.path().to_owned()));
     let files = [0, 1, 2].map(|number| folder.path().join(format!("{number}.samples")));
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     assert_eq!(wrong(with_samples(&report, &files)), []);
@@ -149,6 +156,40 @@ fn agents_merge_into_what_their_pooled_samples_say() {
     }
     let skews = report.per_agent.iter().map(|agent| agent.start_skew_us);
     assert!(skews.into_iter().all(|skew| 0.0 <= skew.expect("each sent some")));
+}
+
+#[test]
+fn users_of_agents_merge_as_well() {
+    let closed = Plan { model: Some(Model::Closed), conns: Some(13), ..plan(serve(always_ok)) };
+    let period = Some(Nanos(20_000_000));
+    for plan in [closed.clone(), Plan { period, ..closed }] {
+        let report = merged(begun(&plan, None), None);
+        assert_eq!(report.config.schedule_digest, None);
+        assert_eq!((report.conns(), report.whole.counts.connects), (13, 13));
+        let answered: u64 = report.per_agent.iter().map(|agent| agent.part.counts.answered).sum();
+        assert!(0 < answered && answered == report.whole.counts.answered);
+        assert_eq!(report.littles_law.generator_share.is_some(), plan.period.is_none());
+    }
+}
+
+#[test]
+fn agents_that_are_stopped_one_after_the_other_add_up() {
+    let plan = Plan { duration: Nanos::from_secs(20), ..open(plan(serve(always_ok)), "1k") };
+    let runs = begun(&plan, None);
+    for (_, run) in &runs {
+        let seen = run.tally().answered;
+        let begun = Instant::now();
+        while run.tally().answered < seen + 10 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        run.stop();
+    }
+    let report = merged(runs, None);
+    assert!(report.interrupted && report.config.window_s() < 20.0);
+    let ends: Vec<f64> = report.per_agent.iter().map(|agent| agent.config.schedule_until).collect();
+    assert!(ends.is_sorted() && ends[0] < ends[2], "{ends:?}");
+    assert_eq!(report.config.schedule_until, ends[2]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use engine::samples::{Header, SampleFile, ShardEnd};
 use engine::sys::units::{CoreList, Nanos};
 use engine::verify::{merge_proof, report_alone, with_samples};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::made_up::{self, Fate};
@@ -289,7 +290,7 @@ fn what_is_changed_in_an_agents_part_is_found() {
     let report = joint(&agents(&plan(Arrivals::Poisson, "500", 5), &WEIGHTS, fate));
     assert_eq!(wrong(report_alone(&report)), []);
     let document = serde_json::to_value(&report).expect("a document");
-    let changed = |path: &str, value: serde_json::Value| {
+    let changed = |path: &str, value: Value| {
         let mut changed = document.clone();
         *changed.pointer_mut(path).unwrap_or_else(|| panic!("no {path}")) = value;
         let report: Report = serde_json::from_value(changed).expect("a report");
@@ -323,6 +324,42 @@ fn what_is_changed_in_an_agents_part_is_found() {
     let mut fewer = report.clone();
     fewer.per_agent.pop();
     assert_ne!(wrong(report_alone(&fewer)), []);
+}
+
+#[test]
+fn no_part_of_an_agent_makes_verify_panic() {
+    let report = joint(&agents(&plan(Arrivals::Poisson, "100", 2), &[(1, 1), (2, 1)], fate));
+    let document = serde_json::to_value(&report).expect("a document");
+    let mut paths = Vec::new();
+    for part in ["per_agent/1", "agent_lost", "partial", "corrected_digest", "generator"] {
+        leaves(&format!("/{part}"), &document, &mut paths);
+    }
+    let odd = [json!(0), json!(u64::MAX), json!(-1e300), json!(null), json!("x"), json!([])];
+    let mut read = 0;
+    for path in paths.iter().filter(|path| !path.contains("/environment/")) {
+        for value in &odd {
+            let mut changed = document.clone();
+            *changed.pointer_mut(path).expect("a value") = value.clone();
+            if let Ok(report) = serde_json::from_value::<Report>(changed) {
+                assert!(!report_alone(&report).is_empty());
+                read += 1;
+            }
+        }
+    }
+    assert!(500 < read, "{read} reports were read");
+}
+
+/// The paths of the values at and below one.
+fn leaves(path: &str, document: &Value, found: &mut Vec<String>) {
+    match document.pointer(path).expect("a path of the document") {
+        Value::Object(fields) => {
+            fields.keys().for_each(|key| leaves(&format!("{path}/{key}"), document, found));
+        }
+        Value::Array(values) => {
+            (0..values.len()).for_each(|at| leaves(&format!("{path}/{at}"), document, found));
+        }
+        _ => found.push(path.to_owned()),
+    }
 }
 
 /// Three agents whose requests meet every fate, each with its file of samples in a folder.

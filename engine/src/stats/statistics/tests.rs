@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::stats::goodness_of_fit::{anderson_darling_exponential, ks_exponential, ks_uniform};
+use crate::stats::offer::mean_rate_per_ns;
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp1};
@@ -189,6 +190,40 @@ fn a_window_that_cuts_gaps_off_makes_no_schedule_improbable() {
 
 fn one(per_ns: f64) -> [Streams; 1] {
     [Streams { per_ns, shards: 1 }]
+}
+
+/// Shards of two rates, three of 500 a second and one of 4,000, for 2 s.
+#[test]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "gaps of about 10⁶ ns")]
+fn gaps_of_shards_with_different_rates_are_those_of_their_mixture() {
+    let window = 2e9;
+    let streams = [Streams { per_ns: 5e-7, shards: 3 }, Streams { per_ns: 4e-6, shards: 1 }];
+    let mean = mean_rate_per_ns(&streams);
+    let mut wrong = 0;
+    for seed in 0..500 {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut gaps = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("bounds");
+        for stream in streams {
+            for _ in 0..stream.shards {
+                let mut next = || -> f64 { Exp1.sample(&mut random) };
+                let mut at = next() / stream.per_ns;
+                loop {
+                    let gap = next() / stream.per_ns;
+                    at += gap;
+                    if window <= at {
+                        break;
+                    }
+                    gaps.record(gap as u64).expect("within the bounds");
+                }
+            }
+        }
+        let p = |streams: &[Streams]| {
+            kolmogorov_p(ks_histogram_gaps(&gaps, streams, window).expect("gaps"), gaps.len())
+        };
+        wrong += u32::from(p(&streams) < 1e-3);
+        assert!(p(&one(mean)) < 1e-6, "one rate for all is noticed");
+    }
+    assert!(wrong <= 3, "{wrong} of 500 honest schedules, at one in 1,000");
 }
 
 #[test]
