@@ -264,7 +264,7 @@ impl Lines {
         }
         let told = |line: &&String| {
             // Arrivals that were not as planned are among the verdict's reasons.
-            report.verdict.reasons.iter().all(|reason| reason.evidence != **line)
+            report.verdict.reasons.iter().all(|reason| !reason.evidence.starts_with(&**line))
         };
         if let Some(line) = report.arrivals_line.as_ref().filter(told) {
             self.add("schedule", line);

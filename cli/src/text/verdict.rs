@@ -108,9 +108,10 @@ fn sentences(reason: &Reason, level: Level) -> String {
 /// The evidence.
 fn told(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
-    // Some evidence is of several agents and names them.
+    // Evidence that is of agents beside each other names them.
+    let beside = [Code::AgentLost, Code::AgentsDiffer, Code::StartSkew].contains(&reason.code);
     let agent = match &reason.agent {
-        Some(name) if !reason.evidence.contains(name.as_str()) => format!(" on agent {name}"),
+        Some(name) if !beside => format!(" on agent {name}"),
         _ => String::new(),
     };
     format!("{}{agent}{milder}: {}", reason.code, reason.evidence)
@@ -190,12 +191,14 @@ mod tests {
 
     #[test]
     fn a_reason_names_its_agent_once() {
-        let text = |evidence: &str| {
-            let reason = reason(Code::GeneratorLate, Level::Suspect, evidence);
+        let text = |code, evidence: &str| {
+            let reason = reason(code, Level::Suspect, evidence);
             told(&Reason { agent: Some("b:7070".to_owned()), ..reason }, Level::Suspect)
         };
-        assert_eq!(text("it stalled"), "generator_late on agent b:7070: it stalled");
-        assert_eq!(text("agent b:7070 stalled"), "generator_late: agent b:7070 stalled");
+        let stalled = text(Code::GeneratorLate, "it stalled");
+        assert_eq!(stalled, "generator_late on agent b:7070: it stalled");
+        let lost = text(Code::AgentLost, "agent b:7070 was lost");
+        assert_eq!(lost, "agent_lost: agent b:7070 was lost");
     }
 
     #[test]

@@ -35,8 +35,13 @@ pub(super) fn agents(report: &Report, pieces: &Pieces) -> Vec<Finding> {
     findings.extend(schedules(report));
     findings.extend(samples(report));
     let stopped = report.per_agent.iter().any(|agent| agent.interrupted);
-    let interrupted = report.interrupted || !stopped;
-    findings.push(Finding::new("interrupted, if an agent was", true, interrupted, interrupted));
+    // Somebody may have stopped the controller when its agents had ended.
+    findings.push(Finding::new(
+        "interrupted",
+        if stopped { "true" } else { "true or false" },
+        report.interrupted,
+        report.interrupted || !stopped,
+    ));
     for agent in &report.per_agent {
         let checks = one(report, agent, pieces);
         findings.extend(summed_up(&format!("agent {}", agent.name), checks));

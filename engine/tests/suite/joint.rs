@@ -178,6 +178,14 @@ fn the_worst_verdict_counts_and_names_its_agent() {
     let reason = of(Code::GeneratorLate).expect("it was late");
     assert_eq!(reason.agent.as_deref(), Some("agent-1"));
     assert!(report.per_agent[1].verdict.reasons.iter().all(|reason| reason.agent.is_none()));
+    // Two of them were, and one is named first.
+    runs[2] = agent(&plan, 2, (&all[2], 1), late);
+    let report = joint(&runs);
+    assert_eq!(wrong(report_alone(&report)), []);
+    let reasons = &report.verdict.reasons;
+    let reason = reasons.iter().find(|reason| reason.code == Code::GeneratorLate);
+    let reason = reason.expect("both were late");
+    assert!(reason.agent.is_some() && reason.evidence.contains("; also on agent agent-"));
 }
 
 #[test]

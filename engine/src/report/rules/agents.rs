@@ -51,7 +51,7 @@ pub(super) fn agent_lost(report: &Report, reasons: &mut Vec<Reason>) {
 }
 
 /// How many more agents there are of which the evidence doesn't tell.
-pub(super) fn and_more(agents: usize) -> String {
+fn and_more(agents: usize) -> String {
     let plural = if agents == 1 { "" } else { "s" };
     format!("; and {agents} more agent{plural}")
 }

@@ -107,36 +107,47 @@ fn verdict_of(mut reasons: Vec<Reason>) -> Verdict {
     Verdict { level, reasons }
 }
 
-/// Of the reasons with one code the worst, among equals the first: that of the whole run comes
-/// before the agents'. Its evidence tells of a few others.
+/// Of the reasons with one code the worst: among those of one level that of the whole run, else the
+/// agent's with the highest figure. Its evidence names the others; theirs is in their own verdicts.
 fn worst_of_agents(reasons: Vec<Reason>) -> Vec<Reason> {
+    let is_worse = |one: &Reason, other: &Reason| {
+        let of_agents = one.agent.is_some() && other.agent.is_some();
+        other.level < one.level
+            || (one.level == other.level && of_agents && other.figure < one.figure)
+    };
     let mut codes: Vec<(Reason, Vec<Reason>)> = Vec::new();
     for reason in reasons {
         match codes.iter_mut().find(|(worst, _)| worst.code == reason.code) {
-            Some((worst, others)) if worst.level < reason.level => {
-                others.insert(0, std::mem::replace(worst, reason));
+            Some((worst, others)) if is_worse(&reason, worst) => {
+                others.push(std::mem::replace(worst, reason));
             }
             Some((_, others)) => others.push(reason),
             None => codes.push((reason, Vec::new())),
         }
     }
-    let told = |(mut worst, others): (Reason, Vec<Reason>)| {
-        for other in others.iter().take(agents::OTHERS_TOLD) {
-            let who =
-                other.agent.as_ref().map_or("all agents".to_owned(), |it| format!("agent {it}"));
-            let _ = write!(worst.evidence, "; {who}: {}", other.evidence);
+    codes.into_iter().map(|(worst, others)| named(worst, others)).collect()
+}
+
+/// A reason whose evidence names the others with its code.
+fn named(mut worst: Reason, others: Vec<Reason>) -> Reason {
+    if others.iter().any(|other| other.agent.is_none()) {
+        worst.evidence.push_str("; also over all agents");
+    }
+    let names: Vec<&str> = others.iter().filter_map(|other| other.agent.as_deref()).collect();
+    let (shown, rest) = names.split_at(names.len().min(agents::OTHERS_TOLD));
+    if !shown.is_empty() {
+        let plural = if names.len() == 1 { "" } else { "s" };
+        let _ = write!(worst.evidence, "; also on agent{plural} {}", shown.join(", "));
+    }
+    if !rest.is_empty() {
+        let _ = write!(worst.evidence, " and {} more", rest.len());
+    }
+    for topic in others.into_iter().flat_map(|other| other.touches) {
+        if !worst.touches.contains(&topic) {
+            worst.touches.push(topic);
         }
-        if agents::OTHERS_TOLD < others.len() {
-            worst.evidence.push_str(&agents::and_more(others.len() - agents::OTHERS_TOLD));
-        }
-        for topic in others.into_iter().flat_map(|other| other.touches) {
-            if !worst.touches.contains(&topic) {
-                worst.touches.push(topic);
-            }
-        }
-        worst
-    };
-    codes.into_iter().map(told).collect()
+    }
+    worst
 }
 
 /// Adds the reasons that one rule found. Of those with one code it is the worst, the first among
