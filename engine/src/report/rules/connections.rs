@@ -3,14 +3,17 @@
 use super::share::{percent, share, share_of};
 use crate::plan::Switch;
 use crate::record::outcome::Cause;
-use crate::report::Report;
 use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::{DistributionPart, Report};
 
 /// A response that takes this share of the window is slow for it: then users who are served may
 /// count as blocked too.
 const SLOW_SHARE: f64 = 0.1;
 /// Share of pipelined responses that may be noticed as unsolicited before the run is invalid.
 const MISTAKEN_MAX: f64 = 0.001;
+/// Share of the responses that others may follow at once before the run is invalid: with one
+/// request at a time too, nobody knows which of the two answers it.
+const TRAILING_MAX: f64 = 0.01;
 
 pub(super) fn starved(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
@@ -102,15 +105,17 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
         return;
     }
     // However well it was set up, a pool grows while the target or the generator stalls. What that
-    // costs is the time to connect.
-    let corrected = &report.whole.corrected;
-    let (name, typical_us) = match corrected.quantile_us(0.5) {
-        Some(us) => ("p50", us),
-        None => ("mean", corrected.mean.unwrap_or(0.0)),
-    };
+    // costs is the time to connect, of which the stall leaves little in the latencies of those who
+    // met it.
     let connect_us = report.whole.connect_time.mean.unwrap_or(0.0);
-    let is_costly = bounds.lateness * typical_us < connect_us;
+    let slow_us = typical_of_slowest(&report.whole.corrected, counts.pool_grew);
+    let is_costly = slow_us.is_some_and(|us| bounds.lateness * us < connect_us);
     let is_invalid = is_costly && bounds.pool_grew_invalid < figure;
+    let of_slowest = slow_us.map_or_else(String::new, |us| {
+        format!(
+            ", and corrected latency of the slowest as many requests is {us:.1} µs in the median"
+        )
+    });
     let (meaning, cure) = if is_costly {
         (
             "the requests that these were opened for waited for them: corrected latency includes \
@@ -132,8 +137,7 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Latency],
         evidence: format!(
             "{} connections were added to the pool in the window, for {} of the requests; the \
-             limit is {}; connecting took {connect_us:.1} µs on average, and corrected {name} is \
-             {typical_us:.1} µs",
+             limit is {}; connecting took {connect_us:.1} µs on average{of_slowest}",
             counts.pool_grew,
             percent(figure),
             percent(share_of(allowed, counts.intended))
@@ -143,6 +147,14 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
         meaning: meaning.to_owned(),
         cure: cure.to_owned(),
     });
+}
+
+/// The median latency of so many of the slowest requests, µs; `None` without a latency. A request
+/// that waited for its connection to open is seldom among the fast ones.
+fn typical_of_slowest(corrected: &DistributionPart, requests: u64) -> Option<f64> {
+    let histogram = corrected.decode_histogram().ok().filter(|values| !values.is_empty())?;
+    let slowest = share(requests.min(histogram.len()), histogram.len());
+    Some(histogram.value_at_quantile(1.0 - slowest / 2.0) as f64 / 1e3)
 }
 
 pub(super) fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
@@ -157,10 +169,11 @@ pub(super) fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
     // follow it on its connection, and many more than are noticed.
     let is_shifted =
         1 < report.config.plan.pipeline && MISTAKEN_MAX < share(all, counts.answered.max(all));
+    let is_doubled = TRAILING_MAX < share(counts.trailing, counts.answered.max(counts.trailing));
     reasons.push(Reason {
         code: Code::Unsolicited,
         agent: None,
-        level: if is_shifted { Level::Invalid } else { Level::Suspect },
+        level: if is_shifted || is_doubled { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "bytes that no request asked for came {} times, {} responses were followed by further \
