@@ -775,6 +775,19 @@ fn a_closed_loop_near_the_ceiling_is_suspect_for_its_throughput() {
 }
 
 #[test]
+fn more_than_the_ceiling_asks_for_another_calibration() {
+    for (rate_of_ceiling, cure) in [(1.04, "add --cores"), (1.06, "calibrate again: `")] {
+        let mut report = clean();
+        report.generator.shards[0].busy = 0.9;
+        calibrated(&mut report, rate_of_ceiling, 0.1);
+        let reasons = judge(&report).reasons;
+        let near = reasons.into_iter().find(|reason| reason.code == Code::NearCeiling);
+        let near = near.expect("it is near");
+        assert!(near.cure.starts_with(cure), "{rate_of_ceiling}: {near:?}");
+    }
+}
+
+#[test]
 fn a_median_below_the_floor_asks_for_another_calibration() {
     for (floor_of_p50, cure) in [(0.9, "take what exceeds"), (1.2, "take"), (1.3, "calibrate")] {
         let mut report = clean();

@@ -10,6 +10,9 @@ use crate::report::verdict::{Code, Level, Reason, Topic};
 /// that of small responses over the loopback, and was higher if a request costs less than there.
 const HAS_ROOM: f64 = 0.7;
 
+/// Share of the ceiling above which the calibration is what is wrong: two runs at it differ too.
+const ABOVE_CEILING: f64 = 1.05;
+
 /// What a generator sends near its ceiling may be its own limit instead of the target's, and waits
 /// for its core. It is told apart from a run at a rate that only looks high by the core itself,
 /// which has no room then.
@@ -25,15 +28,25 @@ pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
     // What a schedule or a pace asks for is offered or missed, which other rules see. A closed loop
     // offers what it can.
     let is_unpaced = plan.model() == Model::Closed && plan.period.is_none();
-    let (touches, meaning) = if is_unpaced {
+    let touches = match is_unpaced {
+        true => vec![Topic::Throughput, Topic::Latency],
+        false => vec![Topic::Latency],
+    };
+    let (meaning, cure) = if ABOVE_CEILING < figure {
         (
-            vec![Topic::Throughput, Topic::Latency],
-            "the throughput may be the generator's own: the target may be faster",
+            "more was sent than this machine can send by its calibration: one of the two is wrong, \
+             and how much room the generator had left isn't known",
+            "calibrate again: `truetail calibrate`",
         )
     } else {
         (
-            vec![Topic::Latency],
-            "the generator had little room left: latencies contain waits for its own core",
+            match is_unpaced {
+                true => "the throughput may be the generator's own: the target may be faster",
+                false => {
+                    "the generator had little room left: latencies contain waits for its own core"
+                }
+            },
+            "add --cores, or lower the load; calibrate again if the machine has changed",
         )
     };
     reasons.push(Reason {
@@ -52,8 +65,7 @@ pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
         figure,
         threshold,
         meaning: meaning.to_owned(),
-        cure: "add --cores, or lower the load; calibrate again if the machine has changed"
-            .to_owned(),
+        cure: cure.to_owned(),
     });
 }
 
