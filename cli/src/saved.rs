@@ -3,6 +3,7 @@
 //! Each has a file of its own, named by what it is of, so a new one replaces the last of its kind.
 //! A run takes the one that fits it, or one that the user names.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write as _};
@@ -110,8 +111,8 @@ fn file_name(of: &CalibratedOf) -> String {
 /// Saves a calibration in place of the last of its kind, and returns the path of its file.
 ///
 /// # Errors
-/// Why there is no place for it; or others were in the way of all its figures, or it is a quick one
-/// and the last isn't, so that the last is better.
+/// Why there is no place for it; or others were in the way of all its figures; or the last is
+/// better, since it isn't a quick one as this is, or has all the figures of this one and more.
 pub(crate) fn save(calibration: &Calibration, stop: &StopRequest) -> Result<PathBuf, String> {
     if calibration.calibrated().is_empty() {
         let why = "others were in the way of all its figures; calibrate again when the machine is \
@@ -134,9 +135,21 @@ fn save_in(
                    --quick to replace it";
         return Err(why.to_owned());
     }
+    let path = folder.join(file_name(&of));
+    if let Some(last) = read(folder, &of) {
+        let (known, new) = (usable(&last), usable(calibration));
+        let lost: Vec<&str> = known.difference(&new).map(String::as_str).collect();
+        if !lost.is_empty() && new.is_subset(&known) {
+            return Err(format!(
+                "it lacks what the last one has ({}), since others were in the way; calibrate \
+                 again when the machine is quiet, or delete {} to have this one",
+                lost.join(", "),
+                path.display()
+            ));
+        }
+    }
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(|error| told(&error))?;
-    let path = folder.join(file_name(&of));
     let file = stop.covering(|| {
         let file = WholeFile::create(&path)?;
         let temporary = file.temporary().to_owned();
@@ -149,6 +162,19 @@ fn save_in(
         .map_err(|error| told(&error))?;
     drop(writer);
     file.publish().map_err(|error| told(&error))
+}
+
+/// The figures that runs can be held against, by name.
+fn usable(calibration: &Calibration) -> BTreeSet<String> {
+    let known = calibration.calibrated();
+    let ceilings = [("open ceiling", known.ceiling_open), ("closed ceiling", known.ceiling_closed)];
+    let ceilings = ceilings.into_iter().filter(|(_, rate)| rate.is_some());
+    let floors = calibration
+        .floors
+        .iter()
+        .filter(|floor| known.floors.iter().any(|known| known.rate == floor.rate))
+        .map(|floor| format!("floor at {:.0} %", floor.share * 100.0));
+    ceilings.map(|(name, _)| name.to_owned()).chain(floors).collect()
 }
 
 /// What runs are held against of the calibration of this that was saved in a folder.
@@ -167,8 +193,8 @@ fn read(folder: &Path, of: &CalibratedOf) -> Option<Calibration> {
 #[cfg(test)]
 mod tests {
     use calibration::cases::Size;
-    use calibration::floor::Setup;
-    use engine::plan::Wait;
+    use calibration::floor::{CpuPerRequest, Floor, Setup, Three};
+    use engine::plan::{StampSource, Wait};
 
     use super::*;
 
@@ -229,6 +255,38 @@ mod tests {
         assert_eq!(began_s(), full.began_s, "the full one stays");
         saved(folder.path(), &Calibration { began_s: quick.began_s + 9, ..full });
         assert_eq!(began_s(), quick.began_s + 9);
+    }
+
+    #[test]
+    fn one_that_others_disturbed_leaves_a_better_one_in_its_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let floor = |share: f64, disturbed| Floor {
+            share,
+            rate: 1e5 * share,
+            naive: Three::default(),
+            corrected: Three { p50: Some(30.0), ..Three::default() },
+            cpu: CpuPerRequest::default(),
+            stamps: StampSource::Kernel,
+            disturbed,
+        };
+        let of = |began_s, disturbed: [bool; 2]| {
+            let floors = vec![floor(0.01, disturbed[0]), floor(0.1, disturbed[1])];
+            Calibration { began_s, floors, ..calibration(&[1], Wait::Hybrid) }
+        };
+        let began_s = || {
+            let here = CalibratedOf::here(&[1], Wait::Hybrid);
+            load(folder.path(), &here).expect("there is one").began_s
+        };
+        saved(folder.path(), &of(1, [true, false]));
+        let why = save_in(folder.path(), &of(2, [true, true]), &StopRequest::default());
+        let why = why.expect_err("it knows nothing");
+        assert!(why.contains("(floor at 10 %)") && why.contains("or delete /"), "{why}");
+        assert_eq!(began_s(), 1, "the better one stays");
+        // What each has and the other lacks can't be weighed: then the new one is as good.
+        for (new, disturbed) in [(3, [false, true]), (4, [false, false]), (5, [false, false])] {
+            saved(folder.path(), &of(new, disturbed));
+            assert_eq!(began_s(), new);
+        }
     }
 
     #[test]
