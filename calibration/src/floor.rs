@@ -38,7 +38,7 @@ use crate::judgement::Judgement;
 use measuring::{End, Measuring};
 
 /// Version of the document.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 /// Connections of the closed loops that look for the ceiling.
 pub const CONNS: [usize; 3] = [16, 64, 256];
 /// Shares of the ceiling at which the latency floor is measured.
@@ -202,7 +202,9 @@ impl Calibration {
                 wait: self.wait,
             },
             stamps: self.floors.first().map_or(StampSource::Kernel, |floor| floor.stamps),
-            ceiling_open: usable.and_then(|ceiling| ceiling.bracket.passed),
+            ceiling_open: usable
+                .filter(|ceiling| !ceiling.is_open_disturbed())
+                .and_then(|ceiling| ceiling.bracket.passed),
             ceiling_closed: usable.map(|ceiling| ceiling.closed_rate),
             floors: floors.filter_map(floor_at).collect(),
         }
@@ -312,6 +314,27 @@ mod tests {
         {
             let of = Calibration { ceiling: ceiling(other), ..whole.clone() };
             assert_eq!(known(&of), (None, None, vec![1e3, 5e4]), "the bound was another");
+        }
+        let tried = |rate, failed: bool, disturbed| Tried {
+            rate,
+            sent: 1.0,
+            growth: 0.0,
+            pacer_p99_us: None,
+            busy: 0.5,
+            cpu: CpuPerRequest::default(),
+            failed: failed.then(|| "sent 90 % of its plan".to_owned()),
+            disturbed,
+        };
+        for (second_disturbed, open) in [(true, None), (false, Some(1e5))] {
+            let mut of = whole.clone();
+            let ceiling = of.ceiling.as_mut().expect("one");
+            ceiling.open = vec![
+                tried(1e5, false, true),
+                tried(1.3e5, true, true),
+                tried(1.3e5, true, second_disturbed),
+            ];
+            ceiling.bracket = Bracket::new(&ceiling.open);
+            assert_eq!(known(&of), (open, Some(1.2e5), vec![1e3, 5e4]));
         }
         let shared = Calibration { target_cores: vec![1], ..whole };
         assert_eq!(known(&shared), (None, None, Vec::new()));

@@ -297,7 +297,7 @@ mod tests {
         let text = fs::read_to_string(&path).expect("text");
         let key = of.calibrated().of;
         assert!(load(folder.path(), &key).is_some());
-        let older = text.replacen("\"schema\": 3", "\"schema\": 2", 1);
+        let older = text.replacen("\"schema\": 4", "\"schema\": 3", 1);
         let other = text.replacen(&of.kernel, "Linux 99", 1);
         for unfit in ["", "{}", &text[..text.len() / 2], &older, &other] {
             fs::write(&path, unfit).expect("written");

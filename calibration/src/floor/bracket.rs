@@ -4,6 +4,7 @@ use engine::report::Report;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{self, CpuPerRequest};
+use crate::others;
 
 /// Share of its plan that a run must send to have kept up.
 pub const SENT_MIN: f64 = 0.999;
@@ -37,6 +38,8 @@ pub struct Tried {
     pub cpu: CpuPerRequest,
     /// Why it failed; `None` if it kept up.
     pub failed: Option<String>,
+    /// Whether others took so much of the machine that they may be why it failed.
+    pub disturbed: bool,
 }
 
 impl Tried {
@@ -62,6 +65,7 @@ impl Tried {
             busy: figures::busiest(report),
             cpu: CpuPerRequest::new(report),
             failed,
+            disturbed: others::moved_the_median(report),
         }
     }
 }
@@ -141,6 +145,7 @@ mod tests {
             busy: 0.5,
             cpu: CpuPerRequest::default(),
             failed: (!keeps_up).then(|| "sent 90 % of its plan".to_owned()),
+            disturbed: false,
         }
     }
 

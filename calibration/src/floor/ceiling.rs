@@ -58,6 +58,14 @@ impl Ceiling {
         })
     }
 
+    /// Whether others were in the way of each run at the lowest rate that none kept up with: the
+    /// generator may keep up with more.
+    pub fn is_open_disturbed(&self) -> bool {
+        let at_failed = |one: &&Tried| Some(one.rate) == self.bracket.failed;
+        let mut failed = self.open.iter().filter(at_failed).peekable();
+        failed.peek().is_some() && failed.all(|one| one.disturbed)
+    }
+
     /// The highest rate that an open run kept up with; without one, what the closed loop reached.
     pub fn rate(&self) -> f64 {
         self.bracket.passed.unwrap_or(self.closed_rate)

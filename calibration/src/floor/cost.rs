@@ -14,16 +14,19 @@ pub struct Cost {
     pub median_us: f64,
     /// The lowest and the highest difference, µs.
     pub range_us: [f64; 2],
+    /// Whether others took so much of the machine in a run of a pair that the figures may not be
+    /// its own.
+    pub disturbed: bool,
 }
 
 impl Cost {
     /// What these pairs say; there is at least one.
-    pub(super) fn new(feature: Feature, pairs: Vec<[f64; 2]>) -> Cost {
+    pub(super) fn new(feature: Feature, pairs: Vec<[f64; 2]>, disturbed: bool) -> Cost {
         let mut added: Vec<f64> = pairs.iter().map(|[with, without]| with - without).collect();
         added.sort_by(f64::total_cmp);
         let (low, high) = (added[(added.len() - 1) / 2], added[added.len() / 2]);
         let range_us = [added[0], added[added.len() - 1]];
-        Cost { feature, pairs, median_us: f64::midpoint(low, high), range_us }
+        Cost { feature, pairs, median_us: f64::midpoint(low, high), range_us, disturbed }
     }
 }
 
@@ -60,7 +63,7 @@ mod tests {
     #[test]
     fn a_cost_is_the_median_of_the_differences_of_its_pairs() {
         let pairs = vec![[5.0, 4.0], [4.5, 4.0], [9.0, 4.0], [3.9, 4.0]];
-        let cost = Cost::new(Feature::Raw, pairs);
+        let cost = Cost::new(Feature::Raw, pairs, false);
         assert!((cost.median_us - 0.75).abs() < 1e-9, "{cost:?}");
         assert!((cost.range_us[0] + 0.1).abs() < 1e-9 && cost.range_us[1] == 5.0, "{cost:?}");
     }

@@ -158,24 +158,28 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
         };
         let features =
             [None, Some(Feature::Raw), Some(Feature::KernelStamps), Some(Feature::Display)];
-        let mut pairs = Feature::ALL.map(|_| Vec::new());
+        let mut pairs = Feature::ALL.map(|_| (Vec::new(), false));
         for round in 0..rounds {
-            let mut cost_us = [0.0; 4];
+            let mut costs = [(0.0, false); 4];
             for at in 0..features.len() {
                 let at = (at + round) % features.len();
-                cost_us[at] = self.cost_us(conns, features[at])?;
+                costs[at] = self.cost_us(conns, features[at])?;
             }
-            for (pairs, with_us) in pairs.iter_mut().zip(&cost_us[1..]) {
-                pairs.push([*with_us, cost_us[0]]);
+            let (without_us, base_disturbed) = costs[0];
+            for ((pairs, any), (with_us, disturbed)) in pairs.iter_mut().zip(&costs[1..]) {
+                pairs.push([*with_us, without_us]);
+                *any |= *disturbed || base_disturbed;
             }
         }
-        found.extend(Feature::ALL.into_iter().zip(pairs).map(|(of, pairs)| Cost::new(of, pairs)));
+        let costs = Feature::ALL.into_iter().zip(pairs);
+        found.extend(costs.map(|(of, (pairs, disturbed))| Cost::new(of, pairs, disturbed)));
         Ok(())
     }
 
-    /// CPU time of this process for each request of a closed loop, µs. All runs but those with the
+    /// CPU time of this process for each request of a closed loop, µs, and whether others took too
+    /// much of the machine. All runs but those with the
     /// kernel's stamps have the program's.
-    fn cost_us(&mut self, conns: usize, feature: Option<Feature>) -> Result<f64, End<E>> {
+    fn cost_us(&mut self, conns: usize, feature: Option<Feature>) -> Result<(f64, bool), End<E>> {
         let with = |one| feature == Some(one);
         let plan = self.setup.closed(conns, 800);
         let plan = Plan {
@@ -192,7 +196,8 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
         let before_us = process_cpu_us();
         let report = self.go(&name, plan, display)?.report;
         let cpu_us = process_cpu_us() - before_us;
-        Ok(cpu_us / report.whole.counts.answered.max(1) as f64)
+        let cost_us = cpu_us / report.whole.counts.answered.max(1) as f64;
+        Ok((cost_us, others::moved_the_median(&report)))
     }
 
     pub(super) fn overhead(&mut self, found: &mut Option<Overhead>) -> Result<(), End<E>> {

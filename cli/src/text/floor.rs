@@ -92,12 +92,25 @@ pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>
         let _ = writeln!(text, "saved    {}", file.display());
         let cores = CoreList::new(of.cores.clone());
         let line = format!(
-            "runs on core {cores} with --wait {} are held against it: near_ceiling, below_floor",
-            wait(of.wait)
+            "runs on core {cores} with --wait {} are held against it: {}",
+            wait(of.wait),
+            reasons(of)
         );
         text.push_str(&indented("         ", "         ", &line));
     }
     text
+}
+
+/// The reasons that it can give, by the figures that nobody else was in the way of.
+fn reasons(of: &Calibration) -> String {
+    let known = of.calibrated();
+    let near_ceiling = match (known.ceiling_open, known.ceiling_closed) {
+        (Some(_), _) => Some("near_ceiling"),
+        (None, Some(_)) => Some("near_ceiling of closed loops alone"),
+        (None, None) => None,
+    };
+    let below_floor = (!known.floors.is_empty()).then_some("below_floor");
+    near_ceiling.into_iter().chain(below_floor).collect::<Vec<_>>().join(", ")
 }
 
 fn wait(of: Wait) -> &'static str {
@@ -106,6 +119,11 @@ fn wait(of: Wait) -> &'static str {
         Wait::Hybrid => "hybrid",
         Wait::Spin => "spin",
     }
+}
+
+/// What a line of figures ends with that others may have moved.
+fn mark(disturbed: bool) -> &'static str {
+    if disturbed { "  disturbed" } else { "" }
 }
 
 /// A time that may be unknown.
@@ -151,10 +169,11 @@ fn ceiling(of: &Ceiling) -> String {
         let conns = format!("closed, {} conns", closed.conns);
         let _ = writeln!(
             text,
-            "{conns:<17}{:>9}/s  busy {:>3.0} %  CPU per request {:.2} µs",
+            "{conns:<17}{:>9}/s  busy {:>3.0} %  CPU per request {:.2} µs{}",
             rate(closed.rate),
             closed.busy * 100.0,
-            closed.cpu.total_us()
+            closed.cpu.total_us(),
+            mark(closed.disturbed)
         );
     }
     for tried in &of.open {
@@ -162,8 +181,12 @@ fn ceiling(of: &Ceiling) -> String {
         let (rate, busy) = (rate(tried.rate), tried.busy * 100.0);
         let lateness = some(tried.pacer_p99_us);
         let _ = write!(text, "open             {rate:>9}/s  busy {busy:>3.0} %  ");
-        let _ = writeln!(text, "late p99 {lateness:>8}  {outcome}");
+        let _ = writeln!(text, "late p99 {lateness:>8}  {outcome}{}", mark(tried.disturbed));
     }
+    let doubt = match of.is_open_disturbed() {
+        true => ", and others used the machine each time, so it may keep up with more",
+        false => "",
+    };
     let shown = |of: Option<f64>| of.map_or("none".to_owned(), |of| format!("{}/s", rate(of)));
     let bound = match of.bound {
         Bound::Generator => "the generator's core was the bound",
@@ -175,7 +198,7 @@ fn ceiling(of: &Ceiling) -> String {
     };
     let line = format!(
         "closed {}/s with {} connections: {bound}. Open: the highest rate that kept up is {}, the \
-         lowest that didn't {}; keeping up is to send {:.1} % of the plan, with a backlog that \
+         lowest that didn't {}{doubt}; keeping up is to send {:.1} % of the plan, with a backlog that \
          grows by at most {:.1} % of it.",
         rate(of.closed_rate),
         of.closed_conns,
@@ -203,6 +226,16 @@ fn floors(of: &Calibration) -> String {
         let _ =
             writeln!(text, "{share:>6}{rate:>10}/s     {naive}       {corrected}{cpu:>10.2} µs");
     }
+    let disturbed = of.floors.iter().filter(|floor| floor.disturbed);
+    let shares: Vec<String> =
+        disturbed.map(|floor| format!("{:.0} %", floor.share * 100.0)).collect();
+    if !shares.is_empty() {
+        let line = format!(
+            "disturbed at {}: others used the machine there, so no run is held against it",
+            shares.join(" and ")
+        );
+        text.push_str(&indented("  ", "    ", &line));
+    }
     text
 }
 
@@ -211,11 +244,15 @@ fn costs(of: &Calibration) -> String {
     for cost in &of.costs {
         let name = cost.feature.name();
         let [low, high] = cost.range_us;
+        let range = match cost.pairs.len() {
+            1 => "one pair".to_owned(),
+            pairs => format!("{low:+.3} to {high:+.3} in {pairs} pairs"),
+        };
         let _ = writeln!(
             text,
-            "{name:<15}  {:+.3} µs of CPU per request ({low:+.3} to {high:+.3} in {})",
+            "{name:<15}  {:+.3} µs of CPU per request ({range}){}",
             cost.median_us,
-            things(cost.pairs.len() as u64, "pair")
+            mark(cost.disturbed)
         );
     }
     text
@@ -307,6 +344,7 @@ mod tests {
             busy: 0.8,
             cpu: CPU,
             failed: failed.map(str::to_owned),
+            disturbed: false,
         }
     }
 
@@ -377,6 +415,7 @@ mod tests {
                 pairs: vec![[4.5, 4.25]],
                 median_us: 0.25,
                 range_us: [0.25, 0.25],
+                disturbed: false,
             }],
             overhead: Some(overhead()),
             runs: 40,
@@ -411,7 +450,7 @@ mod tests {
         floor, of ceiling     naive: p50      p99    p99.9  corrected: p50      p99    p99.9  CPU/request
            1 %     1,169/s       33.7 µs  60.1 µs      n/a         33.9 µs  66.0 µs      n/a      4.25 µs
 
-        --raw            +0.250 µs of CPU per request (+0.250 to +0.250 in 1 pair)
+        --raw            +0.250 µs of CPU per request (one pair)
 
         overhead, target of 5.00 ms: the generator must add less than 5 % of corrected latency
           p50: 5.06 ms corrected, of which the generator added 1.10 µs (0.02 %): ok; the target held it for
@@ -426,6 +465,41 @@ mod tests {
         saved    /home/me/.cache/truetail/c.json
                  runs on core 1-2 with --wait hybrid are held against it: near_ceiling, below_floor
         ");
+    }
+
+    #[test]
+    fn disturbed_figures_are_marked_and_no_reason_is_promised_that_needs_them() {
+        let mut of = calibration();
+        let ceiling = of.ceiling.as_mut().expect("one");
+        ceiling.open[1].disturbed = true;
+        of.floors[0].disturbed = true;
+        of.costs[0] = Cost {
+            pairs: vec![[4.5, 4.25], [4.5, 4.0]],
+            range_us: [0.25, 0.5],
+            disturbed: true,
+            ..of.costs[0].clone()
+        };
+        assert_eq!(reasons(&of), "near_ceiling of closed loops alone");
+        let sections = [Section::Ceiling, Section::Floors, Section::Costs];
+        let text: String = sections.into_iter().map(|one| section(&of, one)).collect();
+        insta::assert_snapshot!(text, @r"
+        closed, 64 conns   233,726/s  busy  99 %  CPU per request 4.25 µs
+        open               116,863/s  busy  80 %  late p99  40.0 µs  kept up
+        open               151,922/s  busy  80 %  late p99  40.0 µs  sent 98.31 % of its plan  disturbed
+        ceiling          closed 233,726/s with 64 connections: the generator's core was the bound. Open: the
+                         highest rate that kept up is 116,863/s, the lowest that didn't 151,922/s, and
+                         others used the machine each time, so it may keep up with more; keeping up is to
+                         send 99.9 % of the plan, with a backlog that grows by at most 0.1 % of it.
+
+        floor, of ceiling     naive: p50      p99    p99.9  corrected: p50      p99    p99.9  CPU/request
+           1 %     1,169/s       33.7 µs  60.1 µs      n/a         33.9 µs  66.0 µs      n/a      4.25 µs
+          disturbed at 1 %: others used the machine there, so no run is held against it
+
+        --raw            +0.250 µs of CPU per request (+0.250 to +0.500 in 2 pairs)  disturbed
+        ");
+        of.ceiling = None;
+        of.floors[0].disturbed = false;
+        assert_eq!(reasons(&of), "below_floor");
     }
 
     #[test]
