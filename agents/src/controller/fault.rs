@@ -40,8 +40,8 @@ pub enum Fault {
         /// How long it may take.
         limit: Nanos,
     },
-    /// It has left.
-    #[error("it left before the run was over")]
+    /// It has ended the session.
+    #[error("it closed the connection before the run was over; see what it printed")]
     Left,
     /// It said what isn't its to say, or not now.
     #[error("protocol: {0} is out of turn")]
