@@ -26,7 +26,7 @@ pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
     let crew = Crew::gather(&args.agents, &stop)?;
     let outputs = Outputs::open(&wanted, &stop)?;
     let Driven { finished, began, failure } =
-        crew.drive(plan, &stop, !wanted.quiet, "", raw.as_deref())?;
+        crew.drive(plan, &stop, !wanted.quiet, "", "", raw.as_deref())?;
     let report = &finished.report;
     let mut results = Results::default();
     outputs.write(&finished, began, &mut results);

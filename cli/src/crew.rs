@@ -27,6 +27,7 @@ use engine::sys::whole_file::WholeFileError;
 
 use crate::args::{CrewArgs, ResultArgs};
 use crate::failure::{Failure, complain};
+use crate::output::say;
 use crate::progress::{self, ProgressLine};
 use crate::signals::{POLL_INTERVAL, StopRequest};
 use crate::text::agents as text;
@@ -105,7 +106,8 @@ impl Crew {
     }
 
     /// Runs a plan on the agents, to its end or to the first signal, with a view of all of them
-    /// that begins with `label`. Their raw samples go to the folder `raw`.
+    /// that begins with `label`. The `head` is printed once all are set up. Their raw samples go to
+    /// the folder `raw`.
     ///
     /// # Errors
     /// A plan that no agent runs, an agent that can't be used, a file that can't be written, or a
@@ -116,6 +118,7 @@ impl Crew {
         stop: &StopRequest,
         progress: bool,
         label: &str,
+        head: &str,
         raw: Option<&Path>,
     ) -> Result<Driven, Failure> {
         host::require(1, 1).map_err(|check| Failure::CouldNotRun(check.to_string()))?;
@@ -125,6 +128,7 @@ impl Crew {
         let order = Order { agents, key, plan, on_loss, name };
         let run = Controlled::start(order)?;
         let (mut told_of_drain, mut told_of) = (false, vec![false; self.agents.len()]);
+        let mut said_head = None;
         while !run.is_finished() {
             let live = run.live();
             let in_flight = live.iter().map(|agent| agent.in_flight()).sum();
@@ -145,13 +149,19 @@ impl Crew {
             }
             let all = total(&live);
             let loaded = all.as_ref().filter(|all| all.phase != Phase::Setup);
+            if loaded.is_some() {
+                said_head.get_or_insert_with(|| line.above(|| say(head)));
+            }
             let elapsed_ns = loaded.map_or(0, |all| all.elapsed_ns);
             line.show_text(elapsed_ns, || text::live(&live, all.as_ref()));
             thread::sleep(progress::INTERVAL);
         }
         line.clear();
         let ended = run.wait().map_err(RunError::Thread)?;
-        self.finish(ended, raw)
+        let driven = self.finish(ended, raw)?;
+        // It may have been over before anybody looked.
+        said_head.unwrap_or_else(|| say(head))?;
+        Ok(driven)
     }
 
     /// The agents, each with its share and the file of its raw samples.

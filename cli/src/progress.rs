@@ -53,9 +53,14 @@ impl ProgressLine {
 
     /// Says something above the line, or where it would be.
     pub(crate) fn say(&self, text: &str) {
+        self.above(|| complain(text));
+    }
+
+    /// Writes something above the line, or where it would be.
+    pub(crate) fn above<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.bar {
-            Some(bar) => bar.suspend(|| complain(text)),
-            None => complain(text),
+            Some(bar) => bar.suspend(write),
+            None => write(),
         }
     }
 

@@ -343,8 +343,7 @@ impl Runs<'_> {
         let label = text::label(ask, outlook, Nanos(between));
         let plan = self.plan_of(ask);
         if let Some(crew) = &self.crew {
-            let driven = crew.drive(plan, self.stop, self.progress, &label, None)?;
-            say(head)?;
+            let driven = crew.drive(plan, self.stop, self.progress, &label, head, None)?;
             // What an agent fewer offered is another load.
             return driven.failure.map_or(Ok(driven.finished.report), Err);
         }
