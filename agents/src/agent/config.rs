@@ -44,7 +44,7 @@ pub enum AgentError {
     #[error("{0}")]
     Placement(PlanError),
     /// Nothing can be kept in its folder.
-    #[error("--state-dir {}: can't be written ({error}); name a folder of yours", folder.display())]
+    #[error("--state-dir {}: can't be written ({error}); name another folder", folder.display())]
     StateDir {
         /// The folder.
         folder: PathBuf,

@@ -7,27 +7,30 @@ use engine::sys::topology::{Attachment, Topology};
 use crate::message::Finding;
 
 /// The core for the control plane of an agent whose shards run on these cores, or on those that a
-/// run takes by default: one that disturbs none of them, else the last of theirs.
-pub(super) fn choose(shards: Option<&[usize]>) -> usize {
+/// run takes by default: one that disturbs none of them, else the last of theirs; then with what
+/// controllers are told of that.
+pub(super) fn choose(shards: Option<&[usize]>) -> (usize, Option<Finding>) {
     let (topology, allowed) = (Topology::here(), placement::allowed_cores());
     let default = topology.default_cores(&allowed, &Attachment::default());
     let shards = shards.unwrap_or(&default);
     let beside = topology.cores_beside(shards, allowed);
     match beside.iter().find(|core| !shards.contains(core)) {
-        Some(free) => *free,
-        None => *shards.last().expect("a run has a shard"),
+        Some(free) => (*free, None),
+        None => {
+            let last = *shards.last().expect("a run has a shard");
+            (last, Some(shared(last)))
+        }
     }
 }
 
-/// What a controller is told if a shard has that core too.
-pub(super) fn finding(core: usize, shards: &[usize]) -> Option<Finding> {
-    shards.contains(&core).then(|| Finding {
+fn shared(core: usize) -> Finding {
+    Finding {
         severity: Severity::Warning,
         text: format!(
             "control core: core {core} carries a shard too; what the agent says may delay its \
              requests; leave an allowed core out of --cores"
         ),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -38,14 +41,13 @@ mod tests {
     fn a_core_without_a_shard_is_taken_or_else_the_last_one() {
         let allowed = placement::allowed_cores();
         let (first, last) = (allowed[0], allowed[allowed.len() - 1]);
-        assert_eq!(choose(Some(&allowed)), last, "all carry a shard");
-        assert!(finding(last, &allowed).is_some_and(|found| found.text.contains("a shard too")));
+        assert_eq!(choose(Some(&allowed)), (last, Some(shared(last))), "all carry a shard");
+        let default = Topology::here().default_cores(&allowed, &Attachment::default());
+        let (core, found) = choose(None);
+        assert_eq!(default.contains(&core), found.is_some());
         if first != last {
-            assert_eq!(choose(Some(&allowed[1..])), first);
-            assert_ne!(choose(Some(&[first])), first);
-            assert_eq!(finding(first, &allowed[1..]), None);
-            let default = Topology::here().default_cores(&allowed, &Attachment::default());
-            assert!(!default.contains(&choose(None)));
+            assert_eq!(choose(Some(&allowed[1..])), (first, None));
+            assert_ne!(choose(Some(&[first])).0, first);
         }
     }
 }

@@ -1,16 +1,19 @@
 //! Files of an agent: its raw samples while a run has them, and reports that nobody collected.
 //!
 //! The samples of the run at hand have one name per port, so that what a crashed agent left is
-//! replaced by the next one's. What is kept gets a name of its own, with the time, and is never
-//! touched again.
+//! replaced by the next one's. Two agents of one port, in containers that share a folder, would mix
+//! theirs: a lock keeps the second out. What is kept gets a name of its own, with the time, and is
+//! never touched again.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::report::Report;
 use engine::sys::whole_file::{WholeFile, WholeFileError};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::json;
 
@@ -35,6 +38,22 @@ pub(super) enum NotKept {
 impl Files {
     pub(super) fn new(folder: &Path, port: u16) -> Files {
         Files { folder: folder.to_owned(), port }
+    }
+
+    /// Keeps other agents from these files until the lock is dropped.
+    ///
+    /// # Errors
+    /// Another agent has it, or the disk's refusal.
+    pub(super) fn lock(&self) -> io::Result<File> {
+        let file = self.folder.join(format!("agent-{}.lock", self.port));
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(file)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(Errno::WOULDBLOCK) => {
+                Err(io::Error::other(format!("another agent of port {} keeps its own", self.port)))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The raw samples of the run at hand.

@@ -1,7 +1,7 @@
 //! The agent's threads: starts them, and ends when it is told to.
 
+use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -20,6 +20,7 @@ use super::control_core;
 use super::conversation::converse;
 use super::event::Event;
 use super::job::Over;
+use super::kept::Files;
 use super::work::work;
 use crate::listener::{ListenError, Listener};
 use crate::message::Finding;
@@ -61,8 +62,7 @@ pub fn serve(
     config.check()?;
     host::require(1, config.cores.as_ref().map_or(1, CoreList::len)).map_err(AgentError::Host)?;
     let cores = config.cores.as_ref().map(CoreList::as_slice);
-    let core = control_core::choose(cores);
-    let shared = control_core::finding(core, cores.unwrap_or_default());
+    let (core, shared) = control_core::choose(cores);
     let checks = host::examine();
     let found = checks.iter().filter(|check| check.severity != Severity::Good);
     let findings = found.map(Finding::from).chain(shared).collect();
@@ -84,7 +84,7 @@ pub fn serve(
     let listening = is_bound.recv().expect("the control plane says whether it listens");
     if let Err(error) = listening {
         executor.join().expect("a control plane that doesn't listen ends");
-        return Err(error.into());
+        return Err(error);
     }
     // Threads inherit their cores, so these don't come from the control plane.
     let beside = [
@@ -153,23 +153,12 @@ fn watch(agent: &Agent, is_over: &AtomicBool, is_asked: impl Fn() -> bool) -> En
 }
 
 /// The control plane: accepts controllers until the agent ends and its run is over.
-async fn control(agent: Arc<Agent>, bound: Sender<Result<SocketAddr, ListenError>>) {
-    let listener = Listener::bind(agent.config.listen, agent.config.key.clone());
-    let address = match &listener {
-        Ok(listener) => listener.local_addr(),
-        Err(_) => Ok(agent.config.listen),
+async fn control(agent: Arc<Agent>, bound: Sender<Result<(), AgentError>>) {
+    let (listener, _lock) = match listen(&agent) {
+        Ok(listening) => listening,
+        Err(error) => return bound.send(Err(error)).expect("its caller waits"),
     };
-    let (listener, address) = match (listener, address) {
-        (Ok(listener), Ok(address)) => (listener, address),
-        (Err(error), _) => return bound.send(Err(error)).expect("its caller waits"),
-        (_, Err(error)) => {
-            let address = agent.config.listen;
-            let error = ListenError::Address { address, error };
-            return bound.send(Err(error)).expect("its caller waits");
-        }
-    };
-    agent.listens_on(address);
-    bound.send(Ok(address)).expect("its caller waits");
+    bound.send(Ok(())).expect("its caller waits");
     let serving = agent.clone();
     let accepting = glommio::spawn_local(listener.run(move |session| {
         let agent = serving.clone();
@@ -190,4 +179,17 @@ async fn control(agent: Arc<Agent>, bound: Sender<Result<SocketAddr, ListenError
         }
         Timer::new(LOOK).await;
     }
+}
+
+/// Listens, and locks the files of the port.
+fn listen(agent: &Agent) -> Result<(Listener, File), AgentError> {
+    let listener = Listener::bind(agent.config.listen, agent.config.key.clone())?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| ListenError::Address { address: agent.config.listen, error })?;
+    let lock = Files::new(&agent.config.state_dir, address.port()).lock();
+    let folder = agent.config.state_dir.clone();
+    let lock = lock.map_err(|error| AgentError::StateDir { folder, error })?;
+    agent.listens_on(address);
+    Ok((listener, lock))
 }

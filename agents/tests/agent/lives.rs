@@ -1,6 +1,7 @@
 //! Runs that go as their controller wants.
 
 use std::fs;
+use std::net::SocketAddr;
 
 use agents::admission::Admission;
 use agents::agent::{AgentConfig, End, Over, serve};
@@ -69,6 +70,14 @@ fn one_session_may_have_many_runs() {
     }
     controller.leave();
     assert!(agent.files().is_empty());
+    // Whoever has heard the goodbye may be back at once.
+    for _ in 0..5 {
+        let mut controller = Controller::connect(&agent, "ann@desk");
+        controller.prepare(&plan(&target, SECOND), true);
+        controller.hear_ready();
+        controller.say(&Message::Stop);
+        controller.leave();
+    }
 }
 
 #[test]
@@ -190,8 +199,22 @@ fn an_agent_that_is_started_again_has_its_port_and_a_second_one_has_not() {
         state_dir: folder.path().to_owned(),
         once: false,
     };
-    let error = serve(second, || false, |_| {}).expect_err("its port is taken").to_string();
+    let refused = |config| serve(config, || false, |_| {}).expect_err("refused").to_string();
+    let error = refused(second.clone());
     assert!(error.starts_with(&format!("--listen {listen}: Address already in use")), "{error}");
+    // On another machine its port would be free, and its folder may be the same.
+    let elsewhere = SocketAddr::new("127.0.0.7".parse().expect("an address"), listen.port());
+    let folder = agent.folder().to_owned();
+    let error = refused(AgentConfig { listen: elsewhere, state_dir: folder.clone(), ..second });
+    assert_eq!(
+        error,
+        format!(
+            "--state-dir {}: can't be written (another agent of port {} keeps its own); name \
+             another folder",
+            folder.display(),
+            listen.port()
+        )
+    );
     Controller::connect(&agent, "ann@desk").leave();
     agent.stop();
     let again = Agent::start_with(|config| config.listen = listen);

@@ -115,6 +115,11 @@ impl Agent {
         Agent { address, asked, events, serving: Some(serving), folder }
     }
 
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Waits for a line with this text, and returns it.
     pub fn told(&self, text: &str) -> String {
         let mut lines = Vec::new();
@@ -130,11 +135,12 @@ impl Agent {
         }
     }
 
-    /// What is in its folder.
+    /// What is in its folder, beside its lock.
     pub fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.folder.path()).expect("its folder");
         let mut files: Vec<PathBuf> =
             entries.map(|entry| entry.expect("an entry").path()).collect();
+        files.retain(|file| file.extension().is_none_or(|ending| ending != "lock"));
         files.sort();
         files
     }

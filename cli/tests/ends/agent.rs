@@ -104,7 +104,7 @@ fn an_agent_says_where_it_listens_and_a_signal_ends_it_in_good_order() {
         assert_eq!(output.status.code(), Some(0), "{name}: {}", said(&output));
         assert_eq!(said(&output), "", "{name}");
     }
-    assert_eq!(fs::read_dir(&state).expect("its folder").count(), 0);
+    assert!(kept_files(&state).is_empty());
     let key = folder.path().join("key");
     fs::write(&key, "0123456789abcdef0123456789abcdef\n").expect("written");
     let key = key.to_str().expect("text");
@@ -128,10 +128,17 @@ fn controller(agent: &str, target: &Target, samples: Option<&Path>) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
 }
 
+/// What an agent has kept in its folder.
+fn kept_files(state: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(state).expect("its folder");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|file| file.extension().is_none_or(|ending| ending != "lock"));
+    files
+}
+
 /// The report and the samples that an agent has kept, which fit each other.
 fn kept(state: &Path) -> (Value, bool) {
-    let entries = fs::read_dir(state).expect("its folder");
-    let files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let files = kept_files(state);
     let of =
         |ending: &str| files.iter().find(|file| file.extension().is_some_and(|is| is == ending));
     let report = of("json").unwrap_or_else(|| panic!("no report: {files:?}"));
@@ -182,7 +189,7 @@ fn an_agent_for_one_run_exits_with_what_became_of_its_report() {
     let told = said(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
     assert!(told.ends_with(" answered, report collected\n"), "{told}");
-    assert_eq!(fs::read_dir(folder.path()).expect("its folder").count(), 0);
+    assert!(kept_files(folder.path()).is_empty());
 
     let (child, line) = listening(&mut agent(folder.path(), &["--once"]));
     let before = target.received();
