@@ -11,6 +11,7 @@ use std::time::Duration;
 use engine::run::{Phase, Tally};
 use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
+use glommio::timer::Timer;
 
 use super::agent::Agent;
 use super::event::Event;
@@ -32,6 +33,9 @@ pub const IDLE_MAX_NS: u64 = 10 * SECOND_NS;
 const LOOK: Duration = Duration::from_millis(20);
 /// How often to look whether the session has to end.
 const IDLE_LOOK: Duration = Duration::from_millis(250);
+/// How often to look, and how many times, whether a run is gone whose controller leaves.
+const PART_LOOK: Duration = Duration::from_millis(5);
+const PART_LOOKS: usize = 200;
 /// Raw samples in one message, bytes.
 const SAMPLES_BYTES: usize = 192 << 10;
 /// The longest name of a controller that is shown.
@@ -143,9 +147,7 @@ impl Conversation {
             if let Some(message) = session.receive_within(self.pause()).await? {
                 self.heard_ns = clock::now_ns();
                 if matches!(message, Message::Bye) {
-                    if let Talk::Reported(job) = &self.stage {
-                        job.collected();
-                    }
+                    self.part().await;
                     session.send(&Message::Bye).await?;
                     return Ok(());
                 }
@@ -153,6 +155,25 @@ impl Conversation {
             }
             self.check()?;
             self.go_on(session).await?;
+        }
+    }
+
+    /// The controller leaves: if it is done with its run, the agent is free once it hears the
+    /// goodbye, so that it may be back at once.
+    async fn part(&self) {
+        let job = match &self.stage {
+            Talk::Reported(job) => {
+                job.collected();
+                job
+            }
+            Talk::Leaving { job, .. } => job,
+            _ => return,
+        };
+        for _ in 0..PART_LOOKS {
+            if matches!(job.stage(), Stage::Over(_) | Stage::Refused(_)) {
+                return;
+            }
+            Timer::new(PART_LOOK).await;
         }
     }
 
