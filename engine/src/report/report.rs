@@ -55,7 +55,7 @@ pub struct Report {
     pub slo: Option<Slo>,
     /// The plan, with what was derived from it.
     pub config: Config,
-    /// Where it ran; of a run on agents, where the controller ran.
+    /// Where it ran; of several agents, where the controller ran.
     pub environment: Environment,
     /// The whole run.
     #[serde(flatten)]

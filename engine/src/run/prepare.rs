@@ -12,7 +12,7 @@ use crate::host::check::Check;
 use crate::host::stamping::{self, Stamping};
 use crate::load::share::Share;
 use crate::plan::body::{Body, Content, SharedBody};
-use crate::plan::endpoint::Endpoint;
+use crate::plan::endpoint::{Endpoint, shown};
 use crate::plan::redact::Redacted;
 use crate::plan::request::render_request;
 use crate::plan::{Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
@@ -113,6 +113,12 @@ pub fn prepare_with(
     check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
     let addresses = match targets {
         Targets::Resolve => host::resolve(&endpoint, &plan.target).map_err(PrepareError::Target)?,
+        Targets::Only(addresses) if addresses.is_empty() => {
+            let problem = "none of its addresses may be connected to";
+            let cure = "name a target that is permitted here";
+            let target = shown(&plan.target);
+            return Err(PrepareError::Target(PlanError::new("--target", target, problem, cure)));
+        }
         Targets::Only(addresses) => addresses,
     };
     let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
