@@ -1,7 +1,10 @@
 //! The benchmarks in quick mode, so that they keep working.
 
-use std::path::{Path, PathBuf};
+mod support;
+
 use std::process::{Command, Output};
+
+use support::truetail;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_truetail-bench");
 
@@ -33,21 +36,6 @@ fn text(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     String::from_utf8(output.stdout.clone()).expect("text")
-}
-
-/// The `truetail` binary, which is built first if this package is tested alone.
-fn truetail() -> PathBuf {
-    let truetail = Path::new(BENCH).with_file_name("truetail");
-    if !truetail.is_file() {
-        let folder = truetail.parent().and_then(Path::parent).expect("the build folder");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--locked", "--package", "cli"]).env("CARGO_TARGET_DIR", folder);
-        if truetail.parent().is_some_and(|profile| profile.ends_with("release")) {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().expect("cargo starts").success(), "truetail can't be built");
-    }
-    truetail
 }
 
 #[test]

@@ -6,7 +6,9 @@
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
-use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
 use std::time::Duration;
 
 use agents::key::Key;
@@ -39,6 +41,8 @@ use glommio::{GlommioError, LocalExecutorBuilder, Placement};
 
 /// How often an agent tells how far it is.
 const PROGRESS_NS: u64 = 250_000_000;
+/// How often it is looked whether results are made up.
+const LOOK_NS: u64 = 10_000_000;
 /// How late a made-up request is sent, ns.
 const LATE_NS: u64 = 2_000;
 /// How long it then takes, ns.
@@ -76,7 +80,9 @@ async fn serve(arguments: Arguments, key: Option<Key>) -> Result<()> {
         addresses.push(address.to_string());
         listening.push(glommio::spawn_local(listener.run(move |session| async move {
             let ended = match session {
-                Ok(session) => Agent { session, address, run: None }.converse().await,
+                Ok(session) => {
+                    Agent { session, address, run: None, results: None }.converse().await
+                }
                 Err(error) => Err(error),
             };
             match ended {
@@ -97,11 +103,13 @@ struct Agent {
     session: Session,
     address: SocketAddr,
     run: Option<Run>,
+    /// The results that are being made up.
+    results: Option<Receiver<(ShardState, CollectedHead)>>,
 }
 
 /// A run that nobody sends.
 struct Run {
-    plan: Rc<Plan>,
+    plan: Plan,
     share: Share,
     target: SocketAddr,
     schedule: Schedule,
@@ -118,7 +126,10 @@ impl Agent {
     /// Answers until the peer says goodbye.
     async fn converse(mut self) -> Result<(), SessionError> {
         loop {
-            let wait_ns = self.run.as_ref().and_then(Run::wait_ns);
+            let wait_ns = match self.results {
+                Some(_) => Some(LOOK_NS),
+                None => self.run.as_ref().and_then(Run::wait_ns),
+            };
             let received = match wait_ns {
                 None => Some(self.session.receive().await),
                 Some(wait_ns) => {
@@ -127,8 +138,7 @@ impl Agent {
                 }
             };
             let Some(message) = received.transpose()? else {
-                let progress = self.run.as_mut().map(Run::progress).expect("a run is under way");
-                self.session.send(&Message::Progress(progress)).await?;
+                self.look().await?;
                 continue;
             };
             let received_ns = now_ns();
@@ -160,15 +170,29 @@ impl Agent {
                 Message::Stop => self.stop(),
                 Message::Collect(_) => {
                     let run = self.run.take().expect("a run");
-                    let (shard, head) = run.results(self.address);
-                    self.session.send(&Message::Shard(ShardState::new(&shard))).await?;
-                    let results = Results { head: Box::new(head), shards: 1 };
-                    self.session.send(&Message::Report(results)).await?;
+                    self.results = Some(run.results(self.address));
                 }
                 Message::Bye => return self.session.send(&Message::Bye).await,
                 other => unreachable!("a controller doesn't say {other:?}"),
             }
         }
+    }
+
+    /// Says what is due by itself: the progress of the run, or its results.
+    async fn look(&mut self) -> Result<(), SessionError> {
+        let Some(results) = &self.results else {
+            let progress = self.run.as_mut().map(Run::progress).expect("a run is under way");
+            return self.session.send(&Message::Progress(progress)).await;
+        };
+        let (shard, head) = match results.try_recv() {
+            Ok(results) => results,
+            Err(TryRecvError::Empty) => return Ok(()),
+            Err(TryRecvError::Disconnected) => unreachable!("results are made up without fail"),
+        };
+        self.results = None;
+        self.session.send(&Message::Shard(shard)).await?;
+        let results = Results { head: Box::new(head), shards: 1 };
+        self.session.send(&Message::Report(results)).await
     }
 
     /// Ends the run now; one that hasn't begun is forgotten.
@@ -194,7 +218,7 @@ impl Run {
         let next_due_ns = schedule.next();
         Ok(Run {
             until_ns: plan.end_ns(),
-            plan: Rc::new(plan),
+            plan,
             share,
             target,
             schedule,
@@ -234,8 +258,21 @@ impl Run {
         Tally { phase, elapsed_ns, intended, answered: intended, errors: 0, in_flight: 0, latency }
     }
 
-    /// What it would have measured.
-    fn results(self, address: SocketAddr) -> (ShardReport, CollectedHead) {
+    /// What it would have measured. It is made up by a thread, since all agents are asked at once
+    /// and none may fall silent; one at a time, because each takes much memory.
+    fn results(self, address: SocketAddr) -> Receiver<(ShardState, CollectedHead)> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let (done, results) = mpsc::channel();
+        thread::spawn(move || {
+            let _turn = ONE_AT_A_TIME.lock();
+            let (shard, head) = self.made_up(address);
+            // Nobody waits for it any more if the session has ended.
+            let _ = done.send((ShardState::new(&shard), head));
+        });
+        results
+    }
+
+    fn made_up(self, address: SocketAddr) -> (ShardReport, CollectedHead) {
         let Run { plan, share, target, until_ns, epoch_ns, .. } = self;
         let mut recorder = Recorder::new(RecorderConfig::of_plan(&plan));
         let mut digest = Digest::default();
