@@ -39,6 +39,7 @@ pub fn sweep(document: &SweepDocument) -> Vec<Finding> {
     if findings.iter().any(|finding| !finding.ok) {
         return findings;
     }
+    findings.extend(planned_first(made, None));
     let mut sweep = Sweep::new(document.sweep.clone());
     findings.extend(steps(&mut sweep, made, &[], &|_| None, None));
     findings.extend(compare("knee.", &sweep.knee(), &document.knee));
@@ -56,6 +57,7 @@ pub fn search(document: &SearchDocument) -> Vec<Finding> {
     if findings.iter().any(|finding| !finding.ok) {
         return findings;
     }
+    findings.extend(planned_first(made, Some(&document.slo)));
     let mut search = Search::new(document.search.clone(), Rule::OBJECTIVES);
     let rule = |step: &Step| Some(by_objectives(step));
     findings.extend(steps(&mut search, made, &[], &rule, Some(&slo)));
@@ -71,6 +73,7 @@ pub fn ceiling(document: &CeilingDocument) -> Vec<Finding> {
     if findings.iter().any(|finding| !finding.ok) {
         return findings;
     }
+    findings.extend(planned_first(made, None));
     let mut ceiling = Ceiling::new(plan.clone());
     findings.extend(steps(&mut ceiling, made, trials, &|step| Some(by_load(step)), None));
     findings.push(Finding::equal("steps of the search", ceiling.steps().len(), made.steps.len()));
@@ -191,6 +194,7 @@ fn one(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
         Finding::close("intended", step.requests as f64 / step.duration_s, step.intended),
         Finding::at_most("errors", step.requests, step.errors),
     ];
+    findings.extend(counts(step));
     findings.extend(backlog(&step.backlog));
     findings.extend(silence(step));
     let worst = step.verdict.codes.iter().map(|reason| reason.level).max();
@@ -203,6 +207,67 @@ fn one(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
         findings.push(rises(name, latency));
     }
     findings.extend(objectives(step, slo));
+    findings.extend(shares(step));
+    findings
+}
+
+/// By how much what was answered in the window may exceed what was sent in it: stamps of two clocks
+/// may put its end on either side of a request.
+const EDGE_MAX: f64 = 1.001;
+
+/// What was sent was due, what was answered was sent, and what has a latency was a request. A
+/// request waits for its send as well, so naive latency is never the longer one.
+fn counts(step: &Step) -> Vec<Finding> {
+    let mut findings = vec![
+        Finding::at_most("sent", step.intended, step.sent),
+        Finding::at_most("answered", EDGE_MAX * step.sent, step.answered),
+        Finding::at_most("corrected.count", step.requests, step.corrected.count),
+        Finding::at_most("naive.count", step.corrected.count, step.naive.count),
+        Finding::at_most("pacer_lateness.count", step.requests, step.pacer_lateness.count),
+    ];
+    // Otherwise some were given up before they were sent, and have no naive latency.
+    if step.naive.count == step.corrected.count {
+        let (naive, corrected) = (&step.naive, &step.corrected);
+        let quantiles = naive.percentiles.iter().zip(corrected.percentiles.iter());
+        let quantiles = quantiles.map(|((at, one), (_, other))| (at.label, one.value, other.value));
+        let others = [("mean", naive.mean, corrected.mean), ("max", naive.max, corrected.max)];
+        for (name, naive, corrected) in quantiles.chain(others) {
+            if let (Some(naive), Some(corrected)) = (naive, corrected) {
+                // A sum in another order.
+                let most = corrected * (1.0 + 1e-9);
+                findings.push(Finding::at_most(format!("naive.{name}"), most, naive));
+            }
+        }
+    }
+    findings
+}
+
+/// Shares lie between none and all, and the busiest shard is one of them.
+fn shares(step: &Step) -> Vec<Finding> {
+    let busiest = step.figures.shards.iter().map(|shard| shard.busy).fold(0.0, f64::max);
+    let mut findings = vec![Finding::close("busy", busiest, step.busy)];
+    for objective in step.slo.iter().flat_map(|slo| &slo.objectives) {
+        let JudgedObjective { metric, beyond, beyond_interval, .. } = objective;
+        let ends = beyond_interval.iter().flatten().copied();
+        for share in beyond.iter().copied().chain(ends) {
+            let ok = (0.0..=1.0).contains(&share);
+            findings.push(Finding::new(format!("slo: beyond of {metric}"), "0 to 1", share, ok));
+        }
+    }
+    findings
+}
+
+/// The plan is that of the first step, with the objectives of the series.
+fn planned_first(made: &Made, slo: Option<&str>) -> Vec<Finding> {
+    let (Some(plan), Some(first)) = (&made.plan, made.steps.first()) else { return Vec::new() };
+    let mut findings = vec![Finding::equal("plan.seed", first.seed, plan.seed)];
+    if let Some(rate) = plan.rate {
+        findings.push(Finding::close("plan.rate", first.rate, rate.per_second()));
+    }
+    if let Some(slo) = slo {
+        let found = plan.slo.as_ref().map_or("none".to_owned(), ToString::to_string);
+        findings.push(Finding::equal("plan.slo", slo.to_owned(), found));
+    }
     findings
 }
 
@@ -305,6 +370,7 @@ mod tests {
     use std::convert::Infallible;
     use std::ops::ControlFlow;
 
+    use engine::plan::Plan;
     use engine::report::slo::Judgement;
     use engine::sys::units::Nanos;
 
@@ -423,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_changed_figure_of_a_sweep_is_named() {
-        let changes: [(&str, Tampering<SweepDocument>); 13] = [
+        let changes: [(&str, Tampering<SweepDocument>); 22] = [
             ("knee.rate", |of| of.knee.rate = of.knee.rate.map(|rate| rate + 1.0)),
             ("knee.from", |of| of.knee.from = None),
             ("knee.bound", |of| of.knee.bound = Some(Side::Generator)),
@@ -439,6 +505,20 @@ mod tests {
             ("1: silent_from_s: errors", |of| of.made.steps[0].silent_from_s = Some(0.0)),
             ("1: silent_from_s", |of| of.made.steps[0].silent_from_s = Some(2.5)),
             ("2: conns", |of| of.made.steps[1].figures.conns += 1),
+            ("1: sent", |of| of.made.steps[0].sent = 1.01 * of.made.steps[0].intended),
+            ("1: answered", |of| of.made.steps[0].answered = 1.01 * of.made.steps[0].sent),
+            ("1: corrected.count", |of| of.made.steps[0].corrected.count *= 2),
+            ("1: naive.count", |of| of.made.steps[0].naive.count += 1),
+            ("1: pacer_lateness.count", |of| of.made.steps[0].pacer_lateness.count *= 2),
+            ("1: naive.p50", |of| {
+                let p50 = of.made.steps[0].corrected.percentiles.at(0.5).value;
+                of.made.steps[0].naive.percentiles.at_mut(0.5).value = p50.map(|us| us + 1.0);
+            }),
+            ("1: naive.mean", |of| of.made.steps[0].naive.mean = Some(9e9)),
+            ("1: busy", |of| of.made.steps[0].busy += 0.1),
+            ("plan.seed", |of| {
+                of.made.plan = Some(Plan { seed: 5, ..Plan::default() });
+            }),
         ];
         let document = swept();
         for (name, change) in changes {
@@ -451,7 +531,7 @@ mod tests {
 
     #[test]
     fn a_changed_figure_of_a_search_is_named() {
-        let changes: [(&str, Tampering<SearchDocument>); 11] = [
+        let changes: [(&str, Tampering<SearchDocument>); 15] = [
             ("passed", |of| of.bracket.passed = of.bracket.passed.map(|rate| rate * 1.01)),
             ("failed", |of| of.bracket.failed = None),
             ("ended_by", |of| of.bracket.ended_by = Some(Side::Generator)),
@@ -469,8 +549,23 @@ mod tests {
             ("1: verdict.level", |of| of.made.steps[0].verdict.level = Level::Invalid),
             ("steps as decided", |of| of.search.tolerance = 0.001),
             ("1: outcome", |of| of.made.steps[0].outcome = Some(Outcome::Failed)),
+            ("1: slo: beyond of p99", |of| {
+                let slo = of.made.steps[0].slo.as_mut().expect("objectives");
+                slo.objectives[0].beyond_interval = Some([0.0, 1.31]);
+            }),
+            ("plan.slo", |of| of.made.plan.as_mut().expect("a plan").slo = None),
+            ("plan.seed", |of| of.made.plan.as_mut().expect("a plan").seed += 1),
+            ("plan.rate", |of| of.made.plan.as_mut().expect("a plan").rate = "7".parse().ok()),
         ];
-        let document = searched();
+        let mut document = searched();
+        let first = &document.made.steps[0];
+        document.made.plan = Some(Plan {
+            rate: Some(document.search.first),
+            seed: first.seed,
+            slo: document.slo.parse().ok(),
+            ..Plan::default()
+        });
+        assert_eq!(wrong(search(&document)), [""; 0]);
         for (name, change) in changes {
             let mut document = document.clone();
             change(&mut document);
