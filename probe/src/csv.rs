@@ -9,8 +9,67 @@ use crate::figures::Figures;
 use crate::proof::{Changed, Trial};
 use crate::step::{Latency, Outcome, Step};
 
-/// The percentiles of a row, with their names in the header.
-const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
+/// The percentiles of a row.
+const PERCENTILES: [f64; 3] = [0.5, 0.99, 0.999];
+
+/// The columns, in order, as groups of names with what they hold.
+const COLUMNS: [(&[&str], &str); 19] = [
+    (&["rate"], "planned, per second"),
+    (&["duration_s"], "length of the window, seconds"),
+    (&["seed"], "that of the schedule"),
+    (&["intended", "sent", "answered"], "requests per second of the window"),
+    (&["requests", "errors"], "requests of the window, and those without a good answer"),
+    (
+        &["backlog_growth", "fell_behind"],
+        "the share of arrivals by which the backlog grew in the window's second half, and whether \
+         that is falling behind; empty if undecided",
+    ),
+    (&["silent_from_s"], "from when on there were no answers, seconds into the window, or empty"),
+    (
+        &[
+            "naive_p50_us",
+            "naive_p50_low_us",
+            "naive_p50_high_us",
+            "naive_p99_us",
+            "naive_p99_low_us",
+            "naive_p99_high_us",
+            "naive_p999_us",
+            "naive_p999_low_us",
+            "naive_p999_high_us",
+        ],
+        "naive latency, µs, each with its interval; empty if unknown",
+    ),
+    (
+        &[
+            "corrected_p50_us",
+            "corrected_p50_low_us",
+            "corrected_p50_high_us",
+            "corrected_p99_us",
+            "corrected_p99_low_us",
+            "corrected_p99_high_us",
+            "corrected_p999_us",
+            "corrected_p999_low_us",
+            "corrected_p999_high_us",
+        ],
+        "the same of corrected latency",
+    ),
+    (&["verdict", "slo"], "what became of them; the objectives empty if there are none"),
+    (&["cpu_us_per_request"], "CPU time of the shards for each request sent, µs"),
+    (&["busy"], "share of the window for which the busiest shard had work"),
+    (&["in_flight"], "requests in flight on average"),
+    (&["throughput"], "good answers per second in the second half of the window"),
+    (&["at_target"], "requests at the target on average"),
+    (&["shards", "conns"], "how many there are, and may be open"),
+    (&["capped"], "requests that waited while all connections were busy"),
+    (&["steal"], "share of the cores' time that the hypervisor took; empty if unknown"),
+    (&["outcome", "trial"], "what the step says of its rate, and what a run of a trial changes"),
+];
+
+/// What each column holds, in one sentence.
+pub fn columns() -> String {
+    let group = |(names, content): &(&[&str], &str)| format!("{}: {content}", names.join(", "));
+    COLUMNS.iter().map(group).collect::<Vec<_>>().join(". ")
+}
 
 /// Writes the steps, then the runs of the trials, in the order given; the last column says what a
 /// trial changes. What is unknown is empty.
@@ -18,18 +77,8 @@ const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.9
 /// # Errors
 /// Those of the writer.
 pub fn write(mut writer: impl Write, steps: &[Step], trials: &[Trial]) -> io::Result<()> {
-    let percentiles = ["naive", "corrected"].into_iter().flat_map(|of| {
-        let columns = |(name, _)| format!("{of}_{name}_us,{of}_{name}_low_us,{of}_{name}_high_us");
-        PERCENTILES.map(columns)
-    });
-    let percentiles: Vec<String> = percentiles.collect();
-    writeln!(
-        writer,
-        "rate,duration_s,seed,intended,sent,answered,requests,errors,backlog_growth,fell_behind,silent_from_s,{},\
-         verdict,slo,cpu_us_per_request,busy,in_flight,throughput,at_target,shards,conns,capped,\
-         steal,outcome,trial",
-        percentiles.join(",")
-    )?;
+    let names: Vec<&str> = COLUMNS.iter().flat_map(|(names, _)| *names).copied().collect();
+    writeln!(writer, "{}", names.join(","))?;
     let steps = steps.iter().map(|step| (step, ""));
     let trials = trials.iter().flat_map(|trial| {
         let changed = name(trial.changed);
@@ -85,7 +134,7 @@ fn name(changed: Changed) -> &'static str {
 }
 
 fn cells(latency: &Latency) -> String {
-    let each = PERCENTILES.map(|(_, q)| {
+    let each = PERCENTILES.map(|q| {
         let percentile = latency.percentiles.at(q);
         let [low, high] = percentile.interval.map_or([None; 2], |ends| ends.map(Some));
         [percentile.value, low, high].map(cell).join(",")

@@ -194,7 +194,12 @@ fn of_series(command: Command, duration: Nanos, hidden: &[&'static str]) -> Comm
     hidden
         .fold(command, |command, name| command.mut_arg(*name, |arg| arg.hide(true)))
         .mut_arg("out", help("Write the steps and the answer as JSON"))
-        .mut_arg("csv", help("Write the steps as CSV, one row each"))
+        .mut_arg("csv", |arg| {
+            let columns = probe::csv::columns();
+            arg.help("Write the steps as CSV, one row each").long_help(format!(
+                "Write the steps as CSV: a header, then one row for each. Columns: {columns}"
+            ))
+        })
         .mut_arg(
             "slo",
             help("Objectives of each step, e.g. 'p99<20ms,errors<0.1%'; see `truetail run --help`"),
