@@ -1,5 +1,5 @@
-//! Many runs from one plan, as `sweep`, `search` and `ceiling` make them: to the end, to the first signal, or
-//! to the first run that fails. What was measured until then is kept.
+//! Many runs from one plan, as `sweep`, `search` and `ceiling` make them: to the end, to the first
+//! signal, or to the first run that fails. What was measured until then is kept.
 
 use std::fmt;
 use std::io::Write as _;
@@ -281,8 +281,8 @@ pub(crate) fn exit_code(
 }
 
 impl Runs<'_> {
-    /// Makes them: prints the `head` once the first can run, and the row of each as it ends. `steps`
-    /// are those of the series.
+    /// Makes them: prints the `head` once the first can run, and the row of each as it ends, told
+    /// whether a signal cut it short. `steps` are those of the series.
     ///
     /// # Errors
     /// That of the first run: then nothing was measured.
@@ -291,7 +291,7 @@ impl Runs<'_> {
         series: &mut S,
         head: &str,
         steps: impl Fn(&S) -> &[Step],
-        row: impl Fn(&Step) -> String,
+        row: impl Fn(&Step, bool) -> String,
     ) -> Result<Ended, Failure> {
         let mut first: Option<Report> = None;
         let mut unfinished = None;
@@ -309,7 +309,7 @@ impl Runs<'_> {
             let step = Step::new(&report);
             let interrupted = report.interrupted;
             first.get_or_insert(report);
-            say(&if interrupted { text::unfinished_row(&step) } else { row(&step) })?;
+            say(&row(&step, interrupted))?;
             if interrupted {
                 unfinished = Some(step);
                 return Ok(ControlFlow::Break(()));

@@ -39,12 +39,20 @@ fn line(cells: [&str; 8], outcome: &str) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// The line of a step.
-pub(crate) fn row(step: &Step) -> String {
+/// Whether a step passes although its backlog grew by more than the limit.
+fn is_by_chance(step: &Step) -> bool {
+    by_load(step) == Outcome::Passed && GROWTH_MAX < step.backlog.growth
+}
+
+/// The line of a step; `cut_short`: by a signal.
+pub(crate) fn row(step: &Step, cut_short: bool) -> String {
     let outcome = match by_load(step) {
+        _ if cut_short => "stopped",
         _ if step.silent_from_s.is_some() => "silent",
+        Outcome::Passed if is_by_chance(step) => "passed*",
         Outcome::Passed => "passed",
-        Outcome::Undecided | Outcome::Excused | Outcome::Doubted => "excused",
+        // The rule of a ceiling gives neither of the first two.
+        Outcome::Undecided | Outcome::Doubted | Outcome::Excused => "excused",
         Outcome::Failed => "failed",
     };
     let us = |us: Option<f64>| us.map_or("n/a".to_owned(), time);
@@ -70,7 +78,16 @@ pub(crate) fn profiling(per_second: f64, length: Nanos) -> String {
 /// What was found, and where it is written.
 pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
     let CeilingDocument { answer, profile, made, .. } = document;
-    let mut text = String::from("\n");
+    let mut text = String::new();
+    if made.steps.iter().any(is_by_chance) {
+        let limit = GROWTH_MAX * 100.0;
+        let told = format!("its backlog grew by more than {limit:.0} % of arrivals, within chance");
+        text.push_str(&indented_to(WIDTH, "* ", "  ", &told));
+    }
+    if made.unfinished.is_some() {
+        text.push_str("stopped: interrupted, not counted\n");
+    }
+    text.push('\n');
     if !made.steps.is_empty() {
         text.push_str(&paragraph(&bracket(answer, made)));
         for (name, end) in [("passed", &answer.passed_by), ("failed", &answer.failed_by)] {
@@ -327,7 +344,7 @@ mod tests {
         let mut behind = step(123_456.7, 99_600);
         behind.sent = 0.5 * behind.intended;
         behind.backlog.growth = 0.5;
-        let text = begins(true, first) + &row(&step(999.5, 250)) + &row(&behind);
+        let text = begins(true, first) + &row(&step(999.5, 250), false) + &row(&behind, false);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         insta::assert_snapshot!(text, @r"
         Searching for the highest rate that the generator and the null target sustain,
@@ -336,6 +353,28 @@ mod tests {
            rate/s answered/s    sent  backlog late p50  busy  latency in flight
             999.5      989.5 100.0 %   +0.0 %  1.00 µs  12 %   250 µs      0.25  passed
           123,457    122,222  50.0 %  +50.0 %  1.00 µs  12 %  99.6 ms  12296.29  failed
+        ");
+    }
+
+    #[test]
+    fn what_passes_by_chance_and_what_was_cut_short_is_marked() {
+        let mut document = document();
+        let mut chance = step(518.8, 250);
+        (chance.backlog.growth, chance.backlog.interval) = (0.062, Some([-0.01, 0.134]));
+        let rows = row(&chance, false) + &row(&chance, true);
+        assert!(rows.lines().all(|line| line.chars().count() <= WIDTH), "{rows}");
+        let outcomes = rows.lines().map(|line| line.rsplit(' ').next().expect("a word"));
+        assert_eq!(outcomes.collect::<Vec<_>>(), ["passed*", "stopped"]);
+        let head = |document: &CeilingDocument| {
+            let text = ends(document, &[]);
+            text.split("\n\n").next().unwrap_or_default().to_owned() + "\n"
+        };
+        assert!(head(&document).starts_with("\nThe ceiling lies"), "{}", head(&document));
+        document.made.unfinished = Some(chance.clone());
+        document.made.steps.push(chance);
+        insta::assert_snapshot!(head(&document), @r"
+        * its backlog grew by more than 1 % of arrivals, within chance
+        stopped: interrupted, not counted
         ");
     }
 

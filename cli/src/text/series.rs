@@ -75,8 +75,11 @@ fn head() -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// The lines of a step of a sweep.
-pub(crate) fn sweep_row(step: &Step) -> String {
+/// The lines of a step of a sweep; `cut_short`: by a signal.
+pub(crate) fn sweep_row(step: &Step, cut_short: bool) -> String {
+    if cut_short {
+        return row(step, CUT_SHORT);
+    }
     let backlog = match step.backlog.fell_behind {
         Some(false) => "kept up",
         Some(true) => "fell behind",
@@ -88,8 +91,12 @@ pub(crate) fn sweep_row(step: &Step) -> String {
     row(step, &told.join("; "))
 }
 
-/// The lines of a step of a search, with what it says of its rate and why.
-pub(crate) fn search_row(step: &Step) -> String {
+/// The lines of a step of a search, with what it says of its rate and why; `cut_short`: by a
+/// signal.
+pub(crate) fn search_row(step: &Step, cut_short: bool) -> String {
+    if cut_short {
+        return row(step, CUT_SHORT);
+    }
     let outcome = match by_objectives(step) {
         Outcome::Passed => "passed",
         Outcome::Undecided => "undecided",
@@ -115,10 +122,8 @@ pub(super) fn silence(from_s: Option<f64>) -> Option<String> {
     })
 }
 
-/// The lines of a step that a signal cut short.
-pub(crate) fn unfinished_row(step: &Step) -> String {
-    row(step, "interrupted, not counted")
-}
+/// What is said of a step that a signal cut short.
+const CUT_SHORT: &str = "interrupted, not counted";
 
 /// The lines of a step: the rate and what became of it, then corrected latency above naive.
 fn row(step: &Step, told: &str) -> String {
@@ -284,14 +289,7 @@ fn found(document: &SweepDocument) -> String {
         told.push_str(&beyond(document));
     }
     told.push_str(&silences(made));
-    if let Some(step) = failing(made) {
-        let _ = write!(
-            told,
-            " Of the requests at {}, {} had no good answer, although answers kept up.",
-            at(step.rate),
-            share(step.error_share())
-        );
-    }
+    told.push_str(&errors(made));
     told
 }
 
@@ -322,14 +320,31 @@ fn silences(made: &Made) -> String {
     told
 }
 
-/// The step with the largest share of errors among those that kept up, if it matters.
-fn failing(made: &Made) -> Option<&Step> {
-    let kept_up = made
-        .steps
-        .iter()
-        .filter(|step| step.backlog.fell_behind == Some(false) && step.silent_from_s.is_none());
-    let worst = kept_up.max_by(|one, other| one.error_share().total_cmp(&other.error_share()));
-    worst.filter(|step| ERRORS_MAX < step.error_share())
+/// The steps that kept up with more errors than a rate that is served may have: the one at the
+/// lowest rate, and the one with the largest share of them.
+fn failing(made: &Made) -> Option<[&Step; 2]> {
+    let failing = made.steps.iter().filter(|step| {
+        let kept_up = step.backlog.fell_behind == Some(false) && step.silent_from_s.is_none();
+        kept_up && ERRORS_MAX < step.error_share()
+    });
+    let lowest = failing.clone().min_by(|one, other| one.rate.total_cmp(&other.rate))?;
+    let worst = failing.max_by(|one, other| one.error_share().total_cmp(&other.error_share()))?;
+    Some([lowest, worst])
+}
+
+/// From which rate on answers that kept up were errors, and where most of them were.
+fn errors(made: &Made) -> String {
+    let Some([lowest, worst]) = failing(made) else { return String::new() };
+    let worse = match worst.rate == lowest.rate {
+        true => String::new(),
+        false => format!(", and at {} {}", at(worst.rate), share(worst.error_share())),
+    };
+    format!(
+        " Of the requests at {}, {} had no good answer{worse}, although answers kept up.",
+        at(lowest.rate),
+        // Of runs at one rate the worst is told.
+        share(if worse.is_empty() { worst } else { lowest }.error_share())
+    )
 }
 
 /// Why steps at these rates are undecided, and what to do about it.
@@ -339,6 +354,14 @@ fn why(made: &Made, undecided: &[f64]) -> String {
     let Some(longest_us) = medians.max_by(f64::total_cmp) else {
         return "all requests failed".to_owned();
     };
+    // What was given up took as long as that, whatever the window.
+    let timeout = made.plan.as_ref().map(|plan| plan.timeout);
+    if let Some(timeout) = timeout.filter(|timeout| timeout.0 as f64 / 1e3 <= 1.001 * longest_us) {
+        return format!(
+            "most requests had no answer within --timeout {timeout}, so a longer window decides \
+             nothing; raise --timeout if responses take longer"
+        );
+    }
     // Twice as long is the limit.
     let seconds = (3.0 * longest_us / 1e6).ceil();
     format!("responses took longer than half of the window; use --duration {seconds}s or more")
@@ -603,9 +626,10 @@ mod tests {
         excused.backlog.fell_behind = Some(false);
         verdict_of(&mut excused, Level::Invalid, &[Code::CpuContended]);
         let mut rows = head();
-        rows += &[&kept_up, &behind, &short].map(sweep_row).concat();
-        rows += &[&kept_up, &behind, &excused].map(search_row).concat();
-        rows += &unfinished_row(&short);
+        rows += &[&kept_up, &behind, &short].map(|step| sweep_row(step, false)).concat();
+        rows += &[&kept_up, &behind, &excused].map(|step| search_row(step, false)).concat();
+        rows += &sweep_row(&short, true);
+        assert_eq!(search_row(&short, true), sweep_row(&short, true));
         assert!(rows.lines().all(|line| line.chars().count() <= WIDTH), "{rows}");
         insta::assert_snapshot!(rows, @r"
           rate/s  answered/s  errors
@@ -645,14 +669,14 @@ mod tests {
         let mut none = ended.clone();
         (none.silent_from_s, none.slo) = (Some(0.0), Some(missed(1e6)));
         let told = |rows: String| rows.lines().next().expect("a line")[32..].to_owned();
-        assert_eq!(told(sweep_row(&ended)), "no answers from 1.38 s on; valid");
-        assert_eq!(told(sweep_row(&none)), "no answers; MISSED p99 1.00 s; valid");
-        assert_eq!(told(search_row(&none)), "failed; no answers; MISSED p99 1.00 s; valid");
+        assert_eq!(told(sweep_row(&ended, false)), "no answers from 1.38 s on; valid");
+        assert_eq!(told(sweep_row(&none, false)), "no answers; MISSED p99 1.00 s; valid");
+        assert_eq!(told(search_row(&none, false)), "failed; no answers; MISSED p99 1.00 s; valid");
         // What the objectives say isn't said twice.
         none.silent_from_s = None;
         none.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
         none.slo.as_mut().expect("objectives").objectives[0].judgement = Judgement::Undecided;
-        assert_eq!(told(search_row(&none)), "undecided p99 1.00 s; valid");
+        assert_eq!(told(search_row(&none, false)), "undecided p99 1.00 s; valid");
     }
 
     #[test]
@@ -761,7 +785,17 @@ mod tests {
         document.knee.from = None;
         document.knee.undecided = vec![980.0];
         text += &sweep_ends(&document, &[]);
+        // Half of them and more were given up.
+        document.made.plan = Some(Plan { timeout: Nanos::from_secs(4), ..Plan::default() });
+        text += &sweep_ends(&document, &[]);
+        document.made.plan = Some(Plan::default());
         document.knee.undecided.clear();
+        let worse = Step { rate: 1_960.0, errors: 740, ..document.made.steps[0].clone() };
+        document.made.steps[0].errors = 490;
+        document.made.steps.push(worse);
+        text += &sweep_ends(&document, &[]);
+        document.made.steps.truncate(1);
+        document.made.steps[0].errors = 0;
         (document.knee.to, document.knee.bound) = (Some(980.0), Some(Side::Target));
         document.made.interrupted = true;
         text += &sweep_ends(&document, &[]);
@@ -780,6 +814,13 @@ mod tests {
 
         No knee found. 980/s remained undecided: responses took longer than half of the
         window; use --duration 12s or more.
+
+        No knee found. 980/s remained undecided: most requests had no answer within
+        --timeout 4s, so a longer window decides nothing; raise --timeout if responses
+        take longer.
+
+        No knee found. Of the requests at 980/s, 49 % had no good answer, and at 1,960/s
+        74 %, although answers kept up.
 
         No knee found: answers already fell behind at 980/s.
         Interrupted: partial results.
