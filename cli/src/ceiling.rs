@@ -13,6 +13,7 @@ use probe::bound::Code;
 use probe::ceiling::{Answer, Ceiling, CeilingPlan};
 use probe::document::{CeilingDocument, Made, SCHEMA};
 use probe::plot::Mark;
+use probe::proof::Trial;
 use probe::{Ask, Change};
 
 use crate::args::{CeilingArgs, NULL_CONNS, ceiling_defaults};
@@ -173,6 +174,13 @@ fn nothing(failure: &Failure, cooldown: Nanos) -> Made {
     }
 }
 
+/// The seed behind those of all runs, so that it has arrivals of its own.
+fn profile_seed(first: u64, made: &Made, trials: &[Trial]) -> u64 {
+    let trials = trials.iter().flat_map(|trial| &trial.steps);
+    let used = made.steps.iter().chain(trials).map(|step| step.seed.wrapping_sub(first));
+    first.wrapping_add(used.max().map_or(0, |last| last + 1))
+}
+
 /// Profiles a run at the rate that passed, and writes what was sampled.
 ///
 /// # Errors
@@ -194,7 +202,7 @@ fn profiled(
     let ask = Ask {
         rate: format!("{passed}").parse().expect("a rate that was offered"),
         duration: runs.plan.duration,
-        seed: runs.plan.seed.wrapping_add((made.steps.len() + answer.proof.trials.len()) as u64),
+        seed: profile_seed(runs.plan.seed, made, &answer.proof.trials),
         change: Change::None,
     };
     let plan = runs.plan_of(&ask);
