@@ -34,6 +34,9 @@ pub(crate) enum DocumentError {
     /// What is wrong with it, and in which line.
     #[error("not a report ({0}); name a file written by `run --out`")]
     Text(#[from] serde_json::Error),
+    /// It is what a run is held against.
+    #[error("a calibration, of which nothing can be verified; use it with `run --calibration`")]
+    Calibration,
     /// It is one of another version.
     #[error(
         "a {kind} of schema {found}, and this version reads schema {read}; verify it with the \
@@ -110,6 +113,9 @@ struct Versioned {
 pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError> {
     let text = io::read_to_string(reader).map_err(serde_json::Error::io)?;
     let keys: HashMap<String, IgnoredAny> = serde_json::from_str(&text)?;
+    if keys.contains_key("clocks") {
+        return Err(DocumentError::Calibration);
+    }
     let (kind, read) = match () {
         () if keys.contains_key("proof") => ("ceiling", document::SCHEMA),
         () if keys.contains_key("knee") => ("sweep", document::SCHEMA),

@@ -155,6 +155,9 @@ fn files_that_cannot_be_written_or_read() {
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
     refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 4"]);
+    let calibration = path("calibration.json");
+    fs::write(&calibration, "{\"schema\": 4, \"clocks\": null}").expect("written");
+    refused(&["verify", &calibration], 1, &["REPORT", &calibration, "a calibration", "run"]);
     let ceiling = path("ceiling.json");
     fs::write(&ceiling, "{\"schema\": 2, \"passed\": 1.0, \"proof\": {}}").expect("written");
     let why = "a ceiling of schema 2, and this version reads schema 3";
@@ -222,6 +225,7 @@ fn help_and_generated_text_go_to_stdout() {
     for (args, words) in [
         (&["--help"][..], &["run", "doctor", "demo", "Exit codes"][..]),
         (&["run", "--help"], &["--rate <PER_SECOND>", "[default: 30s]", "Machine:", "Results:"]),
+        (&["sweep", "--help"], &["Columns: rate:", "throughput: good answers per second"]),
         (&["completions", "bash"], &["_truetail", "--warmup"]),
         (&["completions", "zsh"], &["#compdef truetail"]),
         (&["man"], &[".TH truetail", "null\\-target"]),
