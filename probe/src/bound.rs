@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::blame::{most_is_lateness, took_longer};
 use crate::figures::Figures;
-use crate::numbers::{number, percent, rate, time};
+use crate::numbers::{number, per_second, percent, time};
 use crate::proof::{Proof, Trial};
 use crate::rule::{Broke, TAKEN_MIN, broke, is_late};
 use crate::search::Bracket;
@@ -271,13 +271,13 @@ fn none_failed(bracket: &Bracket) -> String {
         (None, false) => "no rate passed or failed: its runs contradict each other".to_owned(),
         (Some(passed), false) => format!(
             "{} passed; the runs above it contradict each other, or were excused",
-            rate(*passed)
+            per_second(*passed)
         ),
         (Some(passed), true) if *complete => {
-            format!("no rate failed up to {}, the highest offered", rate(*passed))
+            format!("no rate failed up to {}, the highest offered", per_second(*passed))
         }
         (Some(passed), true) => {
-            format!("no rate failed up to {}, where the search ended early", rate(*passed))
+            format!("no rate failed up to {}, where the search ended early", per_second(*passed))
         }
     }
 }
@@ -325,8 +325,9 @@ fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
 /// The figures that tell a bound, in words.
 fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
     let (figures, heavy) = (&failing.figures, Load::of(failing));
-    let law =
-        heavy.by_littles_law.map_or(String::new(), |by_law| format!(" (L/W = {})", rate(by_law)));
+    let law = heavy
+        .by_littles_law
+        .map_or(String::new(), |by_law| format!(" (L/W = {})", per_second(by_law)));
     let at_heavy = format!("{}{law}", at(&heavy));
     match code {
         Code::GeneratorCore => {
@@ -360,7 +361,7 @@ fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
                     0.0 => String::new(),
                     from_s => format!(" from {} into the window on", time(from_s * 1e6)),
                 };
-                return format!("at {} offered: no answers{from}{before}", rate(heavy.rate));
+                return format!("at {} offered: no answers{from}{before}", per_second(heavy.rate));
             }
             let dropped = figures.not_accepted(failing.requests).map_or(String::new(), |drops| {
                 format!(
@@ -403,7 +404,7 @@ fn at(load: &Load) -> String {
     let latency = load.latency_us.map_or("unknown".to_owned(), time);
     format!(
         "at {} offered: mean latency {latency}, {} in flight",
-        rate(load.rate),
+        per_second(load.rate),
         number(load.at_target)
     )
 }

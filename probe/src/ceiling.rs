@@ -10,7 +10,7 @@ use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::bound::{Bound, bound, by_figures, is_told_by_failures};
-use crate::numbers::{percent, rate};
+use crate::numbers::{per_second, percent};
 use crate::proof::{Changed, EXPECTED_MIN, Proof, Scaling, Trial};
 use crate::rates::four_figures;
 use crate::rule::{End, by_load};
@@ -109,7 +109,7 @@ impl NotJudged {
 
     /// Which runs were excused, and by what, in words.
     pub fn words(&self) -> String {
-        let rates: Vec<String> = self.rates.iter().copied().map(rate).collect();
+        let rates: Vec<String> = self.rates.iter().copied().map(per_second).collect();
         let takers = [
             ("the hypervisor", self.steal),
             ("other processes", Some(self.waited)),

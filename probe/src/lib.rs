@@ -14,7 +14,7 @@ pub mod csv;
 pub mod document;
 pub mod figures;
 pub mod knee;
-mod numbers;
+pub mod numbers;
 pub mod plot;
 pub mod proof;
 #[cfg(test)]

@@ -1,12 +1,9 @@
-//! Numbers as a plot and the evidence of a bound show them.
+//! Numbers as tables, plots and the evidence of a bound show them.
 
-/// A number with separators, and with decimals below 10.
-pub(crate) fn number(number: f64) -> String {
-    if number < 10.0 {
-        return format!("{}", (number * 1e3).round() / 1e3);
-    }
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
+/// A whole number with thousands separators: `1,234,567`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
         if 0 < at && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
@@ -16,14 +13,36 @@ pub(crate) fn number(number: f64) -> String {
     text
 }
 
-/// A rate per second: as a number, with a decimal where it has one below 1,000.
-pub(crate) fn rate(per_second: f64) -> String {
-    let tenths = (per_second * 10.0).round() / 10.0;
-    if (10.0..1_000.0).contains(&per_second) {
-        format!("{tenths}/s")
+/// A rate per second: whole from 1,000 up, else with one decimal unless it is zero.
+#[expect(clippy::cast_possible_truncation, reason = "a rate is far below 2^63")]
+#[expect(clippy::cast_sign_loss, reason = "a rate is never negative")]
+pub fn rate(per_second: f64) -> String {
+    let tenths = (per_second * 10.0).round();
+    if 1_000.0 <= per_second || tenths % 10.0 == 0.0 {
+        count(per_second.round() as u64)
     } else {
-        format!("{}/s", number(per_second))
+        format!("{per_second:.1}")
     }
+}
+
+/// A share as a percentage with one decimal.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A rate with its unit: `47.6/s`.
+pub(crate) fn per_second(of: f64) -> String {
+    format!("{}/s", rate(of))
+}
+
+/// A number with separators, and with decimals below 10.
+#[expect(clippy::cast_possible_truncation, reason = "what is counted is far below 2^63")]
+#[expect(clippy::cast_sign_loss, reason = "a number of things is never negative")]
+pub(crate) fn number(number: f64) -> String {
+    if number < 10.0 {
+        return format!("{}", (number * 1e3).round() / 1e3);
+    }
+    count(number.round() as u64)
 }
 
 /// A time in its unit.
@@ -37,11 +56,6 @@ pub(crate) fn time(us: f64) -> String {
     format!("{} {unit}", (value * 100.0).round() / 100.0)
 }
 
-/// A share as a percentage with one decimal.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,8 +63,8 @@ mod tests {
     #[test]
     fn numbers_are_short_and_have_a_unit() {
         assert_eq!((number(1_500.0), number(0.5)), ("1,500".to_owned(), "0.5".to_owned()));
-        let rates = [0.5, 12.5, 100.0, 1_414.2].map(rate);
-        assert_eq!(rates, ["0.5/s", "12.5/s", "100/s", "1,414/s"]);
+        let rates = [0.5, 9.56, 12.5, 100.0, 999.97, 1_414.2].map(per_second);
+        assert_eq!(rates, ["0.5/s", "9.6/s", "12.5/s", "100/s", "1,000/s", "1,414/s"]);
         assert_eq!(percent(0.123_4), "12.3 %");
         let times = [0.5, 20.0, 1_000.0, 1_500.0, 2e6].map(time);
         assert_eq!(times, ["500 ns", "20 µs", "1 ms", "1.5 ms", "2 s"]);

@@ -1,6 +1,7 @@
 //! How figures are written: times in a fitting unit, counts with separators, rates.
 
 use engine::report::DistributionPart;
+pub(crate) use probe::numbers::{count, percent, rate};
 
 /// The largest time that a histogram holds, µs. A percentile there is a lower bound if values lie
 /// above.
@@ -42,40 +43,10 @@ pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
     }
 }
 
-/// A whole number with thousands separators: `1,234,567`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if 0 < at && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A count and its noun: `1 request`, `2,000 requests`.
 pub(crate) fn things(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", count(number))
-}
-
-/// A rate per second: whole from 1,000 up, else with one decimal unless it is zero.
-#[expect(clippy::cast_possible_truncation, reason = "a rate is far below 2^63")]
-#[expect(clippy::cast_sign_loss, reason = "a rate is never negative")]
-pub(crate) fn rate(per_second: f64) -> String {
-    let tenths = (per_second * 10.0).round();
-    if 1_000.0 <= per_second || tenths % 10.0 == 0.0 {
-        count(per_second.round() as u64)
-    } else {
-        format!("{per_second:.1}")
-    }
-}
-
-/// A share as a percentage with one decimal.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 /// How many times `smaller` goes into `larger`: `1.4`, `182`.
