@@ -86,6 +86,10 @@ impl CalibratedOf {
 
 /// How far above the highest rate that was measured its floor holds, as a factor.
 const HIGHER_MAX: f64 = 1.25;
+/// How far apart two rates may be for the floor between them to be known, as a factor: a decade,
+/// which is the widest step of a calibration, and what their rounding adds. Where the one between
+/// them is missing the floor is no line, even in logarithms.
+const STEP_MAX: f64 = 11.0;
 
 impl Calibrated {
     /// Whether it knows no figure that a run can be held against.
@@ -94,7 +98,7 @@ impl Calibrated {
     }
 
     /// The latency of a target that costs nothing at this rate, µs: between two rates that were
-    /// measured by their logarithms, and beyond them that of the nearest. Below the lowest the
+    /// measured by their logarithms, unless these are far apart, and beyond them that of the nearest. Below the lowest the
     /// floor is no lower, since cores fall asleep; above the highest it may be, so that one holds
     /// for rates a little higher alone.
     fn floor_at(&self, rate: f64) -> Option<f64> {
@@ -107,6 +111,9 @@ impl Calibrated {
         let Some(low) = above.checked_sub(1).map(|below| self.floors[below]) else {
             return Some(high.p50);
         };
+        if STEP_MAX * low.rate < high.rate && rate != high.rate {
+            return None;
+        }
         let part = (rate / low.rate).ln() / (high.rate / low.rate).ln();
         Some(low.p50 * (high.p50 / low.p50).powf(part))
     }
@@ -205,6 +212,10 @@ mod tests {
             assert_eq!(calibrated.nearest_to(rate), nearest, "{rate}");
         }
         assert_eq!(calibrated.floor_at(80_000.0), None, "at that rate it may be lower");
+        let mut disturbed = calibrated.clone();
+        disturbed.floors.remove(1);
+        let between = [1_000.0, 2_000.0, 49_000.0, 50_000.0].map(|rate| disturbed.floor_at(rate));
+        assert_eq!(between, [Some(40.0), None, None, Some(20.0)], "the step is too wide");
         assert_eq!(Calibrated { floors: Vec::new(), ..calibrated }.floor_at(1.0), None);
     }
 }

@@ -3,6 +3,7 @@
 pub mod calibration;
 pub mod collected;
 mod edge;
+pub mod figures;
 mod joint;
 pub mod merge;
 pub mod moves;

@@ -87,6 +87,20 @@ pub struct Report {
     pub merged: Part,
 }
 
+/// A response of that many bytes can't arrive whole before the generator reads: Linux grants a new
+/// connection half of its 128 KiB of receive memory as a window (tcp(7), tcp_rmem).
+const WINDOW_BYTES: u64 = 65_536;
+
+impl Report {
+    /// Whether responses are so long, on average, that they arrive as fast as the generator reads
+    /// them.
+    pub fn has_long_responses(&self) -> bool {
+        let shards = self.generator.shards.iter();
+        let bytes = shards.fold(0, |sum: u64, shard| sum.saturating_add(shard.received_bytes));
+        WINDOW_BYTES < bytes / self.whole.counts.answered_ever().max(1)
+    }
+}
+
 /// The plan of the run and what follows from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
@@ -152,6 +166,9 @@ pub struct LittlesLaw {
     pub generator_share: Option<f64>,
 }
 
+/// How many times as long as at the target requests may be in flight before it is worth a word.
+const HELD_MIN: f64 = 1.05;
+
 impl LittlesLaw {
     /// The two sides of the law and their difference.
     pub fn new(in_flight_mean: f64, expected: f64, at_target_mean: f64) -> LittlesLaw {
@@ -165,6 +182,14 @@ impl LittlesLaw {
             queued_mean: None,
             generator_share: None,
         }
+    }
+
+    /// The share of their stay on the wire for which requests had their response and it waited for
+    /// the generator, if that is above 5 % of what they spent at the target. Nothing is known of it
+    /// where responses have the program's stamp.
+    pub fn held_by_generator(&self) -> Option<f64> {
+        (HELD_MIN * self.at_target_mean < self.in_flight_mean)
+            .then(|| 1.0 - self.at_target_mean / self.in_flight_mean)
     }
 
     /// The same of so many users, each of whom sends as soon as its response is there.

@@ -138,7 +138,7 @@ pub fn calibrated(report: &Report) -> Calibrated {
         stamps: report.config.plan.stamps(),
         ceiling_open: Some(100_000.0),
         ceiling_closed: Some(120_000.0),
-        floors: vec![floor(1_000.0, 40.0), floor(50_000.0, 15.0)],
+        floors: vec![floor(1_000.0, 40.0), floor(10_000.0, 20.0), floor(50_000.0, 15.0)],
     }
 }
 

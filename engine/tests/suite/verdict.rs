@@ -10,7 +10,7 @@ use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::judge;
 use engine::report::merge::{add_profile, hold_against};
 use engine::report::verdict::{Code, Level, Topic};
-use engine::report::{ClientPart, ClientShare, DistributionPart, Report, Samples};
+use engine::report::{ClientPart, ClientShare, DistributionPart, LittlesLaw, Report, Samples};
 use engine::stats::distribution::Distribution;
 use engine::stats::stationarity::Stationarity;
 use engine::sys::units::{CoreList, Nanos};
@@ -749,7 +749,17 @@ fn a_closed_loop_is_suspect_for_the_latencies_that_it_leaves_out() {
     assert_eq!(reason.touches, [Topic::Latency], "throughput is what it is");
     // A user every millisecond would have come 999 times more during the second.
     assert!((990.0..1_001.0).contains(&reason.figure), "{reason:?}");
-    assert!(reason.evidence.contains("more requests"), "{reason:?}");
+    let (_, more) = reason.evidence.rsplit_once(" would have sent about ").expect("there are some");
+    assert_eq!(more, "998 more requests (100 % of those sent)");
+    assert!(reason.meaning.contains("would have met a slow target"), "{reason:?}");
+    let mut stopped = closed(None);
+    waited_for_its_core(&mut stopped, 0.5);
+    let verdict = judge(&stopped);
+    let reason = verdict.reasons.iter().find(|reason| reason.code == Code::ClosedLoop);
+    let meaning = &reason.expect("it is a closed loop").meaning;
+    let told =
+        "slow responses, which may be the generator's or its machine's doing (cpu_contended)";
+    assert!(meaning.contains(told) && !meaning.contains("slow target"), "{meaning}");
     let mut even = closed(None);
     even.whole.naive = even.whole.pacer_lateness.clone();
     let verdict = judge(&even);
@@ -830,7 +840,7 @@ fn users_who_fall_behind_their_pace_are_suspect_and_requests_never_sent_invalid(
     let reason = missed(paced, behind).expect("they fell behind");
     assert_eq!(reason.level, Level::Suspect);
     assert_eq!(reason.touches, [Topic::Latency, Topic::Arrivals], "answers per second are true");
-    let told = "21 of 1000 intended requests (2.10 %) were not sent before the window's end; the \
+    let told = "21 of 1,000 intended requests (2.10 %) were not sent before the window's end; the \
                 limit is 2.00 %";
     assert_eq!(reason.evidence, told);
     assert!(reason.meaning.contains("fell behind their pace"), "{reason:?}");
@@ -848,8 +858,8 @@ fn users_who_fall_behind_their_pace_are_suspect_and_requests_never_sent_invalid(
     };
     let reason = missed(paced, never_sent).expect("these were never sent");
     assert_eq!(reason.level, Level::Invalid);
-    assert!(reason.evidence.starts_with("2 of 1000 intended"), "{reason:?}");
-    assert!(reason.evidence.contains("; also: 21 of 1000 intended"), "{reason:?}");
+    assert!(reason.evidence.starts_with("2 of 1,000 intended"), "{reason:?}");
+    assert!(reason.evidence.contains("; also: 21 of 1,000 intended"), "{reason:?}");
     assert!(!reason.cure.contains("--rate"), "a paced loop has none: {reason:?}");
 }
 
@@ -964,6 +974,37 @@ fn too_few_samples_are_cured_by_what_the_plan_can_change() {
     assert_eq!(cure(clean(), false), "use a longer --duration or a higher --rate");
     assert_eq!(cure(clean(), true), "let the run finish");
     assert_eq!(cure(closed(None), false), "use a longer --duration or more --conns");
+}
+
+#[test]
+fn a_cap_is_not_the_only_reason_where_responses_waited_for_the_generator() {
+    let meaning = |at_target: f64| {
+        let mut report = clean();
+        report.littles_law = LittlesLaw::new(0.616, 0.616, at_target);
+        report.whole.counts.capped = 1_000;
+        let reasons = judge(&report).reasons;
+        let [reason] = &reasons[..] else { panic!("one reason: {reasons:?}") };
+        assert!(reason.evidence.starts_with("1,000 arrivals ("), "{reason:?}");
+        reason.meaning.clone()
+    };
+    let told = "depends on the cap and on the generator: for 42.69 % of the time";
+    assert!(meaning(0.353).contains(told), "{}", meaning(0.353));
+    assert!(meaning(0.59).ends_with("depends on the cap"), "{}", meaning(0.59));
+}
+
+#[test]
+fn errors_without_an_answer_say_whether_a_latency_is_known() {
+    let meaning = |latencies: u64| {
+        let mut report = clean();
+        let counts = &mut report.whole.counts;
+        (counts.answered, counts.unexpected_status) = (0, counts.intended);
+        report.whole.corrected.count = latencies;
+        let reasons = judge(&report).reasons;
+        let errors = reasons.into_iter().find(|reason| reason.code == Code::Errors);
+        errors.expect("nothing was answered").meaning
+    };
+    assert_eq!(meaning(0), "nothing was answered, and no latency is known");
+    assert!(meaning(10).ends_with("the only latencies are those of requests that were given up"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::share::{percent, share};
 use crate::plan::StampSource;
+use crate::report::figures::count;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::report::{ClientPart, Report};
 
@@ -164,7 +165,7 @@ pub(super) fn clock_stepped(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Latency],
         evidence: format!(
             "the wall clock was set {times} during the run; {} responses have the program's stamp",
-            report.whole.stamps.program
+            count(report.whole.stamps.program)
         ),
         figure: steps as f64,
         threshold: 0.0,

@@ -3,6 +3,7 @@
 use super::share::{percent, share, share_of};
 use crate::plan::Switch;
 use crate::record::outcome::Cause;
+use crate::report::figures::count;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::report::{DistributionPart, Report};
 
@@ -46,8 +47,8 @@ pub(super) fn starved(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "{} of {} users ({}) were blocked for half of the window or more; the limit is {}",
-            counts.users_blocked,
-            counts.users,
+            count(counts.users_blocked),
+            count(counts.users),
             percent(figure),
             percent(bounds.starved)
         ),
@@ -79,8 +80,8 @@ pub(super) fn not_settled(report: &Report, reasons: &mut Vec<Reason>) {
         evidence: format!(
             "the setup ended at its limit while the pool of connections was still growing, and {} \
              of {} connections ({}) were added in the window; the limit is {}",
-            counts.pool_grew,
-            counts.users,
+            count(counts.pool_grew),
+            count(counts.users),
             percent(figure),
             percent(bound)
         ),
@@ -138,7 +139,7 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
         evidence: format!(
             "{} connections were added to the pool in the window, for {} of the requests; the \
              limit is {}; connecting took {connect_us:.1} µs on average{of_slowest}",
-            counts.pool_grew,
+            count(counts.pool_grew),
             percent(figure),
             percent(share_of(allowed, counts.intended))
         ),
@@ -177,9 +178,10 @@ pub(super) fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "bytes that no request asked for came {} times, {} responses were followed by further \
-             bytes, and {early} requests failed because a response was there before they were \
-             sent",
-            counts.unsolicited, counts.trailing
+             bytes, and {} requests failed because a response was there before they were sent",
+            count(counts.unsolicited),
+            count(counts.trailing),
+            count(early)
         ),
         figure: all as f64,
         threshold: 0.0,
@@ -205,8 +207,9 @@ pub(super) fn buffers_exhausted(report: &Report, reasons: &mut Vec<Reason>) {
         level: Level::Suspect,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
-            "{times} receives found no free buffer, {figure:.3} for each response; the limit is \
-             {bound:.3}"
+            "{} receives found no free buffer, {figure:.3} for each response; the limit is \
+             {bound:.3}",
+            count(times)
         ),
         figure,
         threshold: bound,

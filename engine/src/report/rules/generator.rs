@@ -156,7 +156,8 @@ pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
     // What a closed loop's users wait for tells which side was the bound, and with the kernel's
     // stamps no latency contains a wait for the generator, unless a response is too long to arrive
     // before the generator reads.
-    let share = users_share(report).filter(|_| mostly_stamped(report) && !are_long(report));
+    let share =
+        users_share(report).filter(|_| mostly_stamped(report) && !report.has_long_responses());
     if share.is_some_and(|share| share <= bounds.generator_bound) {
         return;
     }
@@ -234,17 +235,6 @@ pub(super) fn generator_bound(report: &Report, reasons: &mut Vec<Reason>) {
 /// The share of their time for which a closed loop's users waited for the generator.
 fn users_share(report: &Report) -> Option<f64> {
     report.littles_law.generator_share
-}
-
-/// A response of that many bytes can't arrive whole before the generator reads: Linux grants a new
-/// connection half of its 128 KiB of receive memory as a window (tcp(7), tcp_rmem).
-const WINDOW_BYTES: u64 = 65_536;
-
-/// Whether responses are so long, on average, that they arrive as fast as the generator reads them.
-fn are_long(report: &Report) -> bool {
-    let shards = report.generator.shards.iter();
-    let bytes = shards.fold(0, |sum: u64, shard| sum.saturating_add(shard.received_bytes));
-    WINDOW_BYTES < bytes / report.whole.counts.answered_ever().max(1)
 }
 
 /// A shard whose core had no time to spare.

@@ -3,6 +3,7 @@
 use super::share::{percent, share, share_of};
 use crate::plan::Model;
 use crate::report::Report;
+use crate::report::figures::count;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 
 pub(super) fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
@@ -79,7 +80,9 @@ fn unsent_in_window(report: &Report) -> u64 {
 fn unsent_evidence(late: u64, what: &str, report: &Report, threshold: f64) -> String {
     let intended = report.whole.counts.intended;
     format!(
-        "{late} of {intended} intended requests ({}) {what}; the limit is {}",
+        "{} of {} intended requests ({}) {what}; the limit is {}",
+        count(late),
+        count(intended),
         percent(share(late, intended)),
         percent(threshold)
     )
@@ -119,13 +122,14 @@ pub(super) fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
     let (evidence, cure) = match report.config.plan.model() {
         _ if 0 < intended && counts.errors.total() == 0 && 0 < counts.warmup.sent => (
             format!(
-                "of {intended} intended requests none was sent: the shard was still busy with those \
-                 of the warm-up"
+                "of {} intended requests none was sent: the shard was still busy with those of the \
+                 warm-up",
+                count(intended)
             ),
             "lower --rate, or add --cores",
         ),
         _ if 0 < intended => (
-            format!("of {intended} intended requests none was sent"),
+            format!("of {} intended requests none was sent", count(intended)),
             "see the errors by cause and the other reasons for what kept them",
         ),
         _ if report.interrupted && report.config.window_s() == 0.0 => {
@@ -168,22 +172,31 @@ pub(super) fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
     let figure = share(counts.capped, counts.intended);
     if bounds.capped < figure {
         let conns = report.conns();
+        let held = report.littles_law.held_by_generator().map_or_else(String::new, |held| {
+            format!(
+                " and on the generator: for {} of the time that requests were in flight, their \
+                 response was there and waited for it",
+                percent(held)
+            )
+        });
         reasons.push(Reason {
             code: Code::CapReached,
             agent: None,
             level: Level::Suspect,
             touches: vec![Topic::Latency, Topic::Arrivals],
             evidence: format!(
-                "{} arrivals ({}) waited while all {conns} connections were busy; the limit is {}",
-                counts.capped,
+                "{} arrivals ({}) waited while all {} connections were busy; the limit is {}",
+                count(counts.capped),
                 percent(figure),
+                count(conns as u64),
                 percent(bounds.capped)
             ),
             figure,
             threshold: bounds.capped,
-            meaning: "naive latency omits that wait; corrected latency includes it, and it \
-                      depends on the cap"
-                .to_owned(),
+            meaning: format!(
+                "naive latency omits that wait; corrected latency includes it, and it depends on \
+                 the cap{held}"
+            ),
             cure: "raise --conns, unless the cap is what you want to measure".to_owned(),
         });
     }

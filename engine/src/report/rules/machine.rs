@@ -4,6 +4,7 @@ use super::share::percent;
 use crate::host::watch::CoreTime;
 use crate::record::outcome::Cause;
 use crate::report::Report;
+use crate::report::figures::count;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 
 pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
@@ -21,28 +22,32 @@ pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
             None => "how many were in use is unknown".to_owned(),
             Some(ports) => format!(
                 "of {} at most {} were in use and {} in TIME_WAIT, {} left",
-                ports.range.saturating_mul(ports.sources),
-                ports.in_use_max,
-                ports.time_wait_max,
-                ports.headroom
+                count(ports.range.saturating_mul(ports.sources)),
+                count(ports.in_use_max),
+                count(ports.time_wait_max),
+                count(ports.headroom)
             ),
         };
-        evidence.push(format!("{ports} connections failed for lack of a local port ({taken})"));
+        evidence.push(format!(
+            "{} connections failed for lack of a local port ({taken})",
+            count(ports)
+        ));
         cures.push(
             "connect from more addresses (--source-addresses 127.0.0.2,127.0.0.3), keep \
              connections alive, or widen net.ipv4.ip_local_port_range",
         );
     }
     if 0 < files {
-        evidence.push(format!("{files} connections failed for lack of a file descriptor"));
+        evidence.push(format!("{} connections failed for lack of a file descriptor", count(files)));
         cures.push("raise ulimit -n and fs.file-max");
     }
     if 0 < memory {
-        evidence.push(format!("{memory} connections failed for lack of buffers or memory"));
+        evidence
+            .push(format!("{} connections failed for lack of buffers or memory", count(memory)));
         cures.push("free memory");
     }
     if 0 < overflows {
-        evidence.push(format!("the completion queue overflowed {overflows} times"));
+        evidence.push(format!("the completion queue overflowed {} times", count(overflows)));
         cures.push("add --cores or lower --conns, so that a shard has fewer connections");
     }
     reasons.push(Reason {

@@ -1,8 +1,11 @@
 //! Rules about the numbers: whether they add up, are enough, and stand for the whole run.
 
-use super::share::{percent, share};
+use super::generator::{core_saturated, generator_bound, generator_late};
+use super::machine::{cpu_contended, cpu_stolen, cpu_throttled};
+use super::share::{percent, roughly, share};
 use crate::plan::Model;
 use crate::report::Report;
+use crate::report::figures::count;
 use crate::report::profile::Sampler;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::samples::FileErrorKind;
@@ -21,21 +24,32 @@ pub(super) fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
     };
     let naive = &report.whole.naive;
     let left_out = naive.decode_histogram().map_or(0, |histogram| omitted(&histogram));
+    let mut disturbances = Vec::new();
+    for rule in
+        [generator_late, core_saturated, generator_bound, cpu_stolen, cpu_contended, cpu_throttled]
+    {
+        rule(report, &mut disturbances);
+    }
     let (more, meaning) = match left_out {
         // None took twice the median.
         0 => (
             "no response took long enough to hold up another request at the median pace".to_owned(),
             "had the target stalled, these latencies would leave out the requests that met it \
-             (coordinated omission); the throughput is that of so many connections",
+             (coordinated omission); the throughput is that of so many connections"
+                .to_owned(),
         ),
         left_out => (
             format!(
                 "users who keep the median pace whatever a response takes would have sent about \
-                 {left_out} more requests ({} of those sent)",
-                percent(share(left_out, counts.sent))
+                 {} more requests ({} of those sent)",
+                count(left_out),
+                roughly(share(left_out, counts.sent))
             ),
-            "these latencies leave out the requests that would have met a slow target \
-             (coordinated omission); the throughput is that of so many connections",
+            format!(
+                "these latencies leave out the requests that would have met {} (coordinated \
+                 omission); the throughput is that of so many connections",
+                slow_ones(&disturbances)
+            ),
         ),
     };
     reasons.push(Reason {
@@ -50,10 +64,22 @@ pub(super) fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure: left_out as f64,
         threshold: 0.0,
-        meaning: meaning.to_owned(),
+        meaning,
         cure: "measure latency with --rate; add --period if your users do wait for a response"
             .to_owned(),
     });
+}
+
+/// What requests that a closed loop left out would have met.
+fn slow_ones(disturbances: &[Reason]) -> String {
+    let mut codes: Vec<String> =
+        disturbances.iter().map(|reason| reason.code.to_string()).collect();
+    codes.dedup();
+    if codes.is_empty() {
+        return "a slow target".to_owned();
+    }
+    let codes = codes.join(", ");
+    format!("slow responses, which may be the generator's or its machine's doing ({codes})")
 }
 
 pub(super) fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
@@ -108,17 +134,22 @@ pub(super) fn not_stationary(report: &Report, reasons: &mut Vec<Reason>) {
 
 pub(super) fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
     let p = report.config.plan.thresholds.percentile;
-    let (count, least) = (report.whole.corrected.count, needed(p));
-    if count < least {
+    let (samples, least) = (report.whole.corrected.count, needed(p));
+    if samples < least {
         reasons.push(Reason {
             code: Code::TooFewSamples,
             agent: None,
             level: Level::Suspect,
             touches: vec![Topic::Latency],
-            evidence: format!("p{} has {count} samples and needs {least}", p * 100.0),
-            figure: count as f64,
+            evidence: format!(
+                "p{} has {} samples and needs {}",
+                p * 100.0,
+                count(samples),
+                count(least)
+            ),
+            figure: samples as f64,
             threshold: least as f64,
-            meaning: if count < needed(0.5) {
+            meaning: if samples < needed(0.5) {
                 "no percentile is known: only the counts say something"
             } else {
                 "percentiles marked n/a are unknown"
@@ -144,9 +175,12 @@ pub(super) fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
         None => {
             let by_disk = match samples.lost - uncounted {
                 0 => String::new(),
-                lost => format!("; {lost} more because the disk could not keep up"),
+                lost => format!("; {} more because the disk could not keep up", count(lost)),
             };
-            format!("{uncounted} arrivals were counted by the rate, not one by one{by_disk}")
+            format!(
+                "{} arrivals were counted by the rate, not one by one{by_disk}",
+                count(uncounted)
+            )
         }
     };
     let cure = match samples.error.as_ref().map(|error| error.kind) {
@@ -167,7 +201,7 @@ pub(super) fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
         agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Samples],
-        evidence: format!("{} raw samples were lost: {why}", samples.lost),
+        evidence: format!("{} raw samples were lost: {why}", count(samples.lost)),
         figure: samples.lost as f64,
         threshold: 0.0,
         meaning: "the report is complete, but the samples aren't and can't verify it".to_owned(),
@@ -188,7 +222,8 @@ pub(super) fn profiled(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "{by} took {} samples of its stacks in {:.3} s of processor time",
-            profile.samples, profile.sampling.cpu_s
+            count(profile.samples),
+            profile.sampling.cpu_s
         ),
         figure: profile.samples as f64,
         threshold: 0.0,
@@ -231,7 +266,9 @@ pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
         return;
     }
     let level = if bounds.errors_invalid < figure { Level::Invalid } else { Level::Suspect };
-    let meaning = if counts.answered == 0 {
+    let meaning = if counts.answered == 0 && report.whole.corrected.count == 0 {
+        "nothing was answered, and no latency is known"
+    } else if counts.answered == 0 {
         "nothing was answered: the only latencies are those of requests that were given up"
     } else if report.whole.successes.is_some() {
         "the percentiles mix good and bad responses; the successes have a table of their own"
@@ -244,10 +281,13 @@ pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
         level,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
-            "{bad} of {} requests ({}) had no good answer: errors {failed}, unexpected statuses \
-             {unexpected}; the limit is {}",
-            counts.intended,
+            "{} of {} requests ({}) had no good answer: errors {}, unexpected statuses {}; the \
+             limit is {}",
+            count(bad),
+            count(counts.intended),
             percent(figure),
+            count(failed),
+            count(unexpected),
             percent(bounds.errors)
         ),
         figure,

@@ -14,3 +14,8 @@ pub(super) fn share_of(part: f64, whole: u64) -> f64 {
 pub(super) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
+
+/// A share of which only the size matters, without decimals from 10 % up.
+pub(super) fn roughly(share: f64) -> String {
+    if share < 0.1 { percent(share) } else { format!("{:.0} %", share * 100.0) }
+}
