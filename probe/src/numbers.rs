@@ -1,17 +1,6 @@
 //! Numbers as tables, plots and the evidence of a bound show them.
 
-/// A whole number with thousands separators: `1,234,567`.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if 0 < at && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use engine::report::figures::count;
 
 /// A rate per second: whole from 1,000 up, else with one decimal unless it is zero.
 #[expect(clippy::cast_possible_truncation, reason = "a rate is far below 2^63")]

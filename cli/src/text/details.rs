@@ -94,7 +94,7 @@ impl Lines {
             self.add("stamps", &(by_hardware + &by_both));
         }
         if let Some(share) = &part.client_share {
-            self.add("client share", &added(share, &part.stamps));
+            self.add("client share", &added(share, &part.stamps, report.has_long_responses()));
         }
     }
 
@@ -306,7 +306,7 @@ impl Lines {
 
 /// What the generator added to the requests at each percentile, and what these would have read
 /// without kernel stamps.
-fn added(share: &ClientShare, stamps: &ResponseStamps) -> String {
+fn added(share: &ClientShare, stamps: &ResponseStamps, are_long: bool) -> String {
     let ClientShare { p50, p99, p999, .. } = share;
     let known = [("p50", Some(p50)), ("p99", p99.as_ref()), ("p99.9", p999.as_ref())];
     let known = known.into_iter().filter_map(|(name, part)| Some((name, part?)));
@@ -319,7 +319,9 @@ fn added(share: &ClientShare, stamps: &ResponseStamps) -> String {
             (text, time(*when_handled))
         })
         .unzip();
-    let before = format!("the generator added {}", parts.join(", "));
+    // The last segment of a long body can't come before the generator has read the others.
+    let reading = if are_long { ", and an unknown part while bodies were read" } else { "" };
+    let before = format!("the generator added {}{reading}", parts.join(", "));
     if 0 < stamps.kernel {
         format!("{before}; without kernel stamps they would have read {}", without.join(", "))
     } else {
@@ -576,6 +578,18 @@ mod tests {
     }
 
     #[test]
+    fn what_reading_long_bodies_added_is_said_to_be_unknown() {
+        let shown = |bytes: u64| {
+            let mut report = report(true, part(250, 260, 1, 2));
+            report.generator.shards[0].received_bytes = 10_000 * bytes;
+            details(&report, &[]).split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let told = "and an unknown part while bodies were read; without kernel stamps";
+        assert!(shown(65_537).contains(told), "{}", shown(65_537));
+        assert!(!shown(65_536).contains("unknown part"));
+    }
+
+    #[test]
     fn ports_are_those_of_all_sources_and_what_is_left_that_of_one() {
         let ports =
             Ports { range: 100, sources: 2, in_use_max: 40, time_wait_max: 30, headroom: 70 };
@@ -632,6 +646,7 @@ mod tests {
         ");
         let mut within = calibrated.clone();
         within.floors[0].rate = 333.0;
+        within.floors[1].rate = 3_330.0;
         merge::hold_against(&mut report, within);
         assert!(text(&report).contains(" µs at that rate, "), "{}", text(&report));
         let calibrated = Calibrated { ceiling_open: None, floors: Vec::new(), ..calibrated };

@@ -1,11 +1,12 @@
 //! Why naive and corrected latency differ or agree, in sentences derived from a report's numbers.
 
 use engine::plan::{Model, Plan, Switch};
+use engine::record::counts::Counts;
 use engine::record::outcome::UnsentReason;
-use engine::report::verdict::{Code, Verdict};
-use engine::report::{DistributionPart, Part};
+use engine::report::verdict::Code;
+use engine::report::{DistributionPart, Part, Report};
 
-use super::figures::{count, percentile, ratio, things, time};
+use super::figures::{count, percent, percentile, ratio, things, time};
 use super::table::{ROWS, Row, lacks};
 
 /// The smallest ratio of corrected to naive that counts as a difference.
@@ -16,7 +17,8 @@ const DIFFERENCE_MIN_US: f64 = 50.0;
 const BESIDE: f64 = 20.0;
 
 /// What differs and why, in a short paragraph.
-pub(crate) fn difference(part: &Part, plan: &Plan, verdict: &Verdict) -> String {
+pub(crate) fn difference(report: &Report) -> String {
+    let (part, plan) = (&report.whole, &report.config.plan);
     if part.corrected.count == 0 || part.naive.count == 0 {
         return "No request has both latencies: there is nothing to compare.".to_owned();
     }
@@ -41,9 +43,7 @@ pub(crate) fn difference(part: &Part, plan: &Plan, verdict: &Verdict) -> String 
         ratio(widest.corrected_us, widest.naive_us),
         shown(&part.naive)
     );
-    let limits = [Code::CoreSaturated, Code::GeneratorLate];
-    let is_limited = verdict.reasons.iter().any(|reason| limits.contains(&reason.code));
-    format!("{what} {}", cause(part, plan, is_limited))
+    format!("{what} {}", cause(report))
 }
 
 /// The rows to compare by: the percentiles, or the maximum if no percentile is known of both. The
@@ -94,24 +94,38 @@ fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
              naive maximum.",
             lacks("naive", &part.naive, |_| true).unwrap_or_default()
         ),
-        (Model::Open, _) if 0 < part.counts.failed => format!(
+        (Model::Open, _) => format!(
             "Naive and corrected agree: requests left when they were due, so this is what users \
-             waited, but for those of the {}.",
-            things(part.counts.failed, "failed request")
+             waited{}.",
+            exceptions(&part.counts)
         ),
-        (Model::Open, _) => "Naive and corrected agree: requests left when they were due, so this is \
-            what users waited."
-            .to_owned(),
         (Model::Closed, Some(_)) => "Naive and corrected agree: responses came within the period, so \
             each request left when it was due."
             .to_owned(),
     }
 }
 
+/// The requests whose users didn't wait for their latency: they have none, or waited on.
+fn exceptions(counts: &Counts) -> String {
+    let given_up = counts.timed_out.saturating_add(counts.abandoned);
+    let failed = (0 < counts.failed)
+        .then(|| format!("for those of the {}", things(counts.failed, "failed request")));
+    let given_up = (0 < given_up).then(|| {
+        let who = if given_up == 1 { "user" } else { "users" };
+        format!("for the {} given up, whose {who} waited longer", things(given_up, "request"))
+    });
+    match [failed, given_up].into_iter().flatten().collect::<Vec<String>>().join(", and ") {
+        none if none.is_empty() => none,
+        exceptions => format!(", but {exceptions}"),
+    }
+}
+
 /// What causes the difference: the generator, the target's backlog or the cap. That is decided by
 /// the exact means of both delays, since the requests at a percentile of one aren't those at the
 /// same percentile of the other.
-fn cause(part: &Part, plan: &Plan, is_limited: bool) -> String {
+fn cause(report: &Report) -> String {
+    let (part, plan) = (&report.whole, &report.config.plan);
+    let has = |code| report.verdict.reasons.iter().any(|reason| reason.code == code);
     let mean = |of: &DistributionPart| of.mean.unwrap_or(0.0);
     let (pacer_us, wait_us) = (mean(&part.pacer_lateness), mean(&part.connection_wait));
     let pacer = time(pacer_us);
@@ -125,8 +139,16 @@ fn cause(part: &Part, plan: &Plan, is_limited: bool) -> String {
              quieter cores with --cores, or {lower}, before you trust these numbers."
         )
     } else {
-        let generator = if is_limited {
+        let generator = if has(Code::CoreSaturated) {
             format!(", or the generator, which was at its limit (pacer lateness {pacer})")
+        } else if let Some(held) = report.littles_law.held_by_generator() {
+            format!(
+                ", and the generator: for {} of the time that requests were in flight, their \
+                 response was there and waited for it (pacer lateness {pacer})",
+                percent(held)
+            )
+        } else if has(Code::GeneratorLate) {
+            format!(", or the generator, which was late (pacer lateness {pacer})")
         } else if wait_us < BESIDE * pacer_us {
             format!("; the generator added to it (pacer lateness {pacer})")
         } else {
@@ -158,17 +180,26 @@ fn cause(part: &Part, plan: &Plan, is_limited: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::report::LittlesLaw;
     use engine::report::verdict::{Level, Reason};
 
-    use super::super::reports::{part, plan, times};
+    use super::super::reports::{self, part, times};
     use super::*;
 
     const CLOSED: &[&str] = &[];
     const OPEN: &[&str] = &["rate"];
-    const VALID: Verdict = Verdict { level: Level::Valid, reasons: Vec::new() };
+
+    /// Of these flags; nothing is in flight, so that nothing waits for the generator.
+    fn report(open: bool, part: Part) -> Report {
+        Report { littles_law: LittlesLaw::new(0.0, 0.0, 0.0), ..reports::report(open, part) }
+    }
+
+    fn told(open: bool, part: &Part) -> String {
+        difference(&report(open, part.clone()))
+    }
 
     fn check(flags: &[&str], part: &Part, words: &[&str]) {
-        let text = difference(part, &plan(!flags.is_empty()), &VALID);
+        let text = told(!flags.is_empty(), part);
         for word in words {
             assert!(text.contains(word), "`{word}` is missing in: {text}");
         }
@@ -205,7 +236,7 @@ mod tests {
         );
         let alike = few(1_000, 1_000);
         check(OPEN, &alike, &["Too few requests", "naive has n = 7, p50 needs 8"]);
-        assert!(!difference(&alike, &plan(true), &VALID).contains("agree"));
+        assert!(!told(true, &alike).contains("agree"));
         check(CLOSED, &alike, &["closed loop", "by construction"]);
     }
 
@@ -222,9 +253,27 @@ mod tests {
     #[test]
     fn a_wait_is_not_said_to_be_the_targets_alone_if_the_generator_had_a_part_in_it() {
         check(OPEN, &part(1_000, 182_000, 20_000, 161_000), &["; the generator added to it"]);
-        let (waiting, mut verdict) = (part(1_000, 182_000, 3, 181_000), VALID);
-        verdict.reasons.push(Reason {
-            code: Code::CoreSaturated,
+        let with = |code: Option<Code>, at_target| {
+            let mut report = report(true, part(1_000, 182_000, 3, 181_000));
+            report.littles_law = LittlesLaw::new(0.616, 0.616, at_target);
+            report.verdict.reasons.extend(code.map(reason));
+            difference(&report)
+        };
+        for (code, at_target, words) in [
+            (Some(Code::CoreSaturated), 0.616, "or the generator, which was at its limit"),
+            (Some(Code::GeneratorLate), 0.616, "or the generator, which was late"),
+            (None, 0.353, "and the generator: for 42.7 % of the time that requests were in flight"),
+            (None, 0.59, ", not the generator (pacer lateness"),
+        ] {
+            let text = with(code, at_target);
+            assert!(text.contains(words), "{text}");
+            assert_eq!(text.contains("at its limit"), code == Some(Code::CoreSaturated), "{text}");
+        }
+    }
+
+    fn reason(code: Code) -> Reason {
+        Reason {
+            code,
             agent: None,
             level: Level::Invalid,
             touches: Vec::new(),
@@ -233,9 +282,16 @@ mod tests {
             threshold: 0.6,
             meaning: String::new(),
             cure: String::new(),
-        });
-        let text = difference(&waiting, &plan(true), &verdict);
-        assert!(text.contains("or the generator, which was at its limit"), "{text}");
+        }
+    }
+
+    #[test]
+    fn users_of_requests_given_up_waited_longer_than_is_known() {
+        let mut some = part(1_000, 1_000, 1, 2);
+        (some.counts.timed_out, some.counts.abandoned) = (2_500, 1);
+        check(OPEN, &some, &["but for the 2,501 requests given up, whose users waited longer."]);
+        some.counts.failed = 3;
+        check(OPEN, &some, &["but for those of the 3 failed requests, and for the 2,501 requests"]);
     }
 
     #[test]
@@ -246,8 +302,9 @@ mod tests {
             &late,
             &["9.0 times", "generator itself was late", "8.00 ms", "--cores, or lower --rate"],
         );
-        let paced = Plan { period: Some("1s".parse().expect("a period")), ..plan(false) };
-        let text = difference(&late, &paced, &VALID);
+        let mut paced = report(false, late);
+        paced.config.plan.period = Some("1s".parse().expect("a period"));
+        let text = difference(&paced);
         assert!(text.contains("--cores, or use a longer --period"), "{text}");
     }
 
@@ -260,13 +317,14 @@ mod tests {
         check(OPEN, &unsent, &["1 request was never sent; latency counts"]);
         unsent.counts.unsent_reasons = [(UnsentReason::Dropped, 1)].into();
         check(OPEN, &unsent, &["1 request was dropped, and no latency has them"]);
-        assert!(!difference(&unsent, &plan(true), &VALID).contains("never sent"));
+        assert!(!told(true, &unsent).contains("never sent"));
     }
 
     #[test]
     fn back_filled_values_are_called_what_they_are() {
-        let plan = Plan { backfill: Switch::On, ..plan(false) };
-        let text = difference(&part(1_000, 9_000, 0, 0), &plan, &VALID);
+        let mut backfilled = report(false, part(1_000, 9_000, 0, 0));
+        backfilled.config.plan.backfill = Switch::On;
+        let text = difference(&backfilled);
         assert!(text.contains("back-filling") && text.contains("never sent"), "{text}");
     }
 

@@ -81,10 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_rates_are_readable() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(count(number), text);
-        }
+    fn rates_are_readable() {
         for (per_second, text) in
             [(0.0, "0"), (0.5, "0.5"), (333.33, "333.3"), (500.02, "500"), (20_000.6, "20,001")]
         {

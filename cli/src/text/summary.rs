@@ -33,7 +33,7 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     let _ = writeln!(text, "per second       {}\n", rates.join("   "));
     text.push_str(&table("latency", &part.naive, &part.corrected));
     text.push('\n');
-    text.push_str(&wrap(&explain::difference(part, &report.config.plan, &report.verdict)));
+    text.push_str(&wrap(&explain::difference(report)));
     text.push('\n');
     if let Some(slo) = &report.slo {
         text.push_str(&objectives(slo));
