@@ -4,7 +4,7 @@
 use engine::host::ports::Ports;
 use engine::host::watch::CoreTime;
 use engine::host::{Contender, Core};
-use engine::plan::{Plan, StampSource, Switch};
+use engine::plan::{Arrivals, Plan, StampSource, Switch};
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::judge;
@@ -974,6 +974,24 @@ fn too_few_samples_are_cured_by_what_the_plan_can_change() {
     assert_eq!(cure(clean(), false), "use a longer --duration or a higher --rate");
     assert_eq!(cure(clean(), true), "let the run finish");
     assert_eq!(cure(closed(None), false), "use a longer --duration or more --conns");
+}
+
+#[test]
+fn the_generator_adds_no_more_than_the_whole_latency() {
+    // Sends that keep their order, however long the requests before them took.
+    let plan = Plan { arrivals: Arrivals::Constant, ..clean().config.plan };
+    // Requests of one bucket, whose mean is above their median.
+    let answered = |due_ns: u64| {
+        let received_ns = due_ns + if due_ns / 500_000 % 5 < 3 { 98_400 } else { 102_300 };
+        let sent_ns = received_ns - 100;
+        let stamps = Stamps { intended_ns: due_ns, noticed_ns: sent_ns, sent_ns, waited: false };
+        (stamps, Ending::at(received_ns), Outcome::Answered(200))
+    };
+    let recorded = made_up::record(&plan, (0, 1), answered, |_, _, _| {});
+    let report = made_up::report(&plan, vec![recorded], None);
+    let p50 = report.whole.client_share.expect("an open plan").p50;
+    assert!(p50.corrected < 99.0, "{p50:?}");
+    assert_eq!(p50.share(), 1.0);
 }
 
 #[test]
