@@ -1,76 +1,148 @@
-//! The command `calibrate --truth`: what this machine measures, against arithmetic. Without that
-//! flag it is another job, see [`crate::floor`].
+//! The command `calibrate` without `--truth`: the generator's floor on this machine.
 
-use std::process::ExitCode;
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{self, ExitCode};
 
-use calibration::cases::{self, Case, Outcome, Size};
-use calibration::experiment::{ExperimentError, observe_with};
-use calibration::judgement::Judgement;
+use calibration::cases::Size;
+use calibration::floor::{Calibration, Display, Section, Setup};
+use engine::plan::Plan;
 use engine::plan::body::SharedBody;
-use serde::Serialize;
+use engine::run::Finished;
 
 use crate::args::CalibrateArgs;
-use crate::drive::{Results, drive};
-use crate::failure::{EXIT_INTERRUPTED, Failure, judged};
-use crate::output::{OutputFile, say};
+use crate::drive::{Beside, Results, drive, drive_beside, drive_with};
+use crate::failure::{EXIT_INTERRUPTED, Failure, complain, judged};
+use crate::flamegraph::Flamegraph;
+use crate::hidden_terminal::HiddenTerminal;
+use crate::null_process::{NullTarget, cores_apart};
+use crate::output::{self, OutputFile, say};
+use crate::progress::ProgressLine;
 use crate::signals::StopRequest;
-use crate::{floor, json, text};
+use crate::text::calibrate as text;
+use crate::{json, saved};
 
-/// What `--out` writes.
-#[derive(Debug, Serialize)]
-struct Document<'a> {
-    cases: &'a [Outcome],
-    /// The worst of the cases.
-    judgement: Judgement,
-    interrupted: bool,
-}
-
-/// Does the one or the other.
+/// Measures section by section, and prints each as it ends.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
-    if args.truth { truth(args) } else { floor::calibrate(args) }
-}
-
-/// Runs each case against a target of its own and prints it as it ends.
-fn truth(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
+    let files = [("--out", args.out.as_ref()), ("--flamegraph", args.flamegraph.as_ref())];
+    let named = files.into_iter().filter_map(|(flag, file)| Some((flag, file?.clone())));
+    output::require_distinct(&named.collect::<Vec<_>>())?;
     let out = args.out.as_ref().map(|path| OutputFile::open("--out", path, &stop)).transpose()?;
-    let size = if args.quick { Size::Smoke } else { Size::Full };
-    let cases = cases::cases(size, args.wait);
-    let mut outcomes = Vec::new();
-    let mut interrupted = false;
-    for case in &cases {
-        match outcome(case, &stop, !args.quiet) {
-            Ok(Some(outcome)) => {
-                say(&text::calibrate::case(&outcome))?;
-                outcomes.push(outcome);
+    let mut flamegraph =
+        args.flamegraph.as_ref().map(|path| Flamegraph::open(path, &stop)).transpose()?;
+    let (cores, target_cores) = cores_apart(args.cores.as_ref())?;
+    let null_target = NullTarget::start(&target_cores)?;
+    let raw = RawFile::named(&stop)?;
+    let setup = Setup {
+        null_target: null_target.address,
+        target_cores,
+        cores,
+        wait: args.wait,
+        size: if args.quick { Size::Smoke } else { Size::Full },
+        raw: raw.0.clone(),
+    };
+    let mut calibration = Calibration::new(&setup);
+    say(&text::head(&calibration))?;
+    let mut results = Results::default();
+    for section in Section::ALL {
+        let run = |plan, display| run(plan, display, &stop, !args.quiet);
+        let measured = calibration.measure(section, &setup, run);
+        say(&text::section(&calibration, section))?;
+        match measured {
+            Ok(()) => {}
+            Err(Failure::Interrupted) => calibration.interrupted = true,
+            Err(failure) => {
+                calibration.interrupted = true;
+                results.failures.push(failure);
             }
-            Ok(None) | Err(Failure::Interrupted) => {
-                interrupted = true;
-                break;
+        }
+        if section == Section::Ceiling
+            && !calibration.interrupted
+            && let Some(flamegraph) = flamegraph.take()
+        {
+            match profile(&mut calibration, &setup, flamegraph, &stop, !args.quiet) {
+                Err(Failure::Interrupted) => calibration.interrupted = true,
+                written => results.add(written),
             }
-            Err(failure) => return Err(failure),
+        }
+        if calibration.interrupted {
+            break;
         }
     }
-    let worst = outcomes.iter().map(|outcome| outcome.judgement).max();
-    let judgement = worst.unwrap_or(Judgement::NotJudged);
-    let mut results = Results::default();
     if let Some(out) = out {
-        let document = Document { cases: &outcomes, judgement, interrupted };
-        results.add(out.finish(|writer| json::write(&document, writer)));
+        results.add(out.finish(|writer| json::write(&calibration, writer)));
     }
-    say(&text::calibrate::sum(&outcomes, cases.len(), &results.written))?;
-    let done = if interrupted { ExitCode::from(EXIT_INTERRUPTED) } else { judged(judgement) };
-    Ok(results.exit_code(done))
+    let saved = if calibration.interrupted { None } else { save(&calibration, &stop) };
+    say(&text::end(&calibration, &results.written, saved.as_deref()))?;
+    let interrupted = calibration.interrupted.then(|| ExitCode::from(EXIT_INTERRUPTED));
+    Ok(results.exit_code(interrupted.unwrap_or_else(|| judged(calibration.judgement()))))
 }
 
-/// Runs one case; `None` if a signal cut it short.
-fn outcome(case: &Case, stop: &StopRequest, progress: bool) -> Result<Option<Outcome>, Failure> {
-    let observed = observe_with(case.target.clone(), case.plan.clone(), |plan| {
-        drive(plan, &SharedBody::default(), stop, progress, "").map(|(finished, _)| finished)
-    })?;
-    if observed.report.interrupted {
-        return Ok(None);
+/// Profiles the best closed loop, and writes the profile. A signal ends it, and the calibration.
+fn profile(
+    calibration: &mut Calibration,
+    setup: &Setup,
+    mut flamegraph: Flamegraph,
+    stop: &StopRequest,
+    progress: bool,
+) -> Result<PathBuf, Failure> {
+    let plan = calibration.plateau(setup).expect("the ceiling was measured");
+    let beside = Beside { flamegraph: Some(&mut flamegraph), reference: None };
+    let body = SharedBody::default();
+    let (Finished { report, .. }, _) = drive_beside(plan, &body, stop, progress, "", beside)?;
+    calibration.interrupted |= report.interrupted;
+    calibration.profile.clone_from(&report.profile);
+    if let Some(profile) = &calibration.profile {
+        say(&text::profile(profile))?;
     }
-    let outcome = case.judge(&observed).map_err(ExperimentError::Ledger)?;
-    Ok(Some(outcome))
+    flamegraph.write(&report)
+}
+
+/// Saves it for runs to find, where there is a place for it: without one the figures are as good.
+fn save(calibration: &Calibration, stop: &StopRequest) -> Option<PathBuf> {
+    let saved = saved::save(calibration, stop);
+    saved.inspect_err(|why| complain(&format!("the calibration isn't saved: {why}"))).ok()
+}
+
+fn run(
+    plan: Plan,
+    display: Display,
+    stop: &StopRequest,
+    progress: bool,
+) -> Result<Finished, Failure> {
+    let body = SharedBody::default();
+    let driven = match display {
+        Display::User => drive(plan, &body, stop, progress, ""),
+        Display::Off => drive(plan, &body, stop, false, ""),
+        Display::Hidden => {
+            let hidden = HiddenTerminal::open().map_err(|error| {
+                Failure::CouldNotRun(format!(
+                    "the progress line: no terminal to draw it on ({error}); mount /dev/pts"
+                ))
+            })?;
+            let term = hidden.term();
+            let line = |plan: &Plan| Ok(ProgressLine::on(plan, term));
+            drive_with(plan, &body, stop, line, Beside::default())
+        }
+    };
+    driven.map(|(finished, _)| finished)
+}
+
+/// The name of a file for raw samples, in the folder for temporary files. The file goes with it.
+struct RawFile(PathBuf);
+
+impl RawFile {
+    fn named(stop: &StopRequest) -> Result<RawFile, Failure> {
+        let path = env::temp_dir().join(format!("truetail-calibrate-{}.raw", process::id()));
+        stop.covering(|| Ok((RawFile(path.clone()), Some(path))))
+    }
+}
+
+impl Drop for RawFile {
+    fn drop(&mut self) {
+        // It is only there if a run with raw samples was made.
+        let _ = fs::remove_file(&self.0);
+    }
 }

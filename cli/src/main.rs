@@ -15,7 +15,6 @@ mod drive;
 mod failure;
 mod flamediff;
 mod flamegraph;
-mod floor;
 mod generate;
 mod hidden_terminal;
 mod hlog;
@@ -34,6 +33,7 @@ mod signals;
 mod sweep;
 mod target_server;
 mod text;
+mod truth;
 mod verify;
 
 use std::ffi::OsString;
@@ -71,6 +71,7 @@ fn main() -> ExitCode {
         Command::Target(args) => target_server::serve(args),
         Command::NullTarget(args) => null_target::serve(args),
         Command::Agent(args) => agent::agent(*args),
+        Command::Calibrate(args) if args.truth => truth::truth(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Demo(args) => demo::demo(args),
         Command::Completions { shell } => generate::completions(shell),

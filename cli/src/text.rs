@@ -11,7 +11,6 @@ pub(crate) mod doctor;
 mod explain;
 mod figures;
 pub(crate) mod flamediff;
-pub(crate) mod floor;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]
 mod made_up;
@@ -23,6 +22,7 @@ pub(crate) mod series;
 mod slo;
 pub(crate) mod summary;
 mod table;
+pub(crate) mod truth;
 mod verdict;
 pub(crate) mod verify;
 mod wrap;

@@ -1,166 +1,580 @@
-//! The cases of `calibrate`: predicted, measured, and the band between which a measurement agrees.
+//! The generator's floor on this machine, section by section.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path as FilePath;
 
-use calibration::cases::Outcome;
-use calibration::experiment::Comparison;
+use calibration::floor::{
+    AGREE_SHARE, AGREE_US, Bound, Calibration, Ceiling, Disturbance, GROWTH_MAX, Overhead,
+    SENT_MIN, SHARE_MAX, Section, Three,
+};
 use calibration::judgement::Judgement;
+use engine::plan::Wait;
+use engine::report::profile::Profile;
+use engine::sys::units::CoreList;
 
-use super::figures::{count, things};
-use super::wrap::indented;
+use super::details;
+use super::figures::{rate, things, time};
+use super::wrap::{indented, wrap};
 
-/// What a case says that wasn't judged.
-const NOT_JUDGED: &str = "not judged: this may be what disturbed the machine, so it says nothing \
-    against the measurement";
+/// How many disturbances are shown; a document has all of them.
+const SHOWN_MAX: usize = 3;
 
-/// One case, as it ended.
-pub(crate) fn case(outcome: &Outcome) -> String {
-    let head = match outcome.judgement {
-        Judgement::Passed => "pass  ",
-        Judgement::NotJudged => "n/a   ",
-        Judgement::Failed => "FAIL  ",
-    };
-    let mut text = indented(head, "      ", &outcome.name);
-    let Outcome { intended, answered, ledger, comparisons, disturbed, generator, .. } = outcome;
-    let (intended, answered) = (count(*intended), count(*answered));
-    let counts =
-        format!("{intended} intended, {answered} answered, {} by the ledger", count(*ledger));
-    text.push_str(&indented("      ", "      ", &counts));
-    let _ = writeln!(
-        text,
-        "      {:<11}{:>10}{:>10}{:>10}{:>10}  to, ms",
-        "", "predicted", "measured", "ledger", "from"
+/// Where it is measured.
+pub(crate) fn head(of: &Calibration) -> String {
+    let list = |cores: &[usize]| CoreList::new(cores.to_vec()).to_string();
+    let cpu = of.cpu.as_deref().unwrap_or("unknown processor");
+    let place = format!(
+        "{cpu}, {}; generator on core {}, targets on core {}; --wait {}",
+        of.kernel,
+        list(&of.cores),
+        list(&of.target_cores),
+        wait(of.wait),
     );
-    for comparison in comparisons {
-        text.push_str(&row(comparison, outcome.is_control));
-    }
-    for evidence in disturbed {
-        text.push_str(&indented("      ", "        ", &format!("not quiet: {evidence}")));
-    }
-    for evidence in generator {
-        text.push_str(&indented("      ", "        ", &format!("generator: {evidence}")));
-    }
-    if outcome.judgement == Judgement::NotJudged {
-        text.push_str(&indented("      ", "      ", NOT_JUDGED));
+    let mut text = wrap(&place);
+    if !of.is_apart() {
+        text.push_str(&wrap(
+            "Generator and target share a core: each waits for the other, so the ceiling is that \
+             of both together, and latencies and lateness contain such waits.",
+        ));
     }
     text.push('\n');
     text
 }
 
-fn row(comparison: &Comparison, is_control: bool) -> String {
-    let Comparison { name, predicted_ms, measured_ms, held_ms, band_ms: (from, to) } = comparison;
-    let note = match comparison.holds() {
-        true => "",
-        false if is_control && comparison.is_below() => "  below, as it must",
-        false => "  OUTSIDE",
+/// What a section found; nothing if it was interrupted before it found anything.
+pub(crate) fn section(of: &Calibration, section: Section) -> String {
+    let text = match section {
+        Section::Clocks => clocks(of),
+        Section::Waits => waits(of),
+        Section::Ceiling => of.ceiling.as_ref().map_or_else(String::new, ceiling),
+        Section::Floors => floors(of),
+        Section::Costs => costs(of),
+        Section::Overhead => of.overhead.as_ref().map_or_else(String::new, overhead),
     };
-    let numbers = format!("{predicted_ms:>10.3}{measured_ms:>10.3}{held_ms:>10.3}{from:>10.3}");
-    format!("      {name:<11}{numbers}{to:>9.3}{note}\n")
+    if text.is_empty() { text } else { text + "\n" }
 }
 
-/// What all of them came to.
-pub(crate) fn sum(outcomes: &[Outcome], planned: usize, written: &[String]) -> String {
-    let of = |judgement| outcomes.iter().filter(|outcome| outcome.judgement == judgement).count();
-    let passed = of(Judgement::Passed);
-    let mut text = format!("{passed} of {} passed", things(planned as u64, "case"));
-    for (judgement, what) in [(Judgement::Failed, "failed"), (Judgement::NotJudged, "not judged")] {
-        match of(judgement) {
-            0 => {}
-            some => {
-                let _ = write!(text, ", {some} {what}");
-            }
+/// Where the CPU time of the best closed loop went.
+pub(crate) fn profile(of: &Profile) -> String {
+    details::profile(of) + "\n"
+}
+
+/// What all of it came to, and the file that it was saved in.
+pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>) -> String {
+    let mut text = String::new();
+    if of.interrupted {
+        text.push_str("Ended early: what is missing was not measured.\n");
+    }
+    if of.disturbed.is_empty() {
+        text.push_str("The machine was quiet, by the verdicts of all runs.\n");
+    } else {
+        let mut worst: Vec<&Disturbance> = of.disturbed.iter().collect();
+        worst.sort_by(|one, other| other.times_limit.total_cmp(&one.times_limit));
+        let runs: BTreeSet<&str> = worst.iter().map(|found| found.run.as_str()).collect();
+        let line = format!(
+            "The machine was not quiet: others used it in {} of {}, so figures may be worse than \
+             its own. The worst:",
+            runs.len(),
+            things(of.runs as u64, "run")
+        );
+        text.push_str(&wrap(&line));
+        for found in worst.iter().take(SHOWN_MAX) {
+            let line = format!("{}: {}", found.run, found.evidence);
+            text.push_str(&indented("  ", "    ", &line));
         }
     }
-    if outcomes.len() < planned {
-        let _ = write!(text, ", interrupted after {}", outcomes.len());
-    }
-    text.push('\n');
-    let disturbed = outcomes.iter().filter(|outcome| !outcome.disturbed.is_empty()).count();
-    if 0 < disturbed {
-        let _ = writeln!(
-            text,
-            "The machine was not quiet in {}: what disturbed it is named above.",
-            things(disturbed as u64, "case")
-        );
-    }
+    text.push_str("These figures are of the loopback: across a network the floor is higher.\n");
     for file in written {
         let _ = writeln!(text, "written  {file}");
     }
+    if let Some(file) = saved {
+        let _ = writeln!(text, "saved    {}", file.display());
+        let cores = CoreList::new(of.cores.clone());
+        let line = format!(
+            "runs on core {cores} with --wait {} are held against it: {}",
+            wait(of.wait),
+            reasons(of)
+        );
+        text.push_str(&indented("         ", "         ", &line));
+    }
     text
+}
+
+/// The reasons that it can give, by the figures that nobody else was in the way of.
+fn reasons(of: &Calibration) -> String {
+    let known = of.calibrated();
+    let near_ceiling = match (known.ceiling_open, known.ceiling_closed) {
+        (Some(_), _) => Some("near_ceiling"),
+        (None, Some(_)) => Some("near_ceiling of closed loops alone"),
+        (None, None) => None,
+    };
+    let below_floor = (!known.floors.is_empty()).then_some("below_floor");
+    near_ceiling.into_iter().chain(below_floor).collect::<Vec<_>>().join(", ")
+}
+
+fn wait(of: Wait) -> &'static str {
+    match of {
+        Wait::Sleep => "sleep",
+        Wait::Hybrid => "hybrid",
+        Wait::Spin => "spin",
+    }
+}
+
+/// What a line of figures ends with that others may have moved.
+fn mark(disturbed: bool) -> &'static str {
+    if disturbed { "  disturbed" } else { "" }
+}
+
+/// A time that may be unknown.
+fn some(us: Option<f64>) -> String {
+    us.map_or("n/a".to_owned(), time)
+}
+
+/// The median and p99 as two columns.
+fn two(of: &Three) -> String {
+    format!("{:>9}{:>9}", some(of.p50), some(of.p99))
+}
+
+/// Three percentiles as three columns.
+fn three(of: &Three) -> String {
+    format!("{:>9}{:>9}{:>9}", some(of.p50), some(of.p99), some(of.p999))
+}
+
+fn clocks(of: &Calibration) -> String {
+    let Some(clocks) = &of.clocks else { return String::new() };
+    format!(
+        "clock            resolution {} ns, smallest step {} ns; {:.0} ns to read, {:.0} ns for a \
+         stamp\n",
+        clocks.resolution_ns, clocks.step_ns, clocks.read_ns, clocks.stamp_pair_ns
+    )
+}
+
+fn waits(of: &Calibration) -> String {
+    if of.waits.is_empty() {
+        return String::new();
+    }
+    let mut text = "late at 1,000/s      sends: p50      p99   receives: p50      p99\n".to_owned();
+    for found in &of.waits {
+        let (pacer, receive) = (two(&found.pacer), two(&found.receive));
+        let name = format!("  --wait {}", wait(found.wait));
+        let _ = writeln!(text, "{name:<22}{pacer}       {receive}");
+    }
+    text
+}
+
+fn ceiling(of: &Ceiling) -> String {
+    let mut text = String::new();
+    for closed in &of.closed {
+        let conns = format!("closed, {} conns", closed.conns);
+        let _ = writeln!(
+            text,
+            "{conns:<17}{:>9}/s  busy {:>3.0} %  CPU per request {:.2} µs{}",
+            rate(closed.rate),
+            closed.busy * 100.0,
+            closed.cpu.total_us(),
+            mark(closed.disturbed)
+        );
+    }
+    for tried in &of.open {
+        let outcome = tried.failed.as_deref().unwrap_or("kept up");
+        let (rate, busy) = (rate(tried.rate), tried.busy * 100.0);
+        let lateness = some(tried.pacer_p99_us);
+        let _ = write!(text, "open             {rate:>9}/s  busy {busy:>3.0} %  ");
+        let _ = writeln!(text, "late p99 {lateness:>8}  {outcome}{}", mark(tried.disturbed));
+    }
+    let doubt = match of.is_open_disturbed() {
+        true => ", and others used the machine each time, so it may keep up with more",
+        false => "",
+    };
+    let shown = |of: Option<f64>| of.map_or("none".to_owned(), |of| format!("{}/s", rate(of)));
+    let bound = match of.bound {
+        Bound::Generator => "the generator's core was the bound",
+        Bound::Unknown => "what bounded it isn't known, since others used the machine as well",
+        Bound::Target => {
+            "the null target was the bound, so the generator's own ceiling is higher: give it more \
+             cores by naming fewer with --cores"
+        }
+    };
+    let line = format!(
+        "closed {}/s with {} connections: {bound}. Open: the highest rate that kept up is {}, the \
+         lowest that didn't {}{doubt}; keeping up is to send {:.1} % of the plan, with a backlog that \
+         grows by at most {:.1} % of it.",
+        rate(of.closed_rate),
+        of.closed_conns,
+        shown(of.bracket.passed),
+        shown(of.bracket.failed),
+        SENT_MIN * 100.0,
+        GROWTH_MAX * 100.0
+    );
+    text.push_str(&indented("ceiling          ", "                 ", &line));
+    text
+}
+
+fn floors(of: &Calibration) -> String {
+    if of.floors.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        "floor, of ceiling     naive: p50      p99    p99.9  corrected: p50      p99    \
+                    p99.9  CPU/request\n"
+            .to_owned();
+    for found in &of.floors {
+        let share = format!("{:.0} %", found.share * 100.0);
+        let (naive, corrected) = (three(&found.naive), three(&found.corrected));
+        let (rate, cpu) = (rate(found.rate), found.cpu.total_us());
+        let _ =
+            writeln!(text, "{share:>6}{rate:>10}/s     {naive}       {corrected}{cpu:>10.2} µs");
+    }
+    let disturbed = of.floors.iter().filter(|floor| floor.disturbed);
+    let shares: Vec<String> =
+        disturbed.map(|floor| format!("{:.0} %", floor.share * 100.0)).collect();
+    if !shares.is_empty() {
+        let line = format!(
+            "disturbed at {}: others used the machine there, so no run is held against it",
+            shares.join(" and ")
+        );
+        text.push_str(&indented("  ", "    ", &line));
+    }
+    text
+}
+
+fn costs(of: &Calibration) -> String {
+    let mut text = String::new();
+    for cost in &of.costs {
+        let name = cost.feature.name();
+        let [low, high] = cost.range_us;
+        let range = match cost.pairs.len() {
+            1 => "one pair".to_owned(),
+            pairs => format!("{low:+.3} to {high:+.3} in {pairs} pairs"),
+        };
+        let _ = writeln!(
+            text,
+            "{name:<15}  {:+.3} µs of CPU per request ({range}){}",
+            cost.median_us,
+            mark(cost.disturbed)
+        );
+    }
+    text
+}
+
+fn overhead(of: &Overhead) -> String {
+    let mut text = format!(
+        "overhead, target of {}: the generator must add less than {:.0} % of corrected latency\n",
+        time(of.hold_us),
+        SHARE_MAX * 100.0
+    );
+    for at in &of.at {
+        let verdict = match of.judgement {
+            _ if at.share < SHARE_MAX => "ok",
+            Judgement::NotJudged => "more, but not judged",
+            Judgement::Passed | Judgement::Failed => "TOO MUCH",
+        };
+        let line = format!(
+            "{}: {} corrected, of which the generator added {} ({:.2} %): {verdict}; the target \
+             held it for {} by its ledger, which leaves {:.2} % outside of it",
+            at.name,
+            time(at.corrected_us),
+            time(at.added_us),
+            at.share * 100.0,
+            time(at.held_us),
+            at.outside * 100.0
+        );
+        text.push_str(&indented("  ", "    ", &line));
+    }
+    if of.at.len() < 2 {
+        text.push_str("  too few requests were answered to know p99\n");
+    }
+    if of.judgement == Judgement::NotJudged {
+        text.push_str(&disturbed(&of.disturbed));
+    }
+    if let Some(path) = &of.path {
+        let verdict = match path.judgement {
+            Judgement::Passed => "they agree",
+            Judgement::NotJudged => "they differ, but that isn't judged",
+            Judgement::Failed => "they DISAGREE",
+        };
+        let line = format!(
+            "the path without a target, p50: {} by the null target, {} by the ledger of one that \
+             holds nothing; {verdict} (within {:.0} % or {})",
+            time(path.floor_us),
+            time(path.ledger_us.max(0.0)),
+            AGREE_SHARE * 100.0,
+            time(AGREE_US)
+        );
+        text.push_str(&indented("  ", "  ", &line));
+        if path.judgement == Judgement::NotJudged {
+            text.push_str(&disturbed(&path.disturbed));
+        }
+    }
+    text
+}
+
+/// What disturbed runs of which something isn't judged.
+fn disturbed(by: &[Disturbance]) -> String {
+    let line = |found: &Disturbance| {
+        indented("  ", "    ", &format!("not quiet: {}: {}", found.run, found.evidence))
+    };
+    by.iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use calibration::floor::{
+        Bracket, Clocks, Closed, Cost, CpuPerRequest, Feature, Floor, Lateness, OverheadAt, Path,
+        SCHEMA, Tried,
+    };
+
+    use engine::plan::StampSource;
+
     use super::*;
 
-    fn outcome(is_control: bool, measured_ms: f64, disturbed: &[&str]) -> Outcome {
-        let comparison = Comparison {
-            name: "p99".to_owned(),
-            predicted_ms: 41.0,
-            measured_ms,
-            held_ms: 41.07,
-            band_ms: (39.8, 42.3),
-        };
-        let as_it_must = if is_control { comparison.is_below() } else { comparison.holds() };
-        Outcome {
-            name: "each request in a stall waits for its end; 2,000/s for 60 s".to_owned(),
-            is_control,
-            judgement: match (as_it_must, disturbed.is_empty()) {
-                (true, _) => Judgement::Passed,
-                (false, true) => Judgement::Failed,
-                (false, false) => Judgement::NotJudged,
-            },
-            intended: 120_000,
-            answered: 120_000,
-            ledger: 120_000,
-            comparisons: vec![comparison],
-            disturbed: disturbed.iter().map(|text| (*text).to_owned()).collect(),
-            generator: Vec::new(),
+    const CPU: CpuPerRequest = CpuPerRequest { user_us: 1.0, system_us: 3.25 };
+
+    fn each(p50: f64, p99: f64) -> Three {
+        Three { p50: Some(p50), p99: Some(p99), p999: None }
+    }
+
+    fn tried(rate: f64, failed: Option<&str>) -> Tried {
+        Tried {
+            rate,
+            sent: 1.0,
+            growth: 0.0,
+            pacer_p99_us: Some(40.0),
+            busy: 0.8,
+            cpu: CPU,
+            failed: failed.map(str::to_owned),
+            disturbed: false,
         }
     }
 
-    #[test]
-    fn a_case_shows_what_was_predicted_and_what_was_not_met() {
-        let taken = "other processes ran for 48.00 % of the cores' time; the limit is 1.00 %";
-        let late = Outcome {
-            generator: vec!["pacer lateness p99 is 85.0 µs; the limit is 51.0 µs".to_owned()],
-            ..outcome(false, 44.0, &[])
+    fn lateness(wait: Wait, p50: f64) -> Lateness {
+        Lateness { wait, rate: 1_001.0, pacer: each(p50, 21.0), receive: each(13.0, 31.0) }
+    }
+
+    fn ceiling() -> Ceiling {
+        let (conns, rate) = (64, 233_726.0);
+        Ceiling {
+            closed: vec![Closed { conns, rate, busy: 0.99, cpu: CPU, disturbed: false }],
+            closed_rate: rate,
+            closed_conns: conns,
+            bound: Bound::Generator,
+            open: vec![tried(116_863.0, None), tried(151_922.0, Some("sent 98.31 % of its plan"))],
+            bracket: Bracket { passed: Some(116_863.0), failed: Some(151_922.0) },
+        }
+    }
+
+    fn overhead() -> Overhead {
+        let at = OverheadAt {
+            name: "p50".to_owned(),
+            corrected_us: 5_060.0,
+            added_us: 1.1,
+            share: 1.1 / 5_060.0,
+            held_us: 5_010.0,
+            outside: 50.0 / 5_060.0,
         };
-        let outcomes = [
-            outcome(false, 41.1, &[]),
-            outcome(false, 44.0, &[taken]),
-            late,
-            outcome(true, 1.0, &[]),
-        ];
-        let mut text: String = outcomes.iter().map(case).collect();
-        text.push_str(&sum(&outcomes, 9, &["truth.json".to_owned()]));
+        let (judgement, disturbed) = (Judgement::Passed, Vec::new());
+        let path = Path { floor_us: 48.5, ledger_us: 60.0, judgement, disturbed };
+        Overhead {
+            hold_us: 5_000.0,
+            at: vec![at],
+            judgement: Judgement::Failed,
+            disturbed: Vec::new(),
+            path: Some(path),
+        }
+    }
+
+    fn calibration() -> Calibration {
+        let clocks = Clocks { resolution_ns: 1, step_ns: 20, read_ns: 24.6, stamp_pair_ns: 50.1 };
+        Calibration {
+            schema: SCHEMA,
+            interrupted: false,
+            quick: false,
+            began_s: 0,
+            tool_version: "0.1.0".to_owned(),
+            kernel: "Linux 6.12.1".to_owned(),
+            cpu: Some("A Processor".to_owned()),
+            cores: vec![1, 2],
+            target_cores: vec![0],
+            wait: Wait::Hybrid,
+            clocks: Some(clocks),
+            waits: vec![lateness(Wait::Sleep, 9.5), lateness(Wait::Hybrid, 0.15)],
+            ceiling: Some(ceiling()),
+            profile: None,
+            floors: vec![Floor {
+                share: 0.01,
+                rate: 1_168.6,
+                naive: each(33.7, 60.1),
+                corrected: each(33.9, 66.0),
+                cpu: CPU,
+                stamps: StampSource::Kernel,
+                disturbed: false,
+            }],
+            costs: vec![Cost {
+                feature: Feature::Raw,
+                pairs: vec![[4.5, 4.25]],
+                median_us: 0.25,
+                range_us: [0.25, 0.25],
+                disturbed: false,
+            }],
+            overhead: Some(overhead()),
+            runs: 40,
+            disturbed: Vec::new(),
+        }
+    }
+
+    fn whole(of: &Calibration) -> String {
+        let sections = Section::ALL.into_iter().map(|one| section(of, one));
+        let saved = (!of.interrupted).then(|| FilePath::new("/home/me/.cache/truetail/c.json"));
+        head(of) + &sections.collect::<String>() + &end(of, &["c.json".to_owned()], saved)
+    }
+
+    #[test]
+    fn each_section_is_shown() {
+        insta::assert_snapshot!(whole(&calibration()), @r"
+        A Processor, Linux 6.12.1; generator on core 1-2, targets on core 0; --wait hybrid
+
+        clock            resolution 1 ns, smallest step 20 ns; 25 ns to read, 50 ns for a stamp
+
+        late at 1,000/s      sends: p50      p99   receives: p50      p99
+          --wait sleep          9.50 µs  21.0 µs         13.0 µs  31.0 µs
+          --wait hybrid          150 ns  21.0 µs         13.0 µs  31.0 µs
+
+        closed, 64 conns   233,726/s  busy  99 %  CPU per request 4.25 µs
+        open               116,863/s  busy  80 %  late p99  40.0 µs  kept up
+        open               151,922/s  busy  80 %  late p99  40.0 µs  sent 98.31 % of its plan
+        ceiling          closed 233,726/s with 64 connections: the generator's core was the bound. Open: the
+                         highest rate that kept up is 116,863/s, the lowest that didn't 151,922/s; keeping
+                         up is to send 99.9 % of the plan, with a backlog that grows by at most 0.1 % of it.
+
+        floor, of ceiling     naive: p50      p99    p99.9  corrected: p50      p99    p99.9  CPU/request
+           1 %     1,169/s       33.7 µs  60.1 µs      n/a         33.9 µs  66.0 µs      n/a      4.25 µs
+
+        --raw            +0.250 µs of CPU per request (one pair)
+
+        overhead, target of 5.00 ms: the generator must add less than 5 % of corrected latency
+          p50: 5.06 ms corrected, of which the generator added 1.10 µs (0.02 %): ok; the target held it for
+            5.01 ms by its ledger, which leaves 0.99 % outside of it
+          too few requests were answered to know p99
+          the path without a target, p50: 48.5 µs by the null target, 60.0 µs by the ledger of one that
+          holds nothing; they agree (within 50 % or 25.0 µs)
+
+        The machine was quiet, by the verdicts of all runs.
+        These figures are of the loopback: across a network the floor is higher.
+        written  c.json
+        saved    /home/me/.cache/truetail/c.json
+                 runs on core 1-2 with --wait hybrid are held against it: near_ceiling, below_floor
+        ");
+    }
+
+    #[test]
+    fn disturbed_figures_are_marked_and_no_reason_is_promised_that_needs_them() {
+        let mut of = calibration();
+        let ceiling = of.ceiling.as_mut().expect("one");
+        ceiling.open[1].disturbed = true;
+        of.floors[0].disturbed = true;
+        of.costs[0] = Cost {
+            pairs: vec![[4.5, 4.25], [4.5, 4.0]],
+            range_us: [0.25, 0.5],
+            disturbed: true,
+            ..of.costs[0].clone()
+        };
+        assert_eq!(reasons(&of), "near_ceiling of closed loops alone");
+        let sections = [Section::Ceiling, Section::Floors, Section::Costs];
+        let text: String = sections.into_iter().map(|one| section(&of, one)).collect();
         insta::assert_snapshot!(text, @r"
-        pass  each request in a stall waits for its end; 2,000/s for 60 s
-              120,000 intended, 120,000 answered, 120,000 by the ledger
-                          predicted  measured    ledger      from  to, ms
-              p99            41.000    41.100    41.070    39.800   42.300
+        closed, 64 conns   233,726/s  busy  99 %  CPU per request 4.25 µs
+        open               116,863/s  busy  80 %  late p99  40.0 µs  kept up
+        open               151,922/s  busy  80 %  late p99  40.0 µs  sent 98.31 % of its plan  disturbed
+        ceiling          closed 233,726/s with 64 connections: the generator's core was the bound. Open: the
+                         highest rate that kept up is 116,863/s, the lowest that didn't 151,922/s, and
+                         others used the machine each time, so it may keep up with more; keeping up is to
+                         send 99.9 % of the plan, with a backlog that grows by at most 0.1 % of it.
 
-        n/a   each request in a stall waits for its end; 2,000/s for 60 s
-              120,000 intended, 120,000 answered, 120,000 by the ledger
-                          predicted  measured    ledger      from  to, ms
-              p99            41.000    44.000    41.070    39.800   42.300  OUTSIDE
-              not quiet: other processes ran for 48.00 % of the cores' time; the limit is 1.00 %
-              not judged: this may be what disturbed the machine, so it says nothing against the measurement
+        floor, of ceiling     naive: p50      p99    p99.9  corrected: p50      p99    p99.9  CPU/request
+           1 %     1,169/s       33.7 µs  60.1 µs      n/a         33.9 µs  66.0 µs      n/a      4.25 µs
+          disturbed at 1 %: others used the machine there, so no run is held against it
 
-        FAIL  each request in a stall waits for its end; 2,000/s for 60 s
-              120,000 intended, 120,000 answered, 120,000 by the ledger
-                          predicted  measured    ledger      from  to, ms
-              p99            41.000    44.000    41.070    39.800   42.300  OUTSIDE
-              generator: pacer lateness p99 is 85.0 µs; the limit is 51.0 µs
+        --raw            +0.250 µs of CPU per request (+0.250 to +0.500 in 2 pairs)  disturbed
+        ");
+        of.ceiling = None;
+        of.floors[0].disturbed = false;
+        assert_eq!(reasons(&of), "below_floor");
+    }
 
-        pass  each request in a stall waits for its end; 2,000/s for 60 s
-              120,000 intended, 120,000 answered, 120,000 by the ledger
-                          predicted  measured    ledger      from  to, ms
-              p99            41.000     1.000    41.070    39.800   42.300  below, as it must
+    #[test]
+    fn what_others_may_have_caused_is_not_judged_and_they_are_named() {
+        let by = |run: &str| Disturbance {
+            run: run.to_owned(),
+            evidence: "a shard waited for its core 48.00 % of the time; the limit is 1.00 %".into(),
+            times_limit: 48.0,
+        };
+        let mut of = overhead();
+        of.at[0].share = 0.08;
+        (of.judgement, of.disturbed) = (Judgement::NotJudged, vec![by("5 ms target")]);
+        let path = of.path.as_mut().expect("a path");
+        (path.judgement, path.disturbed) = (Judgement::NotJudged, vec![by("null target")]);
+        insta::assert_snapshot!(super::overhead(&of), @r"
+        overhead, target of 5.00 ms: the generator must add less than 5 % of corrected latency
+          p50: 5.06 ms corrected, of which the generator added 1.10 µs (8.00 %): more, but not judged; the
+            target held it for 5.01 ms by its ledger, which leaves 0.99 % outside of it
+          too few requests were answered to know p99
+          not quiet: 5 ms target: a shard waited for its core 48.00 % of the time; the limit is 1.00 %
+          the path without a target, p50: 48.5 µs by the null target, 60.0 µs by the ledger of one that
+          holds nothing; they differ, but that isn't judged (within 50 % or 25.0 µs)
+          not quiet: null target: a shard waited for its core 48.00 % of the time; the limit is 1.00 %
+        ");
+    }
 
-        2 of 9 cases passed, 1 failed, 1 not judged, interrupted after 4
-        The machine was not quiet in 1 case: what disturbed it is named above.
-        written  truth.json
+    #[test]
+    fn what_was_not_measured_is_left_out_and_what_disturbed_it_is_named() {
+        let taken = "other processes ran for 48.00 % of the cores' time; the limit is 1.00 %";
+        let found = |run: &str, times_limit| Disturbance {
+            run: run.to_owned(),
+            evidence: taken.to_owned(),
+            times_limit,
+        };
+        let disturbed = vec![
+            found("closed loop, 16 connections", 2.0),
+            found("1,000/s, sleep", 48.0),
+            found("1,000/s, spin", 1.5),
+            found("1,000/s, spin", 1.2),
+        ];
+        let of = Calibration {
+            interrupted: true,
+            cores: vec![0],
+            waits: Vec::new(),
+            ceiling: Some(Ceiling { bound: Bound::Unknown, ..ceiling() }),
+            floors: Vec::new(),
+            costs: Vec::new(),
+            overhead: None,
+            disturbed,
+            ..calibration()
+        };
+        insta::assert_snapshot!(whole(&of), @r"
+        A Processor, Linux 6.12.1; generator on core 0, targets on core 0; --wait hybrid
+        Generator and target share a core: each waits for the other, so the ceiling is that of both
+        together, and latencies and lateness contain such waits.
+
+        clock            resolution 1 ns, smallest step 20 ns; 25 ns to read, 50 ns for a stamp
+
+        closed, 64 conns   233,726/s  busy  99 %  CPU per request 4.25 µs
+        open               116,863/s  busy  80 %  late p99  40.0 µs  kept up
+        open               151,922/s  busy  80 %  late p99  40.0 µs  sent 98.31 % of its plan
+        ceiling          closed 233,726/s with 64 connections: what bounded it isn't known, since others
+                         used the machine as well. Open: the highest rate that kept up is 116,863/s, the
+                         lowest that didn't 151,922/s; keeping up is to send 99.9 % of the plan, with a
+                         backlog that grows by at most 0.1 % of it.
+
+        Ended early: what is missing was not measured.
+        The machine was not quiet: others used it in 3 of 40 runs, so figures may be worse than its own. The
+        worst:
+          1,000/s, sleep: other processes ran for 48.00 % of the cores' time; the limit is 1.00 %
+          closed loop, 16 connections: other processes ran for 48.00 % of the cores' time; the limit is
+            1.00 %
+          1,000/s, spin: other processes ran for 48.00 % of the cores' time; the limit is 1.00 %
+        These figures are of the loopback: across a network the floor is higher.
+        written  c.json
         ");
     }
 }
