@@ -1,6 +1,6 @@
-//! Documents as JSON: fields of messages that travel so, and reports that an agent keeps. Such fields
-//! are those of the engine's documents, and all that both sides must be able to read though their
-//! versions differ.
+//! Documents as JSON: fields of messages that travel so, and reports that an agent keeps. Such
+//! fields are those of the engine's documents, and all that both sides must be able to read though
+//! their versions differ.
 //!
 //! A payload is bincode, which says neither a field's name nor whether it is there. The engine's
 //! documents flatten some fields, omit others and accept several forms of one value, which only a

@@ -2,8 +2,8 @@
 //!
 //! A controller gives one plan to many agents and merges what they report. Both ends of a
 //! connection are state machines: bytes, nonces and times go in, messages and bytes come out, and
-//! but for [`session`], [`listener`], [`agent`] and [`controller`], nothing here reads a socket or a
-//! clock. From the wire inwards:
+//! but for [`session`], [`listener`], [`agent`] and [`controller`], nothing here reads a socket or
+//! a clock. From the wire inwards:
 //!
 //! - [`frame`] cuts a stream into frames and bounds them, and `codec` gives their payload meaning;
 //! - [`message`] lists what may be said, and [`refusal`] why something isn't done;

@@ -13,8 +13,9 @@ use engine::run::{PrepareError, RunError};
 pub(crate) const EXIT_COULD_NOT_RUN: u8 = 1;
 /// Exit code of a usage error: a bad flag or value.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// Exit code of what can't be trusted: a run with an invalid verdict, a series of which no valid step
-/// decided anything, or a ceiling or a calibration that others on the machine kept from being judged.
+/// Exit code of what can't be trusted: a run with an invalid verdict, a series of which no valid
+/// step decided anything, or a ceiling or a calibration that others on the machine kept from being
+/// judged.
 pub(crate) const EXIT_INVALID: u8 = 3;
 /// Exit code of a run that missed an objective.
 pub(crate) const EXIT_MISSED: u8 = 4;

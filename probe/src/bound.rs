@@ -34,8 +34,8 @@ pub enum Code {
     NoneReached,
 }
 
-/// Whether requests without an answer tell the bound of a step that failed, so that there is nothing
-/// to prove.
+/// Whether requests without an answer tell the bound of a step that failed, so that there is
+/// nothing to prove.
 pub(crate) fn is_told_by_failures(code: Code, failing: &Step) -> bool {
     code.is_lack() || failing.silent_from_s.is_some()
 }
@@ -204,8 +204,8 @@ impl Figures {
 /// What the figures of the run that failed say by themselves; `light` is the lowest rate that
 /// passed.
 ///
-/// A step of a sweep or a search is judged by [`crate::blame`]: it goes by its objectives, or by its
-/// backlog alone, needs no more than three sides, and has no trial to correct it.
+/// A step of a sweep or a search is judged by [`crate::blame`]: it goes by its objectives, or by
+/// its backlog alone, needs no more than three sides, and has no trial to correct it.
 pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
     let figures = &failing.figures;
     let share = |count: u64| count as f64 / failing.requests.max(1) as f64;

@@ -1,6 +1,6 @@
 //! Latency against the intended rate as SVG: both axes logarithmic, corrected latencies with their
-//! confidence intervals as bands, naive ones dashed, the bounds of objectives, and the answer of the
-//! series.
+//! confidence intervals as bands, naive ones dashed, the bounds of objectives, and the answer of
+//! the series.
 
 use plotters::coord::Shift;
 use plotters::coord::combinators::{BindKeyPoints as _, IntoLogRange as _};

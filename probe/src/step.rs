@@ -32,8 +32,8 @@ pub struct Step {
     /// Whether the answers kept up with the arrivals.
     pub backlog: Backlog,
     /// From when on there were no answers, seconds since the start of the window: none came, and
-    /// none ever came to what was due from then on. 0 if there were none at all; `None` if they went
-    /// on, or if requests failed for lack of something on the generator's machine.
+    /// none ever came to what was due from then on. 0 if there were none at all; `None` if they
+    /// went on, or if requests failed for lack of something on the generator's machine.
     pub silent_from_s: Option<f64>,
     /// `received − sent`, microseconds.
     pub naive: Latency,
@@ -210,8 +210,8 @@ mod tests {
     use super::*;
     use crate::queues::{Queue, asked};
 
-    /// From when on these intervals of 125 ms have no answers: requests sent, of these answered, and
-    /// answers that came.
+    /// From when on these intervals of 125 ms have no answers: requests sent, of these answered,
+    /// and answers that came.
     fn silent_from(intervals: &[(u64, u64, u64)]) -> Option<f64> {
         let interval = |&(sent, answered, answers): &(u64, u64, u64)| IntervalPart {
             start_s: 0.0,

@@ -1,5 +1,5 @@
-//! The agents of a run, one in a line: what each offered and saw, how late it began, and whether its
-//! own numbers can be trusted.
+//! The agents of a run, one in a line: what each offered and saw, how late it began, and whether
+//! its own numbers can be trusted.
 
 use std::fmt::Write as _;
 

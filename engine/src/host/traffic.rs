@@ -90,8 +90,8 @@ impl Traffic {
     }
 }
 
-/// The speed of the interface that the kernel describes in this folder. A virtual one, such as veth,
-/// has no device behind it, and the speed it states limits nothing.
+/// The speed of the interface that the kernel describes in this folder. A virtual one, such as
+/// veth, has no device behind it, and the speed it states limits nothing.
 fn speed_mbit(interface: &Path) -> Option<u64> {
     let speed = read(interface.join("speed")).filter(|_| interface.join("device").exists())?;
     // A speed that isn't known is -1.

@@ -98,9 +98,9 @@ impl Calibrated {
     }
 
     /// The latency of a target that costs nothing at this rate, µs: between two rates that were
-    /// measured by their logarithms, unless these are far apart, and beyond them that of the nearest. Below the lowest the
-    /// floor is no lower, since cores fall asleep; above the highest it may be, so that one holds
-    /// for rates a little higher alone.
+    /// measured by their logarithms, unless these are far apart, and beyond them that of the
+    /// nearest. Below the lowest the floor is no lower, since cores fall asleep; above the highest
+    /// it may be, so that one holds for rates a little higher alone.
     fn floor_at(&self, rate: f64) -> Option<f64> {
         let above = self.floors.iter().position(|floor| rate <= floor.rate);
         let Some(above) = above else {

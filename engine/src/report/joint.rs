@@ -1,5 +1,5 @@
-//! A report of several agents: what follows of it for all of them, and each agent's part as a report
-//! of its own.
+//! A report of several agents: what follows of it for all of them, and each agent's part as a
+//! report of its own.
 
 use super::report::{AgentConfig, AgentPart, Config, Report, SeriesPart};
 use super::verdict::{Level, Verdict};

@@ -50,8 +50,8 @@ pub struct Measured {
 
 /// The report of a run on these agents, which ran one plan and were to offer different parts of it.
 ///
-/// Whatever was measured adds up, as it does over shards: counts, histograms, the run over time, the
-/// evidence of the arrivals. Nothing stands for an agent that was lost.
+/// Whatever was measured adds up, as it does over shards: counts, histograms, the run over time,
+/// the evidence of the arrivals. Nothing stands for an agent that was lost.
 ///
 /// # Panics
 /// Without an agent, or if they don't belong together: see [`check`].
@@ -348,8 +348,8 @@ pub(crate) struct WindowFigures {
     pub(crate) series: SeriesPart,
 }
 
-/// Lays out the numbers of a recorder, merged over all shards, whose window ended at `until_ns`, and
-/// who were to offer `target` requests per second.
+/// Lays out the numbers of a recorder, merged over all shards, whose window ended at `until_ns`,
+/// and who were to offer `target` requests per second.
 pub(crate) fn window_figures(
     recorder: &Recorder,
     plan: &Plan,

@@ -1,5 +1,5 @@
-//! What a run was meant to offer, and the streams that its schedule was dealt to: one of each shard,
-//! whose rates differ where the shares or the shards of agents do.
+//! What a run was meant to offer, and the streams that its schedule was dealt to: one of each
+//! shard, whose rates differ where the shares or the shards of agents do.
 
 use crate::load::share::{self, Share};
 use crate::plan;

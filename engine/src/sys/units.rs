@@ -431,7 +431,8 @@ pub(crate) fn us_to_ns(us: f64) -> u64 {
     (us * 1e3).round() as u64
 }
 
-/// A moment of a document, seconds since the epoch, in ns. A double holds every ns of a hundred days.
+/// A moment of a document, seconds since the epoch, in ns. A double holds every ns of a hundred
+/// days.
 pub(crate) fn seconds_to_ns(seconds: f64) -> u64 {
     us_to_ns(seconds * 1e6)
 }

@@ -1,5 +1,5 @@
-//! The proof that merging histograms is right: the percentiles of all agents' requests pooled, those
-//! of the merged histogram, and what the mean of the agents' percentiles makes of them.
+//! The proof that merging histograms is right: the percentiles of all agents' requests pooled,
+//! those of the merged histogram, and what the mean of the agents' percentiles makes of them.
 
 use std::path::Path;
 

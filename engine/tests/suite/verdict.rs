@@ -387,7 +387,8 @@ fn grew(report: &mut Report, requests: u64, connect_us: f64) {
     report.whole.connect_time.mean = Some(connect_us);
 }
 
-/// Corrected latencies of 100 µs, but for the slowest: so many of the 1,000, which took so long, µs.
+/// Corrected latencies of 100 µs, but for the slowest: so many of the 1,000, which took so long,
+/// µs.
 fn slowest(report: &mut Report, requests: u64, us: u64) {
     let mut corrected = Distribution::new();
     corrected.record_n(100_000, 1_000 - requests);
