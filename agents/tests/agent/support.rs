@@ -254,16 +254,20 @@ impl Controller {
     pub fn beat(&self) {
         self.beating.store(true, Ordering::Relaxed);
         let (wire, beating) = (Arc::downgrade(&self.wire), Arc::downgrade(&self.beating));
-        thread::spawn(move || {
-            while let (Some(wire), Some(beating)) = (wire.upgrade(), beating.upgrade())
-                && beating.load(Ordering::Relaxed)
-            {
-                let mut wire = wire.lock().expect("nothing panics with it");
-                if !wire.channel.is_open() {
-                    return;
-                }
+        // Between two heartbeats it holds nothing, so that a controller that is dropped is gone.
+        let say = move || {
+            let (Some(wire), Some(beating)) = (wire.upgrade(), beating.upgrade()) else {
+                return false;
+            };
+            let mut wire = wire.lock().expect("nothing panics with it");
+            let goes_on = beating.load(Ordering::Relaxed) && wire.channel.is_open();
+            if goes_on {
                 wire.say(&Message::Heartbeat);
-                drop(wire);
+            }
+            goes_on
+        };
+        thread::spawn(move || {
+            while say() {
                 thread::sleep(Duration::from_millis(500));
             }
         });
