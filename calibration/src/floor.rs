@@ -264,6 +264,7 @@ impl Calibration {
 
 #[cfg(test)]
 mod tests {
+    use super::bracket::tests::tried;
     use super::*;
 
     #[test]
@@ -315,23 +316,13 @@ mod tests {
             let of = Calibration { ceiling: ceiling(other), ..whole.clone() };
             assert_eq!(known(&of), (None, None, vec![1e3, 5e4]), "the bound was another");
         }
-        let tried = |rate, failed: bool, disturbed| Tried {
-            rate,
-            sent: 1.0,
-            growth: 0.0,
-            pacer_p99_us: None,
-            busy: 0.5,
-            cpu: CpuPerRequest::default(),
-            failed: failed.then(|| "sent 90 % of its plan".to_owned()),
-            disturbed,
-        };
         for (second_disturbed, open) in [(true, None), (false, Some(1e5))] {
             let mut of = whole.clone();
             let ceiling = of.ceiling.as_mut().expect("one");
             ceiling.open = vec![
-                tried(1e5, false, true),
-                tried(1.3e5, true, true),
-                tried(1.3e5, true, second_disturbed),
+                Tried { disturbed: true, ..tried(1e5, true) },
+                Tried { disturbed: true, ..tried(1.3e5, false) },
+                Tried { disturbed: second_disturbed, ..tried(1.3e5, false) },
             ];
             ceiling.bracket = Bracket::new(&ceiling.open);
             assert_eq!(known(&of), (open, Some(1.2e5), vec![1e3, 5e4]));

@@ -133,10 +133,11 @@ pub(super) fn next(closed: f64, tried: &[Tried]) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn tried(rate: f64, keeps_up: bool) -> Tried {
+    /// An open loop that nothing disturbed.
+    pub(in crate::floor) fn tried(rate: f64, keeps_up: bool) -> Tried {
         Tried {
             rate,
             sent: 1.0,

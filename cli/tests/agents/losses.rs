@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::network::Network;
 use crate::processes::{
-    Agent, LONGEST, Place, Process, Target, addresses, controller, key_file, now_ms, wait_until,
+    Agent, KEY, LONGEST, Place, Process, Target, addresses, controller, key_file, now_ms,
+    wait_until,
 };
 use crate::support::document;
 
-const KEY: &str = "0123456789abcdef0123456789abcdef";
 /// A load that doesn't end by itself while a test lasts.
 const LONG: [&str; 8] = ["--rate", "300", "--duration", "60s", "--warmup", "0s", "--wait", "sleep"];
 /// One that is over soon.

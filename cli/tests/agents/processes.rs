@@ -16,6 +16,8 @@ use tempfile::TempDir;
 use crate::network::Network;
 use crate::support::{BINARY, NO_CACHE, binary, document, signal};
 
+/// The key of agents and controllers that have one.
+pub const KEY: &str = "0123456789abcdef0123456789abcdef";
 /// The longest that anything here may take beyond what it is told to.
 pub const LONGEST: Duration = Duration::from_secs(60);
 /// How often a condition is looked at.

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::processes::{Agent, Ended, LONGEST, Place, Process, Target, controller, key_file};
+use crate::processes::{Agent, Ended, KEY, LONGEST, Place, Process, Target, controller, key_file};
 use crate::support::document;
 
-const KEY: &str = "0123456789abcdef0123456789abcdef";
 const OTHER_KEY: &str = "0123456789abcdef0123456789abcdeX";
 /// A run that is over soon.
 const SHORT: [&str; 11] = [

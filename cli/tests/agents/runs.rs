@@ -7,11 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::network::Network;
-use crate::processes::{Agent, LONGEST, Place, Target, addresses, controller, key_file};
+use crate::processes::{Agent, KEY, LONGEST, Place, Target, addresses, controller, key_file};
 use crate::support::{binary, document, said};
 
 /// A key of the right length.
-const KEY: &str = "0123456789abcdef0123456789abcdef";
 /// What a machine with too few cores for all of this does to a run; nothing here is about that.
 const TOO_FEW_CORES: [&str; 5] =
     ["cpu_stolen", "cpu_contended", "generator_late", "client_share", "schedule_not_as_planned"];
