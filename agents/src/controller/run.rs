@@ -289,9 +289,4 @@ impl Ended {
             });
         }
     }
-
-    /// Whether the load began.
-    pub fn has_begun(&self) -> bool {
-        self.began_ns.is_some()
-    }
 }
