@@ -18,10 +18,11 @@ const CONNS: usize = 64;
 /// Time for the open loop to find its number of connections.
 const WARMUP: Duration = Duration::from_millis(500);
 
-/// Shares of the ceiling that are offered.
-const SHARES: [f64; 2] = [0.5, 0.85];
+/// Shares of the ceiling that are offered, each with the most connections that carry them.
+const OFFERS: [(f64, usize); 3] =
+    [(0.5, CONNS_OPEN_DEFAULT), (0.85, CONNS_OPEN_DEFAULT), (0.85, CONNS)];
 
-/// The open loop's runs at one share.
+/// The open loop's runs of one offer.
 #[derive(Default)]
 struct Runs {
     rate: Vec<f64>,
@@ -41,16 +42,18 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     let warmup = milliseconds(WARMUP);
     let target = NullTarget::start(bench, CONNS_OPEN_DEFAULT)?;
     let (mut ceiling, mut closed_cpu) = (Vec::new(), Vec::new());
-    let mut shares = SHARES.map(|_| Runs::default());
+    let mut offers = OFFERS.map(|_| Runs::default());
     for _ in 0..rounds {
         let (report, _) = bench.run_closed(&target.url, CONNS, &[], length, Stderr::File)?;
         let per_second = report.whole.rate.answered;
         let closed_us = cpu_us_per_request(&report);
         ceiling.push(per_second);
         closed_cpu.push(closed_us);
-        for (share, runs) in SHARES.iter().zip(&mut shares) {
+        for ((share, most), runs) in OFFERS.iter().zip(&mut offers) {
             let (rate, duration) = (format!("{:.0}", share * per_second), milliseconds(length));
-            let flags = ["--rate", &rate, "--duration", &duration, "--warmup", &warmup];
+            let most = most.to_string();
+            let load = ["--rate", &rate, "--duration", &duration, "--warmup", &warmup];
+            let flags = [&load[..], &["--conns", &most]].concat();
             let (report, _) =
                 bench.run_truetail(&target.url, &flags, WARMUP + length, Stderr::File)?;
             runs.add(&report, closed_us);
@@ -59,16 +62,18 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     target.stop()?;
     println!(
         "The ceiling is that of a closed loop on {CONNS} connections: {}/s at {} µs CPU per \
-         request. Shares of it are offered with the default settings. CPU is that of the shard \
-         within the window, and the multiple is of the closed loop's; pacer lateness in µs; all as \
-         median (lowest–highest):\n",
+         request. Shares of it are offered over at most so many connections, 1,000 being the default. \
+         CPU is that of the shard within the window, and the multiple is of the closed loop's; \
+         pacer lateness in µs; all as median (lowest–highest):\n",
         or_dash(Spread::of(ceiling).map(|spread| spread.show(0))),
         or_dash(Spread::of(closed_cpu).map(|spread| spread.show(2))),
     );
+    let rows = OFFERS.iter().zip(offers);
     let rows: Vec<_> =
-        SHARES.iter().zip(shares).map(|(share, runs)| runs.row(*share, rounds)).collect();
+        rows.map(|((share, most), runs)| runs.row(*share, *most, rounds)).collect();
     let columns = [
         "share",
+        "connections",
         "sent/s",
         "sent of planned",
         "µs CPU per request",
@@ -102,12 +107,13 @@ impl Runs {
         self.invalid += usize::from(report.verdict.level == Level::Invalid);
     }
 
-    fn row(self, share: f64, rounds: usize) -> Vec<String> {
+    fn row(self, share: f64, most: usize, rounds: usize) -> Vec<String> {
         let cell = |values: Vec<f64>, digits| {
             or_dash(Spread::of(values).map(|spread| spread.show(digits)))
         };
         vec![
             show(share, 2),
+            show(most as f64, 0),
             cell(self.rate, 0),
             cell(self.sent_share, 4),
             cell(self.cpu_us, 2),
