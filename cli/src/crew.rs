@@ -18,8 +18,9 @@ use engine::host;
 use engine::host::environment::of_controller;
 use engine::load::share::Share;
 use engine::plan::Plan;
-use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts};
-use engine::report::{Samples, check, merge};
+use engine::report::NotTogether;
+use engine::report::collected::{LostAgent, RunFacts};
+use engine::report::merge::Joined;
 use engine::run::{Finished, Phase, RunError};
 use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
@@ -193,36 +194,17 @@ impl Crew {
             .into_iter()
             .map(|lost| (lost.name, lost.share, lost.at_ns, lost.fault.to_string()))
             .collect();
-        let mut runs = Vec::new();
+        let mut joined = Joined::default();
+        // One at a time: an agent's results take megabytes once they are decoded.
         for agent in agents {
-            let shards: Result<Vec<_>, _> =
-                agent.shards.iter().map(|shard| shard.report()).collect();
-            match shards {
-                Err(error) => {
-                    lost.push((agent.name, agent.share, clock::now_ns(), error.to_string()));
-                }
-                Ok(shards) => {
-                    let mut head = agent.head;
-                    if let (Some(samples), Some(kept)) = (&mut head.samples, agent.samples) {
-                        match kept {
-                            Ok(path) => samples.file = Some(path.display().to_string()),
-                            Err(error) => {
-                                *samples =
-                                    Samples { file: None, error: Some(error), ..samples.clone() };
-                            }
-                        }
-                    }
-                    runs.push(AgentRun {
-                        name: agent.name,
-                        share: agent.share,
-                        collected: Collected { head, shards },
-                        synchronization: Some(agent.synchronization),
-                    });
-                }
+            let (name, share) = (agent.name.clone(), agent.share.clone());
+            match agent.run() {
+                Ok(run) => joined.add(run)?,
+                Err(error) => lost.push((name, share, clock::now_ns(), error.to_string())),
             }
         }
         let failure = unusable(&lost);
-        let (Some(began_ns), false) = (began_ns, runs.is_empty()) else {
+        let (Some(began_ns), false) = (began_ns, joined.is_empty()) else {
             return Err(failure.unwrap_or(Failure::Interrupted));
         };
         let lost = lost.into_iter().map(|(name, share, at_ns, _)| {
@@ -235,9 +217,7 @@ impl Crew {
             controller: Some(of_controller()),
             raw: raw.map(Path::to_owned),
         };
-        // What comes over a wire may be anything.
-        check(&runs, &facts).map_err(|problem| Failure::Agent(problem.to_string()))?;
-        let (report, measured) = merge::report(&runs, &facts);
+        let (report, measured) = joined.report(&facts)?;
         let since = Duration::from_nanos(clock::now_ns().saturating_sub(began_ns));
         Ok(Driven {
             finished: Finished { report, measured, epoch_ns: began_ns },
@@ -320,6 +300,12 @@ pub(crate) fn require_for_agents(plan: &Plan, wanted: &ResultArgs) -> Result<(),
 fn name() -> String {
     let user = env::var("USER").unwrap_or_else(|_| "somebody".to_owned());
     format!("{user}@{}, process {}", HostFacts::here().name, std::process::id())
+}
+
+impl From<NotTogether> for Failure {
+    fn from(problem: NotTogether) -> Failure {
+        Failure::Agent(problem.to_string())
+    }
 }
 
 impl From<OrderError> for Failure {

@@ -218,13 +218,9 @@ impl Work<'_> {
             *file = samples_file.display().to_string();
             raw = Some(samples_file);
         }
-        let run = AgentRun {
-            name: format!("agent on {}", HostFacts::here().name),
-            share: self.share.clone(),
-            collected,
-            synchronization: None,
-        };
-        let (mut report, _) = merge::report(&[run], &RunFacts::default());
+        let name = format!("agent on {}", HostFacts::here().name);
+        let run = AgentRun::of(&name, self.share.clone(), collected);
+        let (mut report, _) = merge::report([run], &RunFacts::default());
         report.uncollected = Some(why.to_owned());
         report.config.plan.raw = raw;
         Files::keep(&report_file, &report)?;

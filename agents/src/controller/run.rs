@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use engine::load::share::Share;
 use engine::plan::PlanError;
-use engine::report::collected::{CollectedHead, Synchronization};
+use engine::report::NotOfPlan;
+use engine::report::collected::{AgentRun, CollectedHead, Synchronization};
 use engine::run::Tally;
 use engine::sys::clock::now_ns;
 use glommio::timer::Timer;
@@ -24,7 +25,7 @@ use super::link::{Brought, Goals, Link};
 use super::live::AgentLive;
 use super::order::{OnLoss, Order, Placed};
 use super::sample_file::{Kept, SampleKeeper};
-use crate::message::{Hello, ShardState};
+use crate::message::{Hello, MalformedShard, ShardState};
 
 /// How often it is decided what all agents do next.
 const DECISION_INTERVAL: Duration = Duration::from_millis(5);
@@ -110,6 +111,38 @@ pub struct Collected {
     pub synchronization: Synchronization,
     /// What became of its raw samples; `None` if they weren't wanted.
     pub samples: Option<Kept>,
+}
+
+impl Collected {
+    /// The agent's run, as a report is made from it. Its shards' results are decoded one after the
+    /// other, and what became of its raw samples is told.
+    ///
+    /// # Errors
+    /// They aren't results, or not those of its plan.
+    pub fn run(self) -> Result<AgentRun, Unreadable> {
+        let Collected { name, share, mut head, shards, synchronization, samples, .. } = self;
+        if let (Some(part), Some(kept)) = (&mut head.samples, samples) {
+            match kept {
+                Ok(path) => part.file = Some(path.display().to_string()),
+                Err(error) => (part.file, part.error) = (None, Some(error)),
+            }
+        }
+        let shards = shards.into_iter().map(|shard| Ok::<_, Unreadable>(shard.report()?));
+        let mut run = AgentRun::new(name, share, head, shards)?;
+        run.synchronization = Some(synchronization);
+        Ok(run)
+    }
+}
+
+/// Why nothing can be made of what an agent brought home.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// A shard's results can't be decoded.
+    #[error(transparent)]
+    Shard(#[from] MalformedShard),
+    /// They are of something else.
+    #[error(transparent)]
+    Other(#[from] NotOfPlan),
 }
 
 /// An agent that was lost.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use agents::clock::START_AHEAD_MIN_NS;
 use agents::controller::fault::Fault;
 use agents::controller::order::{OnLoss, Order, Placed};
-use agents::controller::run::{Controlled, Ended};
+use agents::controller::run::{Controlled, Ended, Unreadable};
 use agents::controller::sample_file::SampleSink;
 use agents::controller::weights::shares;
 use agents::lease::SILENCE_MAX_NS;
@@ -340,6 +340,10 @@ fn agents_are_set_up_begin_together_and_report() {
         assert_eq!(agent.count(|it| *it == Message::Bye), 1);
         let file = collected.samples.clone().expect("wanted").expect("whole");
         assert_eq!(std::fs::read(file).expect("written"), b"raw samples");
+    }
+    // What these agents report is made up.
+    for collected in ended.agents {
+        assert!(matches!(collected.run(), Err(Unreadable::Shard(_))));
     }
 }
 

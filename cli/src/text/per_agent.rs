@@ -121,7 +121,7 @@ mod tests {
         };
         let recorded = made_up::record_share(&plan, share.clone(), fate, |_, _, _| {});
         let mut run = made_up::agent(&plan, (name, share), vec![recorded], None);
-        let stats = &mut run.collected.shards[0].stats;
+        let stats = &mut run.shards[0];
         (stats.busy, stats.first_due_us, stats.first_sent_us) = (0.125, Some(80.0), Some(101.0));
         run.synchronization = Some(Synchronization {
             pings: 16,
@@ -141,7 +141,7 @@ mod tests {
         let name = "10.0.0.3:7070".to_owned();
         let lost = vec![LostAgent { name, at_s: 12.34, share: Share::units(3..6, 6) }];
         let facts = RunFacts { lost, ..RunFacts::default() };
-        let (report, _) = merge::report(&runs, &facts);
+        let (report, _) = merge::report(runs, &facts);
         let text = per_agent(&report);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let (above, digest) = text.split_once("The merged").expect("the digest comes last");

@@ -314,19 +314,22 @@ impl Series {
 
     /// Adds another shard's or agent's series: exact, in any order.
     pub fn merge(&mut self, other: &Series) {
-        let mut other = other.clone();
         while self.interval_ns < other.interval_ns {
             self.double();
         }
-        while other.interval_ns < self.interval_ns {
-            other.double();
+        if other.interval_ns < self.interval_ns {
+            let mut other = other.clone();
+            while other.interval_ns < self.interval_ns {
+                other.double();
+            }
+            return self.merge(&other);
         }
-        let len = self.len.max(other.len);
-        self.reach(len);
-        other.reach(len);
-        for (mine, theirs) in self.slots.iter_mut().zip(other.slots()) {
-            mine.add(theirs);
-            mine.in_flight += theirs.in_flight;
+        self.reach(self.len.max(other.len));
+        let last = other.slots().last().map_or(0, |slot| slot.in_flight);
+        for (at, mine) in self.slots[..self.len].iter_mut().enumerate() {
+            let theirs = other.slots().get(at);
+            theirs.into_iter().for_each(|theirs| mine.add(theirs));
+            mine.in_flight += theirs.map_or(last, |theirs| theirs.in_flight);
         }
     }
 

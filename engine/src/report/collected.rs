@@ -7,9 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::environment::Environment;
 use crate::host::watch::Machine;
+use crate::load::schedule::Digest;
 use crate::load::share::Share;
 use crate::plan::redact::Redacted;
+use crate::record::config::RecorderConfig;
+use crate::record::recorder::Recorder;
+use crate::record::shard_stats::ShardStats;
 use crate::report::Samples;
+use crate::report::together::NotOfPlan;
 use crate::shard::ShardReport;
 
 pub use crate::report::Synchronization;
@@ -47,17 +52,80 @@ pub struct CollectedHead {
     pub samples: Option<Samples>,
 }
 
-/// A run on one agent, as a report is made from it.
+/// A run on one agent, as a report is made from it: its shards' numbers are added up.
 #[derive(Clone, Debug)]
 pub struct AgentRun {
     /// The agent's name.
     pub name: String,
     /// What it offered of the whole load.
     pub share: Share,
-    /// What it brought home.
-    pub collected: Collected,
+    /// What it brought home beside its shards' numbers.
+    pub head: CollectedHead,
+    /// Each shard's own figures.
+    pub shards: Vec<ShardStats>,
     /// How its clock was held against the controller's; `None` of a run without agents.
     pub synchronization: Option<Synchronization>,
+    /// What its shards recorded.
+    pub(super) recorder: Recorder,
+    /// What they took of the schedule.
+    pub(super) digest: Digest,
+}
+
+impl AgentRun {
+    /// Adds up what an agent's shards measured. Each is dropped before the next one is asked for,
+    /// since a shard's numbers take megabytes.
+    ///
+    /// # Errors
+    /// A shard that can't be had, or that isn't of the agent's plan; shards that are missing.
+    pub fn new<E: From<NotOfPlan>>(
+        name: String,
+        share: Share,
+        head: CollectedHead,
+        shards: impl IntoIterator<Item = Result<ShardReport, E>>,
+    ) -> Result<AgentRun, E> {
+        let plan = head.plan.plan();
+        let config = RecorderConfig::of_plan(plan);
+        let mut sum: Option<(Recorder, Digest)> = None;
+        let mut stats = Vec::new();
+        for shard in shards {
+            let shard = shard?;
+            if !shard.recorder.is_of(&config) || !shard.recorder.counts.adds_up() {
+                return Err(NotOfPlan.into());
+            }
+            stats.push(shard.stats);
+            match &mut sum {
+                None => sum = Some((shard.recorder, shard.digest)),
+                Some((recorder, digest)) => {
+                    recorder.merge(&shard.recorder);
+                    digest.merge(shard.digest);
+                }
+            }
+        }
+        let cores = stats.iter().map(|shard| shard.core);
+        match sum {
+            Some((recorder, digest)) if cores.eq(plan.cores().iter().copied()) => Ok(AgentRun {
+                name,
+                share,
+                head,
+                shards: stats,
+                synchronization: None,
+                recorder,
+                digest,
+            }),
+            _ => Err(NotOfPlan.into()),
+        }
+    }
+
+    /// The same of an agent that is this process.
+    ///
+    /// # Panics
+    /// If its shards' numbers aren't of their plan.
+    pub fn of(name: &str, share: Share, collected: Collected) -> AgentRun {
+        let Collected { head, shards } = collected;
+        let shards = shards.into_iter().map(Ok::<ShardReport, NotOfPlan>);
+        AgentRun::new(name.to_owned(), share, head, shards)
+            .expect("what shards of this process measure is of their plan")
+    }
 }
 
 /// What a report of several agents needs beside what they brought home; the default is that of a

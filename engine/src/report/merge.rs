@@ -13,18 +13,18 @@ use crate::record::recorder::Recorder;
 use crate::record::series::Series;
 use crate::record::times::Times;
 use crate::report::calibration::{Calibrated, CalibratedOf, HeldAgainst};
-use crate::report::collected::{AgentRun, Collected, LostAgent, RunFacts};
+use crate::report::collected::{AgentRun, LostAgent, RunFacts};
+use crate::report::edge::at_the_edge;
 use crate::report::profile::{Profile, Taken};
 use crate::report::rules::{judge, judge_agent};
 use crate::report::slo::judge::Figures;
-use crate::report::together::{check, common_plan};
+use crate::report::together::{NotTogether, check_shares, common_plan, unplaced};
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{
     AgentConfig, AgentLost, AgentPart, ClientPart, ClientShare, Config, DistributionPart,
     Generator, LittlesLaw, Part, Rates, Report, ResponseStamps, SCHEMA, Samples, SeriesPart,
     Successes,
 };
-use crate::shard::ShardReport;
 use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::arrivals::ArrivalStats;
 use crate::stats::distribution::Distribution;
@@ -48,110 +48,139 @@ pub struct Measured {
     pub series: Series,
 }
 
-/// The report of a run on these agents, which ran one plan and were to offer different parts of it.
+/// The runs of agents, added up one after the other.
 ///
 /// Whatever was measured adds up, as it does over shards: counts, histograms, the run over time,
-/// the evidence of the arrivals. Nothing stands for an agent that was lost.
-///
-/// # Panics
-/// Without an agent, or if they don't belong together: see [`check`].
-pub fn report(agents: &[AgentRun], facts: &RunFacts) -> (Report, Measured) {
-    if let Err(problem) = check(agents, facts) {
-        panic!("agents of one run belong together: {problem}");
-    }
-    let plan = common_plan(agents, facts);
-    let mut per_agent = Vec::new();
-    let mut evidence = Vec::new();
-    let mut sum: Option<(Recorder, Digest)> = None;
-    for agent in agents {
-        let (recorder, digest) = over_shards(&agent.collected.shards);
-        per_agent.push(agent_part(agent, &plan, &recorder, digest));
-        evidence.push(recorder.arrivals.clone());
-        match &mut sum {
-            None => sum = Some((recorder, digest)),
-            Some((whole, arrivals)) => {
-                whole.merge(&recorder);
-                arrivals.merge(digest);
+/// the evidence of the arrivals. Of each agent there remain the figures that the report states of
+/// it; its histograms over time, which take megabytes, only as part of the sum.
+#[derive(Default)]
+pub struct Joined {
+    sum: Option<Sum>,
+    per_agent: Vec<AgentPart>,
+}
+
+/// What all agents measured together.
+struct Sum {
+    /// The plan as the first agent placed it.
+    plan: Plan,
+    /// Where the last window ended, ns since the epoch.
+    until_ns: u64,
+    recorder: Recorder,
+    digest: Digest,
+}
+
+impl Joined {
+    /// Adds an agent's run.
+    ///
+    /// # Errors
+    /// It was of another plan than the first.
+    pub fn add(&mut self, agent: AgentRun) -> Result<(), NotTogether> {
+        let own = agent.head.plan.plan();
+        if self.sum.as_ref().is_some_and(|sum| unplaced(&sum.plan) != unplaced(own)) {
+            return Err(NotTogether::Plan(agent.name));
+        }
+        self.per_agent.push(agent_part(&agent));
+        let AgentRun { head, recorder, digest, .. } = agent;
+        match &mut self.sum {
+            None => {
+                let (plan, until_ns) = (head.plan.plan().clone(), head.until_ns);
+                self.sum = Some(Sum { plan, until_ns, recorder, digest });
+            }
+            Some(sum) => {
+                sum.until_ns = sum.until_ns.max(head.until_ns);
+                sum.recorder.merge(&recorder);
+                sum.digest.merge(digest);
             }
         }
+        Ok(())
     }
-    let (recorder, digest) = sum.expect("a run is on at least one agent");
-    let heads = || agents.iter().map(|agent| &agent.collected.head);
-    let until_ns = heads().map(|head| head.until_ns).max().expect("at least one agent");
-    let lost = facts.lost.iter().map(|lost| &lost.share);
-    let target = offered_rate(&plan, agents.iter().map(|agent| &agent.share).chain(lost));
-    let WindowFigures { part, stationarity, series } =
-        window_figures(&recorder, &plan, until_ns, target);
-    let times = recorder.times.distributions();
-    let slo = plan.slo.as_ref().map(|slo| {
-        let (corrected, batches) = (&times.corrected, &recorder.series.batches()[..]);
-        Figures { part: &part, corrected, batches, series: &series }.judge(slo)
-    });
-    let generator = generator(agents);
-    let is_joint = 1 < agents.len() || !facts.lost.is_empty();
-    let environment = facts.controller.clone().filter(|_| is_joint);
-    let mut addresses: Vec<String> = heads().map(|head| head.address.to_string()).collect();
-    addresses.dedup();
-    let mut report = Report {
-        verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
-        schema: SCHEMA,
-        interrupted: facts.stopped || heads().any(|head| head.interrupted),
-        partial: !facts.lost.is_empty(),
-        agent_lost: facts.lost.iter().map(agent_lost).collect(),
-        uncollected: None,
-        slo,
-        config: Config {
-            target_address: addresses.join(", "),
-            schedule_version: schedule_version(&plan),
-            schedule_digest: digest_of(&plan, digest),
-            schedule_arrivals: is_listed(&plan, digest).then(|| digest.arrivals()),
-            schedule_estimated: estimated(digest),
-            schedule_until: seconds(until_ns),
-            corrected_by: corrected_by(&plan).to_owned(),
-            plan,
-        },
-        environment: environment.unwrap_or_else(|| agents[0].collected.head.environment.clone()),
-        whole: part.clone(),
-        corrected_digest: times.corrected.digest(),
-        generator,
-        arrivals_line: None,
-        arrivals: None,
-        littles_law: LittlesLaw::new(0.0, 0.0, 0.0),
-        stationarity,
-        samples: samples(agents, facts),
-        profile: None,
-        calibration: None,
-        series,
-        per_agent,
-        merged: part,
-    };
-    report.littles_law = littles_law(&recorder.in_flight, report.unpaced_users());
-    (report.arrivals, report.arrivals_line) = proof(&report, recorder.arrivals.as_ref());
-    prove_each(&mut report, &evidence);
-    judge_all(&mut report);
-    (
-        report,
-        Measured {
+
+    /// Whether there is no agent.
+    pub fn is_empty(&self) -> bool {
+        self.per_agent.is_empty()
+    }
+
+    /// The report of all of them. Nothing stands for an agent that was lost.
+    ///
+    /// # Errors
+    /// There is no agent, or two had a part of the load in common.
+    pub fn report(self, facts: &RunFacts) -> Result<(Report, Measured), NotTogether> {
+        let Joined { sum, per_agent } = self;
+        let Sum { plan, until_ns, recorder, digest } = sum.ok_or(NotTogether::Nothing)?;
+        check_shares(&per_agent, facts)?;
+        let plan = common_plan(plan, &per_agent, facts);
+        let there = per_agent.iter().map(|agent| &agent.config.share);
+        let lost = facts.lost.iter().map(|lost| &lost.share);
+        let target = offered_rate(&plan, there.chain(lost));
+        let WindowFigures { part, stationarity, series } =
+            window_figures(&recorder, &plan, until_ns, target);
+        let times = recorder.times.distributions();
+        let slo = plan.slo.as_ref().map(|slo| {
+            let (corrected, batches) = (&times.corrected, &recorder.series.batches()[..]);
+            Figures { part: &part, corrected, batches, series: &series }.judge(slo)
+        });
+        let is_joint = 1 < per_agent.len() || !facts.lost.is_empty();
+        let environment = facts.controller.clone().filter(|_| is_joint);
+        let mut addresses: Vec<&str> =
+            per_agent.iter().map(|agent| agent.config.target_address.as_str()).collect();
+        addresses.dedup();
+        let (arrivals, arrivals_line) = proof(&plan, &part, &per_agent, recorder.arrivals.as_ref());
+        let mut report = Report {
+            verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
+            schema: SCHEMA,
+            interrupted: facts.stopped || per_agent.iter().any(|agent| agent.interrupted),
+            partial: !facts.lost.is_empty(),
+            agent_lost: facts.lost.iter().map(agent_lost).collect(),
+            uncollected: None,
+            slo,
+            config: Config {
+                target_address: addresses.join(", "),
+                schedule_version: schedule_version(&plan),
+                schedule_digest: digest_of(&plan, digest),
+                schedule_arrivals: is_listed(&plan, digest).then(|| digest.arrivals()),
+                schedule_estimated: estimated(digest),
+                schedule_until: seconds(until_ns),
+                corrected_by: corrected_by(&plan).to_owned(),
+                plan,
+            },
+            environment: environment.unwrap_or_else(|| per_agent[0].environment.clone()),
+            whole: part.clone(),
+            corrected_digest: times.corrected.digest(),
+            generator: generator(&per_agent),
+            arrivals,
+            arrivals_line,
+            littles_law: LittlesLaw::new(0.0, 0.0, 0.0),
+            stationarity,
+            samples: samples(&per_agent, facts),
+            profile: None,
+            calibration: None,
+            series,
+            per_agent,
+            merged: part,
+        };
+        report.littles_law = littles_law(&recorder.in_flight, report.unpaced_users());
+        judge_all(&mut report);
+        let measured = Measured {
             naive: times.naive,
             corrected: times.corrected,
             send_path: recorder.times.send_path,
             receive_lateness: recorder.times.receive_lateness,
             series: recorder.series,
-        },
-    )
+        };
+        Ok((report, measured))
+    }
 }
 
-/// What an agent's shards recorded, added up.
-fn over_shards(shards: &[ShardReport]) -> (Recorder, Digest) {
-    let (first, others) = shards.split_first().expect("a run has at least one shard");
-    let (mut recorder, mut digest) = (first.recorder.clone(), first.digest);
-    recorder.counts.assert_sums();
-    for shard in others {
-        shard.recorder.counts.assert_sums();
-        recorder.merge(&shard.recorder);
-        digest.merge(shard.digest);
-    }
-    (recorder, digest)
+/// The report of these agents' run: see [`Joined`].
+///
+/// # Panics
+/// Without an agent, or if they don't belong together.
+pub fn report(agents: impl IntoIterator<Item = AgentRun>, facts: &RunFacts) -> (Report, Measured) {
+    let mut joined = Joined::default();
+    let added = agents.into_iter().try_for_each(|agent| joined.add(agent));
+    added
+        .and_then(|()| joined.report(facts))
+        .unwrap_or_else(|problem| panic!("agents of one run belong together: {problem}"))
 }
 
 /// Requests per second of these shares of a plan.
@@ -162,10 +191,10 @@ pub(crate) fn offered_rate<'a>(
     plan.rate.map(|rate| rate.per_second() * share::together(shares))
 }
 
-/// An agent's part of the report, without its proof and its verdict.
-fn agent_part(agent: &AgentRun, plan: &Plan, recorder: &Recorder, digest: Digest) -> AgentPart {
-    let Collected { head, .. } = &agent.collected;
-    let own = head.plan.plan();
+/// An agent's part of the report, without its verdict.
+fn agent_part(agent: &AgentRun) -> AgentPart {
+    let AgentRun { head, recorder, digest, .. } = agent;
+    let plan = head.plan.plan();
     let target = offered_rate(plan, std::iter::once(&agent.share));
     let window_ns = head.until_ns.saturating_sub(plan.warmup.0);
     let users = plan.unpaced_users().map(|_| agent.share.count(plan.conns()) * plan.pipeline);
@@ -174,13 +203,13 @@ fn agent_part(agent: &AgentRun, plan: &Plan, recorder: &Recorder, digest: Digest
         config: AgentConfig {
             share: agent.share.clone(),
             target_address: head.address.to_string(),
-            cores: CoreList::new(own.cores().to_vec()),
-            source_addresses: own.source_addresses.clone(),
-            stamps: own.stamps,
-            stamp_sends: own.stamp_sends,
-            schedule_digest: digest_of(plan, digest),
-            schedule_arrivals: is_listed(plan, digest).then(|| digest.arrivals()),
-            schedule_estimated: estimated(digest),
+            cores: CoreList::new(plan.cores().to_vec()),
+            source_addresses: plan.source_addresses.clone(),
+            stamps: plan.stamps,
+            stamp_sends: plan.stamp_sends,
+            schedule_digest: digest_of(plan, *digest),
+            schedule_arrivals: is_listed(plan, *digest).then(|| digest.arrivals()),
+            schedule_estimated: estimated(*digest),
             schedule_until: seconds(head.until_ns),
         },
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
@@ -188,7 +217,7 @@ fn agent_part(agent: &AgentRun, plan: &Plan, recorder: &Recorder, digest: Digest
         synchronization: agent.synchronization,
         start_skew_us: None,
         environment: head.environment.clone(),
-        generator: generator(std::slice::from_ref(agent)),
+        generator: Generator { shards: agent.shards.clone(), machine: head.machine.clone() },
         arrivals: None,
         arrivals_line: None,
         littles_law: littles_law(&recorder.in_flight, users),
@@ -196,6 +225,9 @@ fn agent_part(agent: &AgentRun, plan: &Plan, recorder: &Recorder, digest: Digest
         part: part(recorder, plan, window_ns, &recorder.series.batches(), target),
     };
     part.start_skew_us = part.skew_us();
+    let evidence = recorder.arrivals.as_ref();
+    (part.arrivals, part.arrivals_line) =
+        proof(plan, &part.part, std::slice::from_ref(&part), evidence);
     part
 }
 
@@ -205,21 +237,20 @@ fn agent_lost(lost: &LostAgent) -> AgentLost {
 }
 
 /// What the generators of these agents did. Of several machines, each has its own part.
-fn generator(agents: &[AgentRun]) -> Generator {
-    let shards = agents.iter().flat_map(|agent| &agent.collected.shards);
+fn generator(agents: &[AgentPart]) -> Generator {
+    let shards = agents.iter().flat_map(|agent| &agent.generator.shards);
     Generator {
-        shards: shards.map(|shard| shard.stats.clone()).collect(),
+        shards: shards.cloned().collect(),
         machine: match agents {
-            [only] => only.collected.head.machine.clone(),
+            [only] => only.generator.machine.clone(),
             _ => Machine::default(),
         },
     }
 }
 
 /// What became of all agents' samples. They are in a folder, if each agent's file is.
-fn samples(agents: &[AgentRun], facts: &RunFacts) -> Option<Samples> {
-    let all: Option<Vec<&Samples>> =
-        agents.iter().map(|agent| agent.collected.head.samples.as_ref()).collect();
+fn samples(agents: &[AgentPart], facts: &RunFacts) -> Option<Samples> {
+    let all: Option<Vec<&Samples>> = agents.iter().map(|agent| agent.samples.as_ref()).collect();
     let all = all?;
     if let [only] = &all[..]
         && facts.raw.is_none()
@@ -251,29 +282,17 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / SECOND_NS as f64
 }
 
-/// The proof of a report's arrivals, and its line.
+/// The proof of the arrivals of these agents, of whom this was counted, and its line.
 fn proof(
-    report: &Report,
+    plan: &Plan,
+    part: &Part,
+    agents: &[AgentPart],
     evidence: Option<&ArrivalStats>,
 ) -> (Option<ArrivalProof>, Option<String>) {
-    let proof = evidence.and_then(|arrivals| {
-        Some(arrivals.summary(&offer(report)?, &report.config.plan.thresholds))
-    });
+    let proof = evidence
+        .and_then(|arrivals| Some(arrivals.summary(&offer(plan, part, agents)?, &plan.thresholds)));
     let line = proof.as_ref().map(ArrivalProof::line);
     (proof, line)
-}
-
-/// The proof of each agent's arrivals.
-fn prove_each(report: &mut Report, evidence: &[Option<ArrivalStats>]) {
-    let is_joint = report.is_joint();
-    let prove = |(agent, evidence): (&AgentPart, &Option<ArrivalStats>)| match is_joint {
-        true => proof(&report.of_agent(agent), evidence.as_ref()),
-        false => (report.arrivals.clone(), report.arrivals_line.clone()),
-    };
-    let proofs: Vec<_> = report.per_agent.iter().zip(evidence).map(prove).collect();
-    for (agent, (proof, line)) in report.per_agent.iter_mut().zip(proofs) {
-        (agent.arrivals, agent.arrivals_line) = (proof, line);
-    }
 }
 
 /// Judges each agent and the run.
@@ -453,26 +472,26 @@ fn client_share(
     Some(ClientShare { added_mean, p50: at(0.5)?, p99: at(0.99), p999: at(0.999) })
 }
 
-/// What the report says of its arrivals, for their proof to be held against; `None` without a
-/// schedule, or where its end is known by its number of arrivals alone.
-pub(crate) fn offer(report: &Report) -> Option<Offer> {
-    let (plan, counts) = (&report.config.plan, &report.whole.counts);
-    report.config.schedule_digest.as_ref()?;
-    let parts = report.per_agent.iter().map(|agent| {
-        let shards = agent.generator.shards.len();
-        (agent.config.share.clone(), shards)
-    });
+/// What these agents were to offer of a plan and this was counted of, for the proof of their
+/// arrivals to be held against; `None` without a schedule, or where its end is known by its number
+/// of arrivals alone.
+pub(crate) fn offer(plan: &Plan, part: &Part, agents: &[AgentPart]) -> Option<Offer> {
+    if agents.iter().any(|agent| agent.config.schedule_digest.is_none()) {
+        return None;
+    }
+    let shards_of = |agent: &AgentPart| agent.generator.shards.len();
+    let ends = || agents.iter().map(|agent| agent.config.schedule_until);
     // Agents see a stop at different times, and until the first does all of them offered.
-    let ends = report.per_agent.iter().map(|agent| agent.config.schedule_until);
-    let until_s = ends.reduce(f64::min)?;
+    let until_s = ends().reduce(f64::min)?;
+    let window_s = (ends().fold(0.0, f64::max) - plan.warmup.as_secs_f64()).max(0.0);
     Some(Offer {
         rate: plan.rate.filter(|_| plan.model() == Model::Open)?,
         arrivals: plan.arrivals,
-        parts: parts.collect(),
+        parts: agents.iter().map(|agent| (agent.config.share.clone(), shards_of(agent))).collect(),
         until_ns: seconds_to_ns(until_s),
-        intended: counts.intended,
-        sent_in_window: counts.sent_in_window,
-        unconnected: counts.unconnected,
-        at_the_edge: report.at_the_edge(),
+        intended: part.counts.intended,
+        sent_in_window: part.counts.sent_in_window,
+        unconnected: part.counts.unconnected,
+        at_the_edge: at_the_edge(part, window_s, agents.iter().map(shards_of).sum()),
     })
 }

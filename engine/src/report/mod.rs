@@ -16,4 +16,4 @@ pub mod verdict;
 
 pub use report::*;
 pub use rules::{judge, judge_agent};
-pub use together::{NotTogether, check};
+pub use together::{NotOfPlan, NotTogether};

@@ -2,9 +2,8 @@
 
 use crate::load::share::Share;
 use crate::plan::{Plan, StampSource};
-use crate::record::config::RecorderConfig;
-use crate::report::collected::{AgentRun, Collected, RunFacts};
-use crate::shard::ShardReport;
+use crate::report::AgentPart;
+use crate::report::collected::RunFacts;
 use crate::sys::units::OneIn;
 
 /// Why the runs of agents can't be one.
@@ -16,64 +15,57 @@ pub enum NotTogether {
     /// The agent ran another plan than the first.
     #[error("agent {0} ran another plan than the first")]
     Plan(String),
-    /// The agent's numbers aren't those of its plan.
-    #[error("agent {0} brought home what isn't of its plan")]
-    Numbers(String),
     /// Two agents had parts of the load in common.
     #[error("agents {0} and {1} had a part of the load in common")]
     Shares(String, String),
 }
 
-/// Whether these agents ran one plan, brought home what is of it, and had no part of the load in
-/// common. What comes over a wire is checked before a report is made of it.
-///
-/// # Errors
-/// The first agent that doesn't belong.
-pub fn check(agents: &[AgentRun], facts: &RunFacts) -> Result<(), NotTogether> {
-    let Some((first, _)) = agents.split_first() else { return Err(NotTogether::Nothing) };
-    let unplaced = |agent: &AgentRun| Plan {
+/// What an agent's shards measured isn't of its plan, or not of all its shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what it brought home isn't of its plan")]
+pub struct NotOfPlan;
+
+/// A plan without what is an agent's own: the agents of one run have that in common.
+pub(super) fn unplaced(plan: &Plan) -> Plan {
+    Plan {
         cores: None,
         source_addresses: Vec::new(),
         raw: None,
         stamps: None,
         stamp_sends: None,
-        ..agent.collected.head.plan.plan().clone()
-    };
-    let plan = unplaced(first);
-    let mut taken: Vec<(&str, &Share)> =
-        facts.lost.iter().map(|lost| (lost.name.as_str(), &lost.share)).collect();
-    for agent in agents {
-        let Collected { head, shards } = &agent.collected;
-        let name = || agent.name.clone();
-        if unplaced(agent) != plan {
-            return Err(NotTogether::Plan(name()));
+        ..plan.clone()
+    }
+}
+
+/// Whether no two agents, be they there or lost, had a part of the load in common.
+///
+/// # Errors
+/// The first two that had.
+pub(super) fn check_shares(per_agent: &[AgentPart], facts: &RunFacts) -> Result<(), NotTogether> {
+    let lost = facts.lost.iter().map(|lost| (&lost.name, &lost.share));
+    let mut taken: Vec<(&String, &Share)> = lost.collect();
+    for agent in per_agent {
+        let (name, share) = (&agent.name, &agent.config.share);
+        if let Some((other, _)) = taken.iter().find(|(_, other)| other.overlaps(share)) {
+            return Err(NotTogether::Shares((*other).clone(), name.clone()));
         }
-        let config = RecorderConfig::of_plan(head.plan.plan());
-        let cores = shards.iter().map(|shard| shard.stats.core);
-        let fits =
-            |shard: &ShardReport| shard.recorder.is_of(&config) && shard.recorder.counts.adds_up();
-        if !cores.eq(head.plan.plan().cores().iter().copied()) || !shards.iter().all(fits) {
-            return Err(NotTogether::Numbers(name()));
-        }
-        if let Some((other, _)) = taken.iter().find(|(_, other)| other.overlaps(&agent.share)) {
-            return Err(NotTogether::Shares((*other).to_owned(), name()));
-        }
-        taken.push((&agent.name, &agent.share));
+        taken.push((name, share));
     }
     Ok(())
 }
 
-/// The plan of all agents: of several, without what is their own.
-pub(super) fn common_plan(agents: &[AgentRun], facts: &RunFacts) -> Plan {
-    let plans = || agents.iter().map(|agent| agent.collected.head.plan.plan());
-    let first = plans().next().expect("a run is on at least one agent").clone();
+/// The plan of all agents, of which `first` is the first one's: of several, without what is their
+/// own.
+pub(super) fn common_plan(first: Plan, per_agent: &[AgentPart], facts: &RunFacts) -> Plan {
     let raw = facts.raw.clone();
-    if agents.len() == 1 && facts.lost.is_empty() {
+    if per_agent.len() == 1 && facts.lost.is_empty() {
         return Plan { raw: raw.or(first.raw), ..first };
     }
     // Where the kernel of one agent doesn't stamp, the others' still does.
-    let stamped = plans().find(|plan| plan.stamps() != StampSource::User).unwrap_or(&first);
-    let sampled = plans().find(|plan| plan.stamp_sends != Some(OneIn::OFF)).unwrap_or(&first);
-    let (stamps, stamp_sends) = (stamped.stamps, sampled.stamp_sends);
+    let own = || per_agent.iter().map(|agent| &agent.config);
+    let stamped = own().map(|own| own.stamps).find(|stamps| *stamps != Some(StampSource::User));
+    let sampled = own().map(|own| own.stamp_sends).find(|one_in| *one_in != Some(OneIn::OFF));
+    let stamps = stamped.unwrap_or(first.stamps);
+    let stamp_sends = sampled.unwrap_or(first.stamp_sends);
     Plan { cores: None, source_addresses: Vec::new(), raw, stamps, stamp_sends, ..first }
 }

@@ -284,8 +284,8 @@ impl Run {
         let share = self.prepared.share.clone();
         let collected = self.collect();
         let epoch_ns = collected.head.epoch_ns;
-        let agent = AgentRun { name: LOCAL.to_owned(), share, collected, synchronization: None };
-        let (report, measured) = merge::report(&[agent], &RunFacts::default());
+        let agent = AgentRun::of(LOCAL, share, collected);
+        let (report, measured) = merge::report([agent], &RunFacts::default());
         Finished { report, measured, epoch_ns }
     }
 

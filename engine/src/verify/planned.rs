@@ -28,7 +28,7 @@ impl Planned {
     /// schedule. Of more than the report has it is enough to know that there are more.
     pub(super) fn new(report: &Report, pieces: &Pieces) -> Option<Planned> {
         let plan = &report.config.plan;
-        let offer = offer(report)?;
+        let offer = offer(&report.config.plan, &report.whole, &report.per_agent)?;
         let most = most_arrivals(report);
         let window_ns = plan.warmup.0..plan.end_ns();
         let (mut whole, mut window) = (Digest::default(), Digest::default());
@@ -85,7 +85,7 @@ impl Planned {
 /// without a schedule.
 pub(super) fn of_one_process(report: &Report) -> Option<Digest> {
     let plan = &report.config.plan;
-    let rate = offer(report)?.rate;
+    let rate = offer(&report.config.plan, &report.whole, &report.per_agent)?.rate;
     let mut whole = Digest::default();
     let schedule = Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), Share::whole());
     schedule.take(most_arrivals(report)).for_each(|due_ns| whole.add(due_ns));

@@ -245,7 +245,9 @@ impl<'a> Replay<'a> {
     /// The proof of the arrivals. An error where a shard's requests were not sent in the order
     /// intended, as every shard sends them.
     fn arrivals(&mut self) -> Result<Option<ArrivalProof>, Unsound> {
-        let Some(offer) = offer(self.report) else { return Ok(None) };
+        let Some(offer) = offer(self.plan, &self.report.whole, &self.report.per_agent) else {
+            return Ok(None);
+        };
         let window_ns = self.plan.warmup.0..self.plan.end_ns();
         let mut whole = ArrivalStats::new(window_ns.clone());
         for ((_, shard), mut stream) in std::mem::take(&mut self.streams) {

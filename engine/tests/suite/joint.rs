@@ -6,13 +6,17 @@ use std::path::{Path, PathBuf};
 use engine::host::environment::of_controller;
 use engine::load::schedule::mix;
 use engine::load::share::Share;
-use engine::plan::{Arrivals, Plan};
+use engine::plan::{Arrivals, Plan, StampSource};
+use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
+use engine::record::recorder::Recorder;
 use engine::record::stamps::{Ending, StampedBy, Stamps};
-use engine::report::collected::{AgentRun, LostAgent, RunFacts, Synchronization};
+use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts, Synchronization};
+use engine::report::merge::{self, Joined};
 use engine::report::verdict::{Code, Level};
-use engine::report::{NotTogether, Report, Samples, check, merge};
+use engine::report::{NotOfPlan, NotTogether, Report, Samples};
 use engine::samples::{Header, SampleFile, ShardEnd};
+use engine::shard::ShardReport;
 use engine::sys::units::{CoreList, Nanos};
 use engine::verify::{merge_proof, report_alone, with_samples};
 use proptest::prelude::*;
@@ -93,7 +97,7 @@ fn facts() -> RunFacts {
 }
 
 fn joint(agents: &[AgentRun]) -> Report {
-    merge::report(agents, &facts()).0
+    merge::report(agents.to_vec(), &facts()).0
 }
 
 fn alone(plan: &Plan, fate: fn(u64) -> Fate) -> Report {
@@ -221,7 +225,7 @@ fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
     let whole = joint(&runs);
     let AgentRun { name, share, .. } = runs.remove(1);
     let lost = vec![LostAgent { name, at_s: 4.25, share }];
-    let report = merge::report(&runs, &RunFacts { lost: lost.clone(), ..facts() }).0;
+    let report = merge::report(runs.clone(), &RunFacts { lost: lost.clone(), ..facts() }).0;
     assert_eq!(wrong(report_alone(&report)), []);
     assert!(report.partial && report.agent_lost[0].name == "agent-1");
     assert!((report.agent_lost[0].load - 1.0 / 3.0).abs() < 1e-12);
@@ -241,7 +245,7 @@ fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
     let share = shares(&[1, 2, 3]).swap_remove(2);
     let also = LostAgent { name: "agent-2".to_owned(), at_s: 1.0, share };
     let facts = RunFacts { lost: [lost, vec![also]].concat(), ..facts() };
-    let report = merge::report(&runs, &facts).0;
+    let report = merge::report(runs, &facts).0;
     assert_eq!(wrong(report_alone(&report)), []);
     assert!(report.is_joint() && report.verdict.level == Level::Invalid);
 }
@@ -258,7 +262,7 @@ fn agents_that_began_apart_are_named() {
     };
     for run in &mut runs {
         run.synchronization = Some(clock);
-        let stats = &mut run.collected.shards[0].stats;
+        let stats = &mut run.shards[0];
         (stats.first_due_us, stats.first_sent_us) = (Some(300.0), Some(350.0));
     }
     let report = joint(&runs);
@@ -274,23 +278,67 @@ fn agents_that_began_apart_are_named() {
 }
 
 #[test]
+fn an_agent_whose_kernel_does_not_stamp_says_so_of_itself() {
+    let plan = plan(Arrivals::Poisson, "2k", 5);
+    let mut runs = agents(&plan, &WEIGHTS, well);
+    let unstamped = Plan { stamps: Some(StampSource::User), ..plan };
+    runs[0] = agent(&unstamped, 0, (&runs[0].share, 1), well);
+    let report = joint(&runs);
+    assert_eq!(wrong(report_alone(&report)), []);
+    let sources = report.per_agent.iter().map(|agent| agent.part.stamps.source);
+    let [user, kernel] = [StampSource::User, StampSource::Kernel];
+    assert_eq!(sources.collect::<Vec<StampSource>>(), [user, kernel, kernel]);
+    assert_eq!(report.whole.stamps.source, kernel, "the others' still does");
+}
+
+#[test]
 fn agents_that_do_not_belong_together_are_told_apart() {
     let plan = plan(Arrivals::Poisson, "2k", 2);
     let runs = agents(&plan, &WEIGHTS, well);
-    let refused = |runs: &[AgentRun]| check(runs, &facts()).expect_err("not one run");
-    assert_eq!(check(&runs, &facts()), Ok(()));
-    assert_eq!(refused(&[]), NotTogether::Nothing);
+    let joined = |runs: &[AgentRun], lost: Vec<LostAgent>| {
+        let mut joined = Joined::default();
+        runs.iter().try_for_each(|run| joined.add(run.clone()))?;
+        joined.report(&RunFacts { lost, ..facts() })
+    };
+    let refused = |runs: &[AgentRun], lost| joined(runs, lost).expect_err("not one run");
+    assert!(joined(&runs, vec![]).is_ok());
+    assert_eq!(refused(&[], vec![]), NotTogether::Nothing);
+    let shares = |one: &str, other: &str| NotTogether::Shares(one.to_owned(), other.to_owned());
     let twice = [runs[0].clone(), runs[0].clone()];
-    assert_eq!(refused(&twice), NotTogether::Shares("agent-0".to_owned(), "agent-0".to_owned()));
+    assert_eq!(refused(&twice, vec![]), shares("agent-0", "agent-0"));
+    let lost = LostAgent { name: "gone".to_owned(), at_s: 1.0, share: runs[1].share.clone() };
+    assert_eq!(refused(&runs, vec![lost]), shares("gone", "agent-1"));
     let mut other = runs.clone();
-    other[2] = agent(&Plan { seed: 12, ..plan.clone() }, 2, (&runs[2].share, 1), well);
-    assert_eq!(refused(&other), NotTogether::Plan("agent-2".to_owned()));
-    let mut numbers = runs.clone();
-    numbers[1].collected.shards[1].recorder.counts.sent += 1;
-    assert_eq!(refused(&numbers), NotTogether::Numbers("agent-1".to_owned()));
-    let mut shards = runs;
-    shards[1].collected.shards.pop();
-    assert_eq!(refused(&shards), NotTogether::Numbers("agent-1".to_owned()));
+    other[2] = agent(&Plan { seed: 12, ..plan }, 2, (&runs[2].share, 1), well);
+    assert_eq!(refused(&other, vec![]), NotTogether::Plan("agent-2".to_owned()));
+}
+
+#[test]
+fn shards_that_are_not_of_their_plan_are_refused() {
+    let plan = placed(&plan(Arrivals::Poisson, "2k", 2), 2);
+    let recorded: Vec<_> =
+        (0..2).map(|shard| made_up::record(&plan, (shard, 2), well, |_, _, _| {})).collect();
+    let added = |change: fn(&mut Vec<ShardReport>)| {
+        let Collected { head, mut shards } = made_up::collected(&plan, recorded.clone(), None);
+        change(&mut shards);
+        let shards = shards.into_iter().map(Ok);
+        AgentRun::new("ann".to_owned(), Share::whole(), head, shards).map(|run| run.shards.len())
+    };
+    let other_window = |shards: &mut Vec<ShardReport>| {
+        let config = RecorderConfig { scheduled: true, end_ns: 9, ..RecorderConfig::default() };
+        shards[1].recorder = Recorder::new(config);
+    };
+    assert_eq!(added(|_| {}), Ok(2));
+    let changes: [fn(&mut Vec<ShardReport>); 5] = [
+        |shards| shards[1].recorder.counts.sent += 1,
+        |shards| drop(shards.pop()),
+        |shards| shards.swap(0, 1),
+        |shards| shards.clear(),
+        other_window,
+    ];
+    for change in changes {
+        assert_eq!(added(change), Err(NotOfPlan));
+    }
 }
 
 #[test]
@@ -402,7 +450,7 @@ fn sampled(folder: &TempDir) -> (Report, Vec<PathBuf>) {
         runs.push(made_up::agent(&plan, named, recorded, Some(samples)));
         files.push(path);
     }
-    (merge::report(&runs, &RunFacts { raw: Some(raw), ..facts() }).0, files)
+    (merge::report(runs, &RunFacts { raw: Some(raw), ..facts() }).0, files)
 }
 
 #[test]

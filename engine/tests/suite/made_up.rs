@@ -94,7 +94,7 @@ pub fn record_share(
 /// The report of a run whose shards recorded this, on a machine of which nothing is known.
 pub fn report(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) -> Report {
     let agent = agent(plan, (LOCAL, Share::whole()), recorded, samples);
-    merge::report(&[agent], &RunFacts::default()).0
+    merge::report([agent], &RunFacts::default()).0
 }
 
 /// The run of a plan's share on an agent whose shards recorded this, on a machine of which nothing
@@ -105,6 +105,11 @@ pub fn agent(
     recorded: Vec<Recorded>,
     samples: Option<Samples>,
 ) -> AgentRun {
+    AgentRun::of(name, share, collected(plan, recorded, samples))
+}
+
+/// What such a run brings home.
+pub fn collected(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>) -> Collected {
     let cores = plan.cores().to_vec();
     let address = "127.0.0.1:1".parse().expect("an address");
     let shards: Vec<ShardReport> = std::iter::zip(&cores, recorded)
@@ -125,8 +130,7 @@ pub fn agent(
         epoch_ns: 0,
         samples,
     };
-    let collected = Collected { head, shards };
-    AgentRun { name: name.to_owned(), share, collected, synchronization: None }
+    Collected { head, shards }
 }
 
 /// A calibration that fits a run.
