@@ -40,7 +40,7 @@ const LATE_MAX: f64 = 0.1;
 
 /// Whether the machine kept the generator from its core, according to the report itself.
 fn is_disturbed(report: &Report) -> bool {
-    let steal = report.generator.machine.steal.unwrap_or(0.0);
+    let steal = report.generator.machine.as_ref().and_then(|machine| machine.steal).unwrap_or(0.0);
     let shards = report.generator.shards.iter();
     let away = shards.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(steal, f64::max);
     let late_us = report.whole.pacer_lateness.quantile_us(0.99).expect("thousands of values");

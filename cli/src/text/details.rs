@@ -168,7 +168,8 @@ impl Lines {
         }
         // Each of several agents has ports of its own, which the report tells of it.
         if plan.keepalive == Switch::Off && !report.is_joint() {
-            let ports = report.generator.machine.ports.as_ref();
+            let machine = report.generator.machine.as_ref();
+            let ports = machine.and_then(|machine| machine.ports.as_ref());
             self.add("local ports", &ports.map_or("unknown".to_owned(), taken));
         }
     }
@@ -259,7 +260,7 @@ impl Lines {
         if !report.is_joint() {
             self.calibration(report);
         }
-        if let Some(lost) = lost(&report.generator.machine) {
+        if let Some(lost) = report.generator.machine.as_ref().and_then(lost) {
             self.add("network", &lost);
         }
         let told = |line: &&String| {
@@ -598,7 +599,7 @@ mod tests {
         assert_eq!(taken(&ports), text);
         let mut report = report(true, part(250, 260, 1, 2));
         report.config.plan.keepalive = Switch::Off;
-        report.generator.machine.ports = None;
+        report.generator.machine = None;
         assert!(details(&report, &[]).contains("local ports      unknown\n"));
     }
 

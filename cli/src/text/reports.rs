@@ -106,7 +106,7 @@ pub(super) fn report(open: bool, part: Part) -> Report {
     let plan = plan(open);
     let generator = Generator {
         shards: vec![shard],
-        machine: Machine {
+        machine: Some(Machine {
             observed_s: 30.0,
             steal: Some(0.0),
             throttled_s: Some(0.0),
@@ -114,7 +114,7 @@ pub(super) fn report(open: bool, part: Part) -> Report {
             contenders: Vec::new(),
             ports,
             ..Machine::default()
-        },
+        }),
     };
     let empty = made_up::report(&plan, vec![made_up::nothing(&plan)], None);
     Report {

@@ -3,7 +3,6 @@
 
 use hdrhistogram::Histogram;
 
-use crate::host::watch::Machine;
 use crate::load::schedule::{self, Digest};
 use crate::load::share::{self, Share};
 use crate::plan::{Model, Plan};
@@ -146,7 +145,7 @@ impl Joined {
             environment: environment.unwrap_or_else(|| per_agent[0].environment.clone()),
             whole: part.clone(),
             corrected_digest: times.corrected.digest(),
-            generator: generator(&per_agent),
+            generator: generator(&per_agent, is_joint),
             arrivals,
             arrivals_line,
             littles_law: LittlesLaw::new(0.0, 0.0, 0.0),
@@ -217,7 +216,7 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
         synchronization: agent.synchronization,
         start_skew_us: None,
         environment: head.environment.clone(),
-        generator: Generator { shards: agent.shards.clone(), machine: head.machine.clone() },
+        generator: Generator { shards: agent.shards.clone(), machine: Some(head.machine.clone()) },
         arrivals: None,
         arrivals_line: None,
         littles_law: littles_law(&recorder.in_flight, users),
@@ -237,15 +236,10 @@ fn agent_lost(lost: &LostAgent) -> AgentLost {
 }
 
 /// What the generators of these agents did. Of several machines, each has its own part.
-fn generator(agents: &[AgentPart]) -> Generator {
+fn generator(agents: &[AgentPart], is_joint: bool) -> Generator {
     let shards = agents.iter().flat_map(|agent| &agent.generator.shards);
-    Generator {
-        shards: shards.cloned().collect(),
-        machine: match agents {
-            [only] => only.generator.machine.clone(),
-            _ => Machine::default(),
-        },
-    }
+    let machine = agents[0].generator.machine.clone().filter(|_| !is_joint);
+    Generator { shards: shards.cloned().collect(), machine }
 }
 
 /// What became of all agents' samples. They are in a folder, if each agent's file is.

@@ -141,8 +141,9 @@ impl Config {
 pub struct Generator {
     /// Each shard; of several agents, those of the first come first.
     pub shards: Vec<ShardStats>,
-    /// The machine under them; nothing of it is known where there are several.
-    pub machine: Machine,
+    /// The machine under them; `None` of several agents, each of which has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
 }
 
 /// Little's law over the window: see [`crate::record::littles_law`].

@@ -30,6 +30,8 @@ pub(super) fn agents(report: &Report, pieces: &Pieces) -> Vec<Finding> {
         findings.extend(summed_up("the agent is the whole", checks));
         return findings;
     }
+    let machine = if report.generator.machine.is_some() { "one" } else { "of each agent" };
+    findings.push(Finding::equal("generator.machine", "of each agent", machine));
     findings.extend(shares(report));
     findings.extend(summed_up("merged is the sum of the agents", sum_of_agents(report)));
     findings.extend(schedules(report));

@@ -137,6 +137,6 @@ fn a_document_without_the_times_of_cores_reads_back_without_them() {
         assert!(network.remove(key).is_some(), "{key}");
     }
     let read: Report = serde_json::from_value(document).expect("a document is a report");
-    assert_eq!(read.generator.machine.cores, []);
+    assert_eq!(read.generator.machine.expect("one machine").cores, []);
     assert_eq!(read.environment.network.interrupt_cores, None);
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use engine::host::environment::of_controller;
+use engine::host::watch::Machine;
 use engine::load::schedule::mix;
 use engine::load::share::Share;
 use engine::plan::{Arrivals, Plan, StampSource};
@@ -127,6 +128,9 @@ fn what_agents_did_together_is_what_one_would_have_done() {
         assert!(intended[0] <= 1 && (1..=2).contains(&intended[1]), "{intended:?}");
         assert_eq!(report.generator.shards.len(), 4);
         assert_eq!((report.config.plan.cores.as_ref(), report.partial), (None, false));
+        let document = serde_json::to_value(&report).expect("a document");
+        assert_eq!(document["generator"].get("machine"), None, "there are three");
+        assert!(document["per_agent"][0]["generator"]["machine"].is_object());
     }
 }
 
@@ -377,6 +381,9 @@ fn what_is_changed_in_an_agents_part_is_found() {
     ] {
         changed(path, value);
     }
+    let mut of_one = report.clone();
+    of_one.generator.machine = Some(Machine::default());
+    assert_ne!(wrong(report_alone(&of_one)), []);
     let mut fewer = report.clone();
     fewer.per_agent.pop();
     assert_ne!(wrong(report_alone(&fewer)), []);

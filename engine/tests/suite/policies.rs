@@ -115,7 +115,8 @@ fn without_keep_alive_each_request_has_a_connection_of_its_own() {
     assert_eq!(counts.answered, counts.intended, "{counts:?}");
     assert_eq!(counts.connects, counts.answered);
     assert_eq!(report.whole.connect_time.count, counts.connects_in_window);
-    let ports = report.generator.machine.ports.as_ref().expect("the kernel lists its sockets");
+    let machine = report.generator.machine.as_ref().expect("one machine");
+    let ports = machine.ports.as_ref().expect("the kernel lists its sockets");
     // Each connection leaves its port in TIME_WAIT, and none of another program's counts.
     let taken = ports.in_use_max + ports.time_wait_max;
     assert!(0 < taken && ports.range - taken <= ports.headroom, "{ports:?}");

@@ -81,7 +81,7 @@ fn the_report_tells_what_took_the_time_of_the_shards_cores_and_their_siblings() 
     let report = run(plan(serve(always_ok))).report;
     let core = report.config.plan.cores()[0];
     let siblings = Topology::here().siblings(core).map_or(vec![core], <[usize]>::to_vec);
-    let times = &report.generator.machine.cores;
+    let times = &report.generator.machine.as_ref().expect("one machine").cores;
     let told: Vec<usize> = times.iter().map(|time| time.core).collect();
     assert_eq!(told, siblings);
     for time in times {
@@ -98,7 +98,7 @@ fn the_report_tells_what_took_the_time_of_the_shards_cores_and_their_siblings() 
 #[test]
 fn the_report_tells_what_went_over_the_network() {
     let report = run(plan(serve(always_ok))).report;
-    let Machine { interface, tcp, .. } = &report.generator.machine;
+    let Machine { interface, tcp, .. } = report.generator.machine.as_ref().expect("one machine");
     let (interface, tcp) = (interface.as_ref().expect("known"), tcp.as_ref().expect("known"));
     // On the loopback what is sent is received; other tests use it as well.
     let least = 2 * report.whole.counts.sent_in_window;

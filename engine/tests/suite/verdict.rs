@@ -2,7 +2,7 @@
 //! and only then.
 
 use engine::host::ports::Ports;
-use engine::host::watch::CoreTime;
+use engine::host::watch::{CoreTime, Machine};
 use engine::host::{Contender, Core};
 use engine::plan::{Arrivals, Plan, StampSource, Switch};
 use engine::record::outcome::{Cause, Outcome};
@@ -49,7 +49,7 @@ fn clean() -> Report {
         // That of the thread that made the report.
         shard.run_queue_delay_s = 0.0;
     }
-    let machine = &mut report.generator.machine;
+    let machine = machine(&mut report);
     (machine.observed_s, machine.steal, machine.throttled_s) = (0.5, Some(0.0), Some(0.0));
     // As of a run that is long enough for the percentiles that are judged.
     let part = &mut report.whole;
@@ -188,15 +188,13 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
             report.whole.counts.connection_errors.add(Cause::LocalResource);
         }),
         (Code::LocalResource, Level::Invalid, |report| report.generator.shards[0].cq_overflows = 1),
-        (Code::CpuStolen, Level::Suspect, |report| report.generator.machine.steal = Some(0.011)),
-        (Code::CpuStolen, Level::Invalid, |report| report.generator.machine.steal = Some(0.11)),
+        (Code::CpuStolen, Level::Suspect, |report| machine(report).steal = Some(0.011)),
+        (Code::CpuStolen, Level::Invalid, |report| machine(report).steal = Some(0.11)),
         (Code::CpuContended, Level::Suspect, |report| waited_for_its_core(report, 0.011)),
         (Code::CoreShared, Level::Suspect, |report| sibling_busy(report, 0.11)),
         (Code::CoreShared, Level::Suspect, |report| sibling_busy(report, 1.0)),
         (Code::CoreShared, Level::Suspect, |report| interrupted_core(report, 0.011)),
-        (Code::CpuThrottled, Level::Invalid, |report| {
-            report.generator.machine.throttled_s = Some(0.1)
-        }),
+        (Code::CpuThrottled, Level::Invalid, |report| machine(report).throttled_s = Some(0.1)),
         (Code::RawSamplesLost, Level::Suspect, |report| {
             report.samples = Some(Samples { file: None, written: 0, lost: 1, error: None });
         }),
@@ -299,7 +297,7 @@ fn a_figure_at_its_bound_is_no_reason() {
         |report| report.littles_law.residual = 0.01,
         |report| report.stationarity = Some(shifted(0.1)),
         |report| report.whole.corrected.count = 563,
-        |report| report.generator.machine.steal = Some(0.01),
+        |report| machine(report).steal = Some(0.01),
         |report| waited_for_its_core(report, 0.0099),
         |report| sibling_busy(report, 0.1),
         |report| interrupted_core(report, 0.01),
@@ -462,14 +460,19 @@ fn shifted(distance: f64) -> Stationarity {
 fn sibling_busy(report: &mut Report, share: f64) {
     report.environment.cores[0].siblings = Some(vec![0, 1]);
     let time = |core, busy| CoreTime { core, busy, interrupts: 0.0, soft_interrupts: 0.0 };
-    report.generator.machine.cores = vec![time(0, 1.0), time(1, share)];
+    machine(report).cores = vec![time(0, 1.0), time(1, share)];
+}
+
+/// The machine under the one generator.
+fn machine(report: &mut Report) -> &mut Machine {
+    report.generator.machine.as_mut().expect("one machine")
 }
 
 /// The shard's core serves the interrupts of eth0, which took a share of its time.
 fn interrupted_core(report: &mut Report, share: f64) {
     let network = &mut report.environment.network;
     (network.interface, network.interrupt_cores) = (Some("eth0".to_owned()), Some(vec![0, 5]));
-    report.generator.machine.cores =
+    machine(report).cores =
         vec![CoreTime { core: 0, busy: 1.0, interrupts: share, soft_interrupts: share }];
 }
 
@@ -568,9 +571,9 @@ fn a_shared_core_is_named_with_what_shares_it() {
     assert!(told.contains("which runs a shard too"), "{told}");
     let told = evidence(|report| {
         sibling_busy(report, 0.5);
-        let times = std::mem::take(&mut report.generator.machine.cores);
+        let times = std::mem::take(&mut machine(report).cores);
         interrupted_core(report, 0.4);
-        report.generator.machine.cores.push(times[1].clone());
+        machine(report).cores.push(times[1].clone());
     });
     assert!(told.contains("; also: core 0 runs a shard and serves interrupts of eth0"), "{told}");
 }
@@ -582,7 +585,7 @@ fn a_wait_that_the_quota_explains_is_not_blamed_on_others() {
         for shard in &mut report.generator.shards {
             (shard.observed_s, shard.run_queue_delay_s) = (0.5, 0.35);
         }
-        report.generator.machine.throttled_s = throttled_s;
+        machine(&mut report).throttled_s = throttled_s;
         judge(&report).reasons
     };
     let codes = |throttled_s: Option<f64>| -> Vec<Code> {
@@ -629,13 +632,13 @@ fn a_few_slow_connects_excuse_no_missing_sends() {
 fn other_processes_are_not_the_hypervisor() {
     let mut report = clean();
     waited_for_its_core(&mut report, 0.43);
-    report.generator.machine.contenders =
+    machine(&mut report).contenders =
         vec![Contender { name: "cc1plus".to_owned(), pid: 123, cpu_s: 0.2, core: 0 }];
     let [reason] = &judge(&report).reasons[..] else { panic!("one reason") };
     assert_eq!((reason.code, reason.level), (Code::CpuContended, Level::Invalid));
     assert!(reason.evidence.contains("by cc1plus (process 123, 0.20 s"), "{reason:?}");
     assert!(!reason.evidence.contains("hypervisor"), "{reason:?}");
-    report.generator.machine.steal = Some(0.011);
+    machine(&mut report).steal = Some(0.011);
     let codes: Vec<Code> = judge(&report).reasons.iter().map(|reason| reason.code).collect();
     assert_eq!(codes, [Code::CpuContended, Code::CpuStolen], "each with its own evidence");
 }
@@ -648,8 +651,7 @@ fn a_resource_that_ran_out_is_named_with_its_own_cure() {
             report.whole.counts.connection_errors.add(*cause);
         }
         let (range, sources, headroom) = (100, 1, 90);
-        report.generator.machine.ports =
-            Some(Ports { range, sources, headroom, ..Ports::default() });
+        machine(&mut report).ports = Some(Ports { range, sources, headroom, ..Ports::default() });
         report.generator.shards[0].cq_overflows = overflows;
         let [reason] = &judge(&report).reasons[..] else { panic!("one reason") };
         assert_eq!(reason.code, Code::LocalResource);

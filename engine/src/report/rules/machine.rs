@@ -1,11 +1,16 @@
 //! Rules about the machine under the generator: what it ran out of, and who took its cores.
 
 use super::share::percent;
-use crate::host::watch::CoreTime;
+use crate::host::watch::{CoreTime, Machine};
 use crate::record::outcome::Cause;
 use crate::report::Report;
 use crate::report::figures::count;
 use crate::report::verdict::{Code, Level, Reason, Topic};
+
+/// The one machine of a report, or of an agent.
+fn machine(report: &Report) -> Option<&Machine> {
+    report.generator.machine.as_ref()
+}
 
 pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
     let counts = &report.whole.counts;
@@ -18,7 +23,7 @@ pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
     }
     let (mut evidence, mut cures) = (Vec::new(), Vec::new());
     if 0 < ports {
-        let taken = match report.generator.machine.ports.as_ref() {
+        let taken = match machine(report).and_then(|machine| machine.ports.as_ref()) {
             None => "how many were in use is unknown".to_owned(),
             Some(ports) => format!(
                 "of {} at most {} were in use and {} in TIME_WAIT, {} left",
@@ -65,9 +70,8 @@ pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
 
 pub(super) fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
-    let Some(figure) = report.generator.machine.steal.filter(|steal| bounds.stolen < *steal) else {
-        return;
-    };
+    let steal = machine(report).and_then(|machine| machine.steal);
+    let Some(figure) = steal.filter(|steal| bounds.stolen < *steal) else { return };
     reasons.push(Reason {
         code: Code::CpuStolen,
         agent: None,
@@ -104,7 +108,8 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
         Some(throttled) if 0.0 < throttled => " beyond what its quota explains",
         Some(_) => "",
     };
-    let contenders = report.generator.machine.contenders.iter().map(|other| {
+    let contenders = machine(report).map_or(&[][..], |machine| &machine.contenders);
+    let contenders = contenders.iter().map(|other| {
         format!(
             "{} (process {}, {:.2} s of processor time, seen on core {})",
             other.name, other.pid, other.cpu_s, other.core
@@ -141,7 +146,7 @@ pub(super) fn core_shared(report: &Report, reasons: &mut Vec<Reason>) {
 
 /// What took a core's time, if that is known.
 fn time_of(report: &Report, core: usize) -> Option<&CoreTime> {
-    report.generator.machine.cores.iter().find(|time| time.core == core)
+    machine(report)?.cores.iter().find(|time| time.core == core)
 }
 
 fn busy_sibling(report: &Report) -> Option<Reason> {
@@ -218,18 +223,15 @@ fn interrupted_core(report: &Report) -> Option<Reason> {
 /// Throttled time of the control group, summed over cores, as a share of the time observed; `None`
 /// if unknown.
 fn throttled(report: &Report) -> Option<f64> {
-    let machine = &report.generator.machine;
+    let machine = machine(report)?;
     let throttled_s = machine.throttled_s?;
     (0.0 < machine.observed_s).then(|| throttled_s / machine.observed_s)
 }
 
 pub(super) fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
     let threshold = report.config.plan.thresholds.throttled;
-    let (Some(figure), Some(throttled_s)) =
-        (throttled(report), report.generator.machine.throttled_s)
-    else {
-        return;
-    };
+    let (Some(figure), Some(machine)) = (throttled(report), machine(report)) else { return };
+    let throttled_s = machine.throttled_s.unwrap_or(0.0);
     if threshold < figure {
         reasons.push(Reason {
             code: Code::CpuThrottled,
@@ -239,7 +241,7 @@ pub(super) fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
             evidence: format!(
                 "the control group was throttled for {throttled_s:.3} s in {:.3} s ({}); the limit \
                  is {}",
-                report.generator.machine.observed_s,
+                machine.observed_s,
                 percent(figure),
                 percent(threshold)
             ),
