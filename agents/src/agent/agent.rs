@@ -121,6 +121,11 @@ impl Agent {
         Hello::here(format!("agent on {}", HostFacts::here().name), self.findings.clone())
     }
 
+    /// What `truetail doctor` finds amiss here.
+    pub(super) fn findings(&self) -> impl Iterator<Item = &str> {
+        self.findings.iter().map(|finding| finding.text.as_str())
+    }
+
     /// A session begins.
     pub(super) fn begin_session(&self) -> SessionId {
         SessionId(self.sessions_begun.fetch_add(1, Ordering::Relaxed))

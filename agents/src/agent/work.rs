@@ -219,7 +219,8 @@ impl Work<'_> {
             raw = Some(samples_file);
         }
         let name = format!("agent on {}", HostFacts::here().name);
-        let run = AgentRun::of(&name, self.share.clone(), collected);
+        let mut run = AgentRun::of(&name, self.share.clone(), collected);
+        run.findings = self.agent.findings().map(str::to_owned).collect();
         let (mut report, _) = merge::report([run], &RunFacts::default());
         report.uncollected = Some(why.to_owned());
         report.config.plan.raw = raw;

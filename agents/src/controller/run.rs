@@ -114,13 +114,13 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// The agent's run, as a report is made from it. Its shards' results are decoded one after the
-    /// other, and what became of its raw samples is told.
+    /// The agent's run, as a report is made from it, with what became of its raw samples. Its
+    /// shards' results are decoded one after the other.
     ///
     /// # Errors
     /// They aren't results, or not those of its plan.
     pub fn run(self) -> Result<AgentRun, Unreadable> {
-        let Collected { name, share, mut head, shards, synchronization, samples, .. } = self;
+        let Collected { name, share, hello, mut head, shards, synchronization, samples } = self;
         if let (Some(part), Some(kept)) = (&mut head.samples, samples) {
             match kept {
                 Ok(path) => part.file = Some(path.display().to_string()),
@@ -130,6 +130,7 @@ impl Collected {
         let shards = shards.into_iter().map(|shard| Ok::<_, Unreadable>(shard.report()?));
         let mut run = AgentRun::new(name, share, head, shards)?;
         run.synchronization = Some(synchronization);
+        run.findings = hello.findings.into_iter().map(|finding| finding.text).collect();
         Ok(run)
     }
 }

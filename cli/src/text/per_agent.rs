@@ -13,6 +13,8 @@ use super::wrap::indented_to;
 const WIDTH: usize = 80;
 /// A longer name has a line of its own.
 const NAME_MAX: usize = 18;
+/// The most agents that are named with a finding that they have in common.
+const NAMED_MAX: usize = 3;
 
 /// The table of the agents; empty for a run without agents.
 pub(crate) fn per_agent(report: &Report) -> String {
@@ -37,6 +39,10 @@ pub(crate) fn per_agent(report: &Report) -> String {
         line(&mut text, width, &lost.name, &what);
     }
     text.push_str(&indented_to(WIDTH, "", "", &clocks(agents)));
+    for (finding, names) in findings(agents) {
+        let whose = whose(&names, agents.len());
+        text.push_str(&indented_to(WIDTH, "", "  ", &format!("Found on {whose}: {finding}.")));
+    }
     if report.is_joint() {
         let _ = writeln!(
             text,
@@ -98,6 +104,32 @@ fn clocks(agents: &[AgentPart]) -> String {
     text
 }
 
+/// What `doctor` finds amiss, and on which agents.
+fn findings(agents: &[AgentPart]) -> Vec<(&str, Vec<&str>)> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for agent in agents {
+        for finding in &agent.findings {
+            match all.iter_mut().find(|(known, _)| known == finding) {
+                Some((_, names)) => names.push(&agent.name),
+                None => all.push((finding, vec![&agent.name])),
+            }
+        }
+    }
+    all
+}
+
+/// These of so many agents, by name where they are few.
+fn whose(names: &[&str], agents: usize) -> String {
+    if names.len() == agents && 1 < agents {
+        return "all agents".to_owned();
+    }
+    let (shown, rest) = names.split_at(names.len().min(NAMED_MAX));
+    match rest.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use engine::load::share::Share;
@@ -155,6 +187,29 @@ mod tests {
         Skew: from when an agent's first request was due to when it was sent. The
         agents' clocks agree to within 43.0 µs at the start and 51.0 µs at the end; they
         drift by 1.2 ppm at most.
+        ");
+    }
+
+    #[test]
+    fn what_doctor_finds_is_told_once_of_all_who_have_it() {
+        let mut runs: Vec<AgentRun> =
+            (0..6).map(|n| agent(&format!("10.0.0.{n}:7070"), n..n + 1, 1_000_000)).collect();
+        for (n, run) in runs.iter_mut().enumerate() {
+            run.findings.push("clock source: hpet; slow to read; boot with tsc".to_owned());
+            if 0 < n {
+                run.findings.push("swap: is on; pages may be missing; swapoff -a".to_owned());
+            }
+        }
+        runs[3].findings.push("control core: core 1 carries a shard too".to_owned());
+        let (report, _) = merge::report(runs, &RunFacts::default());
+        let text = per_agent(&report);
+        let from = text.find("Found on").expect("findings");
+        let to = text.find("The merged").expect("the digest comes last");
+        insta::assert_snapshot!(&text[from..to], @r"
+        Found on all agents: clock source: hpet; slow to read; boot with tsc.
+        Found on 10.0.0.1:7070, 10.0.0.2:7070, 10.0.0.3:7070 and 2 more: swap: is on;
+          pages may be missing; swapoff -a.
+        Found on 10.0.0.3:7070: control core: core 1 carries a shard too.
         ");
     }
 

@@ -1,5 +1,8 @@
 //! The controller's command line: what it takes, what it refuses, and how it ends.
 
+use engine::sys::placement::allowed_cores;
+use engine::sys::units::CoreList;
+
 use crate::processes::{Agent, Ended, LONGEST, Place, Target, addresses, controller};
 use crate::support::{binary, bounded, document, said};
 
@@ -117,7 +120,8 @@ fn agents_that_cannot_be_reached_are_named_in_one_line() {
 #[test]
 fn a_signal_stops_the_agents_and_the_report_says_so() {
     let target = Target::start(Place::Here);
-    let agents = [Agent::start(Place::Here, &[]), Agent::start(Place::Here, &[])];
+    let all = CoreList::new(allowed_cores()).to_string();
+    let agents = [Agent::start(Place::Here, &[]), Agent::start(Place::Here, &["--cores", &all])];
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("report.json");
     let out_text = out.to_str().expect("text");
@@ -134,9 +138,19 @@ fn a_signal_stops_the_agents_and_the_report_says_so() {
     assert_eq!(report["per_agent"].as_array().map(Vec::len), Some(2));
     assert!(20 <= report["counts"]["intended"].as_u64().expect("a count") + 10);
     // Both serve the next controller.
-    let args = [&[url.as_str(), "--agents", &named, "--allow-invalid"][..], &SHORT].concat();
+    let again = folder.path().join("again.json");
+    let again_text = again.to_str().expect("text");
+    let args = [&[url.as_str(), "--agents", &named, "--out", again_text][..], &SHORT].concat();
+    let args = [&args[..], &["--allow-invalid"]].concat();
     let ended = controller(Place::Here, &args).ends_within(LONGEST);
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    // The second one has no core left for its control plane.
+    let report = document(&again);
+    let found = |agent: usize| report["per_agent"][agent]["findings"].to_string();
+    assert!(found(1).contains("control core: core "), "{}", found(1));
+    let of_one = format!("Found on {}: control core: core ", agents[1].address);
+    let of_all = "Found on all agents: control core: core ".to_owned();
+    assert!([of_one, of_all].iter().any(|text| ended.stdout.contains(text)), "{}", ended.stdout);
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub struct AgentRun {
     pub shards: Vec<ShardStats>,
     /// How its clock was held against the controller's; `None` of a run without agents.
     pub synchronization: Option<Synchronization>,
+    /// What `truetail doctor` finds amiss there, each in one line; empty of a run without agents.
+    pub findings: Vec<String>,
     /// What its shards recorded.
     pub(super) recorder: Recorder,
     /// What they took of the schedule.
@@ -109,6 +111,7 @@ impl AgentRun {
                 head,
                 shards: stats,
                 synchronization: None,
+                findings: Vec::new(),
                 recorder,
                 digest,
             }),

@@ -214,6 +214,7 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
         verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
         interrupted: head.interrupted,
         synchronization: agent.synchronization,
+        findings: agent.findings.clone(),
         start_skew_us: None,
         environment: head.environment.clone(),
         generator: Generator { shards: agent.shards.clone(), machine: Some(head.machine.clone()) },

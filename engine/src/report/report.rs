@@ -310,6 +310,10 @@ pub struct AgentPart {
     pub interrupted: bool,
     /// How its clock was held against the controller's; `None` of a run without agents.
     pub synchronization: Option<Synchronization>,
+    /// What `truetail doctor` finds amiss there, each in one line with cause and cure; empty of a
+    /// run without agents.
+    #[serde(default)]
+    pub findings: Vec<String>,
     /// How late its first request was sent, after the moment that its clock and the schedule say,
     /// warm-up included, microseconds; `None` if it sent none.
     pub start_skew_us: Option<f64>,

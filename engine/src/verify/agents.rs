@@ -76,6 +76,7 @@ fn as_agent(report: &Report, only: &AgentPart) -> AgentPart {
         verdict: report.verdict.clone(),
         interrupted: report.interrupted,
         synchronization: only.synchronization,
+        findings: only.findings.clone(),
         start_skew_us: only.skew_us(),
         environment: report.environment.clone(),
         generator: report.generator.clone(),

@@ -33,4 +33,4 @@ pub use replay::with_samples;
 pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
     machine; connections, users, connect times and the errors of idle connections; which arrivals \
     waited; the load before the window; how many requests were in flight; and agents' names, clocks, \
-    intervals and when one was lost";
+    findings and intervals, and when one was lost";
