@@ -14,6 +14,8 @@ use crate::load::schedule::Digest;
 use crate::record::counts::Counts;
 use crate::report::{AgentConfig, AgentPart, DistributionPart, Part, Report, Samples, judge_agent};
 use crate::stats::distribution::Distribution;
+use crate::stats::interval::{Method, method};
+use crate::stats::percentiles::{Percentile, Percentiles, Quantile};
 use crate::sys::leaves::leaves;
 use crate::sys::units::seconds_to_ns;
 
@@ -183,6 +185,39 @@ fn sum<'a>(
     }
 }
 
+/// The intervals of an agent's corrected latencies. They come from the seconds of its run, which
+/// only its samples show; without these, it shows whether they are no narrower than its ranks make
+/// them, which is what they are of a run that is too short for others.
+fn intervals(agent: &AgentPart, pieces: &Pieces) -> Vec<Finding> {
+    // A histogram that can't be read has a finding of its own.
+    let Ok(corrected) = of_document(&agent.part.corrected) else { return Vec::new() };
+    let (by_ranks, found) = (Percentiles::new(&corrected, &[]), &agent.part.corrected.percentiles);
+    // No agent's run was longer than the whole.
+    if found.method != Some(Method::Batches) || method(&pieces.batches) != Method::Batches {
+        return compare("corrected.", &by_ranks, found);
+    }
+    let dependent = agent.part.naive.percentiles.dependent;
+    let mut findings = compare("corrected.intervals.dependent", &dependent, &found.dependent);
+    for ((Quantile { key, .. }, ranks), (_, found)) in by_ranks.iter().zip(found.iter()) {
+        let ok = match (ranks.interval, found.interval) {
+            (None, _) => (ranks.interval, ranks.needed) == (found.interval, found.needed),
+            (Some(_), None) => found.needed.is_some_and(|needed| corrected.count() < needed),
+            (Some([least, most]), Some([low, high])) => {
+                low <= least && most <= high && found.needed.is_none()
+            }
+        };
+        let text = |percentile: Percentile| match (percentile.interval, percentile.needed) {
+            (Some([low, high]), None) => format!("{low} to {high}"),
+            (None, Some(needed)) => format!("none below {needed} values"),
+            _ => "none".to_owned(),
+        };
+        let expected = format!("{}, or wider", text(ranks));
+        let what = format!("corrected.intervals.{key}");
+        findings.push(Finding::new(what, expected, text(found), ok));
+    }
+    findings
+}
+
 /// The agents' digests add up to the whole's, and if no part is missing, to that of the schedule as
 /// one process would offer it.
 fn schedules(report: &Report) -> Vec<Finding> {
@@ -238,6 +273,9 @@ fn one(report: &Report, agent: &AgentPart, pieces: &Pieces) -> Vec<Finding> {
         return findings;
     }
     findings.extend(part::part(&view, &agent.part, None));
+    if view.config.plan.backfill.is_off() {
+        findings.extend(intervals(agent, pieces));
+    }
     let planned = Planned::new(&view, pieces);
     findings.extend(part::taken(&view, planned.as_ref()));
     findings.extend(part::littles_law(&view));

@@ -8,7 +8,8 @@
 //!
 //! [`UNCHECKED`] names what neither a report nor its samples can show. Without samples these are
 //! not checked either: how many requests ended how in one interval, beyond the sums; which requests
-//! were sent, or answered, before the end of the window; and how the sends were distributed.
+//! were sent, or answered, before the end of the window; how the sends were distributed; and by how
+//! much an agent's intervals are wider than the ranks of its latencies make them.
 
 mod agents;
 mod compare;
@@ -32,5 +33,5 @@ pub use replay::with_samples;
 /// the rest, are checked.
 pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
     machine; connections, users, connect times and the errors of idle connections; which arrivals \
-    waited; the load before the window; how many requests were in flight; and agents' names, clocks, \
-    findings and intervals, and when one was lost";
+    waited; the load before the window; how many requests were in flight; and agents' names, clocks \
+    and findings, and when one was lost";

@@ -87,11 +87,14 @@ pub(super) fn part(
             }
             ("corrected", Some(_)) => DistributionPart::alone(whole, Some(true)),
             (_, Some(_)) => DistributionPart::alone(whole, dependent),
-            (_, None) => {
+            // Those of an agent have a check of their own.
+            ("corrected", None) if plan.backfill.is_off() => {
                 let alone = DistributionPart::alone(whole, None);
                 let percentiles = alone.percentiles.with_intervals_of(&document.percentiles);
                 DistributionPart { percentiles, ..alone }
             }
+            ("corrected", None) => DistributionPart::alone(whole, Some(true)),
+            (_, None) => DistributionPart::alone(whole, part.naive.percentiles.dependent),
         }));
     }
     // Agents may sample as their kernels let them, and each is checked.

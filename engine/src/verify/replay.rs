@@ -81,12 +81,40 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
         }
     }
     findings.extend(against(replay.figures(&pieces), report));
+    if report.is_joint() {
+        for (agent, file) in report.per_agent.iter().zip(files) {
+            let checks = alone(report, agent, file, &pieces);
+            findings.extend(summed_up(&format!("samples: agent {}", agent.name), checks));
+        }
+    }
     for (name, document, measure) in measured(&report.whole) {
         match sorted(files, &report.config.plan, measure) {
             Ok(values) => findings.extend(quantiles(name, document, &values)),
             Err(error) => findings.push(Finding::new(name, "a readable file", error, false)),
         }
     }
+    findings
+}
+
+/// An agent's part against its own samples, as those of a report of that agent alone.
+fn alone(report: &Report, agent: &AgentPart, file: &Path, pieces: &Pieces) -> Vec<Finding> {
+    let view = Report { series: report.series.clone(), ..report.of_agent(agent) };
+    let mut replay = Replay::new(&view);
+    if let Err(error) = replay.read(agent, file) {
+        return vec![Finding::new("file", "whole", error, false)];
+    }
+    let mut findings = replay.littles_law();
+    match replay.arrivals() {
+        Ok(arrivals) => findings.extend(compare("arrivals.", &arrivals, &agent.arrivals)),
+        Err(problem) => {
+            findings.push(Finding::new("sends", "in the order intended", problem, false))
+        }
+    }
+    // Its intervals rest on its seconds: those of the run, unless it stalled at the run's end.
+    let of_its_own = part_against(replay.window_figures().part, &agent.part);
+    let of_the_run = part_against(replay.figures(pieces).part, &agent.part);
+    let is_right = of_its_own.iter().all(|finding| finding.ok);
+    findings.extend(if is_right { of_its_own } else { of_the_run });
     findings
 }
 
@@ -275,16 +303,27 @@ impl<'a> Replay<'a> {
         for (at, interval) in self.report.series.intervals.iter().enumerate().rev() {
             self.recorder.series.in_flight(at as u64 * pieces.interval_ns, interval.in_flight);
         }
+        self.window_figures()
+    }
+
+    fn window_figures(&self) -> WindowFigures {
         let until_ns = seconds_to_ns(self.report.config.schedule_until);
         window_figures(&self.recorder, self.plan, until_ns, target(self.report))
     }
 }
 
-/// Compares the report with the figures of the samples. What samples don't tell is filled in from
-/// the report.
+/// Compares the report with the figures of the samples.
 fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
     let WindowFigures { part, stationarity, series } = figures;
-    let whole = &report.whole;
+    let mut findings = part_against(part, &report.whole);
+    findings.extend(summed_up("samples: series", compare("", &series, &report.series)));
+    let found = &report.stationarity;
+    findings.extend(compare("samples: stationarity.", &stationarity, found));
+    findings
+}
+
+/// Compares a part with that of the samples. What samples don't tell is filled in from the report.
+fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
     let counts = Counts {
         stamped_by_hardware: whole.counts.stamped_by_hardware,
         sends_sampled: whole.counts.sends_sampled,
@@ -308,11 +347,7 @@ fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
     };
     let (send_path, connect_time) = (whole.send_path.clone(), whole.connect_time.clone());
     let part = Part { counts, send_path, connect_time, ..part };
-    let mut findings = compare("samples: ", &part, whole);
-    findings.extend(summed_up("samples: series", compare("", &series, &report.series)));
-    let found = &report.stationarity;
-    findings.extend(compare("samples: stationarity.", &stationarity, found));
-    findings
+    compare("samples: ", &part, whole)
 }
 
 /// Gives the values that a sample adds to one of the report's distributions.

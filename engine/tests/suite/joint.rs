@@ -373,6 +373,13 @@ fn what_is_changed_in_an_agents_part_is_found() {
         ("/per_agent/1/start_skew_us", 5.0.into()),
         ("/per_agent/1/counts/intended", 7.into()),
         ("/per_agent/1/corrected/p99", 7.0.into()),
+        ("/per_agent/1/corrected/intervals/p50/0", 1e6.into()),
+        ("/per_agent/1/corrected/intervals/p50/1", 7.0.into()),
+        ("/per_agent/1/corrected/intervals/needed/p999", 7.into()),
+        ("/per_agent/1/corrected/intervals/dependent", Value::Null),
+        ("/per_agent/1/corrected/intervals/method", "order_statistics".into()),
+        ("/per_agent/1/naive/intervals/dependent", Value::Null),
+        ("/per_agent/1/pacer_lateness/intervals/p50", json!([7.0, 8.0])),
         ("/per_agent/1/rate/target", 2_000.0.into()),
         ("/per_agent/1/interrupted", true.into()),
         ("/per_agent/1/verdict/level", "valid".into()),
@@ -473,6 +480,13 @@ fn pooled_samples_prove_the_merged_histogram() {
         let merged = row.merged.expect("enough requests");
         assert!(row.off(merged).abs() <= 0.01, "{row:?}");
     }
+    // Wider intervals are what stalls make of them, and the samples show that there were none.
+    let mut wider = report.clone();
+    let p50 = wider.per_agent[1].part.corrected.percentiles.at_mut(0.5);
+    let [low, _] = p50.interval.as_mut().expect("enough requests");
+    *low *= 0.9;
+    assert_eq!(wrong(report_alone(&wider)), []);
+    assert_ne!(wrong(with_samples(&wider, &files)), []);
     // Files of other agents, and too few of them.
     let swapped = [files[1], files[0], files[2]];
     assert_ne!(wrong(with_samples(&report, &swapped)), []);
