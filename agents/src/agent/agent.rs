@@ -35,6 +35,8 @@ pub(super) struct Agent {
     strangers: Mutex<Strangers>,
     jobs: Sender<Order>,
     events: SyncSender<Event>,
+    /// Held by each plan that is being prepared.
+    pub(super) preparing: Arc<()>,
 }
 
 /// A run to work on.
@@ -78,6 +80,7 @@ impl Agent {
             strangers: Mutex::default(),
             jobs,
             events,
+            preparing: Arc::default(),
         }
     }
 

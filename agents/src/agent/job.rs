@@ -1,6 +1,9 @@
 //! One run, as its thread, its session and the watcher share it.
 
+use std::io;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Condvar, Mutex, MutexGuard};
+use std::thread;
 use std::time::Duration;
 
 use engine::run::{Run, Tally};
@@ -187,6 +190,31 @@ impl Job {
         });
     }
 
+    /// What `produce` brings, on a thread of this name; `None` if the run is called off before
+    /// that: then nobody waits for it any more.
+    ///
+    /// # Errors
+    /// The kernel refuses a thread.
+    pub(super) fn unless_called_off<T: Send + 'static>(
+        &self,
+        name: &str,
+        produce: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Option<T>> {
+        let (bring, brought) = mpsc::sync_channel(1);
+        thread::Builder::new().name(name.to_owned()).spawn(move || drop(bring.send(produce())))?;
+        loop {
+            let found = brought.recv_timeout(LOOK);
+            if self.lock().is_called_off() {
+                return Ok(None);
+            }
+            match found {
+                Ok(found) => return Ok(Some(found)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => panic!("{name} ended without a word"),
+            }
+        }
+    }
+
     /// Its shards have ended: their run is the caller's.
     pub(super) fn take_ended(&self) -> Run {
         let run = self.wait(|state| {
@@ -214,5 +242,42 @@ impl Job {
     pub(super) fn collected(&self) {
         // One that was lost meanwhile is kept nevertheless.
         self.change(|state| state.is_collected = state.lost.is_none());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_server_that_is_silent_keeps_no_run_from_its_end() {
+        type Ends = fn(&Job);
+        for end in [Job::stop as Ends, |job| job.lose(Why::Ending)] {
+            let job = Job::new("ann@desk".to_owned());
+            let (answer, answered) = mpsc::channel::<()>();
+            let (asked, is_asked) = mpsc::channel();
+            let brought = thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    job.unless_called_off("resolves", move || {
+                        asked.send(()).expect("the test waits");
+                        // Until the test has seen that nobody waits for it.
+                        answered.recv()
+                    })
+                });
+                is_asked.recv().expect("it was started");
+                end(&job);
+                waiting.join().expect("it ends")
+            });
+            assert_eq!(brought.expect("a thread"), None);
+            answer.send(()).expect("it still waits");
+        }
+    }
+
+    #[test]
+    fn what_is_there_in_time_is_brought() {
+        let job = Job::new("ann@desk".to_owned());
+        assert_eq!(job.unless_called_off("adds", || 2 + 2).expect("a thread"), Some(4));
+        job.stop();
+        assert_eq!(job.unless_called_off("adds", || 2 + 2).expect("a thread"), None);
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! - the *control plane*, a glommio executor on a core without a shard where there is one: accepts
 //!   connections, answers, and sends what the others have ready (`conversation`);
-//! - the *run's thread*, one run after another: prepares, holds, begins, collects, keeps (`work`);
+//! - the *run's thread*, one run after another: holds, begins, collects, keeps (`work`);
+//! - a thread that prepares the run, and may wait for a name server (`prepare`);
 //! - the *watcher*: ends the load when the lease is lost or the agent is told to end (`serve`);
 //! - the shards, which know of none of these;
 //! - the caller of [`serve`], which is told what happens.
@@ -18,6 +19,7 @@ mod conversation;
 mod event;
 mod job;
 mod kept;
+mod prepare;
 mod serve;
 mod work;
 

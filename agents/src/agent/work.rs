@@ -1,27 +1,26 @@
 //! A run's thread: prepares it, holds it until its start, and brings home what it measured.
 //!
-//! Everything here may block, for seconds where a name has to be resolved or a target is silent.
+//! Everything here may block, for as long as a disk takes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use engine::host;
 use engine::host::environment::ControlCore;
 use engine::load::share::Share;
-use engine::plan::body::SharedBody;
-use engine::plan::endpoint::Endpoint;
-use engine::plan::{Plan, PlanError};
+use engine::plan::Plan;
 use engine::report::collected::{AgentRun, Collected, RunFacts};
 use engine::report::merge;
-use engine::run::{self, PrepareError, Prepared, Run, RunError, Targets};
+use engine::run::{Prepared, Run, RunError};
 use engine::samples::SampleFile;
+use engine::sys::clock;
 use engine::sys::units::CoreList;
-use engine::sys::{clock, placement};
 
 use super::agent::Agent;
 use super::event::Event;
 use super::job::{Brought, Job, Over, STOPPED, Stage, Why};
 use super::kept::{Files, NotKept};
-use crate::admission::{AllowedTarget, check_placement};
+use super::prepare::prepare;
+use crate::admission::AllowedTarget;
 use crate::message::{HostFacts, Prepare, Ready, Results, ShardState};
 use crate::refusal::Refusal;
 
@@ -31,6 +30,10 @@ const BEGIN_AHEAD_NS: u64 = 500_000_000;
 /// The epoch of a run that is stopped before it: after the stop takes effect, so that nothing is
 /// sent, ns from now.
 const STOPPED_AHEAD_NS: u64 = 300_000_000;
+
+/// Plans at most that are still being prepared although they were called off: a name server that is
+/// silent holds each for half a minute.
+const PREPARING_MAX: usize = 16;
 
 /// Does what a controller asked for, until nothing of it is left.
 pub(super) fn work(agent: &Agent, job: &Job, prepare: Prepare) -> Over {
@@ -56,12 +59,11 @@ impl Work<'_> {
     fn run(&self, prepare: Prepare) -> Result<Over, Refusal> {
         let job = self.job;
         let wants_samples = prepare.samples;
-        let (prepared, target) = self.prepare(*prepare.plan)?;
+        let Some((prepared, target)) = self.prepare(*prepare.plan)? else {
+            return Ok(self.called_off());
+        };
         let address = prepared.address();
         let cores = CoreList::new(prepared.plan().cores().to_vec());
-        if job.lock().is_called_off() {
-            return Ok(self.called_off());
-        }
         let file = wants_samples.then(|| SampleFile::create(&self.files.samples(), cores.len()));
         let file = file.transpose().map_err(|error| Refusal::Run(error.to_string()))?;
         let run = Run::start_held(prepared, file).map_err(|error| not_started(&error))?;
@@ -101,27 +103,24 @@ impl Work<'_> {
         Ok(self.bring(run.collect(), wants_samples))
     }
 
-    /// Checks everything that can be checked without load, and what this agent permits. Returns the
-    /// target's name as well.
-    fn prepare(&self, plan: Plan) -> Result<(Prepared, AllowedTarget), Refusal> {
-        let refused = |error: PlanError| Refusal::Plan(error.to_string());
-        check_placement(&plan).map_err(refused)?;
-        let config = &self.agent.config;
-        let plan = Plan {
-            cores: config.cores.clone(),
-            source_addresses: config.source_addresses.clone(),
-            ..plan
-        };
-        let completed = plan.clone().complete(&placement::allowed_cores()).map_err(refused)?;
-        config.admission.check_plan(&completed, &self.share).map_err(refused)?;
-        let endpoint = Endpoint::parse(&plan.target).map_err(refused)?;
-        let addresses = host::resolve(&endpoint, &plan.target).map_err(refused)?;
-        let allowed = config.admission.check_target(&endpoint, &addresses).map_err(refused)?;
-        let (body, targets) = (SharedBody::default(), Targets::Only(allowed));
-        let prepared = run::prepare_with(plan, &body, targets, self.share.clone());
-        let prepared = prepared.map_err(|error| unprepared(&error))?;
-        let target = AllowedTarget::Host { host: endpoint.host, port: endpoint.port };
-        Ok((prepared, target))
+    /// The share of the plan that is to be run, and the target's name; `None` if it is called off
+    /// meanwhile.
+    fn prepare(&self, plan: Plan) -> Result<Option<(Prepared, AllowedTarget)>, Refusal> {
+        // The agent itself has one.
+        if PREPARING_MAX < Arc::strong_count(&self.agent.preparing) {
+            return Err(Refusal::Run(format!(
+                "{PREPARING_MAX} plans that were called off still wait for a name or a target; \
+                 check the name server, and try again"
+            )));
+        }
+        let turn = Arc::clone(&self.agent.preparing);
+        let (config, share) = (self.agent.config.clone(), self.share.clone());
+        let prepared = self.job.unless_called_off("truetail-prepare", move || {
+            let _turn = turn;
+            prepare(&config, plan, share)
+        });
+        let prepared = prepared.map_err(|error| not_started(&RunError::Thread(error)))?;
+        prepared.transpose()
     }
 
     /// Tells the shards when to begin; whether the run wasn't called off before.
@@ -233,18 +232,6 @@ impl Work<'_> {
 fn percent(share: &Share) -> String {
     let percent = format!("{:.2}", share.fraction() * 100.0);
     percent.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// Why a plan can't be run here.
-fn unprepared(error: &PrepareError) -> Refusal {
-    let line = error.to_string();
-    match error {
-        PrepareError::Plan(_) => Refusal::Plan(line),
-        PrepareError::Host(_)
-        | PrepareError::Target(_)
-        | PrepareError::NoPort(_)
-        | PrepareError::File(_) => Refusal::Run(line),
-    }
 }
 
 /// Why its shards didn't start.

@@ -1,0 +1,57 @@
+//! What comes before a run: checks whatever can be checked without load, and what this agent
+//! permits.
+//!
+//! It resolves the target's name and connects to it once. A name server or a target that is silent
+//! takes half a minute of it, so the caller doesn't wait: see `Job::unless_called_off`.
+
+use engine::host;
+use engine::load::share::Share;
+use engine::plan::body::SharedBody;
+use engine::plan::endpoint::Endpoint;
+use engine::plan::{Plan, PlanError};
+use engine::run::{self, PrepareError, Prepared, Targets};
+use engine::sys::placement;
+
+use super::config::AgentConfig;
+use crate::admission::{AllowedTarget, check_placement};
+use crate::refusal::Refusal;
+
+/// Prepares an agent's share of a plan. Returns the target's name as well.
+///
+/// # Errors
+/// What is wrong with the plan, isn't permitted, or isn't to be had here.
+pub(super) fn prepare(
+    config: &AgentConfig,
+    plan: Plan,
+    share: Share,
+) -> Result<(Prepared, AllowedTarget), Refusal> {
+    let refused = |error: PlanError| Refusal::Plan(error.to_string());
+    check_placement(&plan).map_err(refused)?;
+    let plan = Plan {
+        cores: config.cores.clone(),
+        source_addresses: config.source_addresses.clone(),
+        ..plan
+    };
+    let completed = plan.clone().complete(&placement::allowed_cores()).map_err(refused)?;
+    config.admission.check_plan(&completed, &share).map_err(refused)?;
+    let endpoint = Endpoint::parse(&plan.target).map_err(refused)?;
+    let addresses = host::resolve(&endpoint, &plan.target).map_err(refused)?;
+    let allowed = config.admission.check_target(&endpoint, &addresses).map_err(refused)?;
+    let (body, targets) = (SharedBody::default(), Targets::Only(allowed));
+    let prepared = run::prepare_with(plan, &body, targets, share);
+    let prepared = prepared.map_err(|error| unprepared(&error))?;
+    let target = AllowedTarget::Host { host: endpoint.host, port: endpoint.port };
+    Ok((prepared, target))
+}
+
+/// Why a plan can't be run here.
+fn unprepared(error: &PrepareError) -> Refusal {
+    let line = error.to_string();
+    match error {
+        PrepareError::Plan(_) => Refusal::Plan(line),
+        PrepareError::Host(_)
+        | PrepareError::Target(_)
+        | PrepareError::NoPort(_)
+        | PrepareError::File(_) => Refusal::Run(line),
+    }
+}
