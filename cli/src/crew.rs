@@ -7,9 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use agents::admission::check_placement;
 use agents::controller::address::AgentAddress;
+use agents::controller::fault::Fault;
 use agents::controller::live::total;
 use agents::controller::order::{AGENTS_MAX, OnLoss, Order, Placed};
-use agents::controller::run::{Controlled, Ended, OrderError};
+use agents::controller::run::{Controlled, Ended, Lost, OrderError};
 use agents::controller::sample_file::SampleSink;
 use agents::controller::weights;
 use agents::key::{KEY_VARIABLE, Key};
@@ -189,27 +190,26 @@ impl Crew {
 
     /// The report of a run that has ended.
     fn finish(&self, ended: Ended, raw: Option<&Path>) -> Result<Driven, Failure> {
-        let Ended { agents, lost, began_ns, stopped } = ended;
-        let mut lost: Vec<(String, Share, u64, String)> = lost
-            .into_iter()
-            .map(|lost| (lost.name, lost.share, lost.at_ns, lost.fault.to_string()))
-            .collect();
+        let Ended { agents, mut lost, began_ns, stopped } = ended;
         let mut joined = Joined::default();
         // One at a time: an agent's results take megabytes once they are decoded.
         for agent in agents {
             let (name, share) = (agent.name.clone(), agent.share.clone());
             match agent.run() {
                 Ok(run) => joined.add(run)?,
-                Err(error) => lost.push((name, share, clock::now_ns(), error.to_string())),
+                Err(error) => {
+                    let (at_ns, fault) = (clock::now_ns(), Fault::Results(error.to_string()));
+                    lost.push(Lost { name, share, at_ns, fault, told: None });
+                }
             }
         }
         let failure = unusable(&lost);
         let (Some(began_ns), false) = (began_ns, joined.is_empty()) else {
             return Err(failure.unwrap_or(Failure::Interrupted));
         };
-        let lost = lost.into_iter().map(|(name, share, at_ns, _)| {
+        let lost = lost.into_iter().map(|Lost { name, share, at_ns, told, .. }| {
             let at_s = at_ns.saturating_sub(began_ns) as f64 / SECOND_NS as f64;
-            LostAgent { name, at_s, share }
+            LostAgent { name, at_s, share, told }
         });
         let facts = RunFacts {
             lost: lost.collect(),
@@ -228,10 +228,10 @@ impl Crew {
 }
 
 /// The failure that names those who can't be used.
-fn unusable(lost: &[(String, Share, u64, String)]) -> Option<Failure> {
-    let ((name, .., why), others) = lost.split_first()?;
-    let others: Vec<&str> = others.iter().map(|(name, ..)| name.as_str()).collect();
-    Some(Failure::Agent(text::unusable(name, why, &others)))
+fn unusable(lost: &[Lost]) -> Option<Failure> {
+    let (Lost { name, fault, .. }, others) = lost.split_first()?;
+    let others: Vec<&str> = others.iter().map(|lost| lost.name.as_str()).collect();
+    Some(Failure::Agent(text::unusable(name, &fault.to_string(), &others)))
 }
 
 /// The agents behind a name, once there are so many.

@@ -5,7 +5,7 @@
 //! - [`goal`] decides what all agents should do next, from how far each has come;
 //! - `dialogue` is what is said to one agent, and `link` carries that over its session;
 //! - [`sample_file`] keeps the raw samples that agents send, on a thread of its own;
-//! - [`live`] is how far the agents are, to be shown;
+//! - [`live`] is how far the agents are, to be shown, and `told` what they said of it over time;
 //! - [`run`] starts all this and brings the results home.
 //!
 //! All sessions are served by one glommio executor on a thread of its own. Nothing blocks it and
@@ -20,4 +20,5 @@ pub mod live;
 pub mod order;
 pub mod run;
 pub mod sample_file;
+mod told;
 pub mod weights;

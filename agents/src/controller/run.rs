@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use engine::load::share::Share;
 use engine::plan::PlanError;
-use engine::report::NotOfPlan;
 use engine::report::collected::{AgentRun, CollectedHead, Synchronization};
+use engine::report::{NotOfPlan, ToldPart};
 use engine::run::Tally;
 use engine::sys::clock::now_ns;
 use glommio::timer::Timer;
@@ -25,6 +25,7 @@ use super::link::{Brought, Goals, Link};
 use super::live::AgentLive;
 use super::order::{OnLoss, Order, Placed};
 use super::sample_file::{Kept, SampleKeeper};
+use super::told::Told;
 use crate::message::{Hello, MalformedShard, ShardState};
 
 /// How often it is decided what all agents do next.
@@ -41,13 +42,14 @@ pub(super) struct Shared {
 /// What is known of an agent.
 struct Known {
     live: AgentLive,
+    told: Told,
     standing: Standing,
 }
 
 impl Shared {
     fn new(names: impl Iterator<Item = String>) -> Shared {
         let standing = Standing { step: Step::Connecting, is_lost: false, round_trip_ns: 0 };
-        let known = |name| Known { live: AgentLive::new(name), standing };
+        let known = |name| Known { live: AgentLive::new(name), told: Told::new(), standing };
         Shared { agents: Mutex::new(names.map(known).collect()), stops: AtomicBool::new(false) }
     }
 
@@ -62,7 +64,9 @@ impl Shared {
 
     /// An agent has done this since its last frame.
     pub(super) fn progress(&self, agent: usize, since: &Tally) {
-        self.agents()[agent].live.add(since);
+        let known = &mut self.agents()[agent];
+        known.live.add(since);
+        known.told.add(since);
     }
 
     /// An agent can't be used any longer.
@@ -70,6 +74,11 @@ impl Shared {
         let known = &mut self.agents()[agent];
         known.standing.is_lost = true;
         known.live.lost = Some(fault.to_string());
+    }
+
+    /// What an agent has told of its run over time.
+    fn told(&self, agent: usize) -> Option<ToldPart> {
+        self.agents()[agent].told.part()
     }
 
     fn standings(&self) -> Vec<Standing> {
@@ -157,6 +166,8 @@ pub struct Lost {
     pub at_ns: u64,
     /// Why.
     pub fault: Fault,
+    /// What it had told of its run over time; `None` if it was lost before.
+    pub told: Option<ToldPart>,
 }
 
 /// Why a run can't begin at all.
@@ -256,8 +267,9 @@ fn control(order: Order, limits: Limits, shared: &Arc<Shared>) -> io::Result<End
     });
     let stopped = shared.stops.load(Ordering::Relaxed);
     let mut ended = Ended { agents: Vec::new(), lost: Vec::new(), began_ns, stopped };
-    for ((member, brought), samples) in members.into_iter().zip(brought).zip(keeper.finish()) {
-        ended.add(member, brought, samples);
+    let all = members.into_iter().zip(brought).zip(keeper.finish()).enumerate();
+    for (number, ((member, brought), samples)) in all {
+        ended.add(member, brought, samples, || shared.told(number));
     }
     Ok(ended)
 }
@@ -304,11 +316,12 @@ impl Ended {
         (address, share, _): (AgentAddress, Share, bool),
         brought: Brought,
         samples: Option<Kept>,
+        told: impl FnOnce() -> Option<ToldPart>,
     ) {
         let name = address.to_string();
         let Brought { dialogue, lost } = brought;
         if let Some((fault, at_ns)) = lost {
-            self.lost.push(Lost { name, share, at_ns, fault });
+            self.lost.push(Lost { name, share, at_ns, fault, told: told() });
         } else if let Some((hello, head, shards, synchronization)) =
             dialogue.and_then(|dialogue| dialogue.results())
         {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use engine::report::verdict::Level;
 use engine::report::{AgentPart, Report};
 
-use super::figures::{count, percent, percentile, rate, time};
+use super::figures::{count, percent, percentile, rate, things, time};
 use super::wrap::indented_to;
 
 /// Columns of a line.
@@ -33,9 +33,12 @@ pub(crate) fn per_agent(report: &Report) -> String {
         line(&mut text, width, &agent.name, &figures(agent));
     }
     for lost in &report.agent_lost {
-        let load = percent(lost.load);
-        let what =
-            format!("{load:>6} lost after {:.1} s, and with it all that it measured", lost.at_s);
+        let answered = lost.told.iter().flat_map(|told| &told.intervals).map(|it| it.answered);
+        let what = match answered.sum() {
+            0 => ", and with it all that it measured".to_owned(),
+            answered => format!("; not counted: {}", things(answered, "response")),
+        };
+        let what = format!("{:>6} lost after {:.1} s{what}", percent(lost.load), lost.at_s);
         line(&mut text, width, &lost.name, &what);
     }
     text.push_str(&indented_to(WIDTH, "", "", &clocks(agents)));
@@ -136,7 +139,7 @@ mod tests {
     use engine::record::outcome::Outcome;
     use engine::record::stamps::{Ending, Stamps};
     use engine::report::collected::{AgentRun, LostAgent, RunFacts, Synchronization};
-    use engine::report::merge;
+    use engine::report::{ToldInterval, ToldPart, merge};
 
     use super::super::made_up;
     use super::super::reports;
@@ -171,7 +174,19 @@ mod tests {
             agent("agents-1.agents.default.svc:7070", 1..3, 1_200_000),
         ];
         let name = "10.0.0.3:7070".to_owned();
-        let lost = vec![LostAgent { name, at_s: 12.34, share: Share::units(3..6, 6) }];
+        let interval = |start_s: f64| ToldInterval {
+            start_s,
+            intended: 30_000,
+            answered: 20_616,
+            errors: 0,
+            in_flight: 12,
+            p50: None,
+            p99: None,
+        };
+        let intervals = vec![interval(0.0), interval(8.0)];
+        let told = Some(ToldPart { interval_s: 8.0, intervals });
+        let lost = LostAgent { name, at_s: 12.34, share: Share::units(3..6, 6), told };
+        let lost = vec![lost];
         let facts = RunFacts { lost, ..RunFacts::default() };
         let (report, _) = merge::report(runs, &facts);
         let text = per_agent(&report);
@@ -183,7 +198,7 @@ mod tests {
         10.0.0.1:7070 16.7 %   833.1 1.00 ms 1.00 ms      0 12.5 % 21.0 µs suspect
         agents-1.agents.default.svc:7070
                       33.3 %   1,662 1.20 ms 1.20 ms      0 12.5 % 21.0 µs suspect
-        10.0.0.3:7070 50.0 % lost after 12.3 s, and with it all that it measured
+        10.0.0.3:7070 50.0 % lost after 12.3 s; not counted: 41,232 responses
         Skew: from when an agent's first request was due to when it was sent. The
         agents' clocks agree to within 43.0 µs at the start and 51.0 µs at the end; they
         drift by 1.2 ppm at most.

@@ -121,7 +121,7 @@ mod tests {
         ok       histogram      012345678901234567890123456789012345678…
 
         3 checks, 1 DIFFERS
-        not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, users, connect times and the errors of idle connections; which arrivals waited; the load before the window; how many requests were in flight; and agents' names, clocks and findings, and when one was lost
+        not checked, because nothing shows it: the environment and the address; the figures of the generator and the machine; connections, users, connect times and the errors of idle connections; which arrivals waited; the load before the window; how many requests were in flight; agents' names, clocks and findings; and when one was lost, and what it had told
         ");
         assert!(findings(&all[..1], UNCHECKED).contains("\n1 check, no difference\n"));
         assert!(

@@ -168,6 +168,11 @@ fn the_others_go_on_if_they_may_and_the_report_says_what_is_missing() {
     assert_eq!(lost.len(), 1, "{lost:?}");
     assert_eq!(lost[0]["name"], machines.agents[1].address.to_string());
     assert_eq!(lost[0]["share"], json!({ "units": { "start": 1, "end": 2 }, "of": 3 }));
+    // What it had told is known, and in no other number.
+    let told = lost[0]["told"]["intervals"].as_array().expect("intervals");
+    let answered: u64 = told.iter().filter_map(|it| it["answered"].as_u64()).sum();
+    assert!(0 < answered && answered < document["counts"]["answered"].as_u64().expect("a count"));
+    assert!(ended.stdout.contains("; not counted: "), "{}", ended.stdout);
     let rest = document["per_agent"].as_array().expect("a list");
     assert_eq!(rest.len(), 2);
     // What the others were to send, by the schedule.

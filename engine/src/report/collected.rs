@@ -13,8 +13,8 @@ use crate::plan::redact::Redacted;
 use crate::record::config::RecorderConfig;
 use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardStats;
-use crate::report::Samples;
 use crate::report::together::NotOfPlan;
+use crate::report::{Samples, ToldPart};
 use crate::shard::ShardReport;
 
 pub use crate::report::Synchronization;
@@ -154,4 +154,6 @@ pub struct LostAgent {
     pub at_s: f64,
     /// What it was to offer of the whole load.
     pub share: Share,
+    /// What it had told of its run over time; `None` if it told nothing.
+    pub told: Option<ToldPart>,
 }

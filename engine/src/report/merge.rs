@@ -232,8 +232,8 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
 }
 
 fn agent_lost(lost: &LostAgent) -> AgentLost {
-    let LostAgent { name, at_s, share } = lost.clone();
-    AgentLost { name, at_s, load: share.fraction(), share }
+    let LostAgent { name, at_s, share, told } = lost.clone();
+    AgentLost { name, at_s, load: share.fraction(), share, told }
 }
 
 /// What the generators of these agents did. Of several machines, each has its own part.

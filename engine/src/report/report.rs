@@ -294,6 +294,39 @@ pub struct AgentLost {
     pub load: f64,
     /// Which part of it.
     pub share: Share,
+    /// What it had told of its run over time, which is in no other number; `None` if it told
+    /// nothing.
+    #[serde(default)]
+    pub told: Option<ToldPart>,
+}
+
+/// What an agent that was lost had told of its run over time, warm-up included. A request counts
+/// where the agent told of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToldPart {
+    /// Length of an interval, seconds.
+    pub interval_s: f64,
+    /// The intervals from the epoch of the run on.
+    pub intervals: Vec<ToldInterval>,
+}
+
+/// One interval of what an agent told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToldInterval {
+    /// Its start, seconds since the epoch of the run.
+    pub start_s: f64,
+    /// Requests that had fallen due.
+    pub intended: u64,
+    /// Requests with a complete response.
+    pub answered: u64,
+    /// Requests that timed out, failed or were abandoned.
+    pub errors: u64,
+    /// Requests in flight at its end.
+    pub in_flight: u64,
+    /// Corrected median of the window's requests, microseconds, within 6.25 %; `None` without any.
+    pub p50: Option<f64>,
+    /// Corrected 99th percentile of the same.
+    pub p99: Option<f64>,
 }
 
 /// One agent's figures.

@@ -12,12 +12,20 @@ use super::planned::{Planned, of_one_process};
 use super::sound::{self, Pieces};
 use crate::load::schedule::Digest;
 use crate::record::counts::Counts;
-use crate::report::{AgentConfig, AgentPart, DistributionPart, Part, Report, Samples, judge_agent};
+use crate::report::{
+    AgentConfig, AgentLost, AgentPart, DistributionPart, Part, Report, Samples, ToldPart,
+    judge_agent,
+};
 use crate::stats::distribution::Distribution;
 use crate::stats::interval::{Method, method};
 use crate::stats::percentiles::{Percentile, Percentiles, Quantile};
 use crate::sys::leaves::leaves;
 use crate::sys::units::seconds_to_ns;
+
+/// How often an agent tells how far it is, seconds; and how many frames an interval has at most:
+/// those of 136 years.
+const FRAME_S: f64 = 0.25;
+const FRAMES_MAX: f64 = (1_u64 << 34) as f64;
 
 /// Distributions that every part has, first among those of [`distributions`].
 const ALWAYS: usize = 7;
@@ -35,6 +43,7 @@ pub(super) fn agents(report: &Report, pieces: &Pieces) -> Vec<Finding> {
     let machine = if report.generator.machine.is_some() { "one" } else { "of each agent" };
     findings.push(Finding::equal("generator.machine", "of each agent", machine));
     findings.extend(shares(report));
+    findings.extend(told(report));
     findings.extend(summed_up("merged is the sum of the agents", sum_of_agents(report)));
     findings.extend(schedules(report));
     findings.extend(samples(report));
@@ -112,6 +121,39 @@ fn shares(report: &Report) -> Vec<Finding> {
         Finding::close(format!("load of {}", lost.name), lost.share.fraction(), lost.load)
     }));
     summed_up("the agents' shares are the load", findings)
+}
+
+/// What agents that were lost had told: intervals as long as a frame or twice, four times… as long,
+/// in order, and none of them after the loss.
+fn told(report: &Report) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for AgentLost { name, at_s, told, .. } in &report.agent_lost {
+        let Some(ToldPart { interval_s, intervals }) = told else { continue };
+        let frames = interval_s / FRAME_S;
+        let ok = (1.0..=FRAMES_MAX).contains(&frames) && frames.log2().fract() == 0.0;
+        findings.push(Finding::new(format!("{name}: interval_s"), "of frames", interval_s, ok));
+        let (some, last_s) = (!intervals.is_empty(), at_s + interval_s);
+        findings.push(Finding::new(format!("{name}: intervals"), "some", intervals.len(), some));
+        for (at, interval) in intervals.iter().enumerate() {
+            let name = |what: &str| format!("{name}: {at}.{what}");
+            let start_s = at as f64 * interval_s;
+            findings.push(Finding::close(name("start_s"), start_s, interval.start_s));
+            findings.push(Finding::new(
+                name("start_s"),
+                format!("before {last_s}"),
+                interval.start_s,
+                interval.start_s < last_s,
+            ));
+            let (p50, p99) = (interval.p50, interval.p99);
+            let ok = p50.is_some() == p99.is_some() && p50 <= p99;
+            let text = format!("{p50:?} and {p99:?}");
+            findings.push(Finding::new(name("p50 and p99"), "in order", text, ok));
+        }
+    }
+    if findings.is_empty() {
+        return findings;
+    }
+    summed_up("what lost agents had told", findings)
 }
 
 /// Counts, rates and histograms add, means weigh by their counts.

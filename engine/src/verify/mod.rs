@@ -33,5 +33,5 @@ pub use replay::with_samples;
 /// the rest, are checked.
 pub const UNCHECKED: &str = "the environment and the address; the figures of the generator and the \
     machine; connections, users, connect times and the errors of idle connections; which arrivals \
-    waited; the load before the window; how many requests were in flight; and agents' names, clocks \
-    and findings, and when one was lost";
+    waited; the load before the window; how many requests were in flight; agents' names, clocks and \
+    findings; and when one was lost, and what it had told";

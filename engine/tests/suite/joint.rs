@@ -15,7 +15,7 @@ use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts, Synchronization};
 use engine::report::merge::{self, Joined};
 use engine::report::verdict::{Code, Level};
-use engine::report::{NotOfPlan, NotTogether, Report, Samples};
+use engine::report::{NotOfPlan, NotTogether, Report, Samples, ToldInterval, ToldPart};
 use engine::samples::{Header, SampleFile, ShardEnd};
 use engine::shard::ShardReport;
 use engine::sys::units::{CoreList, Nanos};
@@ -222,13 +222,61 @@ fn an_agent_that_saw_another_target_is_named() {
     assert!((1.3..1.5).contains(&reason.figure), "{}", reason.evidence);
 }
 
+/// What an agent told of its run before it was lost.
+fn told() -> ToldPart {
+    let interval = |at: u32| ToldInterval {
+        start_s: f64::from(at) * 0.25,
+        intended: 100,
+        answered: 90,
+        errors: 1,
+        in_flight: 9,
+        p50: Some(1_500.0),
+        p99: Some(2_000.0),
+    };
+    ToldPart { interval_s: 0.25, intervals: (0..17).map(interval).collect() }
+}
+
+#[test]
+fn what_a_lost_agent_told_is_checked_as_far_as_it_can_be() {
+    let plan = plan(Arrivals::Poisson, "2k", 10);
+    let mut runs = agents(&plan, &[(1, 1), (1, 1)], well);
+    let AgentRun { name, share, .. } = runs.remove(1);
+    let found = |change: fn(&mut ToldPart)| {
+        let mut told = told();
+        change(&mut told);
+        let lost =
+            LostAgent { name: name.clone(), at_s: 4.25, share: share.clone(), told: Some(told) };
+        let facts = RunFacts { lost: vec![lost], ..facts() };
+        wrong(report_alone(&merge::report(runs.clone(), &facts).0)).len()
+    };
+    assert_eq!(found(|_| {}), 0);
+    let changes: [fn(&mut ToldPart); 6] = [
+        |told| told.interval_s = 0.3,
+        |told| told.intervals[3].start_s = 0.5,
+        |told| told.intervals[3].p99 = Some(1_000.0),
+        |told| told.intervals[3].p50 = None,
+        |told| told.intervals.clear(),
+        // Two intervals after it was lost.
+        |told| {
+            let more = told.intervals[15..].to_vec();
+            told.intervals.extend(
+                more.into_iter().map(|it| ToldInterval { start_s: it.start_s + 0.5, ..it }),
+            );
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        assert_ne!(found(change), 0, "{number}");
+    }
+}
+
 #[test]
 fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
     let plan = plan(Arrivals::Poisson, "2k", 10);
     let mut runs = agents(&plan, &WEIGHTS, well);
     let whole = joint(&runs);
     let AgentRun { name, share, .. } = runs.remove(1);
-    let lost = vec![LostAgent { name, at_s: 4.25, share }];
+    let told = Some(told());
+    let lost = vec![LostAgent { name, at_s: 4.25, share, told }];
     let report = merge::report(runs.clone(), &RunFacts { lost: lost.clone(), ..facts() }).0;
     assert_eq!(wrong(report_alone(&report)), []);
     assert!(report.partial && report.agent_lost[0].name == "agent-1");
@@ -247,7 +295,7 @@ fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
     // All but one were lost.
     runs.truncate(1);
     let share = shares(&[1, 2, 3]).swap_remove(2);
-    let also = LostAgent { name: "agent-2".to_owned(), at_s: 1.0, share };
+    let also = LostAgent { name: "agent-2".to_owned(), at_s: 1.0, share, told: None };
     let facts = RunFacts { lost: [lost, vec![also]].concat(), ..facts() };
     let report = merge::report(runs, &facts).0;
     assert_eq!(wrong(report_alone(&report)), []);
@@ -310,7 +358,8 @@ fn agents_that_do_not_belong_together_are_told_apart() {
     let shares = |one: &str, other: &str| NotTogether::Shares(one.to_owned(), other.to_owned());
     let twice = [runs[0].clone(), runs[0].clone()];
     assert_eq!(refused(&twice, vec![]), shares("agent-0", "agent-0"));
-    let lost = LostAgent { name: "gone".to_owned(), at_s: 1.0, share: runs[1].share.clone() };
+    let share = runs[1].share.clone();
+    let lost = LostAgent { name: "gone".to_owned(), at_s: 1.0, share, told: None };
     assert_eq!(refused(&runs, vec![lost]), shares("gone", "agent-1"));
     let mut other = runs.clone();
     other[2] = agent(&Plan { seed: 12, ..plan }, 2, (&runs[2].share, 1), well);
