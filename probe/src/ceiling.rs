@@ -492,7 +492,7 @@ mod tests {
         // From the first request on, and in the middle of the window at 1,500/s and above.
         for (first, silent_from, told) in [
             ("1k", 0.0, "at 1/s offered: no answers"),
-            ("1k", 1_500.0, "/s offered: no answers from 3 s into the window on; at 1,000/s"),
+            ("1k", 1_500.0, "/s offered: no answers from 3.00 s into the window on; at 1,000/s"),
         ] {
             let ceiling = found_from(first, 2, |ask| {
                 let is_silent = silent_from <= ask.rate.per_second();
@@ -538,7 +538,7 @@ mod tests {
         assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, false));
         assert_eq!(answer.proof.shards().expect("it was tried").moved, Some(false));
         let evidence = answer.bound.evidence;
-        let told = "the generator woke up late (pacer lateness p50 1.5 ms): the shard on core 0 \
+        let told = "the generator woke up late (pacer lateness p50 1.50 ms): the shard on core 0 \
                     was 1.0 % busy";
         assert!(evidence.starts_with(told), "{evidence}");
     }

@@ -13,7 +13,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::ceiling::Answer;
 use crate::knee::Knee;
-use crate::numbers::{number, time};
+use crate::numbers::number;
 use crate::search::Bracket;
 use crate::step::{Latency, Step};
 use crate::sweep::KNEE_WIDTH;
@@ -137,7 +137,7 @@ where
         .x_desc("intended rate, requests per second")
         .y_desc("latency")
         .x_label_formatter(&|rate| number(*rate))
-        .y_label_formatter(&|us| time(*us))
+        .y_label_formatter(&|us| bound(*us))
         .x_labels(TICKS_MAX)
         .y_labels(TICKS_MAX)
         .bold_line_style(GRID)
@@ -214,7 +214,18 @@ fn objectives(steps: &[&Step]) -> Vec<(String, f64)> {
     let slo = steps.iter().find_map(|step| step.slo.as_ref());
     let bounds = slo.into_iter().flat_map(|slo| &slo.objectives);
     let bounds = bounds.filter(|one| one.unit == "us" && 0.0 < one.bound);
-    bounds.map(|one| (format!("{} < {}", one.metric, time(one.bound)), one.bound)).collect()
+    bounds.map(|one| (format!("{} < {}", one.metric, bound(one.bound)), one.bound)).collect()
+}
+
+/// A time that somebody chose, not measured, so without digits that say nothing: `1 ms`, `1.5 ms`.
+fn bound(us: f64) -> String {
+    let (value, unit) = match us {
+        us if us < 0.999_5 => (us * 1e3, "ns"),
+        us if us < 999.5 => (us, "µs"),
+        us if us < 999_500.0 => (us / 1e3, "ms"),
+        us => (us / 1e6, "s"),
+    };
+    format!("{} {unit}", (value * 100.0).round() / 100.0)
 }
 
 /// The line through the runs of a series, ascending by rate: where a rate had several, through
@@ -307,6 +318,12 @@ mod tests {
 
     fn steps() -> Vec<Step> {
         ["100", "400", "900", "1200"].map(|rate| Queue::serial_ms().run(&asked(rate, 10))).to_vec()
+    }
+
+    #[test]
+    fn chosen_times_are_written_as_briefly_as_they_were_chosen() {
+        let times = [0.5, 20.0, 1_000.0, 1_500.0, 2e6].map(bound);
+        assert_eq!(times, ["500 ns", "20 µs", "1 ms", "1.5 ms", "2 s"]);
     }
 
     #[test]

@@ -1,30 +1,11 @@
 //! How figures are written: times in a fitting unit, counts with separators, rates.
 
 use engine::report::DistributionPart;
-pub(crate) use probe::numbers::{count, percent, rate};
+pub(crate) use probe::numbers::{count, percent, rate, time};
 
 /// The largest time that a histogram holds, µs. A percentile there is a lower bound if values lie
 /// above.
 const HISTOGRAM_MAX_US: f64 = engine::stats::distribution::VALUE_MAX_NS as f64 / 1e3;
-
-/// A time to three figures in a fitting unit: `250 ns`, `1.02 ms`, `12.3 s`.
-pub(crate) fn time(us: f64) -> String {
-    // Three figures round up into the next unit at these edges.
-    let (number, unit) = match us {
-        us if us < 0.000_5 => return "0 ns".to_owned(),
-        us if us < 0.999_5 => (us * 1e3, "ns"),
-        us if us < 999.5 => (us, "µs"),
-        us if us < 999_500.0 => (us / 1e3, "ms"),
-        us => (us / 1e6, "s"),
-    };
-    let digits = match number {
-        _ if unit == "ns" => 0,
-        number if number < 9.995 => 2,
-        number if number < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{number:.digits$} {unit}")
-}
 
 /// A time in a column of 11 characters, with the units aligned.
 pub(crate) fn cell(time: &str) -> String {
@@ -60,21 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_three_figures_and_a_fitting_unit() {
-        for (us, text) in [
-            (0.0, "0 ns"),
-            (0.25, "250 ns"),
-            (0.999_6, "1.00 µs"),
-            (9.996, "10.0 µs"),
-            (99.96, "100 µs"),
-            (999.6, "1.00 ms"),
-            (1_023.0, "1.02 ms"),
-            (181_000.0, "181 ms"),
-            (999_600.0, "1.00 s"),
-            (75_000_000.0, "75.0 s"),
-        ] {
-            assert_eq!(time(us), text);
-        }
+    fn units_of_times_are_aligned_in_columns() {
         assert_eq!(cell("1.02 ms"), "    1.02 ms");
         assert_eq!(cell("12.3 s"), "    12.3 s ");
         assert_eq!(cell("n/a"), "     n/a   ");
