@@ -344,7 +344,7 @@ fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
             let core = figures.busiest().map_or(0, |shard| shard.core);
             let others = match figures.taken() {
                 none if none < TAKEN_MIN => String::new(),
-                taken => format!("; others took {} of that core", percent(taken)),
+                taken => format!("; others took up to {} of its cores", percent(taken)),
             };
             format!(
                 "{late}the shard on core {core} was {} busy ({} user, {} system{soft}){others}; \

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use engine::host::Limit;
 use engine::host::ports::Ports;
 use engine::host::traffic::{InterfaceTraffic, TcpCounts};
+use engine::host::watch::Machine;
 use engine::record::outcome::Cause;
-use engine::report::Report;
+use engine::record::shard_stats::ShardStats;
+use engine::report::{Generator, Report};
 use serde::{Deserialize, Serialize};
 
 /// Figures of a run. Shares are of the window.
@@ -18,9 +20,11 @@ pub struct Figures {
     pub throughput: f64,
     /// The shards, each with what took its core's time.
     pub shards: Vec<ShardTime>,
-    /// Share of the shards' cores that the hypervisor took; `None` if unknown.
+    /// Share of the shards' cores that the hypervisor took; `None` if unknown. Of several agents
+    /// that of the one that it took most of.
     pub steal: Option<f64>,
-    /// Share for which a quota throttled the generator, summed over cores; `None` if unknown.
+    /// Share for which a quota throttled the generator, summed over cores; `None` if unknown. Of
+    /// several agents that of the one that was throttled most.
     pub throttled: Option<f64>,
     /// Connections that may be open.
     pub conns: u64,
@@ -36,13 +40,14 @@ pub struct Figures {
     pub local_resource: u64,
     /// Files that the process may open.
     pub open_files: Limit<u64>,
-    /// Local ports; `None` if unknown.
+    /// Local ports; `None` if unknown. Of several agents those of the one with the fewest left.
     pub ports: Option<Ports>,
-    /// The time that the following cover, seconds.
+    /// The time that the interface was watched for, seconds.
     pub observed_s: f64,
-    /// What passed the interface to the target; `None` if unknown.
+    /// What passed the interface to the target; `None` if unknown. Of several agents that of the one
+    /// whose link was the fullest.
     pub interface: Option<InterfaceTraffic>,
-    /// What TCP did on the machine; `None` if unknown.
+    /// What TCP did on the machine, or on those of all agents; `None` if unknown.
     pub tcp: Option<TcpCounts>,
 }
 
@@ -71,31 +76,28 @@ impl Figures {
     /// Of a report in which this share of the answers was good.
     pub(crate) fn new(report: &Report, good_share: f64) -> Figures {
         let counts = &report.whole.counts;
-        // Of several agents, nothing is known of the machine under all of them.
-        let machine = report.generator.machine.clone().unwrap_or_default();
         let series = &report.series;
         let half = series.intervals.len() / 2;
         let late_s = report.config.window_s() - half as f64 * series.interval_s;
         let answers: u64 = series.intervals[half..].iter().map(|slot| slot.counts.answers).sum();
-        let shards = report.generator.shards.iter().map(|shard| {
-            let of = |seconds: f64| share(seconds, shard.observed_s);
-            let core = machine.cores.iter().find(|time| time.core == shard.core);
-            ShardTime {
-                core: shard.core,
-                busy: shard.busy,
-                user: of(shard.cpu_user_s),
-                system: of(shard.cpu_system_s),
-                polling: of(shard.polling_s),
-                waited: of(shard.run_queue_delay_s),
-                interrupts: core.map(|time| time.interrupts),
-                soft_interrupts: core.map(|time| time.soft_interrupts),
-            }
+        // The run's own account is empty where agents made it: each has its machine.
+        let agents = report.per_agent.iter().map(|agent| &agent.generator);
+        let generators: Vec<&Generator> =
+            if report.is_joint() { agents.collect() } else { vec![&report.generator] };
+        let shards = generators.iter().flat_map(|generator| {
+            generator.shards.iter().map(|shard| ShardTime::new(shard, &generator.machine))
         });
+        let machines: Vec<&Machine> =
+            generators.iter().map(|generator| &generator.machine).collect();
+        let fullest = fullest(&machines);
         Figures {
             throughput: good_share * share(answers as f64, late_s),
             shards: shards.collect(),
-            steal: machine.steal,
-            throttled: machine.throttled_s.map(|seconds| share(seconds, machine.observed_s)),
+            steal: machines.iter().filter_map(|machine| machine.steal).max_by(f64::total_cmp),
+            throttled: machines
+                .iter()
+                .filter_map(|machine| Some(share(machine.throttled_s?, machine.observed_s)))
+                .max_by(f64::total_cmp),
             conns: report.config.plan.conns() as u64,
             conns_open: counts.users,
             capped: counts.capped,
@@ -103,10 +105,13 @@ impl Figures {
             failures: counts.errors.by_name(),
             local_resource: Cause::LOCAL.map(|cause| counts.errors.of(cause)).iter().sum(),
             open_files: report.environment.open_files,
-            ports: machine.ports,
-            observed_s: machine.observed_s,
-            interface: machine.interface,
-            tcp: machine.tcp,
+            ports: machines
+                .iter()
+                .filter_map(|machine| machine.ports.clone())
+                .min_by_key(|ports| ports.headroom),
+            observed_s: fullest.map_or(0.0, |machine| machine.observed_s),
+            interface: fullest.and_then(|machine| machine.interface.clone()),
+            tcp: machines.iter().filter_map(|machine| machine.tcp).reduce(together),
         }
     }
 
@@ -124,7 +129,92 @@ impl Figures {
     }
 }
 
+impl ShardTime {
+    fn new(shard: &ShardStats, machine: &Machine) -> ShardTime {
+        let of = |seconds: f64| share(seconds, shard.observed_s);
+        let core = machine.cores.iter().find(|time| time.core == shard.core);
+        ShardTime {
+            core: shard.core,
+            busy: shard.busy,
+            user: of(shard.cpu_user_s),
+            system: of(shard.cpu_system_s),
+            polling: of(shard.polling_s),
+            waited: of(shard.run_queue_delay_s),
+            interrupts: core.map(|time| time.interrupts),
+            soft_interrupts: core.map(|time| time.soft_interrupts),
+        }
+    }
+}
+
+/// The machine whose interface was the fullest by its speed, or where none has one, carried most.
+fn fullest<'a>(machines: &[&'a Machine]) -> Option<&'a Machine> {
+    let load = |machine: &Machine| {
+        let interface = machine.interface.as_ref()?;
+        let bytes = interface.received_bytes.max(interface.sent_bytes);
+        let per_second = share(bytes as f64, machine.observed_s);
+        let of_speed = interface.speed_mbit.map_or(0.0, |mbit| per_second / mbit as f64);
+        Some((of_speed, per_second))
+    };
+    let order = |one: &&&Machine, other: &&&Machine| {
+        let [one, other] = [load(one), load(other)].map(|load| load.unwrap_or((-1.0, -1.0)));
+        one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1))
+    };
+    machines.iter().max_by(order).copied()
+}
+
+/// What TCP did on two machines.
+fn together(one: TcpCounts, other: TcpCounts) -> TcpCounts {
+    TcpCounts {
+        segments_sent: one.segments_sent + other.segments_sent,
+        retransmitted: one.retransmitted + other.retransmitted,
+        listen_overflows: one.listen_overflows + other.listen_overflows,
+        listen_drops: one.listen_drops + other.listen_drops,
+    }
+}
+
 /// A part of a whole; 0 of nothing.
 fn share(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(speed_mbit: Option<u64>, sent_bytes: u64) -> Machine {
+        let (name, received_bytes, dropped) = ("eth0".to_owned(), 0, 0);
+        let interface = InterfaceTraffic { name, speed_mbit, received_bytes, sent_bytes, dropped };
+        Machine { observed_s: 1.0, interface: Some(interface), ..Machine::default() }
+    }
+
+    #[test]
+    fn the_fullest_link_is_that_with_the_least_room_not_the_one_that_carries_most() {
+        let sent = |machines: &[&Machine]| {
+            fullest(machines)?.interface.as_ref().map(|interface| interface.sent_bytes)
+        };
+        let (slow, quick) = (machine(Some(100), 12_000_000), machine(Some(10_000), 500_000_000));
+        assert_eq!(sent(&[&slow, &quick]), Some(12_000_000));
+        assert_eq!(sent(&[&quick, &slow, &Machine::default()]), Some(12_000_000));
+        let (one, other) = (machine(None, 5), machine(None, 7));
+        assert_eq!(sent(&[&other, &one]), Some(7));
+        assert_eq!(sent(&[&Machine::default()]), None);
+        assert_eq!(sent(&[]), None);
+    }
+
+    #[test]
+    fn segments_of_all_machines_count() {
+        let counts = |of| TcpCounts {
+            segments_sent: of,
+            retransmitted: of + 1,
+            listen_overflows: of + 2,
+            listen_drops: of + 3,
+        };
+        let want = TcpCounts {
+            segments_sent: 30,
+            retransmitted: 32,
+            listen_overflows: 34,
+            listen_drops: 36,
+        };
+        assert_eq!(together(counts(10), counts(20)), want);
+    }
 }
