@@ -5,11 +5,12 @@
 //! which takes the sample target and its ledger. The plans are made here; somebody else runs them.
 
 mod bracket;
-mod ceiling;
+mod capacity;
 mod clocks;
 mod cost;
 mod disturbance;
 mod figures;
+mod late;
 mod measuring;
 mod overhead;
 
@@ -25,11 +26,12 @@ use engine::run::Finished;
 use serde::{Deserialize, Serialize};
 
 pub use bracket::{Bracket, GROWTH_MAX, SENT_MIN, Tried};
-pub use ceiling::{Bound, Ceiling, Closed};
+pub use capacity::{Bound, Capacity, Closed};
 pub use clocks::Clocks;
 pub use cost::{Cost, Feature};
 pub use disturbance::Disturbance;
 pub use figures::{CpuPerRequest, Floor, Lateness, Three};
+pub use late::{Late, Taken};
 pub use overhead::{AGREE_SHARE, AGREE_US, Overhead, OverheadAt, Path, SHARE_MAX};
 
 use crate::cases::Size;
@@ -38,10 +40,10 @@ use crate::judgement::Judgement;
 use measuring::{End, Measuring};
 
 /// Version of the document.
-pub const SCHEMA: u32 = 4;
-/// Connections of the closed loops that look for the ceiling.
+pub const SCHEMA: u32 = 5;
+/// Connections of the closed loops that look for the capacity.
 pub const CONNS: [usize; 3] = [16, 64, 256];
-/// Shares of the ceiling at which the latency floor is measured.
+/// Shares of the capacity at which the latency floor is measured.
 pub const SHARES: [f64; 3] = [0.01, 0.1, 0.5];
 
 /// The window that is profiled, ms at full size.
@@ -82,9 +84,9 @@ pub enum Section {
     Clocks,
     /// Lateness by the way of waiting.
     Waits,
-    /// The ceiling.
-    Ceiling,
-    /// Latency at shares of the ceiling.
+    /// The capacity: the closed loops' peak, and the limit of open runs.
+    Capacity,
+    /// Latency at shares of the capacity.
     Floors,
     /// What features cost.
     Costs,
@@ -97,7 +99,7 @@ impl Section {
     pub const ALL: [Section; 6] = [
         Section::Clocks,
         Section::Waits,
-        Section::Ceiling,
+        Section::Capacity,
         Section::Floors,
         Section::Costs,
         Section::Overhead,
@@ -133,10 +135,10 @@ pub struct Calibration {
     /// Lateness by the way of waiting, at 1,000 requests per second.
     pub waits: Vec<Lateness>,
     /// The most load that the generator can offer.
-    pub ceiling: Option<Ceiling>,
+    pub capacity: Option<Capacity>,
     /// Where the CPU time of the best closed loop went; `None` if nobody asked.
     pub profile: Option<Profile>,
-    /// Latency of the null target at shares of the ceiling.
+    /// Latency of the null target at shares of the capacity.
     pub floors: Vec<Floor>,
     /// What features cost.
     pub costs: Vec<Cost>,
@@ -166,7 +168,7 @@ impl Calibration {
             wait: setup.wait,
             clocks: None,
             waits: Vec::new(),
-            ceiling: None,
+            capacity: None,
             profile: None,
             floors: Vec::new(),
             costs: Vec::new(),
@@ -185,10 +187,10 @@ impl Calibration {
     }
 
     /// What runs are held against. A figure that others disturbed, or for which generator and
-    /// target shared a core, isn't among it, and neither is a ceiling that was the target's.
+    /// target shared a core, isn't among it, and neither is a capacity that was the target's.
     pub fn calibrated(&self) -> Calibrated {
-        let is_own = |ceiling: &&Ceiling| ceiling.bound == Bound::Generator;
-        let usable = self.ceiling.as_ref().filter(is_own).filter(|_| self.is_apart());
+        let is_own = |capacity: &&Capacity| capacity.bound == Bound::Generator;
+        let usable = self.capacity.as_ref().filter(is_own).filter(|_| self.is_apart());
         let floors = self.floors.iter().filter(|floor| self.is_apart() && !floor.disturbed);
         let floor_at =
             |floor: &Floor| floor.corrected.p50.map(|p50| FloorAt { rate: floor.rate, p50 });
@@ -203,9 +205,9 @@ impl Calibration {
             },
             stamps: self.floors.first().map_or(StampSource::Kernel, |floor| floor.stamps),
             ceiling_open: usable
-                .filter(|ceiling| !ceiling.is_open_disturbed())
-                .and_then(|ceiling| ceiling.bracket.passed),
-            ceiling_closed: usable.map(|ceiling| ceiling.closed_rate),
+                .filter(|capacity| !capacity.is_open_disturbed())
+                .and_then(|capacity| capacity.bracket.passed),
+            ceiling_closed: usable.map(|capacity| capacity.closed_rate),
             floors: floors.filter_map(floor_at).collect(),
         }
     }
@@ -216,9 +218,9 @@ impl Calibration {
     }
 
     /// The best closed loop once more, to be profiled: samples cost CPU, so it has a run of its
-    /// own. `None` before the ceiling was measured.
+    /// own. `None` before the capacity was measured.
     pub fn plateau(&self, setup: &Setup) -> Option<Plan> {
-        self.ceiling.as_ref().map(|ceiling| setup.closed(ceiling.closed_conns, PLATEAU_MS))
+        self.capacity.as_ref().map(|capacity| setup.closed(capacity.closed_conns, PLATEAU_MS))
     }
 
     /// Measures one section. An interrupted run ends it, and what was measured before stays.
@@ -231,20 +233,22 @@ impl Calibration {
         setup: &Setup,
         run: impl FnMut(Plan, Display) -> Result<Finished, E>,
     ) -> Result<(), E> {
-        let mut measuring = Measuring { setup, run, runs: 0, disturbed: Vec::new() };
+        let is_restless = !self.disturbed.is_empty();
+        let mut measuring = Measuring { setup, run, is_restless, runs: 0, disturbed: Vec::new() };
         let ended = match section {
             Section::Clocks => {
                 self.clocks = Some(clocks::measure(setup.cores[0]));
                 Ok(())
             }
             Section::Waits => measuring.waits(&mut self.waits),
-            Section::Ceiling => measuring.ceiling(&mut self.ceiling),
+            Section::Capacity => measuring.capacity(&mut self.capacity),
             Section::Floors => {
-                let ceiling = self.ceiling.as_ref().map_or(0.0, Ceiling::rate);
-                measuring.floors(ceiling, &mut self.floors)
+                let capacity = self.capacity.as_ref().map_or(0.0, Capacity::rate);
+                measuring.floors(capacity, &mut self.floors)
             }
             Section::Costs => {
-                let conns = self.ceiling.as_ref().map_or(CONNS[1], |ceiling| ceiling.closed_conns);
+                let conns =
+                    self.capacity.as_ref().map_or(CONNS[1], |capacity| capacity.closed_conns);
                 measuring.costs(conns, &mut self.costs)
             }
             Section::Overhead => measuring.overhead(&mut self.overhead),
@@ -273,6 +277,7 @@ mod tests {
             conns: 64,
             rate: 1.2e5,
             busy: 0.99,
+            stolen: 0.0,
             cpu: CpuPerRequest::default(),
             disturbed: false,
         };
@@ -294,13 +299,13 @@ mod tests {
             size: Size::Smoke,
             raw: PathBuf::new(),
         };
-        let ceiling = |closed| {
-            let mut ceiling = Ceiling::new(vec![closed]).expect("one");
-            ceiling.bracket.passed = Some(1e5);
-            Some(ceiling)
+        let capacity = |closed| {
+            let mut capacity = Capacity::new(vec![closed]).expect("one");
+            capacity.bracket.passed = Some(1e5);
+            Some(capacity)
         };
         let whole = Calibration {
-            ceiling: ceiling(closed.clone()),
+            capacity: capacity(closed.clone()),
             floors: vec![floor(1e3, 30.0, false), floor(1e4, 90.0, true), floor(5e4, 12.0, false)],
             ..Calibration::new(&setup)
         };
@@ -313,18 +318,18 @@ mod tests {
         assert!(!whole.calibrated().is_empty());
         for other in [Closed { busy: 0.6, ..closed.clone() }, Closed { disturbed: true, ..closed }]
         {
-            let of = Calibration { ceiling: ceiling(other), ..whole.clone() };
+            let of = Calibration { capacity: capacity(other), ..whole.clone() };
             assert_eq!(known(&of), (None, None, vec![1e3, 5e4]), "the bound was another");
         }
         for (second_disturbed, open) in [(true, None), (false, Some(1e5))] {
             let mut of = whole.clone();
-            let ceiling = of.ceiling.as_mut().expect("one");
-            ceiling.open = vec![
+            let capacity = of.capacity.as_mut().expect("one");
+            capacity.open = vec![
                 Tried { disturbed: true, ..tried(1e5, true) },
                 Tried { disturbed: true, ..tried(1.3e5, false) },
                 Tried { disturbed: second_disturbed, ..tried(1.3e5, false) },
             ];
-            ceiling.bracket = Bracket::new(&ceiling.open);
+            capacity.bracket = Bracket::new(&capacity.open);
             assert_eq!(known(&of), (open, Some(1.2e5), vec![1e3, 5e4]));
         }
         let shared = Calibration { target_cores: vec![1], ..whole };

@@ -1,4 +1,4 @@
-//! What others did to the machine in a run, by its verdict.
+//! What others did to the machine in a run, by its verdict and by the accounts that it rests on.
 
 use engine::report::Report;
 use engine::report::verdict::{Code, Level, Origin, Reason};
@@ -13,4 +13,11 @@ pub(crate) fn reasons(report: &Report) -> impl Iterator<Item = &Reason> {
 /// time, or a hardware thread beside one.
 pub(crate) fn moved_the_median(report: &Report) -> bool {
     reasons(report).any(|reason| reason.level == Level::Invalid || reason.code == Code::CoreShared)
+}
+
+/// Share of a core that they took of the generator, at most.
+pub(crate) fn taken(report: &Report) -> f64 {
+    let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
+    let waited = shards.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
+    report.generator.machine.steal.unwrap_or(0.0) + waited
 }

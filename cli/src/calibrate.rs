@@ -58,7 +58,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
                 results.failures.push(failure);
             }
         }
-        if section == Section::Ceiling
+        if section == Section::Capacity
             && !calibration.interrupted
             && let Some(flamegraph) = flamegraph.take()
         {
@@ -88,7 +88,7 @@ fn profile(
     stop: &StopRequest,
     progress: bool,
 ) -> Result<PathBuf, Failure> {
-    let plan = calibration.plateau(setup).expect("the ceiling was measured");
+    let plan = calibration.plateau(setup).expect("the capacity was measured");
     let beside = Beside { flamegraph: Some(&mut flamegraph), reference: None };
     let body = SharedBody::default();
     let (Finished { report, .. }, _) = drive_beside(plan, &body, stop, progress, "", beside)?;

@@ -167,14 +167,15 @@ fn save_in(
 /// The figures that runs can be held against, by name.
 fn usable(calibration: &Calibration) -> BTreeSet<String> {
     let known = calibration.calibrated();
-    let ceilings = [("open ceiling", known.ceiling_open), ("closed ceiling", known.ceiling_closed)];
-    let ceilings = ceilings.into_iter().filter(|(_, rate)| rate.is_some());
+    let capacity =
+        [("open-loop limit", known.ceiling_open), ("closed-loop peak", known.ceiling_closed)];
+    let capacity = capacity.into_iter().filter(|(_, rate)| rate.is_some());
     let floors = calibration
         .floors
         .iter()
         .filter(|floor| known.floors.iter().any(|known| known.rate == floor.rate))
         .map(|floor| format!("floor at {:.0} %", floor.share * 100.0));
-    ceilings.map(|(name, _)| name.to_owned()).chain(floors).collect()
+    capacity.map(|(name, _)| name.to_owned()).chain(floors).collect()
 }
 
 /// What runs are held against of the calibration of this that was saved in a folder.
@@ -193,7 +194,7 @@ fn read(folder: &Path, of: &CalibratedOf) -> Option<Calibration> {
 #[cfg(test)]
 mod tests {
     use calibration::cases::Size;
-    use calibration::floor::{CpuPerRequest, Floor, Setup, Three};
+    use calibration::floor::{CpuPerRequest, Floor, SCHEMA, Setup, Three};
     use engine::plan::{StampSource, Wait};
 
     use super::*;
@@ -297,7 +298,9 @@ mod tests {
         let text = fs::read_to_string(&path).expect("text");
         let key = of.calibrated().of;
         assert!(load(folder.path(), &key).is_some());
-        let older = text.replacen("\"schema\": 4", "\"schema\": 3", 1);
+        let schema = |number: u32| format!("\"schema\": {number}");
+        let older = text.replacen(&schema(SCHEMA), &schema(SCHEMA - 1), 1);
+        assert_ne!(older, text);
         let other = text.replacen(&of.kernel, "Linux 99", 1);
         for unfit in ["", "{}", &text[..text.len() / 2], &older, &other] {
             fs::write(&path, unfit).expect("written");

@@ -68,9 +68,11 @@ pub struct Lateness {
     pub pacer: Three,
     /// Received to handled: the wake-up for a response.
     pub receive: Three,
+    /// Whether others took enough of the machine to move p99.
+    pub disturbed: bool,
 }
 
-/// Latency of the null target at a share of the ceiling.
+/// Latency of the null target at a share of the capacity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     /// The share.

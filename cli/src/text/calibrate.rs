@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path as FilePath;
 
 use calibration::floor::{
-    AGREE_SHARE, AGREE_US, Bound, Calibration, Ceiling, Disturbance, GROWTH_MAX, Overhead,
-    SENT_MIN, SHARE_MAX, Section, Three,
+    AGREE_SHARE, AGREE_US, Bound, Calibration, Capacity, CpuPerRequest, Disturbance, GROWTH_MAX,
+    Late, Overhead, SENT_MIN, SHARE_MAX, Section, Three,
 };
 use calibration::judgement::Judgement;
 use engine::plan::Wait;
@@ -14,11 +14,13 @@ use engine::report::profile::Profile;
 use engine::sys::units::CoreList;
 
 use super::details;
-use super::figures::{rate, things, time};
+use super::figures::{percent, rate, things, time};
 use super::wrap::{indented, wrap};
 
 /// How many disturbances are shown; a document has all of them.
 const SHOWN_MAX: usize = 3;
+/// Before the lines that continue a named one.
+const INDENT: &str = "                 ";
 
 /// Where it is measured.
 pub(crate) fn head(of: &Calibration) -> String {
@@ -34,8 +36,8 @@ pub(crate) fn head(of: &Calibration) -> String {
     let mut text = wrap(&place);
     if !of.is_apart() {
         text.push_str(&wrap(
-            "Generator and target share a core: each waits for the other, so the ceiling is that \
-             of both together, and latencies and lateness contain such waits.",
+            "Generator and target share a core: each waits for the other, so peak and limit are \
+             those of both together, and latencies and lateness contain such waits.",
         ));
     }
     text.push('\n');
@@ -47,7 +49,7 @@ pub(crate) fn section(of: &Calibration, section: Section) -> String {
     let text = match section {
         Section::Clocks => clocks(of),
         Section::Waits => waits(of),
-        Section::Ceiling => of.ceiling.as_ref().map_or_else(String::new, ceiling),
+        Section::Capacity => of.capacity.as_ref().map_or_else(String::new, capacity),
         Section::Floors => floors(of),
         Section::Costs => costs(of),
         Section::Overhead => of.overhead.as_ref().map_or_else(String::new, overhead),
@@ -67,7 +69,11 @@ pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>
         text.push_str("Ended early: what is missing was not measured.\n");
     }
     if of.disturbed.is_empty() {
-        text.push_str("The machine was quiet, by the verdicts of all runs.\n");
+        if 0 < of.runs {
+            let quiet = "The machine was quiet: in no run did others take more of the generator's \
+                         cores than a verdict allows. The targets' cores aren't watched.";
+            text.push_str(&wrap(quiet));
+        }
     } else {
         let mut worst: Vec<&Disturbance> = of.disturbed.iter().collect();
         worst.sort_by(|one, other| other.times_limit.total_cmp(&one.times_limit));
@@ -138,16 +144,16 @@ fn two(of: &Three) -> String {
 
 /// Three percentiles as three columns.
 fn three(of: &Three) -> String {
-    format!("{:>9}{:>9}{:>9}", some(of.p50), some(of.p99), some(of.p999))
+    format!("{:>8}{:>8}{:>8}", some(of.p50), some(of.p99), some(of.p999))
 }
 
 fn clocks(of: &Calibration) -> String {
     let Some(clocks) = &of.clocks else { return String::new() };
-    format!(
-        "clock            resolution {} ns, smallest step {} ns; {:.0} ns to read, {:.0} ns for a \
-         stamp\n",
+    let told = format!(
+        "resolution {} ns, smallest step {} ns; {:.0} ns to read, {:.0} ns for a stamp",
         clocks.resolution_ns, clocks.step_ns, clocks.read_ns, clocks.stamp_pair_ns
-    )
+    );
+    indented("clock            ", INDENT, &told)
 }
 
 fn waits(of: &Calibration) -> String {
@@ -158,33 +164,26 @@ fn waits(of: &Calibration) -> String {
     for found in &of.waits {
         let (pacer, receive) = (two(&found.pacer), two(&found.receive));
         let name = format!("  --wait {}", wait(found.wait));
-        let _ = writeln!(text, "{name:<22}{pacer}       {receive}");
+        let _ = writeln!(text, "{name:<22}{pacer}       {receive}{}", mark(found.disturbed));
     }
     text
 }
 
-fn ceiling(of: &Ceiling) -> String {
-    let mut text = String::new();
+fn capacity(of: &Capacity) -> String {
+    let mut text = "capacity         rate/s   busy  CPU/request  late p99\n".to_owned();
     for closed in &of.closed {
-        let conns = format!("closed, {} conns", closed.conns);
-        let _ = writeln!(
-            text,
-            "{conns:<17}{:>9}/s  busy {:>3.0} %  CPU per request {:.2} µs{}",
-            rate(closed.rate),
-            closed.busy * 100.0,
-            closed.cpu.total_us(),
-            mark(closed.disturbed)
-        );
+        let conns = format!("closed, {}", closed.conns);
+        let line = loaded(&conns, closed.rate, closed.busy, &closed.cpu);
+        let _ = writeln!(text, "{line}{}", mark(closed.disturbed));
     }
     for tried in &of.open {
+        let line = loaded("open", tried.rate, tried.busy, &tried.cpu);
+        let late = some(tried.pacer_p99_us);
         let outcome = tried.failed.as_deref().unwrap_or("kept up");
-        let (rate, busy) = (rate(tried.rate), tried.busy * 100.0);
-        let lateness = some(tried.pacer_p99_us);
-        let _ = write!(text, "open             {rate:>9}/s  busy {busy:>3.0} %  ");
-        let _ = writeln!(text, "late p99 {lateness:>8}  {outcome}{}", mark(tried.disturbed));
+        let _ = writeln!(text, "{line}{late:>10}  {outcome}{}", mark(tried.disturbed));
     }
     let doubt = match of.is_open_disturbed() {
-        true => ", and others used the machine each time, so it may keep up with more",
+        true => ", and others took as much of the machine as was missing, so it may be more",
         false => "",
     };
     let shown = |of: Option<f64>| of.map_or("none".to_owned(), |of| format!("{}/s", rate(of)));
@@ -192,39 +191,55 @@ fn ceiling(of: &Ceiling) -> String {
         Bound::Generator => "the generator's core was the bound",
         Bound::Unknown => "what bounded it isn't known, since others used the machine as well",
         Bound::Target => {
-            "the null target was the bound, so the generator's own ceiling is higher: give it more \
+            "the null target was the bound, so the generator's own peak is higher: give it more \
              cores by naming fewer with --cores"
         }
     };
-    let line = format!(
-        "closed {}/s with {} connections: {bound}. Open: the highest rate that kept up is {}, the \
-         lowest that didn't {}{doubt}; keeping up is to send {:.1} % of the plan, with a backlog that \
-         grows by at most {:.1} % of it.",
-        rate(of.closed_rate),
-        of.closed_conns,
+    let peak = format!("{}/s with {} connections: {bound}.", rate(of.closed_rate), of.closed_conns);
+    text.push_str(&indented("closed-loop peak ", INDENT, &peak));
+    let limit = format!(
+        "{} is the highest rate that kept up, {} the lowest that didn't{doubt}. Keeping up is to \
+         send {:.1} % of the plan, with a backlog that grows by at most {:.1} % of it.",
         shown(of.bracket.passed),
         shown(of.bracket.failed),
         SENT_MIN * 100.0,
         GROWTH_MAX * 100.0
     );
-    text.push_str(&indented("ceiling          ", "                 ", &line));
+    text.push_str(&indented("open-loop limit  ", INDENT, &limit));
     text
+}
+
+/// A run that was to load the generator, as far as all such runs have the same figures.
+fn loaded(name: &str, per_second: f64, busy: f64, cpu: &CpuPerRequest) -> String {
+    let (rate, busy, cpu) = (rate(per_second), busy * 100.0, cpu.total_us());
+    format!("  {name:<11}{rate:>10}{busy:>5.0} %{cpu:>10.2} µs")
 }
 
 fn floors(of: &Calibration) -> String {
     if of.floors.is_empty() {
         return String::new();
     }
-    let mut text =
-        "floor, of ceiling     naive: p50      p99    p99.9  corrected: p50      p99    \
-                    p99.9  CPU/request\n"
-            .to_owned();
+    let mut text = format!(
+        "{:<17}{:>24}{:>25}{:>10}\n{:<8}{:>9}{:>8}{:>8}{:>8}{:>9}{:>8}{:>8}{:>10}\n",
+        "floor at share of",
+        "naive     ",
+        "corrected     ",
+        "CPU per",
+        "capacity",
+        "rate/s",
+        "p50",
+        "p99",
+        "p99.9",
+        "p50",
+        "p99",
+        "p99.9",
+        "request"
+    );
     for found in &of.floors {
         let share = format!("{:.0} %", found.share * 100.0);
         let (naive, corrected) = (three(&found.naive), three(&found.corrected));
         let (rate, cpu) = (rate(found.rate), found.cpu.total_us());
-        let _ =
-            writeln!(text, "{share:>6}{rate:>10}/s     {naive}       {corrected}{cpu:>10.2} µs");
+        let _ = writeln!(text, "{share:>7}{rate:>10}{naive} {corrected}{cpu:>7.2} µs");
     }
     let disturbed = of.floors.iter().filter(|floor| floor.disturbed);
     let shares: Vec<String> =
@@ -240,35 +255,35 @@ fn floors(of: &Calibration) -> String {
 }
 
 fn costs(of: &Calibration) -> String {
-    let mut text = String::new();
+    if of.costs.is_empty() {
+        return String::new();
+    }
+    let mut text = "CPU per request that a feature adds\n".to_owned();
     for cost in &of.costs {
         let name = cost.feature.name();
         let [low, high] = cost.range_us;
         let range = match cost.pairs.len() {
-            1 => "one pair".to_owned(),
-            pairs => format!("{low:+.3} to {high:+.3} in {pairs} pairs"),
+            1 => "one pair of runs".to_owned(),
+            pairs => format!("{low:+.3} to {high:+.3} in {pairs} pairs of runs"),
         };
-        let _ = writeln!(
-            text,
-            "{name:<15}  {:+.3} µs of CPU per request ({range}){}",
-            cost.median_us,
-            mark(cost.disturbed)
-        );
+        let (added, mark) = (cost.median_us, mark(cost.disturbed));
+        let _ = writeln!(text, "  {name:<15}{added:+.3} µs ({range}){mark}");
     }
     text
 }
 
 fn overhead(of: &Overhead) -> String {
-    let mut text = format!(
-        "overhead, target of {}: the generator must add less than {:.0} % of corrected latency\n",
+    let told = format!(
+        "target of {}: the generator must add less than {:.0} % of corrected latency",
         time(of.hold_us),
         SHARE_MAX * 100.0
     );
+    let mut text = indented("overhead         ", INDENT, &told);
     for at in &of.at {
-        let verdict = match of.judgement {
-            _ if at.share < SHARE_MAX => "ok",
+        let verdict = match at.judgement(&of.late) {
+            Judgement::Passed => "ok",
             Judgement::NotJudged => "more, but not judged",
-            Judgement::Passed | Judgement::Failed => "TOO MUCH",
+            Judgement::Failed => "TOO MUCH",
         };
         let line = format!(
             "{}: {} corrected, of which the generator added {} ({:.2} %): {verdict}; the target \
@@ -285,8 +300,14 @@ fn overhead(of: &Overhead) -> String {
     if of.at.len() < 2 {
         text.push_str("  too few requests were answered to know p99\n");
     }
+    if of.judgement != Judgement::Passed {
+        text.push_str(&indented("  ", "    ", &others(&of.late)));
+    }
     if of.judgement == Judgement::NotJudged {
         text.push_str(&disturbed(&of.disturbed));
+        let runs = things(of.runs as u64, "run");
+        let line = format!("{runs} ended like this; repeat it when the machine is quiet");
+        text.push_str(&indented("  ", "    ", &line));
     }
     if let Some(path) = &of.path {
         let verdict = match path.judgement {
@@ -310,6 +331,22 @@ fn overhead(of: &Overhead) -> String {
     text
 }
 
+/// How much of what was sent late can be others' doing.
+fn others(late: &Late) -> String {
+    let Late { limit_us, share, taken, by_others } = late;
+    let limit = time(*limit_us);
+    let had = match taken.most_s() {
+        Some(most_s) => format!("for at most {}", time(most_s * 1e6)),
+        None => "for nobody knows how long".to_owned(),
+    };
+    format!(
+        "{} of the requests were sent more than {limit} late; others had the generator's cores \
+         {had}, which explains up to {} of them",
+        percent(*share),
+        percent((by_others / share.max(f64::MIN_POSITIVE)).min(1.0))
+    )
+}
+
 /// What disturbed runs of which something isn't judged.
 fn disturbed(by: &[Disturbance]) -> String {
     let line = |found: &Disturbance| {
@@ -321,8 +358,8 @@ fn disturbed(by: &[Disturbance]) -> String {
 #[cfg(test)]
 mod tests {
     use calibration::floor::{
-        Bracket, Clocks, Closed, Cost, CpuPerRequest, Feature, Floor, Lateness, OverheadAt, Path,
-        SCHEMA, Tried,
+        Bracket, Clocks, Closed, Cost, Feature, Floor, Lateness, OverheadAt, Path, SCHEMA, Taken,
+        Tried,
     };
 
     use engine::plan::StampSource;
@@ -349,17 +386,25 @@ mod tests {
     }
 
     fn lateness(wait: Wait, p50: f64) -> Lateness {
-        Lateness { wait, rate: 1_001.0, pacer: each(p50, 21.0), receive: each(13.0, 31.0) }
+        let (pacer, receive) = (each(p50, 21.0), each(13.0, 31.0));
+        Lateness { wait, rate: 1_001.0, pacer, receive, disturbed: false }
     }
 
-    fn ceiling() -> Ceiling {
+    fn capacity() -> Capacity {
         let (conns, rate) = (64, 233_726.0);
-        Ceiling {
-            closed: vec![Closed { conns, rate, busy: 0.99, cpu: CPU, disturbed: false }],
+        Capacity {
+            closed: vec![Closed {
+                conns,
+                rate,
+                busy: 0.99,
+                stolen: 0.0,
+                cpu: CPU,
+                disturbed: false,
+            }],
             closed_rate: rate,
             closed_conns: conns,
             bound: Bound::Generator,
-            open: vec![tried(116_863.0, None), tried(151_922.0, Some("sent 98.31 % of its plan"))],
+            open: vec![tried(116_863.0, None), tried(151_922.0, Some("sent 98.31 %"))],
             bracket: Bracket { passed: Some(116_863.0), failed: Some(151_922.0) },
         }
     }
@@ -379,7 +424,14 @@ mod tests {
             hold_us: 5_000.0,
             at: vec![at],
             judgement: Judgement::Failed,
+            late: Late {
+                limit_us: 250.0,
+                share: 0.012,
+                taken: Taken { stolen_s: Some(0.0), waited_s: 0.001, unseen_s: 0.0 },
+                by_others: 0.001,
+            },
             disturbed: Vec::new(),
+            runs: 1,
             path: Some(path),
         }
     }
@@ -399,7 +451,7 @@ mod tests {
             wait: Wait::Hybrid,
             clocks: Some(clocks),
             waits: vec![lateness(Wait::Sleep, 9.5), lateness(Wait::Hybrid, 0.15)],
-            ceiling: Some(ceiling()),
+            capacity: Some(capacity()),
             profile: None,
             floors: vec![Floor {
                 share: 0.01,
@@ -432,46 +484,59 @@ mod tests {
     #[test]
     fn each_section_is_shown() {
         insta::assert_snapshot!(whole(&calibration()), @r"
-        A Processor, Linux 6.12.1; generator on core 1-2, targets on core 0; --wait hybrid
+        A Processor, Linux 6.12.1; generator on core 1-2, targets on core 0; --wait
+        hybrid
 
-        clock            resolution 1 ns, smallest step 20 ns; 25 ns to read, 50 ns for a stamp
+        clock            resolution 1 ns, smallest step 20 ns; 25 ns to read, 50 ns for
+                         a stamp
 
         late at 1,000/s      sends: p50      p99   receives: p50      p99
           --wait sleep          9.50 µs  21.0 µs         13.0 µs  31.0 µs
           --wait hybrid          150 ns  21.0 µs         13.0 µs  31.0 µs
 
-        closed, 64 conns   233,726/s  busy  99 %  CPU per request 4.25 µs
-        open               116,863/s  busy  80 %  late p99  40.0 µs  kept up
-        open               151,922/s  busy  80 %  late p99  40.0 µs  sent 98.31 % of its plan
-        ceiling          closed 233,726/s with 64 connections: the generator's core was the bound. Open: the
-                         highest rate that kept up is 116,863/s, the lowest that didn't 151,922/s; keeping
-                         up is to send 99.9 % of the plan, with a backlog that grows by at most 0.1 % of it.
+        capacity         rate/s   busy  CPU/request  late p99
+          closed, 64    233,726   99 %      4.25 µs
+          open          116,863   80 %      4.25 µs   40.0 µs  kept up
+          open          151,922   80 %      4.25 µs   40.0 µs  sent 98.31 %
+        closed-loop peak 233,726/s with 64 connections: the generator's core was the
+                         bound.
+        open-loop limit  116,863/s is the highest rate that kept up, 151,922/s the
+                         lowest that didn't. Keeping up is to send 99.9 % of the plan,
+                         with a backlog that grows by at most 0.1 % of it.
 
-        floor, of ceiling     naive: p50      p99    p99.9  corrected: p50      p99    p99.9  CPU/request
-           1 %     1,169/s       33.7 µs  60.1 µs      n/a         33.9 µs  66.0 µs      n/a      4.25 µs
+        floor at share of              naive                corrected        CPU per
+        capacity   rate/s     p50     p99   p99.9      p50     p99   p99.9   request
+            1 %     1,169 33.7 µs 60.1 µs     n/a  33.9 µs 66.0 µs     n/a   4.25 µs
 
-        --raw            +0.250 µs of CPU per request (one pair)
+        CPU per request that a feature adds
+          --raw          +0.250 µs (one pair of runs)
 
-        overhead, target of 5.00 ms: the generator must add less than 5 % of corrected latency
-          p50: 5.06 ms corrected, of which the generator added 1.10 µs (0.02 %): ok; the target held it for
-            5.01 ms by its ledger, which leaves 0.99 % outside of it
+        overhead         target of 5.00 ms: the generator must add less than 5 % of
+                         corrected latency
+          p50: 5.06 ms corrected, of which the generator added 1.10 µs (0.02 %): ok; the
+            target held it for 5.01 ms by its ledger, which leaves 0.99 % outside of it
           too few requests were answered to know p99
-          the path without a target, p50: 48.5 µs by the null target, 60.0 µs by the ledger of one that
-          holds nothing; they agree (within 50 % or 25.0 µs)
+          1.2 % of the requests were sent more than 250 µs late; others had the
+            generator's cores for at most 1.00 ms, which explains up to 8.3 % of them
+          the path without a target, p50: 48.5 µs by the null target, 60.0 µs by the
+          ledger of one that holds nothing; they agree (within 50 % or 25.0 µs)
 
-        The machine was quiet, by the verdicts of all runs.
+        The machine was quiet: in no run did others take more of the generator's cores
+        than a verdict allows. The targets' cores aren't watched.
         These figures are of the loopback: across a network the floor is higher.
         written  c.json
         saved    /home/me/.cache/truetail/c.json
-                 runs on core 1-2 with --wait hybrid are held against it: near_ceiling, below_floor
+                 runs on core 1-2 with --wait hybrid are held against it: near_ceiling,
+                 below_floor
         ");
     }
 
     #[test]
     fn disturbed_figures_are_marked_and_no_reason_is_promised_that_needs_them() {
         let mut of = calibration();
-        let ceiling = of.ceiling.as_mut().expect("one");
-        ceiling.open[1].disturbed = true;
+        let capacity = of.capacity.as_mut().expect("one");
+        capacity.open[1].disturbed = true;
+        of.waits[1].disturbed = true;
         of.floors[0].disturbed = true;
         of.costs[0] = Cost {
             pairs: vec![[4.5, 4.25], [4.5, 4.0]],
@@ -480,24 +545,33 @@ mod tests {
             ..of.costs[0].clone()
         };
         assert_eq!(reasons(&of), "near_ceiling of closed loops alone");
-        let sections = [Section::Ceiling, Section::Floors, Section::Costs];
+        let sections = [Section::Waits, Section::Capacity, Section::Floors, Section::Costs];
         let text: String = sections.into_iter().map(|one| section(&of, one)).collect();
         insta::assert_snapshot!(text, @r"
-        closed, 64 conns   233,726/s  busy  99 %  CPU per request 4.25 µs
-        open               116,863/s  busy  80 %  late p99  40.0 µs  kept up
-        open               151,922/s  busy  80 %  late p99  40.0 µs  sent 98.31 % of its plan  disturbed
-        ceiling          closed 233,726/s with 64 connections: the generator's core was the bound. Open: the
-                         highest rate that kept up is 116,863/s, the lowest that didn't 151,922/s, and
-                         others used the machine each time, so it may keep up with more; keeping up is to
-                         send 99.9 % of the plan, with a backlog that grows by at most 0.1 % of it.
+        late at 1,000/s      sends: p50      p99   receives: p50      p99
+          --wait sleep          9.50 µs  21.0 µs         13.0 µs  31.0 µs
+          --wait hybrid          150 ns  21.0 µs         13.0 µs  31.0 µs  disturbed
 
-        floor, of ceiling     naive: p50      p99    p99.9  corrected: p50      p99    p99.9  CPU/request
-           1 %     1,169/s       33.7 µs  60.1 µs      n/a         33.9 µs  66.0 µs      n/a      4.25 µs
+        capacity         rate/s   busy  CPU/request  late p99
+          closed, 64    233,726   99 %      4.25 µs
+          open          116,863   80 %      4.25 µs   40.0 µs  kept up
+          open          151,922   80 %      4.25 µs   40.0 µs  sent 98.31 %  disturbed
+        closed-loop peak 233,726/s with 64 connections: the generator's core was the
+                         bound.
+        open-loop limit  116,863/s is the highest rate that kept up, 151,922/s the
+                         lowest that didn't, and others took as much of the machine as
+                         was missing, so it may be more. Keeping up is to send 99.9 % of
+                         the plan, with a backlog that grows by at most 0.1 % of it.
+
+        floor at share of              naive                corrected        CPU per
+        capacity   rate/s     p50     p99   p99.9      p50     p99   p99.9   request
+            1 %     1,169 33.7 µs 60.1 µs     n/a  33.9 µs 66.0 µs     n/a   4.25 µs
           disturbed at 1 %: others used the machine there, so no run is held against it
 
-        --raw            +0.250 µs of CPU per request (+0.250 to +0.500 in 2 pairs)  disturbed
+        CPU per request that a feature adds
+          --raw          +0.250 µs (+0.250 to +0.500 in 2 pairs of runs)  disturbed
         ");
-        of.ceiling = None;
+        of.capacity = None;
         of.floors[0].disturbed = false;
         assert_eq!(reasons(&of), "below_floor");
     }
@@ -511,18 +585,29 @@ mod tests {
         };
         let mut of = overhead();
         of.at[0].share = 0.08;
+        of.late.taken = Taken { stolen_s: Some(0.0), waited_s: 0.002, unseen_s: 0.01 };
+        of.late.by_others = 0.012;
+        of.runs = 3;
         (of.judgement, of.disturbed) = (Judgement::NotJudged, vec![by("5 ms target")]);
         let path = of.path.as_mut().expect("a path");
         (path.judgement, path.disturbed) = (Judgement::NotJudged, vec![by("null target")]);
         insta::assert_snapshot!(super::overhead(&of), @r"
-        overhead, target of 5.00 ms: the generator must add less than 5 % of corrected latency
-          p50: 5.06 ms corrected, of which the generator added 1.10 µs (8.00 %): more, but not judged; the
-            target held it for 5.01 ms by its ledger, which leaves 0.99 % outside of it
+        overhead         target of 5.00 ms: the generator must add less than 5 % of
+                         corrected latency
+          p50: 5.06 ms corrected, of which the generator added 1.10 µs (8.00 %): more,
+            but not judged; the target held it for 5.01 ms by its ledger, which leaves
+            0.99 % outside of it
           too few requests were answered to know p99
-          not quiet: 5 ms target: a shard waited for its core 48.00 % of the time; the limit is 1.00 %
-          the path without a target, p50: 48.5 µs by the null target, 60.0 µs by the ledger of one that
-          holds nothing; they differ, but that isn't judged (within 50 % or 25.0 µs)
-          not quiet: null target: a shard waited for its core 48.00 % of the time; the limit is 1.00 %
+          1.2 % of the requests were sent more than 250 µs late; others had the
+            generator's cores for at most 12.0 ms, which explains up to 100.0 % of them
+          not quiet: 5 ms target: a shard waited for its core 48.00 % of the time; the
+            limit is 1.00 %
+          3 runs ended like this; repeat it when the machine is quiet
+          the path without a target, p50: 48.5 µs by the null target, 60.0 µs by the
+          ledger of one that holds nothing; they differ, but that isn't judged (within
+          50 % or 25.0 µs)
+          not quiet: null target: a shard waited for its core 48.00 % of the time; the
+            limit is 1.00 %
         ");
     }
 
@@ -544,7 +629,7 @@ mod tests {
             interrupted: true,
             cores: vec![0],
             waits: Vec::new(),
-            ceiling: Some(Ceiling { bound: Bound::Unknown, ..ceiling() }),
+            capacity: Some(Capacity { bound: Bound::Unknown, ..capacity() }),
             floors: Vec::new(),
             costs: Vec::new(),
             overhead: None,
@@ -553,26 +638,31 @@ mod tests {
         };
         insta::assert_snapshot!(whole(&of), @r"
         A Processor, Linux 6.12.1; generator on core 0, targets on core 0; --wait hybrid
-        Generator and target share a core: each waits for the other, so the ceiling is that of both
-        together, and latencies and lateness contain such waits.
+        Generator and target share a core: each waits for the other, so peak and limit
+        are those of both together, and latencies and lateness contain such waits.
 
-        clock            resolution 1 ns, smallest step 20 ns; 25 ns to read, 50 ns for a stamp
+        clock            resolution 1 ns, smallest step 20 ns; 25 ns to read, 50 ns for
+                         a stamp
 
-        closed, 64 conns   233,726/s  busy  99 %  CPU per request 4.25 µs
-        open               116,863/s  busy  80 %  late p99  40.0 µs  kept up
-        open               151,922/s  busy  80 %  late p99  40.0 µs  sent 98.31 % of its plan
-        ceiling          closed 233,726/s with 64 connections: what bounded it isn't known, since others
-                         used the machine as well. Open: the highest rate that kept up is 116,863/s, the
-                         lowest that didn't 151,922/s; keeping up is to send 99.9 % of the plan, with a
-                         backlog that grows by at most 0.1 % of it.
+        capacity         rate/s   busy  CPU/request  late p99
+          closed, 64    233,726   99 %      4.25 µs
+          open          116,863   80 %      4.25 µs   40.0 µs  kept up
+          open          151,922   80 %      4.25 µs   40.0 µs  sent 98.31 %
+        closed-loop peak 233,726/s with 64 connections: what bounded it isn't known,
+                         since others used the machine as well.
+        open-loop limit  116,863/s is the highest rate that kept up, 151,922/s the
+                         lowest that didn't. Keeping up is to send 99.9 % of the plan,
+                         with a backlog that grows by at most 0.1 % of it.
 
         Ended early: what is missing was not measured.
-        The machine was not quiet: others used it in 3 of 40 runs, so figures may be worse than its own. The
-        worst:
-          1,000/s, sleep: other processes ran for 48.00 % of the cores' time; the limit is 1.00 %
-          closed loop, 16 connections: other processes ran for 48.00 % of the cores' time; the limit is
-            1.00 %
-          1,000/s, spin: other processes ran for 48.00 % of the cores' time; the limit is 1.00 %
+        The machine was not quiet: others used it in 3 of 40 runs, so figures may be
+        worse than its own. The worst:
+          1,000/s, sleep: other processes ran for 48.00 % of the cores' time; the limit
+            is 1.00 %
+          closed loop, 16 connections: other processes ran for 48.00 % of the cores'
+            time; the limit is 1.00 %
+          1,000/s, spin: other processes ran for 48.00 % of the cores' time; the limit
+            is 1.00 %
         These figures are of the loopback: across a network the floor is higher.
         written  c.json
         ");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use engine::host::ports::Ports;
 use engine::host::traffic::TcpCounts;
 use engine::host::watch::Machine;
-use engine::plan::{StampSource, Switch};
+use engine::plan::{Model, StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key};
 use engine::record::shard_stats::ShardStats;
 use engine::report::profile::{Profile, Sampler};
@@ -220,10 +220,14 @@ impl Lines {
         let near = match held.rate_of_ceiling {
             Some(share) => {
                 let sent = report.whole.rate.sent;
-                let ceiling = rate(sent / share.max(f64::MIN_POSITIVE));
-                format!("{}/s sent, {} of the ceiling of {ceiling}/s", rate(sent), percent(share))
+                let most = rate(sent / share.max(f64::MIN_POSITIVE));
+                let name = match report.config.plan.model() {
+                    Model::Open => "open-loop limit",
+                    Model::Closed => "closed-loop peak",
+                };
+                format!("{}/s sent, {} of the {name} of {most}/s", rate(sent), percent(share))
             }
-            None => "no ceiling to compare with".to_owned(),
+            None => "no capacity to compare with".to_owned(),
         };
         let floor = match held.floor.zip(held.floor_of_p50) {
             Some((floor, share)) => {
@@ -451,19 +455,21 @@ mod tests {
         connection wait  p50 2.00 µs, p99 2.00 µs
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
-        client share     the generator added 1.00 µs of the 260 µs at p50 (0.4 %), 1.00 µs of the 260 µs at
-                         p99 (0.4 %), 1.00 µs of the 260 µs at p99.9 (0.4 %); without kernel stamps they
-                         would have read 300 µs, 300 µs, 300 µs
+        client share     the generator added 1.00 µs of the 260 µs at p50 (0.4 %),
+                         1.00 µs of the 260 µs at p99 (0.4 %), 1.00 µs of the 260 µs at
+                         p99.9 (0.4 %); without kernel stamps they would have read
+                         300 µs, 300 µs, 300 µs
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
         errors           none
         connections      40 opened, 0 of them in the window
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
-        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and processor);
-                         `truetail calibrate` makes one
+        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and
+                         processor); `truetail calibrate` makes one
         schedule         arrivals were Poisson(5000/s) as planned: figures
-        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %;
+                         0.400 at the target
         stationarity     window too short to tell
         ");
     }
@@ -502,12 +508,14 @@ mod tests {
         insta::assert_snapshot!(details(&report, &["report.json".to_owned()]), @r"
         pacer lateness   p50 1.00 µs, p99 1.00 µs
         connection wait  p50 2.00 µs, p99 2.00 µs
-        send path        p50 3.00 µs, p99 n/a (n = 99, need 563); 101 sampled (1/100), 2 without a stamp
+        send path        p50 3.00 µs, p99 n/a (n = 99, need 563); 101 sampled (1/100), 2
+                         without a stamp
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
-        client share     the generator added 1.00 µs of the 260 µs at p50 (0.4 %), 1.00 µs of the 260 µs at
-                         p99 (0.4 %), 1.00 µs of the 260 µs at p99.9 (0.4 %); without kernel stamps they
-                         would have read 300 µs, 300 µs, 300 µs
+        client share     the generator added 1.00 µs of the 260 µs at p50 (0.4 %),
+                         1.00 µs of the 260 µs at p99 (0.4 %), 1.00 µs of the 260 µs at
+                         p99.9 (0.4 %); without kernel stamps they would have read
+                         300 µs, 300 µs, 300 µs
         intended         10,000 sent + 8 unsent (dropped: 5, deadline: 3)
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10 (10 unexpected)
@@ -518,11 +526,13 @@ mod tests {
         connect time     p50 90.0 µs, p99 n/a (n = 20, need 563)
         local ports      peak 45 in use and 1,000 in TIME_WAIT of 28,232: 27,187 left
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
-        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and processor);
-                         `truetail calibrate` makes one
+        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and
+                         processor); `truetail calibrate` makes one
         schedule         arrivals were Poisson(5000/s) as planned: figures
-        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
-        stationarity     last quarter like the first: KS distance 0.034 (limit 0.131), p99 ratio 1.10
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %;
+                         0.400 at the target
+        stationarity     last quarter like the first: KS distance 0.034 (limit 0.131),
+                         p99 ratio 1.10
         raw samples      9,990 written, 10 lost: raw.bin
         written          report.json
         ");
@@ -642,8 +652,9 @@ mod tests {
         let calibrated = made_up::calibrated(&report);
         merge::hold_against(&mut report, calibrated.clone());
         insta::assert_snapshot!(text(&report), @r"
-        calibration      333.3/s sent, 0.3 % of the ceiling of 100,000/s; floor 40.0 µs at 1,000/s, the
-                         nearest rate measured, 80.0 % of corrected p50
+        calibration      333.3/s sent, 0.3 % of the open-loop limit of 100,000/s; floor
+                         40.0 µs at 1,000/s, the nearest rate measured, 80.0 % of
+                         corrected p50
         ");
         let mut within = calibrated.clone();
         within.floors[0].rate = 333.0;
@@ -652,6 +663,8 @@ mod tests {
         assert!(text(&report).contains(" µs at that rate, "), "{}", text(&report));
         let calibrated = Calibrated { ceiling_open: None, floors: Vec::new(), ..calibrated };
         merge::hold_against(&mut report, calibrated);
-        insta::assert_snapshot!(text(&report), @r"calibration      no ceiling to compare with; no floor to compare with");
+        insta::assert_snapshot!(text(&report), @r"
+        calibration      no capacity to compare with; no floor to compare with
+        ");
     }
 }

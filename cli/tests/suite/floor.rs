@@ -48,9 +48,9 @@ fn each_section_has_figures() {
         let us = |of: &str| floor[of]["p50"].as_f64().expect("a median");
         assert!(0.0 < us("naive") && us("naive") <= us("corrected") * 1.01, "{floor:#}");
     }
-    let ceiling = &document["ceiling"];
-    assert!(ceiling["closed_rate"].as_f64() > Some(1_000.0), "{ceiling:#}");
-    assert!(!ceiling["open"].as_array().expect("a list").is_empty(), "{ceiling:#}");
+    let capacity = &document["capacity"];
+    assert!(capacity["closed_rate"].as_f64() > Some(1_000.0), "{capacity:#}");
+    assert!(!capacity["open"].as_array().expect("a list").is_empty(), "{capacity:#}");
     assert!(document["profile"]["samples"].as_u64() > Some(0), "{said}");
     let folded = fs::read_to_string(folder.path().join("ceiling.folded")).expect("a profile");
     assert!(folded.lines().next().is_some_and(|line| line.contains(' ')), "{folded}");

@@ -43,7 +43,7 @@ pub struct Thresholds {
     /// Busy share of a shard while an open load falls behind, if the planned rate would need more
     /// than [`Thresholds::busy`].
     pub busy_behind: f64,
-    /// Requests sent per second as a share of the ceiling that was calibrated on this machine.
+    /// Requests sent per second as a share of the capacity that was calibrated on this machine.
     pub near_ceiling: f64,
     /// The latency of a target that costs nothing, as it was calibrated on this machine, as a share
     /// of corrected p50.

@@ -1,5 +1,5 @@
 //! What a calibration of this machine says of a run: how near it came to the generator's own
-//! ceiling, and how much of its latency is the generator's own floor.
+//! capacity, and how much of its latency is the generator's own floor.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +17,11 @@ pub struct Calibrated {
     pub of: CalibratedOf,
     /// Whose stamps the responses had.
     pub stamps: StampSource,
-    /// The highest rate that an open run kept up with, requests per second; `None` if none did, or
-    /// if others were in its way.
+    /// The limit of open loops, the highest rate that one kept up with, requests per second; `None`
+    /// if none did, or if others were in its way.
     pub ceiling_open: Option<f64>,
-    /// What the best closed loop reached, requests per second; `None` if its core wasn't the bound.
+    /// The peak of closed loops, what the best of them reached, requests per second; `None` if the
+    /// generator's core wasn't the bound.
     pub ceiling_closed: Option<f64>,
     /// The latency of a target that costs nothing, at rates that rise.
     pub floors: Vec<FloorAt>,
@@ -56,8 +57,9 @@ pub struct HeldAgainst {
     /// The calibration.
     #[serde(flatten)]
     pub calibrated: Calibrated,
-    /// What the run sent per second, as a share of the ceiling of its model; `None` where that
-    /// isn't known or, with pipelining, means something else.
+    /// What the run sent per second, as a share of the calibrated capacity: of the limit for an open
+    /// model, of the peak for a closed one. `None` where that isn't known or, with pipelining, means
+    /// something else.
     pub rate_of_ceiling: Option<f64>,
     /// The floor at the run's rate, µs; `None` where it isn't known, or of other stamps.
     pub floor: Option<f64>,

@@ -1,19 +1,19 @@
 //! Rules about what the generator can do on its machine, as it was calibrated there: a load near
-//! its ceiling, and a latency at its floor.
+//! its capacity, and a latency at its floor.
 
 use super::share::percent;
 use crate::plan::Model;
 use crate::report::Report;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 
-/// Busy share of a shard below which its core has room, whatever was calibrated: the ceiling is
+/// Busy share of a shard below which its core has room, whatever was calibrated: the capacity is
 /// that of small responses over the loopback, and was higher if a request costs less than there.
 const HAS_ROOM: f64 = 0.7;
 
-/// Share of the ceiling above which the calibration is what is wrong: two runs at it differ too.
+/// Share of the capacity above which the calibration is what is wrong: two runs at it differ too.
 const ABOVE_CEILING: f64 = 1.05;
 
-/// What a generator sends near its ceiling may be its own limit instead of the target's, and waits
+/// What a generator sends near its calibrated capacity may be its own limit instead of the target's, and waits
 /// for its core. It is told apart from a run at a rate that only looks high by the core itself,
 /// which has no room then.
 pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
@@ -55,10 +55,14 @@ pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
         level: Level::Suspect,
         touches,
         evidence: format!(
-            "{:.0}/s were sent, {} of the most that was calibrated here, by a core that was busy {} \
-             of the time; the limit is {}",
+            "{:.0}/s were sent, {} of the {} calibrated here, by a core that was busy {} of the time; \
+             the limit is {}",
             report.whole.rate.sent,
             percent(figure),
+            match plan.model() {
+                Model::Open => "open-loop limit",
+                Model::Closed => "closed-loop peak",
+            },
             percent(busy),
             percent(threshold)
         ),

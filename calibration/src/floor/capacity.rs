@@ -1,14 +1,19 @@
-//! The ceiling: the closed loops and the open runs that looked for it, and what they say.
+//! The capacity of the generator, which is the most load that it can offer here: closed loops look
+//! for their peak, open runs for the limit up to which they keep up with their plan.
+//!
+//! Neither is what `truetail ceiling` finds. That is about a target as well, and goes by rules of
+//! its own, which ask less of a run (`probe::rule`).
 
 use serde::{Deserialize, Serialize};
 
 use super::bracket::{Bracket, Tried};
 use super::figures::CpuPerRequest;
 
-/// Busy share of a shard from which its core is what bounds a closed loop.
+/// Share of a core from which it is what bounds a closed loop: its shard was busy, or the hypervisor
+/// had it.
 const BUSY_MIN: f64 = 0.9;
 
-/// A closed loop that looked for the ceiling.
+/// A closed loop that looked for the capacity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Closed {
     /// Connections.
@@ -17,6 +22,8 @@ pub struct Closed {
     pub rate: f64,
     /// Busy share of the busiest shard.
     pub busy: f64,
+    /// Share of the cores' time that the hypervisor took.
+    pub stolen: f64,
     /// CPU time of the shards for each request.
     pub cpu: CpuPerRequest,
     /// Whether others took so much of the machine that the figures may not be its own.
@@ -25,10 +32,10 @@ pub struct Closed {
 
 /// The most load that the generator can offer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ceiling {
+pub struct Capacity {
     /// The closed loops.
     pub closed: Vec<Closed>,
-    /// Responses per second of the best of them.
+    /// The peak: responses per second of the best of them.
     pub closed_rate: f64,
     /// The connections of that one.
     pub closed_conns: usize,
@@ -36,21 +43,21 @@ pub struct Ceiling {
     pub bound: Bound,
     /// The open runs, in the order in which they were made.
     pub open: Vec<Tried>,
-    /// What they say.
+    /// The limit, between what they kept up with and what they didn't.
     pub bracket: Bracket,
 }
 
-impl Ceiling {
+impl Capacity {
     /// The best of these closed loops.
-    pub(super) fn new(closed: Vec<Closed>) -> Option<Ceiling> {
+    pub(super) fn new(closed: Vec<Closed>) -> Option<Capacity> {
         let best = closed.iter().max_by(|one, other| one.rate.total_cmp(&other.rate))?.clone();
-        Some(Ceiling {
+        Some(Capacity {
             closed,
             closed_rate: best.rate,
             closed_conns: best.conns,
             bound: match best {
                 Closed { disturbed: true, .. } => Bound::Unknown,
-                Closed { busy, .. } if busy < BUSY_MIN => Bound::Target,
+                Closed { busy, stolen, .. } if busy + stolen < BUSY_MIN => Bound::Target,
                 Closed { .. } => Bound::Generator,
             },
             open: Vec::new(),
@@ -58,7 +65,7 @@ impl Ceiling {
         })
     }
 
-    /// Whether others were in the way of each run at the lowest rate that none kept up with: the
+    /// Whether others may be why each run failed at the lowest rate that none kept up with: the
     /// generator may keep up with more.
     pub fn is_open_disturbed(&self) -> bool {
         let at_failed = |one: &&Tried| Some(one.rate) == self.bracket.failed;
@@ -78,7 +85,7 @@ impl Ceiling {
 pub enum Bound {
     /// The cores of the generator.
     Generator,
-    /// The target: the ceiling is at least what was reached.
+    /// The target: the peak is at least what was reached.
     Target,
     /// Others used the machine as well.
     Unknown,
@@ -89,21 +96,25 @@ mod tests {
     use super::*;
 
     fn closed(conns: usize, rate: f64, busy: f64) -> Closed {
-        Closed { conns, rate, busy, cpu: CpuPerRequest::default(), disturbed: false }
+        let cpu = CpuPerRequest::default();
+        Closed { conns, rate, busy, stolen: 0.0, cpu, disturbed: false }
     }
 
     #[test]
-    fn the_best_closed_loop_is_the_ceiling_unless_an_open_run_says_otherwise() {
+    fn the_best_closed_loop_is_the_capacity_unless_an_open_run_says_otherwise() {
         let loops = vec![closed(16, 9e4, 0.99), closed(64, 1.2e5, 0.99), closed(256, 1e5, 0.5)];
-        let mut ceiling = Ceiling::new(loops).expect("three");
-        assert_eq!((ceiling.closed_conns, ceiling.rate()), (64, 1.2e5));
-        assert_eq!(ceiling.bound, Bound::Generator);
-        ceiling.bracket = Bracket { passed: Some(1.1e5), failed: Some(1.15e5) };
-        assert_eq!(ceiling.rate(), 1.1e5);
-        let idle = Ceiling::new(vec![closed(16, 9e4, 0.6)]).expect("one");
+        let mut capacity = Capacity::new(loops).expect("three");
+        assert_eq!((capacity.closed_conns, capacity.rate()), (64, 1.2e5));
+        assert_eq!(capacity.bound, Bound::Generator);
+        capacity.bracket = Bracket { passed: Some(1.1e5), failed: Some(1.15e5) };
+        assert_eq!(capacity.rate(), 1.1e5);
+        let idle = Capacity::new(vec![closed(16, 9e4, 0.6)]).expect("one");
         assert_eq!(idle.bound, Bound::Target);
+        let stolen = Closed { stolen: 0.08, ..closed(16, 9e4, 0.85) };
+        let bound = Capacity::new(vec![stolen]).expect("one").bound;
+        assert_eq!(bound, Bound::Generator, "there was no more of its core");
         let disturbed = Closed { disturbed: true, ..closed(16, 9e4, 0.6) };
-        assert_eq!(Ceiling::new(vec![disturbed]).expect("one").bound, Bound::Unknown);
-        assert_eq!(Ceiling::new(Vec::new()), None);
+        assert_eq!(Capacity::new(vec![disturbed]).expect("one").bound, Bound::Unknown);
+        assert_eq!(Capacity::new(Vec::new()), None);
     }
 }

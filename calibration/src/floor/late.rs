@@ -1,0 +1,153 @@
+//! How many requests of a run were sent late, and how many of these others can have made late.
+//!
+//! The verdict calls a run disturbed from the share of the time on that others had the generator's
+//! cores. That says little of a percentile: p99 rests on one request in a hundred, and thefts that
+//! are short and many make as many requests late in a far smaller share of the time.
+
+use engine::report::verdict::Code;
+use engine::report::{DistributionPart, Report};
+use serde::{Deserialize, Serialize};
+
+use crate::others;
+
+/// The unit in which the kernel tells what the hypervisor took of a core, seconds.
+const TICK_S: f64 = 0.01;
+
+/// Requests that were sent late, by whomever.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Late {
+    /// Late is what was sent by more than this after it was due, µs.
+    pub limit_us: f64,
+    /// The share of the requests that were.
+    pub share: f64,
+    /// What others took meanwhile.
+    pub taken: Taken,
+    /// The largest share of the requests that they can have made late with that.
+    pub by_others: f64,
+}
+
+/// Processor time that others had of the generator's cores in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    /// The hypervisor, seconds; `None` where the kernel doesn't say.
+    pub stolen_s: Option<f64>,
+    /// Other processes or a quota, seconds: for so long shards could run and had no core.
+    pub waited_s: f64,
+    /// By how much more the hypervisor may have taken, seconds. The kernel tells it in ticks, so one
+    /// of each core may be missing on a machine where others were seen in any run.
+    pub unseen_s: f64,
+}
+
+impl Taken {
+    fn new(report: &Report, is_restless: bool) -> Taken {
+        let shards = &report.generator.shards;
+        let cores = shards.len() as f64;
+        let machine = &report.generator.machine;
+        Taken {
+            stolen_s: machine.steal.map(|share| share * machine.observed_s * cores),
+            waited_s: shards.iter().map(|shard| shard.run_queue_delay_s).sum(),
+            unseen_s: if is_restless { TICK_S * cores } else { 0.0 },
+        }
+    }
+
+    /// All of it at most, seconds; `None` where others were seen and nobody knows what they took.
+    pub fn most_s(&self) -> Option<f64> {
+        match self.stolen_s {
+            None if 0.0 < self.unseen_s => None,
+            stolen_s => Some(stolen_s.unwrap_or(0.0) + self.waited_s + self.unseen_s),
+        }
+    }
+
+    /// The largest share of so many requests, due at `per_second` on a core, that it can have made
+    /// late by more than `limit_us`.
+    ///
+    /// While others have a core for a time L, it wakes up for one request too late by L, and those
+    /// that fall due meanwhile wait for what is left of L: `1 + rate·(L − limit)` of them are late
+    /// by more than the limit. Per second taken that is most where L is just the limit, one request
+    /// each time, or, if several fall due within the limit, as many as fall due.
+    fn makes_late(&self, limit_us: f64, requests: u64, per_second: f64) -> f64 {
+        let Some(most_s) = self.most_s() else { return 1.0 };
+        let each_second = (1e6 / limit_us).max(per_second);
+        (most_s * each_second / requests.max(1) as f64).min(1.0)
+    }
+}
+
+impl Late {
+    /// The requests of a run that were sent by more than `limit_us` after they were due.
+    /// `is_restless`: others were seen on this machine, in this run or in another.
+    pub(super) fn new(report: &Report, limit_us: f64, is_restless: bool) -> Late {
+        let (whole, shards) = (&report.whole, report.generator.shards.len().max(1));
+        let late = above(&whole.pacer_lateness, limit_us) + above(&whole.connection_wait, limit_us);
+        let taken = Taken::new(report, is_restless);
+        let intended = whole.counts.intended;
+        // A busy sibling takes no time of a core, and slows all that it does.
+        let is_slowed = others::reasons(report).any(|reason| reason.code == Code::CoreShared);
+        let by_others = match is_slowed {
+            true => 1.0,
+            false => taken.makes_late(limit_us, intended, whole.rate.intended / shards as f64),
+        };
+        Late { limit_us, share: late as f64 / intended.max(1) as f64, taken, by_others }
+    }
+
+    /// Whether a mean over requests, some of them late, can be above this limit by the doing of
+    /// others alone: without those that they can have made late it would be below.
+    pub fn excuses(&self, mean: f64, limit: f64) -> bool {
+        let theirs = if self.share == 0.0 { 0.0 } else { (self.by_others / self.share).min(1.0) };
+        mean * (1.0 - theirs) < limit
+    }
+}
+
+/// Values above this, µs.
+fn above(part: &DistributionPart, limit_us: f64) -> u64 {
+    let histogram = part.decode_histogram().expect("a report that was just made can be read");
+    let steps = histogram.iter_recorded();
+    let beyond = steps.filter(|step| limit_us * 1e3 < step.value_iterated_to() as f64);
+    beyond.map(|step| step.count_at_value()).sum::<u64>() + part.overflow
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Of 4,000 requests at 1,000/s, this share sent more than 250 µs late, while others had the
+    /// one core for so many ms, and perhaps for a tick more.
+    pub(in crate::floor) fn late(share: f64, taken_ms: f64, is_restless: bool) -> Late {
+        let unseen_s = if is_restless { TICK_S } else { 0.0 };
+        let taken = Taken { stolen_s: Some(taken_ms / 2e3), waited_s: taken_ms / 2e3, unseen_s };
+        let by_others = taken.makes_late(250.0, 4_000, 1_000.0);
+        Late { limit_us: 250.0, share, taken, by_others }
+    }
+
+    #[test]
+    fn many_short_thefts_make_more_requests_late_than_their_share_of_the_time() {
+        // In 4 s, forty thefts of 250 µs are 0.25 % of the time and 1 % of the requests.
+        let close = |taken_ms, share: f64| {
+            let found = late(0.01, taken_ms, false).by_others;
+            assert!((found - share).abs() < 1e-9, "{found} {share}");
+        };
+        close(0.0, 0.0);
+        close(10.0, 0.01);
+        close(2_000.0, 1.0);
+        assert!((late(0.01, 0.0, true).by_others - 0.01).abs() < 1e-9, "a tick may be missing");
+        // Where eight fall due within the limit, all that fall due are late.
+        let taken = Taken { stolen_s: Some(0.1), waited_s: 0.0, unseen_s: 0.0 };
+        assert!((taken.makes_late(250.0, 320_000, 32_000.0) - 0.01).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_nobody_counts_may_be_anything_where_others_were_seen() {
+        let unknown = |unseen_s| Taken { stolen_s: None, waited_s: 0.001, unseen_s };
+        assert_eq!(unknown(0.01).makes_late(250.0, 4_000, 1_000.0), 1.0);
+        assert_eq!(unknown(0.0).makes_late(250.0, 4_000, 1_000.0), 0.001);
+    }
+
+    #[test]
+    fn others_excuse_as_much_as_they_can_have_caused() {
+        // 6 % of which half are theirs; of which a tenth are theirs.
+        assert!(late(0.02, 10.0, false).excuses(0.06, 0.05));
+        assert!(!late(0.1, 10.0, false).excuses(0.06, 0.05));
+        assert!(!late(0.02, 10.0, false).excuses(0.12, 0.05));
+        assert!(late(0.001, 10.0, false).excuses(0.5, 0.05), "all of them can be theirs");
+        assert!(!late(0.0, 10.0, false).excuses(0.06, 0.05), "nothing was late");
+    }
+}
