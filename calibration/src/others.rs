@@ -19,5 +19,5 @@ pub(crate) fn moved_the_median(report: &Report) -> bool {
 pub(crate) fn taken(report: &Report) -> f64 {
     let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
     let waited = shards.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
-    report.generator.machine.steal.unwrap_or(0.0) + waited
+    report.generator.steal().unwrap_or(0.0) + waited
 }

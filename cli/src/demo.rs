@@ -19,7 +19,7 @@ use crate::drive::{Results, drive};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::output::{OutputFile, say};
 use crate::signals::StopRequest;
-use crate::text::demo::{Stalls, doubts, explanation, tables};
+use crate::text::demo::{Stalls, begins, doubts, explanation, tables};
 use crate::{json, target_server};
 
 /// The target's latency between its stalls.
@@ -68,11 +68,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
         wait: if run_core == target_core { Wait::Sleep } else { Wait::Spin },
         ..Plan::default()
     };
-    say(&format!(
-        "Measuring one target twice for {}: in a closed loop with one connection, then at {RATE} \
-         requests per second.\n\n",
-        args.duration
-    ))?;
+    say(&begins(args.duration, RATE))?;
     let closed = Plan { conns: Some(1), ..plan.clone() };
     let rate = Some(RATE.parse().expect("the rate is a constant"));
     let open = Plan { rate, prewarm: Some(PREWARM), ..plan };

@@ -69,8 +69,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
         or_dash(Spread::of(closed_cpu).map(|spread| spread.show(2))),
     );
     let rows = OFFERS.iter().zip(offers);
-    let rows: Vec<_> =
-        rows.map(|((share, most), runs)| runs.row(*share, *most, rounds)).collect();
+    let rows: Vec<_> = rows.map(|((share, most), runs)| runs.row(*share, *most, rounds)).collect();
     let columns = [
         "share",
         "connections",

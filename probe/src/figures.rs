@@ -85,10 +85,11 @@ impl Figures {
         let generators: Vec<&Generator> =
             if report.is_joint() { agents.collect() } else { vec![&report.generator] };
         let shards = generators.iter().flat_map(|generator| {
-            generator.shards.iter().map(|shard| ShardTime::new(shard, &generator.machine))
+            let machine = generator.machine.as_ref();
+            generator.shards.iter().map(move |shard| ShardTime::new(shard, machine))
         });
         let machines: Vec<&Machine> =
-            generators.iter().map(|generator| &generator.machine).collect();
+            generators.iter().filter_map(|generator| generator.machine.as_ref()).collect();
         let fullest = fullest(&machines);
         Figures {
             throughput: good_share * share(answers as f64, late_s),
@@ -130,9 +131,10 @@ impl Figures {
 }
 
 impl ShardTime {
-    fn new(shard: &ShardStats, machine: &Machine) -> ShardTime {
+    fn new(shard: &ShardStats, machine: Option<&Machine>) -> ShardTime {
         let of = |seconds: f64| share(seconds, shard.observed_s);
-        let core = machine.cores.iter().find(|time| time.core == shard.core);
+        let mut cores = machine.iter().flat_map(|machine| &machine.cores);
+        let core = cores.find(|time| time.core == shard.core);
         ShardTime {
             core: shard.core,
             busy: shard.busy,

@@ -4,6 +4,7 @@
 //! cores. That says little of a percentile: p99 rests on one request in a hundred, and thefts that
 //! are short and many make as many requests late in a far smaller share of the time.
 
+use engine::host::watch::Machine;
 use engine::report::verdict::Code;
 use engine::report::{DistributionPart, Report};
 use serde::{Deserialize, Serialize};
@@ -42,9 +43,9 @@ impl Taken {
     fn new(report: &Report, is_restless: bool) -> Taken {
         let shards = &report.generator.shards;
         let cores = shards.len() as f64;
-        let machine = &report.generator.machine;
+        let stolen_s = |machine: &Machine| Some(machine.steal? * machine.observed_s * cores);
         Taken {
-            stolen_s: machine.steal.map(|share| share * machine.observed_s * cores),
+            stolen_s: report.generator.machine.as_ref().and_then(stolen_s),
             waited_s: shards.iter().map(|shard| shard.run_queue_delay_s).sum(),
             unseen_s: if is_restless { TICK_S * cores } else { 0.0 },
         }

@@ -127,7 +127,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
             let report = self.go(&name, self.setup.closed(conns, 1_200), Display::User)?.report;
             let (busy, cpu) = (busiest(&report), CpuPerRequest::new(&report));
             let (rate, disturbed) = (report.whole.rate.answered, others::moved_the_median(&report));
-            let stolen = report.generator.machine.steal.unwrap_or(0.0);
+            let stolen = report.generator.steal().unwrap_or(0.0);
             closed.push(Closed { conns, rate, busy, stolen, cpu, disturbed });
         }
         *found = Capacity::new(closed);

@@ -1,4 +1,4 @@
-//! A ceiling: each step as it ends, the bracket, what bounds it, and what moves it. In 80 columns.
+//! A ceiling: each step as it ends, the bracket, what bounds it, and what moves it.
 
 use std::fmt::Write as _;
 
@@ -12,8 +12,8 @@ use probe::rule::{Broke, End, GROWTH_MAX, LATENESS_MAX_US, SENT_MIN, by_load};
 use probe::step::{ERRORS_MAX, Outcome, Step};
 
 use super::figures::{count, percent, rate, time};
-use super::series::{WIDTH, end, left_open, paragraph, silence, stopped};
-use super::wrap::indented_to;
+use super::series::{end, left_open, silence, stopped};
+use super::wrap::{indented, wrap};
 
 /// What is about to be done, and the head of its table.
 pub(crate) fn begins(is_null: bool, first: Rate) -> String {
@@ -22,7 +22,7 @@ pub(crate) fn begins(is_null: bool, first: Rate) -> String {
     let told = format!(
         "Searching for the highest rate that the generator and {target} sustain, from {first}/s up"
     );
-    format!("{}\n{}", paragraph(&told), line(HEAD, ""))
+    format!("{}\n{}", wrap(&told), line(HEAD, ""))
 }
 
 /// The names of the columns.
@@ -82,19 +82,19 @@ pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
     if made.steps.iter().any(is_by_chance) {
         let limit = GROWTH_MAX * 100.0;
         let told = format!("its backlog grew by more than {limit:.0} % of arrivals, within chance");
-        text.push_str(&indented_to(WIDTH, "* ", "  ", &told));
+        text.push_str(&indented("* ", "  ", &told));
     }
     if made.unfinished.is_some() {
         text.push_str("stopped: interrupted, not counted\n");
     }
     text.push('\n');
     if !made.steps.is_empty() {
-        text.push_str(&paragraph(&bracket(answer, made)));
+        text.push_str(&wrap(&bracket(answer, made)));
         for (name, end) in [("passed", &answer.passed_by), ("failed", &answer.failed_by)] {
             if let Some(end) = end {
                 let first = format!("  {name}  ");
                 let told = format!("{}/s: {}", rate(end.rate), why(end));
-                text.push_str(&indented_to(WIDTH, &first, "          ", &told));
+                text.push_str(&indented(&first, "          ", &told));
             }
         }
     }
@@ -185,7 +185,7 @@ fn bound(bound: &Bound) -> String {
         (Code::NoneReached, _) | (_, true) => "",
         (_, false) => ", not proven",
     };
-    indented_to(WIDTH, "Bound: ", "  ", &format!("{name}{sure}: {}.", bound.evidence))
+    indented("Bound: ", "  ", &format!("{name}{sure}: {}.", bound.evidence))
 }
 
 /// The table of trials, and what more shards do.
@@ -263,6 +263,7 @@ mod tests {
     use probe::search::SearchPlan;
 
     use super::super::reports::{part, report};
+    use super::super::wrap::WIDTH;
     use super::*;
 
     /// A step at this rate, with a mean latency of so many µs.

@@ -2,11 +2,21 @@
 
 use engine::report::verdict::{Code, Origin, Reason};
 use engine::report::{Part, Report};
+use engine::sys::units::Nanos;
 
 use super::figures::{cell, count, percentile, ratio, time};
 use super::table::{ROWS, lacks, listed};
 use super::verdict::headline;
 use super::wrap::wrap;
+
+/// What is about to be measured.
+pub(crate) fn begins(duration: Nanos, rate: &str) -> String {
+    let told = format!(
+        "Measuring one target twice for {duration}: in a closed loop with one connection, then at \
+         {rate} requests per second."
+    );
+    wrap(&told) + "\n"
+}
 
 /// What the demonstration's target does.
 #[derive(Clone, Copy, Debug)]
@@ -144,12 +154,13 @@ mod tests {
         by arrival rate  valid
         ");
         insta::assert_snapshot!(explanation(&closed, &open, STALLS), @r"
-        The target answers in 1.00 ms but stalls for 200 ms every 2.00 s: of the users who arrive
-        independently, 10 % arrive during a stall and wait for its end. The closed loop leaves them out,
-        which is called coordinated omission: during a stall its one connection waits for one response and
-        sends none of the requests that users would have sent, so its p99 is 1.02 ms. Sending each request
-        when it is due, whatever the target does, gives a p99 of 181 ms, 177 times as long: that is what
-        users wait.
+        The target answers in 1.00 ms but stalls for 200 ms every 2.00 s: of the users
+        who arrive independently, 10 % arrive during a stall and wait for its end. The
+        closed loop leaves them out, which is called coordinated omission: during a
+        stall its one connection waits for one response and sends none of the requests
+        that users would have sent, so its p99 is 1.02 ms. Sending each request when it
+        is due, whatever the target does, gives a p99 of 181 ms, 177 times as long: that
+        is what users wait.
         ");
     }
 

@@ -6,9 +6,6 @@ use engine::host::check::{Check, Severity};
 
 use super::wrap::indented_lists;
 
-/// Columns of what was found, which may be a list as long as the machine has cores.
-const WIDTH: usize = 80;
-
 /// The findings, and a last line that sums them up.
 pub(crate) fn findings(checks: &[Check]) -> String {
     let mut text = String::new();
@@ -20,7 +17,7 @@ pub(crate) fn findings(checks: &[Check]) -> String {
             Severity::Missing => "missing",
         };
         let first = format!("{word:<8} {:<width$}  ", check.name);
-        text += &indented_lists(WIDTH, &first, &" ".repeat(first.len()), &check.found);
+        text += &indented_lists(&first, &" ".repeat(first.len()), &check.found);
         for line in check.cause.iter().chain(&check.cure) {
             let _ = writeln!(text, "{:<8} {:<width$}    {line}", "", "");
         }

@@ -7,10 +7,8 @@ use engine::report::verdict::Level;
 use engine::report::{AgentPart, Report};
 
 use super::figures::{count, percent, percentile, rate, things, time};
-use super::wrap::indented_to;
+use super::wrap::{indented, wrap};
 
-/// Columns of a line.
-const WIDTH: usize = 80;
 /// A longer name has a line of its own.
 const NAME_MAX: usize = 18;
 /// The most agents that are named with a finding that they have in common.
@@ -41,10 +39,10 @@ pub(crate) fn per_agent(report: &Report) -> String {
         let what = format!("{:>6} lost after {:.1} s{what}", percent(lost.load), lost.at_s);
         line(&mut text, width, &lost.name, &what);
     }
-    text.push_str(&indented_to(WIDTH, "", "", &clocks(agents)));
+    text.push_str(&wrap(&clocks(agents)));
     for (finding, names) in findings(agents) {
         let whose = whose(&names, agents.len());
-        text.push_str(&indented_to(WIDTH, "", "  ", &format!("Found on {whose}: {finding}.")));
+        text.push_str(&indented("", "  ", &format!("Found on {whose}: {finding}.")));
     }
     if report.is_joint() {
         let _ = writeln!(

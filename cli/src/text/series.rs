@@ -15,7 +15,7 @@ use probe::{Ask, Outlook};
 
 use super::figures::{count, rate, things, time};
 use super::slo::judgement;
-use super::wrap::indented_to;
+use super::wrap::{indented, wrap};
 
 /// The percentiles of a step's line.
 const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
@@ -59,11 +59,9 @@ pub(crate) fn search_begins(slo: &str, implied: Option<&str>, first: Rate) -> St
     });
     let told =
         format!("Searching for the highest rate that meets {slo}, from {first}/s up{implied}");
-    format!("{}\n{}", paragraph(&told), head())
+    format!("{}\n{}", wrap(&told), head())
 }
 
-/// Columns of a line.
-pub(super) const WIDTH: usize = 80;
 /// Columns before what a step's line says in words.
 const WORDS_AT: usize = 32;
 
@@ -129,7 +127,7 @@ const CUT_SHORT: &str = "interrupted, not counted";
 fn row(step: &Step, told: &str) -> String {
     let errors = share(step.error_share());
     let first = format!("{:>10}  {:>10}  {errors:>6}  ", rate(step.rate), rate(step.answered));
-    let mut text = indented_to(WIDTH, &first, &" ".repeat(WORDS_AT), told);
+    let mut text = indented(&first, &" ".repeat(WORDS_AT), told);
     for (name, latency) in [("corrected", &step.corrected), ("naive", &step.naive)] {
         let line = format!("  {name:<9}{}", cells(latency));
         text.push_str(line.trim_end());
@@ -217,7 +215,7 @@ fn estimate(us: Option<f64>, interval: Option<[f64; 2]>) -> String {
 pub(crate) fn sweep_ends(document: &SweepDocument, written: &[String]) -> String {
     let mut text = String::from("\n");
     if !document.made.steps.is_empty() {
-        text.push_str(&paragraph(&found(document)));
+        text.push_str(&wrap(&found(document)));
     }
     text + &end(&document.made, written)
 }
@@ -427,7 +425,7 @@ pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> Stri
     }
     let mut text = String::from("\n");
     if !made.steps.is_empty() {
-        text.push_str(&paragraph(&told));
+        text.push_str(&wrap(&told));
     }
     text + &end(made, written)
 }
@@ -538,11 +536,6 @@ fn excused_by(code: Code) -> String {
     .to_owned()
 }
 
-/// A paragraph at that width.
-pub(super) fn paragraph(text: &str) -> String {
-    indented_to(WIDTH, "", "", text)
-}
-
 /// How a series ended, if it wasn't done, and where it is written.
 pub(super) fn end(made: &Made, written: &[String]) -> String {
     let mut text = String::new();
@@ -550,7 +543,7 @@ pub(super) fn end(made: &Made, written: &[String]) -> String {
         text.push_str("Each step that decided something is INVALID: don't trust this answer.\n");
     }
     match &made.error {
-        Some(error) => text.push_str(&paragraph(&format!("Ended early: {error}"))),
+        Some(error) => text.push_str(&wrap(&format!("Ended early: {error}"))),
         None if made.interrupted => text.push_str("Interrupted: partial results.\n"),
         None => {}
     }
@@ -569,6 +562,7 @@ mod tests {
     use probe::step::Reason;
 
     use super::super::reports::{part, report};
+    use super::super::wrap::WIDTH;
     use super::*;
 
     /// A step at this rate that took these times in µs.

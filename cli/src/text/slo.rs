@@ -1,4 +1,5 @@
-//! The objectives of a run, one line each: the figure, its interval, and whether it holds.
+//! The objectives of a run, one line each: the figure, its interval, and whether it holds. What a
+//! percentile was judged by is on a line below.
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
 
@@ -10,10 +11,12 @@ pub(crate) fn objectives(slo: &Slo) -> String {
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let (bound, figure, interval) = (width(0), width(1), width(2));
     let mut text = format!("objectives {}\n", judgement(slo.judgement));
-    for [bounded, value, doubt, judged] in rows {
-        let row = format!("{bounded:<bound$}  {value:>figure$}  {doubt:<interval$}  {judged}");
+    for ([bounded, value, doubt, judged], objective) in rows.into_iter().zip(&slo.objectives) {
+        let row = format!("{bounded:<bound$}  {value:>figure$}  {doubt:<interval$}  {judged}\n");
         text.push_str(&row);
-        text.push('\n');
+        if let Some(beyond) = beyond(objective) {
+            text.push_str(&format!("  {beyond}\n"));
+        }
     }
     text
 }
@@ -42,7 +45,7 @@ fn cells(objective: &JudgedObjective) -> [String; 4] {
         None if objective.metric == "max" => "[exact]".to_owned(),
         None => format!("[{low}, {high}]"),
     };
-    let judged = judgement(objective.judgement).to_owned() + &beyond(objective).unwrap_or_default();
+    let judged = judgement(objective.judgement).to_owned();
     [format!("{} < {}", objective.metric, shown(objective.bound)), figure, interval, judged]
 }
 
@@ -51,7 +54,7 @@ fn beyond(objective: &JudgedObjective) -> Option<String> {
     let (share, [low, high]) = objective.beyond.zip(objective.beyond_interval)?;
     let quantile: f64 = objective.metric.strip_prefix('p')?.parse().ok()?;
     let [share, low, high, allowed] = [share, low, high, 1.0 - quantile / 100.0].map(percent);
-    Some(format!(": {share} beyond [{low}, {high}], {allowed} allowed"))
+    Some(format!("{share} of the requests beyond that [{low}, {high}], {allowed} allowed"))
 }
 
 /// A share to two figures: `12 %`, `0.1 %`, `0.0032 %`.
@@ -126,9 +129,12 @@ mod tests {
         };
         insta::assert_snapshot!(objectives(&slo), @r"
         objectives MISSED
-        p99 < 20.0 ms   12.3 ms  [11.9 ms, 13.0 ms]                   met: 0.03 % beyond [0.01 %, 0.07 %], 1 % allowed
-        p99.9 < 100 ms      n/a  [30.0 ms, n/a (needs 5,662 values)]  undecided: 0.11 % beyond [0.02 %, 0.39 %], 0.1 % allowed
-        p99 < 1.00 s        n/a  [12.0 ms, n/a]                       met: 0 % beyond [0 %, 0.4 %], 1 % allowed
+        p99 < 20.0 ms   12.3 ms  [11.9 ms, 13.0 ms]                   met
+          0.03 % of the requests beyond that [0.01 %, 0.07 %], 1 % allowed
+        p99.9 < 100 ms      n/a  [30.0 ms, n/a (needs 5,662 values)]  undecided
+          0.11 % of the requests beyond that [0.02 %, 0.39 %], 0.1 % allowed
+        p99 < 1.00 s        n/a  [12.0 ms, n/a]                       met
+          0 % of the requests beyond that [0 %, 0.4 %], 1 % allowed
         max < 1.00 s     2.10 s  [exact]                              MISSED
         errors < 0.1 %   0.02 %  [0 %, 0.55 %]                        undecided
         ");

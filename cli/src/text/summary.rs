@@ -1,7 +1,5 @@
 //! The summary of a run: verdict, rates and latency table first, then what differs, then details.
 
-use std::fmt::Write as _;
-
 use engine::plan::{Arrivals, Model};
 use engine::report::Report;
 
@@ -12,7 +10,7 @@ use super::per_agent::per_agent;
 use super::slo::objectives;
 use super::table::table;
 use super::verdict::verdict;
-use super::wrap::wrap;
+use super::wrap::{indented, wrap};
 
 /// The summary of a run; `written` names the files with the results.
 pub(crate) fn summary(report: &Report, written: &[String]) -> String {
@@ -30,7 +28,8 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     rates.push(format!("intended {}", rate(part.rate.intended)));
     rates.push(format!("sent {}", rate(part.rate.sent)));
     rates.push(format!("answered {}", rate(part.rate.answered)));
-    let _ = writeln!(text, "per second       {}\n", rates.join("   "));
+    text.push_str(&indented("per second       ", &" ".repeat(17), &rates.join("  ")));
+    text.push('\n');
     text.push_str(&table("latency", &part.naive, &part.corrected));
     text.push('\n');
     text.push_str(&wrap(&explain::difference(report)));
@@ -114,7 +113,7 @@ mod tests {
 
         30s  Poisson arrivals, seed 1  http://127.0.0.1:8080/
         10,000 requests intended, 10,000 answered, 0 errors
-        per second       planned 5,000   intended 333.3   sent 333.3   answered 333.2
+        per second       planned 5,000  intended 333.3  sent 333.3  answered 333.2
 
         latency       naive    corrected
         p50         1.02 ms       182 ms  [182 ms, 182 ms]
@@ -122,30 +121,33 @@ mod tests {
         p99         1.02 ms       182 ms  [182 ms, 182 ms]
         p99.9       1.02 ms       182 ms  [182 ms, 182 ms]
         max         1.02 ms       182 ms
-        [ ] 95 % confidence interval of corrected, if requests are independent of each other
+        [ ] 95 % interval of corrected, if requests are independent of each other
 
-        At p50 users waited 182 ms, 178 times the naive 1.02 ms. Naive latency omits the wait before sending
-        (coordinated omission): its clock starts when a request is sent, not when it was due. They waited
-        for a connection (connection wait 181 ms in the mean; 0 arrivals found none free): the target's
-        backlog or the cap of --conns 1,000, not the generator (pacer lateness 3.00 µs).
+        At p50 users waited 182 ms, 178 times the naive 1.02 ms. Naive latency omits the
+        wait before sending (coordinated omission): its clock starts when a request is
+        sent, not when it was due. They waited for a connection (connection wait 181 ms
+        in the mean; 0 arrivals found none free): the target's backlog or the cap of
+        --conns 1,000, not the generator (pacer lateness 3.00 µs).
 
         pacer lateness   p50 3.00 µs, p99 3.00 µs
         connection wait  p50 181 ms, p99 181 ms
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
-        client share     the generator added 3.00 µs of the 182 ms at p50 (0.0 %), 3.00 µs of the 182 ms at
-                         p99 (0.0 %), 3.00 µs of the 182 ms at p99.9 (0.0 %); without kernel stamps they
-                         would have read 182 ms, 182 ms, 182 ms
+        client share     the generator added 3.00 µs of the 182 ms at p50 (0.0 %),
+                         3.00 µs of the 182 ms at p99 (0.0 %), 3.00 µs of the 182 ms at
+                         p99.9 (0.0 %); without kernel stamps they would have read
+                         182 ms, 182 ms, 182 ms
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
         errors           none
         connections      40 opened, 0 of them in the window
         generator        busiest core 1 at 12.3 %, longest gap 85.0 µs
-        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and processor);
-                         `truetail calibrate` makes one
+        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and
+                         processor); `truetail calibrate` makes one
         schedule         arrivals were Poisson(5000/s) as planned: figures
-        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %;
+                         0.400 at the target
         stationarity     window too short to tell
         written          report.json
         ");
@@ -160,7 +162,7 @@ mod tests {
 
         30s  closed loop, 64 connections  http://127.0.0.1:8080/
         10,000 requests intended, 10,000 answered, 0 errors
-        per second       intended 333.3   sent 333.3   answered 333.2
+        per second       intended 333.3  sent 333.3  answered 333.2
 
         latency       naive    corrected
         p50          250 µs       250 µs  [250 µs, 250 µs]
@@ -168,29 +170,32 @@ mod tests {
         p99          250 µs       250 µs  [250 µs, 250 µs]
         p99.9        250 µs       250 µs  [250 µs, 250 µs]
         max          250 µs       250 µs
-        [ ] 95 % confidence interval of corrected, if requests are independent of each other
+        [ ] 95 % interval of corrected, if requests are independent of each other
 
-        In a closed loop they are the same by construction, but for waits for a connection: a user sends the
-        next request only after a response, so both leave out the requests that users would have sent during
-        a stall (coordinated omission). Use --rate to measure what independent users wait.
+        In a closed loop they are the same by construction, but for waits for a
+        connection: a user sends the next request only after a response, so both leave
+        out the requests that users would have sent during a stall (coordinated
+        omission). Use --rate to measure what independent users wait.
 
         pacer lateness   p50 0 ns, p99 0 ns
         connection wait  p50 0 ns, p99 0 ns
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
-        client share     the generator added 0 ns of the 250 µs at p50 (0.0 %), 0 ns of the 250 µs at p99
-                         (0.0 %), 0 ns of the 250 µs at p99.9 (0.0 %); without kernel stamps they would have
-                         read 290 µs, 290 µs, 290 µs
+        client share     the generator added 0 ns of the 250 µs at p50 (0.0 %), 0 ns of
+                         the 250 µs at p99 (0.0 %), 0 ns of the 250 µs at p99.9 (0.0 %);
+                         without kernel stamps they would have read 290 µs, 290 µs,
+                         290 µs
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
         errors           none
         connections      40 opened, 0 of them in the window
-        generator        busiest core 1 at 12.3 %, longest gap 85.0 µs, users waited for it 2.2 % of their
-                         time
-        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and processor);
-                         `truetail calibrate` makes one
-        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %; 0.400 at the target
+        generator        busiest core 1 at 12.3 %, longest gap 85.0 µs, users waited for
+                         it 2.2 % of their time
+        calibration      none that fits is saved (core 1, --wait hybrid, this kernel and
+                         processor); `truetail calibrate` makes one
+        Little's law     mean in flight 0.412, throughput × latency 0.413: off by 0.2 %;
+                         0.400 at the target
         stationarity     window too short to tell
         ");
     }

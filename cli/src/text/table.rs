@@ -75,11 +75,11 @@ fn legend(corrected: &DistributionPart) -> Option<&'static str> {
         }
         _ if percentiles.iter().all(|(_, percentile)| percentile.interval.is_none()) => None,
         Some(Method::Batches) => {
-            Some("[ ] 95 % confidence interval of corrected, from batches of the window's seconds")
+            Some("[ ] 95 % interval of corrected, from batches of the window's seconds")
         }
-        Some(Method::OrderStatistics) => Some(
-            "[ ] 95 % confidence interval of corrected, if requests are independent of each other",
-        ),
+        Some(Method::OrderStatistics) => {
+            Some("[ ] 95 % interval of corrected, if requests are independent of each other")
+        }
         None => None,
     }
 }
@@ -165,7 +165,7 @@ mod tests {
         p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
         p99.9       6.00 s       6.00 s   [5.99 s, 6.00 s]
         max         6.00 s       6.00 s
-        [ ] 95 % confidence interval of corrected, from batches of the window's seconds
+        [ ] 95 % interval of corrected, from batches of the window's seconds
         ");
     }
 
@@ -179,7 +179,7 @@ mod tests {
         p99.9        n/a          n/a (n = 1,000, need 5,662)
         max          250 µs      1.00 s
         n/a: naive has n = 100, p99 needs 563, p99.9 needs 5,662
-        [ ] 95 % confidence interval of corrected, if requests are independent of each other
+        [ ] 95 % interval of corrected, if requests are independent of each other
         ");
         // Enough for the percentile, too few for its interval, given the spread between batches.
         let mut dependent = spread(6_000, 10);
@@ -192,7 +192,7 @@ mod tests {
         p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
         p99.9       6.00 s       6.00 s   [n/a (n = 6,000, need 9,123)]
         max         6.00 s       6.00 s
-        [ ] 95 % confidence interval of corrected, from batches of the window's seconds
+        [ ] 95 % interval of corrected, from batches of the window's seconds
         ");
         let mut alone = spread(6_000, 0);
         alone.percentiles = alone.percentiles.with_intervals_of(&Percentiles::default());

@@ -158,11 +158,12 @@ mod tests {
         };
         insta::assert_snapshot!(verdict(&judged), @r"
         INVALID: rate_missed, generator_late
-          rate_missed: 5 of 100 intended requests (5.00 %) were not sent before the window's end. Meaning:
-            the run measured its own generator: the target could have answered more, or sooner. Cure: add
-            --cores, or lower the load.
-          generator_late (suspect only): pacer lateness p99 is 85.0 µs. Meaning: the run measured its own
-            generator: the target could have answered more, or sooner. Cure: add --cores, or lower the load.
+          rate_missed: 5 of 100 intended requests (5.00 %) were not sent before the
+            window's end. Meaning: the run measured its own generator: the target could
+            have answered more, or sooner. Cure: add --cores, or lower the load.
+          generator_late (suspect only): pacer lateness p99 is 85.0 µs. Meaning: the run
+            measured its own generator: the target could have answered more, or sooner.
+            Cure: add --cores, or lower the load.
         ");
         let mild = Verdict { level: Level::Suspect, reasons: judged.reasons[1..].to_vec() };
         assert_eq!(headline(&mild), "suspect: generator_late");
@@ -178,11 +179,13 @@ mod tests {
         let text = |reasons: Vec<Reason>| verdict(&Verdict { level: Level::Suspect, reasons });
         insta::assert_snapshot!(text(vec![late.clone(), stolen.clone(), errors.clone()]), @r"
         suspect: generator_late, cpu_stolen, errors
-          cpu_stolen: the hypervisor took 2 % of the cores' time. Meaning: the run measured its own
-            generator: the target could have answered more, or sooner. Cure: add --cores, or lower the load.
+          cpu_stolen: the hypervisor took 2 % of the cores' time. Meaning: the run
+            measured its own generator: the target could have answered more, or sooner.
+            Cure: add --cores, or lower the load.
             Likely consequences: generator_late: pacer lateness p99 is 85.0 µs.
-          errors: 5 of 100 requests had no good answer. Meaning: the run measured its own generator: the
-            target could have answered more, or sooner. Cure: add --cores, or lower the load.
+          errors: 5 of 100 requests had no good answer. Meaning: the run measured its
+            own generator: the target could have answered more, or sooner. Cure: add
+            --cores, or lower the load.
         ");
         let alone = text(vec![late, errors.clone()]);
         assert!(alone.contains("µs. Meaning: "), "{alone}");

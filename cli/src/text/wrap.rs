@@ -4,7 +4,7 @@ use textwrap::core::Word;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// Columns of a line.
-const WIDTH: usize = 100;
+pub(crate) const WIDTH: usize = 80;
 
 /// Wraps a paragraph at its spaces; a word longer than a line stands alone.
 pub(crate) fn wrap(text: &str) -> String {
@@ -13,33 +13,43 @@ pub(crate) fn wrap(text: &str) -> String {
 
 /// The same, with `first` before the first line and `rest` before the others.
 pub(crate) fn indented(first: &str, rest: &str, text: &str) -> String {
-    indented_to(WIDTH, first, rest, text)
+    filled(text, options(first, rest))
 }
 
-/// The same at `width` columns.
-pub(crate) fn indented_to(width: usize, first: &str, rest: &str, text: &str) -> String {
-    filled(text, options(width, first, rest))
+/// The same, where lists such as `0,2,4` may be broken after a comma.
+pub(crate) fn indented_lists(first: &str, rest: &str, text: &str) -> String {
+    filled(text, options(first, rest).word_separator(WordSeparator::Custom(words)))
 }
 
-/// The same at `width` columns, where lists such as `0,2,4` may be broken after a comma.
-pub(crate) fn indented_lists(width: usize, first: &str, rest: &str, text: &str) -> String {
-    filled(text, options(width, first, rest).word_separator(WordSeparator::Custom(words)))
-}
-
-/// Fills lines, none of which begins with a percent sign: its space doesn't break.
+/// Fills lines, none of which begins with the unit of a number: the space before it doesn't break.
 fn filled(text: &str, options: Options<'_>) -> String {
     const NO_BREAK: char = '\u{a0}';
-    let joined = text.replace(" %", &format!("{NO_BREAK}%"));
+    let mut joined = String::with_capacity(text.len());
+    for word in text.split_inclusive(' ') {
+        let number =
+            joined.strip_suffix(' ').filter(|rest| rest.ends_with(|c: char| c.is_ascii_digit()));
+        if is_unit(word) && number.is_some() {
+            joined.pop();
+            joined.push(NO_BREAK);
+        }
+        joined.push_str(word);
+    }
     textwrap::fill(&joined, options).replace(NO_BREAK, " ") + "\n"
+}
+
+/// Whether a word is a unit, with what punctuation follows it.
+fn is_unit(word: &str) -> bool {
+    let bare = word.trim_end_matches(|end: char| !end.is_alphanumeric() && end != '%');
+    matches!(bare, "%" | "ns" | "µs" | "ms" | "s")
 }
 
 fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
     Box::new(line.split_inclusive([' ', ',']).map(Word::from))
 }
 
-fn options<'a>(width: usize, first: &'a str, rest: &'a str) -> Options<'a> {
+fn options<'a>(first: &'a str, rest: &'a str) -> Options<'a> {
     // Flags, paths and addresses stay whole.
-    Options::new(width)
+    Options::new(WIDTH)
         .initial_indent(first)
         .subsequent_indent(rest)
         .break_words(false)
@@ -52,19 +62,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percent_sign_stays_with_its_number() {
-        let text = "a backlog that grew by 3.3 % of arrivals";
-        let lines = "a backlog that grew by\n3.3 % of arrivals\n";
-        assert_eq!(indented_to(26, "", "", text), lines);
-        assert_eq!(indented_lists(26, "", "", text), lines);
+    fn a_unit_stays_with_its_number() {
+        for (number, unit) in [("3.3", "% of it"), ("1.02", "ms, and"), ("60.0", "s)"), ("9", "µs")]
+        {
+            // The number alone would just fit.
+            let before = "x".repeat(WIDTH - number.len() - 1);
+            let lines = format!("{before}\n{number} {unit}\n");
+            assert_eq!(wrap(&format!("{before} {number} {unit}")), lines);
+            assert_eq!(indented_lists("", "", &format!("{before} {number} {unit}")), lines);
+        }
+        assert_eq!(wrap("it runs for 3 s"), "it runs for 3 s\n");
     }
 
     #[test]
     fn words_stay_whole_and_lines_within_the_width() {
         let long = "--source-addresses=".repeat(6);
-        let text = format!("{} end {long} µs", "warm-up-µs ".repeat(10).trim());
+        let text = format!("{} end {long} µs", "warm-up-µs ".repeat(8).trim());
         let lines = [
-            format!("> {}", "warm-up-µs ".repeat(9).trim()),
+            format!("> {}", "warm-up-µs ".repeat(7).trim()),
             "  warm-up-µs end".to_owned(),
             format!("  {long}"),
             "  µs\n".to_owned(),

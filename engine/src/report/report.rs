@@ -146,6 +146,13 @@ pub struct Generator {
     pub machine: Option<Machine>,
 }
 
+impl Generator {
+    /// Share of its cores' time that the hypervisor took; `None` where that isn't known.
+    pub fn steal(&self) -> Option<f64> {
+        self.machine.as_ref()?.steal
+    }
+}
+
 /// Little's law over the window: see [`crate::record::littles_law`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LittlesLaw {
