@@ -48,11 +48,12 @@ struct Held {
 }
 
 impl Lease {
-    /// The controller of this session, by the name it gave, takes the agent for a run.
+    /// The controller of this session, by the name it gave, takes the agent for a run. Returns until
+    /// when it may go on without a heartbeat, ns.
     ///
     /// # Errors
     /// Another run isn't over: who holds the agent. That may be this session itself.
-    pub fn take(&mut self, session: SessionId, holder: &str, now_ns: u64) -> Result<(), Refusal> {
+    pub fn take(&mut self, session: SessionId, holder: &str, now_ns: u64) -> Result<u64, Refusal> {
         if let Some(Held { holder, since_ns, .. }) = &self.held {
             let length = Nanos::from_secs(now_ns.saturating_sub(*since_ns) / SECOND_NS);
             return Err(Refusal::Held { holder: holder.clone(), length });
@@ -60,15 +61,17 @@ impl Lease {
         let holder = holder.to_owned();
         self.held =
             Some(Held { session, holder, since_ns: now_ns, heard_ns: now_ns, is_lost: false });
-        Ok(())
+        Ok(now_ns + SILENCE_MAX_NS)
     }
 
-    /// A heartbeat came. One of a session that doesn't hold the agent changes nothing, and none
-    /// brings a lost lease back.
-    pub fn heartbeat(&mut self, session: SessionId, now_ns: u64) {
-        if let Some(held) = self.held.as_mut().filter(|held| held.session == session) {
-            held.heard_ns = now_ns;
+    /// A heartbeat came. Returns until when the run may go on, ns, if that changes: not for a session
+    /// that doesn't hold the agent, nor if it came too late.
+    pub fn heartbeat(&mut self, session: SessionId, now_ns: u64) -> Option<u64> {
+        if self.expires_ns()? <= now_ns {
+            return None;
         }
+        self.held.as_mut().filter(|held| held.session == session)?.heard_ns = now_ns;
+        self.expires_ns()
     }
 
     /// When to look next, ns; `None` while no run depends on heartbeats.
@@ -99,11 +102,6 @@ impl Lease {
     pub fn release(&mut self) {
         self.held = None;
     }
-
-    /// Whether this session holds the agent, and hasn't lost it.
-    pub fn is_held_by(&self, session: SessionId) -> bool {
-        self.held.as_ref().is_some_and(|held| held.session == session && !held.is_lost)
-    }
 }
 
 #[cfg(test)]
@@ -128,18 +126,17 @@ mod tests {
         let mut heard_ns = NOW_NS;
         for beat in 1..10 {
             heard_ns = NOW_NS + beat * HEARTBEAT_NS;
-            lease.heartbeat(ANN, heard_ns);
+            assert_eq!(lease.heartbeat(ANN, heard_ns), Some(heard_ns + SILENCE_MAX_NS));
             assert_eq!(lease.look(heard_ns), None);
         }
         let end_ns = heard_ns + SILENCE_MAX_NS;
         assert_eq!(lease.expires_ns(), Some(end_ns));
         assert_eq!(lease.look(end_ns - 1), None);
-        assert!(lease.is_held_by(ANN));
+        // Too late, whether or not anybody has looked meanwhile.
+        assert_eq!(lease.heartbeat(ANN, end_ns), None);
         assert_eq!(lease.look(end_ns), Some(Lost::Silence(SILENCE_MAX_NS)));
         assert_eq!((lease.look(end_ns + 1), lease.expires_ns()), (None, None));
-        // Too late.
-        lease.heartbeat(ANN, end_ns + 1);
-        assert!(!lease.is_held_by(ANN));
+        assert_eq!(lease.heartbeat(ANN, end_ns + 1), None);
         assert_eq!((lease.look(u64::MAX), lease.session_ended(ANN)), (None, None));
     }
 
@@ -153,20 +150,19 @@ mod tests {
         let text = "ann@desk has held the agent for 2s; wait until that run has ended";
         assert_eq!(refused(&mut lease, 2), text);
         // What the second one says doesn't keep the first one's run alive, or end it.
-        lease.heartbeat(BEN, NOW_NS + 2 * SECOND_NS);
+        assert_eq!(lease.heartbeat(BEN, NOW_NS + 2 * SECOND_NS), None);
         assert_eq!(lease.expires_ns(), Some(NOW_NS + SILENCE_MAX_NS));
         assert_eq!(lease.session_ended(BEN), None);
-        assert!(lease.is_held_by(ANN) && !lease.is_held_by(BEN));
         assert_eq!(lease.session_ended(ANN), Some(Lost::Session));
         assert!(refused(&mut lease, 3).contains("ann@desk"), "the run drains");
         lease.release();
-        assert_eq!(lease.take(BEN, "ben@lap", NOW_NS), Ok(()));
+        assert_eq!(lease.take(BEN, "ben@lap", NOW_NS), Ok(NOW_NS + SILENCE_MAX_NS));
     }
 
     #[test]
     fn an_agent_that_nobody_holds_waits_for_nothing() {
         let mut lease = Lease::default();
-        lease.heartbeat(ANN, NOW_NS);
+        assert_eq!(lease.heartbeat(ANN, NOW_NS), None);
         assert_eq!((lease.expires_ns(), lease.look(u64::MAX)), (None, None));
         assert_eq!(lease.session_ended(ANN), None);
     }

@@ -154,7 +154,11 @@ impl Agent {
 
     /// The controller of this session is alive.
     pub(super) fn heartbeat(&self, session: SessionId) {
-        self.held().lease.heartbeat(session, clock::now_ns());
+        let mut held = self.held();
+        let until_ns = held.lease.heartbeat(session, clock::now_ns());
+        if let (Some(until_ns), Some(job)) = (until_ns, &held.job) {
+            job.hold_until(until_ns);
+        }
     }
 
     /// The controller of this session takes the agent for a run.
@@ -173,8 +177,8 @@ impl Agent {
             if self.is_ending() {
                 return Err(Refusal::Ending);
             }
-            held.lease.take(session, holder, clock::now_ns())?;
-            let job = Arc::new(Job::new(holder.to_owned()));
+            let until_ns = held.lease.take(session, holder, clock::now_ns())?;
+            let job = Arc::new(Job::new(holder.to_owned(), until_ns));
             held.job = Some(job.clone());
             job
         };

@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) run: Option<Run>,
     /// When its load is to begin, ns.
     pub(super) start_ns: Option<u64>,
+    /// When its load ends unless a heartbeat comes before, ns.
+    pub(super) held_until_ns: u64,
     /// Whether its controller ended it.
     pub(super) is_stopped: bool,
     /// Why it goes on without its controller, and so not at all.
@@ -137,8 +139,9 @@ impl State {
 }
 
 impl Job {
-    pub(super) fn new(holder: String) -> Job {
-        Job { holder, state: Mutex::default(), changed: Condvar::new() }
+    pub(super) fn new(holder: String, held_until_ns: u64) -> Job {
+        let state = Mutex::new(State { held_until_ns, ..State::default() });
+        Job { holder, state, changed: Condvar::new() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -170,6 +173,14 @@ impl Job {
 
     pub(super) fn lost(&self) -> Option<Why> {
         self.lock().lost
+    }
+
+    /// A heartbeat came: its load goes on until then.
+    pub(super) fn hold_until(&self, until_ns: u64) {
+        self.change(|state| {
+            state.held_until_ns = until_ns;
+            state.run.iter().for_each(|run| run.hold_until(until_ns));
+        });
     }
 
     /// The controller ends it: nothing more is sent.

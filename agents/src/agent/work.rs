@@ -72,6 +72,7 @@ impl Work<'_> {
             if state.is_called_off() {
                 run.stop();
             }
+            run.hold_until(state.held_until_ns);
             state.run = Some(run);
         });
         let set_up = job.wait(|state| match &state.run {

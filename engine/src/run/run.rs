@@ -92,10 +92,6 @@ pub struct Run {
     began_ns: u64,
 }
 
-/// An interruption takes effect this much later, ns, when every shard has seen it: twice the
-/// interval at which they yield.
-const STOP_AHEAD_NS: u64 = 100_000_000;
-
 /// A shard's message that it is ready, with its ring's features, or why it couldn't start.
 type Ready = Result<Vec<String>, NotStarted>;
 
@@ -225,12 +221,17 @@ impl Run {
         self.samples.into_iter().for_each(SampleWriter::cancel);
     }
 
-    /// Ends the run early: no more load, and at most two seconds to await responses.
+    /// Ends the run early: nothing more is sent, and at most two seconds to await responses. What
+    /// was due before and waits for a connection stays unsent.
     pub fn stop(&self) {
-        let stop_ns = clock::now_ns() + STOP_AHEAD_NS;
-        // A second call changes nothing.
-        let _ =
-            self.signals.stop_ns.compare_exchange(0, stop_ns, Ordering::Relaxed, Ordering::Relaxed);
+        self.signals.stop(clock::now_ns());
+    }
+
+    /// Ends the run by itself at this moment, ns of CLOCK_MONOTONIC, unless that is put off before.
+    /// Shards look before they send anything, so a process that stood still meanwhile doesn't
+    /// catch up on what was due.
+    pub fn hold_until(&self, lease_ns: u64) {
+        self.signals.lease_ns.store(lease_ns, Ordering::Relaxed);
     }
 
     /// Whether all shards have ended.

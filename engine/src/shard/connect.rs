@@ -15,6 +15,7 @@ impl Shard {
     /// Opens a connection for each waiting arrival that has none on the way, up to the cap.
     pub(super) fn open_for_waiting(&mut self, now_ns: u64) {
         while let Load::Open(load) = &self.load
+            && now_ns < self.send_end_ns
             && self.connections.coming_room() < load.waiting_len()
             && self.open_connection(now_ns)
         {}
@@ -147,7 +148,7 @@ impl Shard {
             Load::Paced(load) => load.is_waiting(slot as usize) || load.next_due_ns() < self.end_ns,
             Load::Open(_) | Load::Closed => false,
         };
-        if now_ns < self.end_ns || is_needed {
+        if now_ns < self.send_end_ns && (now_ns < self.end_ns || is_needed) {
             self.connections.take_closed(slot);
             self.open_slot(slot, now_ns);
         }

@@ -46,7 +46,7 @@ impl Shard {
         self.begin_at(epoch_ns);
         let mut yielded_ns = 0;
         seal::seal();
-        while self.turn(yielded_ns + YIELD_NS) {
+        while self.heed_lease().turn(yielded_ns + YIELD_NS) {
             let now_ns = self.now_ns();
             if yielded_ns + YIELD_NS <= now_ns {
                 seal::unseal();
@@ -157,7 +157,17 @@ impl Shard {
             self.recorder.in_flight.stop_at(stop_ns);
             self.meter.stop_at(stop_ns);
             self.drain_end_ns = self.drain_end_ns.min(stop_ns + DRAIN_INTERRUPTED_NS);
+            self.send_end_ns = self.send_end_ns.min(stop_ns);
         }
+    }
+
+    /// Sends nothing more if nobody has put off the end of the load. Asked for before responses are
+    /// reaped, since those lead to further requests.
+    pub(super) fn heed_lease(&mut self) -> &mut Shard {
+        if self.signals.is_lease_over(self.epoch_ns + self.handled_ns) {
+            self.send_end_ns = self.send_end_ns.min(self.handled_ns);
+        }
+        self
     }
 
     /// Ends what is left and returns the report.

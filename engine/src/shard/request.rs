@@ -34,7 +34,7 @@ impl Shard {
         self.meter.turn();
         self.reap();
         let now_ns = self.now_ns();
-        if now_ns < self.drain_end_ns {
+        if now_ns < self.send_end_ns {
             self.begin_fresh();
             self.admit(now_ns);
         }
@@ -71,6 +71,7 @@ impl Shard {
             return false;
         }
         let waiting = match &self.load {
+            _ if self.send_end_ns <= now_ns => false,
             Load::Open(load) => {
                 0 < load.waiting_len()
                     || load.next_due_ns().is_some_and(|due_ns| due_ns < self.end_ns)
@@ -93,6 +94,7 @@ impl Shard {
         self.refill();
         let now_ns = self.now_ns();
         let due_ns = match &self.load {
+            _ if self.send_end_ns <= now_ns => None,
             // With the queue full, the next arrival is taken when a request ends.
             Load::Open(load) if load.is_full() => None,
             Load::Open(load) => load.next_due_ns().filter(|due_ns| *due_ns < self.end_ns),
@@ -233,9 +235,11 @@ impl Shard {
         }
     }
 
-    /// When the next waiting arrival expires; `u64::MAX` for never.
+    /// When the next waiting arrival expires; `u64::MAX` for never. Once nothing is sent any more,
+    /// those that wait are counted at the end.
     fn next_expiry_ns(&self) -> u64 {
         match &self.load {
+            _ if self.send_end_ns <= self.handled_ns => u64::MAX,
             Load::Open(load) => {
                 load.first_waiting_ns().map_or(u64::MAX, |intended_ns| self.expiry(intended_ns).0)
             }
@@ -260,8 +264,9 @@ impl Shard {
     /// The next request for a connection with room, if one is due.
     fn next_for(&mut self, slot: u32) -> Option<DueRequest> {
         let now_ns = self.handled_ns;
-        if self.drain_end_ns <= now_ns {
-            // It would be abandoned as soon as it was sent, with next to no latency.
+        if self.send_end_ns <= now_ns {
+            // At the drain's end it would be abandoned as soon as it was sent, with next to no
+            // latency.
             return None;
         }
         loop {

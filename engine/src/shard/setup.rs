@@ -61,6 +61,7 @@ impl Shard {
         self.window_ns = self.plan.recorder_config.window_ns;
         self.end_ns = self.plan.end_ns;
         self.drain_end_ns = self.plan.end_ns + self.plan.timeout_ns;
+        self.send_end_ns = self.drain_end_ns;
     }
 
     /// Opens `conns` connections and waits until each has been tried. A target that is asked for
@@ -115,9 +116,10 @@ impl Shard {
         let least_ns = self.now_ns() + self.plan.settle_min_ns;
         self.end_ns = longest_ns;
         self.drain_end_ns = longest_ns + SETUP_DRAIN_NS;
+        self.send_end_ns = self.drain_end_ns;
         self.grown_ns = self.now_ns();
         let mut yielded_ns = self.now_ns();
-        while self.turn(yielded_ns + YIELD_NS) {
+        while self.heed_lease().turn(yielded_ns + YIELD_NS) {
             let now_ns = self.now_ns();
             if yielded_ns + YIELD_NS <= now_ns {
                 let still = self.grown_ns + self.plan.settle_ns <= now_ns && least_ns <= now_ns;

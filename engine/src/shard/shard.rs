@@ -49,6 +49,8 @@ pub struct Shard {
     pub(super) end_ns: u64,
     /// When what is still in flight is abandoned.
     pub(super) drain_end_ns: u64,
+    /// From when on nothing is sent: at the latest when the drain ends.
+    pub(super) send_end_ns: u64,
     /// Whether the epoch has come; before it, there is only setup load.
     pub(super) running: bool,
     /// The wall clock, of which the kernel's stamps are.
@@ -113,6 +115,7 @@ impl Shard {
             window_ns: plan.recorder_config.window_ns,
             end_ns: plan.end_ns,
             drain_end_ns: plan.end_ns + plan.timeout_ns,
+            send_end_ns: plan.end_ns + plan.timeout_ns,
             running: false,
             wall_clock: WallClock::new(ClockLook::now()),
             handled_ns: 0,

@@ -10,6 +10,9 @@ pub struct Signals {
     pub(crate) epoch_ns: AtomicU64,
     /// When an interrupted run stops issuing, on CLOCK_MONOTONIC, ns; 0 while it goes on.
     pub(crate) stop_ns: AtomicU64,
+    /// When nothing more is sent unless somebody puts it off, on CLOCK_MONOTONIC, ns; 0 if nobody
+    /// has to.
+    pub(crate) lease_ns: AtomicU64,
     /// Whether the epoch is given from outside; otherwise the last shard to be ready sets it.
     pub(crate) held: bool,
     /// Shards that have finished setting up.
@@ -24,12 +27,33 @@ pub struct Signals {
     pub(crate) ended: AtomicUsize,
 }
 
+/// An interruption takes effect this much later, ns, when every shard has seen it: twice the
+/// interval at which they yield.
+const STOP_AHEAD_NS: u64 = 100_000_000;
+
 impl Signals {
     /// Sets the epoch, unless there is one or the run was cancelled.
     pub(crate) fn begin_at(&self, epoch_ns: u64) {
         let (set, read) = (Ordering::AcqRel, Ordering::Acquire);
         // Either way nothing is left to do: the first to set it decides.
         let _ = self.epoch_ns.compare_exchange(0, epoch_ns, set, read);
+    }
+
+    /// Ends the load at a moment that all shards see before it comes. A second call changes nothing.
+    pub(crate) fn stop(&self, now_ns: u64) {
+        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.stop_ns.compare_exchange(0, now_ns + STOP_AHEAD_NS, set, read);
+    }
+
+    /// Whether the moment has come that nobody put off; the load ends with it.
+    #[inline]
+    pub(crate) fn is_lease_over(&self, now_ns: u64) -> bool {
+        let lease_ns = self.lease_ns.load(Ordering::Relaxed);
+        let is_over = 0 < lease_ns && lease_ns <= now_ns;
+        if is_over {
+            self.stop(now_ns);
+        }
+        is_over
     }
 
     /// Cancels a run that has not begun: whoever waits for its epoch ends.

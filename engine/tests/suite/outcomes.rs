@@ -4,13 +4,14 @@
 use std::io::Write;
 use std::net::{Shutdown, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use engine::plan::{Arrivals, Plan};
-use engine::record::outcome::Cause;
+use engine::record::outcome::{Cause, UnsentReason};
 use engine::report::DistributionPart;
 use engine::run::{self, PrepareError, Run};
+use engine::sys::clock;
 use engine::sys::units::Nanos;
 
 use crate::support::{OK, always_ok, open, plan, run, serve};
@@ -301,6 +302,44 @@ fn an_interrupted_run_reports_what_it_did() {
     let counts = &report.whole.counts;
     assert!((90..30_000).contains(&counts.answered), "{counts:?}");
     assert_eq!(Some(counts.intended), report.config.schedule_arrivals);
+}
+
+#[test]
+fn what_waits_for_a_connection_when_a_run_is_stopped_is_not_sent() {
+    let ways: [fn(&Run); 2] = [Run::stop, |run| run.hold_until(clock::now_ns())];
+    for end in ways {
+        let received = Arc::new(AtomicUsize::new(0));
+        let counter = received.clone();
+        let address = serve(move |number, stream| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(20));
+            always_ok(number, stream)
+        });
+        // A tenth of it can be answered.
+        let plan =
+            Plan { duration: Nanos::from_secs(60), conns: Some(2), ..open(plan(address), "1k") };
+        let run = Run::start(run::prepare(plan).expect("a plan")).expect("started");
+        let begun = Instant::now();
+        while received.load(Ordering::SeqCst) < 50 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        end(&run);
+        while clock::now_ns() < run.window().expect("it has begun").end {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the end comes");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let seen = received.load(Ordering::SeqCst);
+        let report = run.wait().report;
+        assert!(report.interrupted);
+        let counts = &report.whole.counts;
+        // What both connections carried at that moment may have been seen later.
+        assert!(received.load(Ordering::SeqCst) <= seen + 2, "{seen}: {counts:?}");
+        assert!(100 < counts.unsent, "{counts:?}");
+        assert_eq!(counts.unsent, counts.unsent_reasons.of(UnsentReason::End), "{counts:?}");
+        assert_eq!(counts.intended, counts.sent + counts.unsent, "{counts:?}");
+        assert_eq!(Some(counts.intended), report.config.schedule_arrivals);
+    }
 }
 
 #[test]
