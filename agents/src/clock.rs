@@ -15,6 +15,9 @@ use crate::message::Pong;
 pub const PINGS_MIN: usize = 16;
 /// A start is at least so far ahead when it is chosen, ns: every agent hears of it in time.
 pub const START_AHEAD_MIN_NS: u64 = 2_000_000_000;
+/// How much faster or slower than another machine's a clock may run, parts per million: what an
+/// oscillator of a computer is off by at most.
+const DRIFT_MAX_PPM: u64 = 100;
 /// A start further ahead than this is a mistake, ns.
 pub const START_AHEAD_MAX_NS: u64 = 60_000_000_000;
 
@@ -186,10 +189,24 @@ impl ClockWatch {
         self.drift
     }
 
-    /// The offset by the last [`PINGS_MIN`] pings; `None` before there are so many. By how much it
-    /// differs from [`ClockWatch::start`] is how wrong the agent's stamps are in the end.
+    /// The offset when the last ping was answered, by the last [`PINGS_MIN`]; `None` before the
+    /// first. A ping without a queue says more than later ones, until the clock may have drifted by
+    /// as much: what it may have is in the error.
     pub fn end(&self) -> Option<Offset> {
-        Offset::new(&self.last).ok()
+        let at_ns = self.last.iter().map(RoundTrip::middle_ns).max()?;
+        let aged = |ping: &RoundTrip| {
+            let offset = Offset::of(ping);
+            let drifted_ns = (at_ns - offset.at_ns) / (1_000_000 / DRIFT_MAX_PPM);
+            Offset { at_ns, error_ns: offset.error_ns + drifted_ns, ..offset }
+        };
+        self.last.iter().map(aged).min_by_key(|offset| offset.error_ns)
+    }
+
+    /// By how much the agent's clock, as the start was computed, may be off in the end, ns: what it
+    /// has moved since, and how well that is known. `None` before the first ping.
+    pub fn end_error_ns(&self) -> Option<u64> {
+        let end = self.end()?;
+        Some(end.offset_ns.abs_diff(self.start.offset_ns) + end.error_ns)
     }
 }
 
@@ -297,13 +314,17 @@ mod tests {
             assert!((drift.ppm - 40.0).abs() <= drift.error_ppm, "{drift:?}");
             assert!(drift.error_ppm <= error_ppm, "{drift:?}");
             error_ppm = drift.error_ppm;
-            assert_eq!(watch.end().is_some(), PINGS_MIN as u64 <= second);
+            // By now the clock has gained 40 µs a second, and that bounds how wrong it is.
+            let gained_ns = 40_000 * (100 + second) - 40_000 * 100;
+            let most_ns = watch.end_error_ns().expect("a ping");
+            assert!(gained_ns <= most_ns + watch.start().error_ns, "{most_ns} after {second} s");
+            assert!(most_ns <= gained_ns + 500_000, "{most_ns} after {second} s");
         }
         assert!(error_ppm < 1.0, "{error_ppm}");
         let end = watch.end().expect("enough pings");
         let moved_ns = end.offset_ns - watch.start().offset_ns;
         assert!(
-            (moved_ns - 60 * 40_000).unsigned_abs() <= 16 * 40_000 + end.error_ns,
+            (moved_ns - 60 * 40_000).unsigned_abs() <= watch.start().error_ns + end.error_ns,
             "{moved_ns}"
         );
         assert_eq!(watch.last.len(), PINGS_MIN, "the rest is forgotten");

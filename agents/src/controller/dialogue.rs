@@ -341,8 +341,9 @@ impl Dialogue {
         let synchronization = Synchronization {
             pings: self.burst.len() as u64,
             offset_error_ns: clock.start().error_ns,
-            end_error_ns: clock.end().map(|end| end.error_ns),
+            end_error_ns: clock.end_error_ns(),
             drift_ppm: clock.drift().map(|drift| drift.ppm),
+            drift_error_ppm: clock.drift().map(|drift| drift.error_ppm),
         };
         Some((self.hello?, *self.head?, self.shards, synchronization))
     }

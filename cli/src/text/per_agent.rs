@@ -90,19 +90,35 @@ fn clocks(agents: &[AgentPart]) -> String {
     let mut text =
         "Skew: from when an agent's first request was due to when it was sent.".to_owned();
     let known = || agents.iter().filter_map(|agent| agent.synchronization);
-    let ns = |ns: u64| time(ns as f64 / 1e3);
-    if let Some(start) = known().map(|clock| clock.offset_error_ns).max() {
-        let _ = write!(text, " The agents' clocks agree to within {} at the start", ns(start));
-        if let Some(end) = known().filter_map(|clock| clock.end_error_ns).max() {
-            let _ = write!(text, " and {} at the end", ns(end));
-        }
-        let drifts = known().filter_map(|clock| clock.drift_ppm).map(f64::abs);
-        if let Some(drift) = drifts.reduce(f64::max) {
-            let _ = write!(text, "; they drift by {drift:.1} ppm at most");
-        }
-        text.push('.');
+    let apart = |errors_ns: Vec<u64>| time(apart_ns(errors_ns) as f64 / 1e3);
+    let starts: Vec<u64> = known().map(|clock| clock.offset_error_ns).collect();
+    if starts.is_empty() {
+        return text;
     }
+    let whose = if starts.len() == 1 { "Its clock and the controller's" } else { "Their clocks" };
+    let _ = write!(text, " {whose} agreed to within {} at the start", apart(starts));
+    let ends: Vec<u64> = known().filter_map(|clock| clock.end_error_ns).collect();
+    if !ends.is_empty() {
+        let _ = write!(text, " and {} at the end", apart(ends));
+    }
+    let drifts = agents.iter().filter_map(|agent| {
+        let clock = agent.synchronization?;
+        let (ppm, error_ppm) = (clock.drift_ppm?, clock.drift_error_ppm?);
+        // Less than its error is none that is known.
+        (error_ppm < ppm.abs()).then_some((&agent.name, ppm, error_ppm))
+    });
+    if let Some((name, ppm, error_ppm)) = drifts.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())) {
+        let _ = write!(text, "; that of {name} drifted by {ppm:.1} ± {error_ppm:.1} ppm");
+    }
+    text.push('.');
     text
+}
+
+/// How far apart any two of these clocks may have been, each of which was so far off from the
+/// controller's at most; of one, how far from the controller's.
+fn apart_ns(mut errors_ns: Vec<u64>) -> u64 {
+    errors_ns.sort_unstable_by(|one, other| other.cmp(one));
+    errors_ns.into_iter().take(2).fold(0, u64::saturating_add)
 }
 
 /// What `doctor` finds amiss, and on which agents.
@@ -161,6 +177,7 @@ mod tests {
             offset_error_ns: 43_000,
             end_error_ns: Some(51_000),
             drift_ppm: Some(-1.25),
+            drift_error_ppm: Some(0.55),
         });
         run
     }
@@ -197,10 +214,25 @@ mod tests {
         agents-1.agents.default.svc:7070
                       33.3 %   1,662 1.20 ms 1.20 ms      0 12.5 % 21.0 µs suspect
         10.0.0.3:7070 50.0 % lost after 12.3 s; not counted: 41,232 responses
-        Skew: from when an agent's first request was due to when it was sent. The
-        agents' clocks agree to within 43.0 µs at the start and 51.0 µs at the end; they
-        drift by 1.2 ppm at most.
+        Skew: from when an agent's first request was due to when it was sent. Their
+        clocks agreed to within 86.0 µs at the start and 102 µs at the end; that of
+        agents-1.agents.default.svc:7070 drifted by -1.2 ± 0.6 ppm.
         ");
+    }
+
+    #[test]
+    fn any_two_clocks_may_be_off_both_ways_and_an_unknown_drift_is_none() {
+        assert_eq!([apart_ns(vec![5]), apart_ns(vec![1, 7, 5])], [5, 12]);
+        let told = |runs: Vec<AgentRun>| {
+            per_agent(&merge::report(runs, &RunFacts::default()).0).replace('\n', " ")
+        };
+        let mut noisy = agent("a:1", 0..6, 1_000_000);
+        let clock = noisy.synchronization.as_mut().expect("synchronized");
+        clock.drift_error_ppm = Some(1.3);
+        let text = told(vec![noisy]);
+        let words = "Its clock and the controller's agreed to within 43.0 µs at the start and \
+                     51.0 µs at the end. ";
+        assert!(text.contains(words), "{text}");
     }
 
     #[test]

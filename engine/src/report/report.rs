@@ -382,11 +382,23 @@ pub struct Synchronization {
     pub pings: u64,
     /// The most by which the agent's clock, as the start was computed, may have been off, ns.
     pub offset_error_ns: u64,
-    /// The same by the pings at the end of the run; `None` without any.
+    /// The same at the end of the run, by how far the clocks had drifted apart until then; `None`
+    /// without a ping after the start.
     pub end_error_ns: Option<u64>,
     /// By how much the agent's clock ran faster than the controller's, parts per million; `None`
-    /// where the run was too short to tell.
+    /// without a ping after the start.
     pub drift_ppm: Option<f64>,
+    /// By how much that may be wrong. Where it is more than the drift, no drift is known.
+    #[serde(default)]
+    pub drift_error_ppm: Option<f64>,
+}
+
+impl Synchronization {
+    /// The most by which the agent's clock may have been off from the controller's during the run,
+    /// ns.
+    pub fn error_ns(&self) -> u64 {
+        self.offset_error_ns.max(self.end_error_ns.unwrap_or(0))
+    }
 }
 
 /// What one agent had to do, and where: what the plan says of all of them is not repeated.

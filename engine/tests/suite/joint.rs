@@ -311,6 +311,7 @@ fn agents_that_began_apart_are_named() {
         offset_error_ns: 40_000,
         end_error_ns: Some(50_000),
         drift_ppm: Some(2.0),
+        drift_error_ppm: Some(3.0),
     };
     for run in &mut runs {
         run.synchronization = Some(clock);
@@ -327,6 +328,17 @@ fn agents_that_began_apart_are_named() {
     let reason = &report.verdict.reasons[0];
     assert_eq!((reason.code, reason.agent.as_deref()), (Code::StartSkew, Some("agent-1")));
     assert_eq!(wrong(report_alone(&report)), []);
+    // What a noisy estimate of the drift makes of a window counts for nothing.
+    let noisy = Synchronization { drift_ppm: Some(1e5), drift_error_ppm: Some(1e5), ..clock };
+    runs[1].synchronization = Some(noisy);
+    assert_eq!(joint(&runs).verdict.level, Level::Valid);
+    // Drifted apart by the end.
+    runs[1].synchronization = Some(Synchronization { end_error_ns: Some(125_000_000), ..clock });
+    assert_eq!(joint(&runs).verdict.reasons[0].code, Code::StartSkew);
+    // Alone, it can't be apart from anybody.
+    let mut alone = agent(&plan, 0, (&Share::whole(), 1), well);
+    alone.synchronization = Some(far);
+    assert_eq!(joint(&[alone]).verdict.level, Level::Valid);
 }
 
 #[test]

@@ -122,12 +122,11 @@ impl P99<'_> {
 /// The agents' loads lay apart in time, by the first sends and by what is known of their clocks.
 pub(super) fn start_skew(report: &Report, reasons: &mut Vec<Reason>) {
     let threshold = INTERVAL_FIRST_NS as f64 / 1e3;
-    let window_s = report.config.window_s();
+    if report.per_agent.len() < 2 {
+        return;
+    }
     let off_us = |agent: &AgentPart| {
-        let clock_us = agent.synchronization.map_or(0.0, |clock| {
-            let drifted_us = clock.drift_ppm.unwrap_or(0.0).abs() * window_s;
-            clock.offset_error_ns as f64 / 1e3 + drifted_us
-        });
+        let clock_us = agent.synchronization.map_or(0.0, |clock| clock.error_ns() as f64 / 1e3);
         (agent.start_skew_us.unwrap_or(0.0).abs(), clock_us)
     };
     let all = report.per_agent.iter().map(|agent| (agent, off_us(agent)));
@@ -140,11 +139,12 @@ pub(super) fn start_skew(report: &Report, reasons: &mut Vec<Reason>) {
         level: Level::Suspect,
         touches: vec![Topic::Arrivals],
         evidence: format!(
-            "agent {} sent its first request {:.1} ms after it was due, and its clock may be off \
-             by {:.1} ms from the others' by the end of the run; the limit is {:.1} ms together",
+            "agent {} sent its first request {:.1} ms after it was due, and its clock was within \
+             {:.1} ms of the controller's; the limit is {:.1} ms together",
             agent.name,
             off.0 / 1e3,
-            off.1 / 1e3,
+            // Rounded up, since it is a bound.
+            (off.1 / 100.0).ceil() / 10.0,
             threshold / 1e3
         ),
         figure: sum(off),
