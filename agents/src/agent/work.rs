@@ -91,17 +91,22 @@ impl Work<'_> {
             Some(start_ns) => Some(Some(start_ns)),
         });
         let Some(start_ns) = start_ns else { return Ok(self.called_off()) };
-        if !self.begin(start_ns)? {
-            return Ok(self.called_off());
-        }
-        self.agent.tell(Event::Begun {
-            holder: job.holder.clone(),
-            target: target.to_string(),
-            percent: percent(&self.share),
-            cores,
+        let Some(epoch_ns) = self.begin(start_ns)? else { return Ok(self.called_off()) };
+        let has_begun = job.wait(|state| match () {
+            () if epoch_ns <= clock::now_ns() => Some(true),
+            () => state.is_called_off().then_some(false),
         });
+        if has_begun {
+            self.agent.tell(Event::Begun {
+                holder: job.holder.clone(),
+                target: target.to_string(),
+                percent: percent(&self.share),
+                cores,
+            });
+        }
         let run = job.take_ended();
-        Ok(self.bring(run.collect(), wants_samples))
+        let collected = run.collect();
+        Ok(self.bring(collected, wants_samples))
     }
 
     /// The share of the plan that is to be run, and the target's name; `None` if it is called off
@@ -124,8 +129,8 @@ impl Work<'_> {
         prepared.transpose()
     }
 
-    /// Tells the shards when to begin; whether the run wasn't called off before.
-    fn begin(&self, start_ns: u64) -> Result<bool, Refusal> {
+    /// Tells the shards when to begin, and returns that; `None` if the run was called off before.
+    fn begin(&self, start_ns: u64) -> Result<Option<u64>, Refusal> {
         let epoch_ns = self.job.wait(|state| {
             let now_ns = clock::now_ns();
             match () {
@@ -135,13 +140,13 @@ impl Work<'_> {
                 () => None,
             }
         });
-        let Some(epoch_ns) = epoch_ns else { return Ok(false) };
+        let Some(epoch_ns) = epoch_ns else { return Ok(None) };
         let begun = match &self.job.lock().run {
             Some(run) => run.begin_at(epoch_ns),
             None => unreachable!("a run that is ready is here until it ends"),
         };
         match begun {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(Some(epoch_ns)),
             Err(passed) => {
                 self.cancel();
                 let cure = "start the run again; this machine is too busy if it recurs";
@@ -199,6 +204,11 @@ impl Work<'_> {
             self.agent.tell(Event::Collected { holder, answered });
             return Over::Collected;
         };
+        if collected.head.until_ns == 0 {
+            // It was stopped before its epoch: there is nothing to be kept.
+            self.files.forget();
+            return self.called_off();
+        }
         let why = why.words();
         let kept = self.keep(collected, &why);
         self.agent.tell(match kept {

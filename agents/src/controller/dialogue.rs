@@ -22,11 +22,14 @@ use crate::message::{
     Collect, Hello, Message, Ping, Pong, Prepare, Ready, Results, Samples, ShardState, Start,
     Versions,
 };
+use crate::refusal::Refusal;
 
 /// How long an agent may take above what a plan says, ns: for its work, not for its load.
 const LEEWAY_NS: u64 = 60 * SECOND_NS;
 /// How long it may take to say who it is, ns.
 const GREETING_MAX_NS: u64 = 10 * SECOND_NS;
+/// A look that comes so late, ns, is that of a controller that stood still itself.
+const LATE_MAX_NS: u64 = SECOND_NS;
 /// How long a goodbye is waited for, ns.
 const PARTING_MAX_NS: u64 = SECOND_NS;
 /// The most shards of an agent: more cores than a machine has.
@@ -98,6 +101,8 @@ pub(super) struct Dialogue {
     heard_ns: u64,
     /// When it got on last.
     advanced_ns: u64,
+    /// Until when it was not listened to.
+    excused_ns: u64,
     tick_ns: u64,
 }
 
@@ -118,6 +123,7 @@ impl Dialogue {
             head: None,
             heard_ns: now_ns,
             advanced_ns: now_ns,
+            excused_ns: now_ns,
             tick_ns: now_ns + HEARTBEAT_NS,
         }
     }
@@ -189,7 +195,7 @@ impl Dialogue {
     pub(super) fn due_ns(&self) -> u64 {
         match self.goal {
             Goal::Leave => self.advanced_ns + PARTING_MAX_NS,
-            _ => self.tick_ns.min(self.heard_ns + SILENCE_MAX_NS),
+            _ => self.tick_ns.min(self.heard_ns.max(self.excused_ns) + SILENCE_MAX_NS),
         }
     }
 
@@ -198,11 +204,16 @@ impl Dialogue {
     /// # Errors
     /// The agent is silent, or too slow.
     pub(super) fn look(&mut self, now_ns: u64) -> Result<Vec<Message>, Fault> {
-        if self.heard_ns + SILENCE_MAX_NS <= now_ns {
+        if self.due_ns() + LATE_MAX_NS < now_ns {
+            // This side stood still, and what agents said meanwhile is still to be read.
+            self.excused_ns = now_ns;
+        }
+        let heard_ns = self.heard_ns.max(self.excused_ns);
+        if heard_ns + SILENCE_MAX_NS <= now_ns {
             return Err(Fault::Silent);
         }
         let (what, limit_ns) = self.limit();
-        if limit_ns <= now_ns.saturating_sub(self.advanced_ns) {
+        if limit_ns <= now_ns.saturating_sub(self.advanced_ns.max(self.excused_ns)) {
             return Err(Fault::Slow { what, limit: Nanos(limit_ns) });
         }
         if now_ns < self.tick_ns {
@@ -238,7 +249,12 @@ impl Dialogue {
 
     /// The agent was not listened to until now, so its silence means nothing.
     pub(super) fn excuse(&mut self, now_ns: u64) {
-        (self.heard_ns, self.advanced_ns) = (now_ns, now_ns);
+        self.excused_ns = now_ns;
+    }
+
+    /// When something came last, ns.
+    pub(super) fn heard_ns(&self) -> u64 {
+        self.heard_ns
     }
 
     fn reach(&mut self, step: Step, now_ns: u64) {
@@ -301,6 +317,7 @@ impl Dialogue {
                 self.reach(Step::Collected, now_ns);
                 Ok(None)
             }
+            Message::Refused(Refusal::Ending) if self.holds => Err(Fault::Ended),
             Message::Refused(refusal) => Err(Fault::Refused(refusal)),
             Message::Bye if self.goal == Goal::Leave => Ok(Some(Deed::End)),
             Message::Bye => Err(Fault::Left),
@@ -477,8 +494,20 @@ mod tests {
     fn silence_and_dawdling_end_it() {
         let mut silent = arrived(&TO_BEGIN);
         let end_ns = NOW_NS + SILENCE_MAX_NS;
-        assert!(silent.look(end_ns - 1).is_ok());
+        while silent.due_ns() < end_ns {
+            assert!(silent.look(silent.due_ns()).is_ok());
+        }
         assert!(matches!(silent.look(end_ns), Err(Fault::Silent)));
+        assert_eq!(silent.heard_ns(), NOW_NS);
+        // A controller that stood still listens first.
+        let mut unheard = arrived(&TO_BEGIN);
+        let late_ns = NOW_NS + 10 * SECOND_NS;
+        assert_eq!(unheard.look(late_ns).expect("a beat")[0], Message::Heartbeat);
+        while unheard.due_ns() < late_ns + SILENCE_MAX_NS {
+            assert!(unheard.look(unheard.due_ns()).is_ok());
+        }
+        assert!(matches!(unheard.look(late_ns + SILENCE_MAX_NS), Err(Fault::Silent)));
+        assert_eq!(unheard.heard_ns(), NOW_NS);
         let slow = |goals: &[Goal], after: Nanos| {
             let mut dialogue = arrived(goals);
             for early in [true, false] {

@@ -40,6 +40,9 @@ pub enum Fault {
         /// How long it may take.
         limit: Nanos,
     },
+    /// Its operator ended it.
+    #[error("its operator ended it during the run; start it again")]
+    Ended,
     /// It has ended the session.
     #[error("it closed the connection before the run was over; see what it printed")]
     Left,

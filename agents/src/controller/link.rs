@@ -98,7 +98,12 @@ impl Link {
     /// Serves the agent until both part or it is lost.
     pub(super) async fn serve(mut self) -> Brought {
         let mut dialogue = None;
-        let lost = self.converse(&mut dialogue).await.err().map(|fault| (fault, now_ns()));
+        let lost = self.converse(&mut dialogue).await.err().map(|fault| {
+            // Of one that fell silent, nothing is known since then.
+            let heard_ns = dialogue.as_ref().map(Dialogue::heard_ns);
+            let silent_ns = heard_ns.filter(|_| matches!(fault, Fault::Silent));
+            (fault, silent_ns.unwrap_or_else(now_ns))
+        });
         if let Some((fault, _)) = &lost {
             self.shared.lost(self.number, fault);
         }
@@ -116,7 +121,9 @@ impl Link {
                 Ok(ControlFlow::Break(())) => return Ok(()),
                 // However it ends, that is what was wanted.
                 Err(_) if goal == Goal::Leave => return Ok(()),
-                Err(Fault::Session(SessionError::Closed)) => return Err(Fault::Left),
+                Err(Fault::Session(SessionError::Closed | SessionError::Connection(_))) => {
+                    return Err(Fault::Left);
+                }
                 Err(fault) => return Err(fault),
             }
             let (step, round_trip_ns) = (dialogue.step(), dialogue.round_trip_ns());

@@ -105,6 +105,30 @@ fn a_silent_controller_loses_a_run_that_waits_for_its_start_and_nothing_was_sent
 }
 
 #[test]
+fn a_controller_that_leaves_right_before_the_start_leaves_nothing_behind() {
+    const SHARDS_KNOW_NS: u64 = 450_000_000;
+    const IN_TIME_NS: u64 = 250_000_000;
+    for _ in 0..10 {
+        let (agent, target) = (Agent::start(), target());
+        let mut controller = Controller::connect(&agent, "ann@desk");
+        controller.prepare(&plan(&target, MINUTE), true);
+        controller.hear_ready();
+        let at_ns = controller.start(SECOND_NS);
+        wait_until("its shards know of the start", || at_ns < clock::now_ns() + SHARDS_KNOW_NS);
+        drop(controller);
+        // On a busy machine it may be too late.
+        if at_ns < clock::now_ns() + IN_TIME_NS {
+            continue;
+        }
+        agent.told("run called off for ann@desk: the controller's session ended");
+        assert_eq!(target.ledger().expect("a ledger").received, 0);
+        wait_until("nothing is kept", || agent.files().is_empty());
+        return;
+    }
+    panic!("this machine is too busy for this test");
+}
+
+#[test]
 fn a_report_that_was_sent_but_not_acknowledged_is_kept() {
     let (agent, target) = (Agent::start(), target());
     let mut controller = Controller::connect(&agent, "ann@desk");

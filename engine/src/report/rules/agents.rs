@@ -20,10 +20,11 @@ pub(super) fn agent_lost(report: &Report, reasons: &mut Vec<Reason>) {
     let figure = share::together(report.agent_lost.iter().map(|lost| &lost.share));
     let told = report.agent_lost.iter().take(1 + OTHERS_TOLD).map(|lost| {
         format!(
-            "agent {} was lost {:.3} s after the start, with {} of the load",
+            "agent {} was lost, and with it {} of the load; it was last heard {:.3} s after the \
+             start",
             lost.name,
-            lost.at_s,
-            percent(lost.load)
+            percent(lost.load),
+            lost.at_s
         )
     });
     let mut evidence = told.collect::<Vec<String>>().join("; ");
@@ -41,9 +42,10 @@ pub(super) fn agent_lost(report: &Report, reasons: &mut Vec<Reason>) {
         evidence,
         figure,
         threshold: 0.0,
-        meaning: "the target saw less load from then on, and no number holds what a lost agent \
+        meaning:
+            "the target saw less load from about then on, and no number holds what a lost agent \
                   sent and measured; nothing is scaled up for it"
-            .to_owned(),
+                .to_owned(),
         cure: "see why the agent or its connection ended, and run again; what it measured may be \
                in its --state-dir"
             .to_owned(),
