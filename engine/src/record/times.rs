@@ -7,6 +7,8 @@ use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use crate::record::added::Added;
+use crate::record::counts::Counts;
+use crate::record::outcome::UnsentReason;
 use crate::record::stamps::Stamps;
 use crate::stats::distribution::Distribution;
 
@@ -116,6 +118,25 @@ impl Times {
             self.pacer_lateness.record(stamps.noticed_ns - stamps.intended_ns);
             self.connection_wait.record(stamps.sent_ns - stamps.noticed_ns);
         }
+    }
+
+    /// Whether these are the times of so many requests: each has those that its outcome gives it.
+    /// Of back-filled ones, the corrected latencies are more.
+    pub(crate) fn are_of(&self, counts: &Counts, is_backfilled: bool) -> bool {
+        let sum = |of: fn(&Latencies) -> &Distribution| {
+            [&self.successes, &self.others].into_iter().fold(0_u64, |sum, latencies| {
+                let own = latencies.on_time.count().saturating_add(of(latencies).count());
+                sum.saturating_add(own)
+            })
+        };
+        let with_zeros = |of: &Distribution| of.count().saturating_add(self.on_time);
+        let not_failed = |count: u64| count.checked_sub(counts.failed);
+        let dropped = counts.unsent_reasons.of(UnsentReason::Dropped);
+        let with_latency = not_failed(counts.intended).and_then(|rest| rest.checked_sub(dropped));
+        not_failed(counts.sent) == Some(sum(|latencies| &latencies.naive))
+            && (is_backfilled || with_latency == Some(sum(|latencies| &latencies.corrected)))
+            && with_zeros(&self.pacer_lateness) == counts.sent
+            && with_zeros(&self.connection_wait) == counts.sent
     }
 
     /// The distributions that share values.

@@ -89,9 +89,14 @@ impl AgentRun {
         let config = RecorderConfig::of_plan(plan);
         let mut sum: Option<(Recorder, Digest)> = None;
         let mut stats = Vec::new();
+        if plan.end_ns() < head.until_ns {
+            return Err(NotOfPlan.into());
+        }
         for shard in shards {
             let shard = shard?;
-            if !shard.recorder.is_of(&config) || !shard.recorder.counts.adds_up() {
+            let Recorder { counts, times, .. } = &shard.recorder;
+            let adds_up = counts.adds_up() && times.are_of(counts, config.backfill_ns.is_some());
+            if !adds_up || !shard.recorder.is_of(&config) {
                 return Err(NotOfPlan.into());
             }
             stats.push(shard.stats);

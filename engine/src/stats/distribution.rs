@@ -62,13 +62,31 @@ impl From<Distribution> for State {
     }
 }
 
-impl TryFrom<State> for Distribution {
-    type Error = NotLike;
+/// What a distribution outside of a recorder can be wrong about.
+#[derive(Debug, thiserror::Error)]
+enum NotADistribution {
+    #[error(transparent)]
+    Histogram(#[from] NotLike),
+    #[error("a distribution whose figures contradict each other")]
+    Contradiction,
+}
 
-    fn try_from(state: State) -> Result<Distribution, NotLike> {
+impl TryFrom<State> for Distribution {
+    type Error = NotADistribution;
+
+    fn try_from(state: State) -> Result<Distribution, NotADistribution> {
         let State { histogram, overflow, min_ns, max_ns, sum_ns } = state;
         let histogram = histogram.decode(&Distribution::new().histogram)?;
-        Ok(Distribution { histogram, overflow, min_ns, max_ns, sum_ns })
+        let count = histogram.len().checked_add(overflow);
+        let ok = match count.ok_or(NotADistribution::Contradiction)? {
+            0 => (min_ns, max_ns, sum_ns) == (u64::MAX, 0, 0),
+            count => {
+                let times = |ns: u64| u128::from(ns) * u128::from(count);
+                min_ns <= max_ns && (times(min_ns)..=times(max_ns)).contains(&sum_ns)
+            }
+        };
+        let distribution = Distribution { histogram, overflow, min_ns, max_ns, sum_ns };
+        ok.then_some(distribution).ok_or(NotADistribution::Contradiction)
     }
 }
 
@@ -278,6 +296,28 @@ mod tests {
         ] {
             assert_eq!(rank(q, count), want, "{q} of {count}");
         }
+    }
+
+    #[test]
+    fn figures_that_contradict_each_other_are_no_distribution() {
+        let mut distribution = Distribution::new();
+        (5_000..5_010).for_each(|value_ns| distribution.record(value_ns));
+        let is_one = |change: fn(&mut State)| {
+            let mut state = State::from(distribution.clone());
+            change(&mut state);
+            Distribution::try_from(state).is_ok()
+        };
+        assert!(is_one(|_| {}));
+        let changes: [fn(&mut State); 5] = [
+            |state| state.min_ns = 6_000,
+            |state| state.max_ns = 4_000,
+            |state| state.sum_ns = 0,
+            |state| state.sum_ns *= 2,
+            |state| state.overflow = u64::MAX,
+        ];
+        assert!(changes.into_iter().all(|change| !is_one(change)));
+        let empty = State { sum_ns: 1, ..State::from(Distribution::new()) };
+        assert!(Distribution::try_from(empty).is_err());
     }
 
     #[test]

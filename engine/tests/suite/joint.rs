@@ -12,6 +12,7 @@ use engine::record::config::RecorderConfig;
 use engine::record::outcome::Outcome;
 use engine::record::recorder::Recorder;
 use engine::record::stamps::{Ending, StampedBy, Stamps};
+use engine::record::times::Times;
 use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts, Synchronization};
 use engine::report::merge::{self, Joined};
 use engine::report::verdict::{Code, Level};
@@ -394,8 +395,9 @@ fn shards_that_are_not_of_their_plan_are_refused() {
         shards[1].recorder = Recorder::new(config);
     };
     assert_eq!(added(|_| {}), Ok(2));
-    let changes: [fn(&mut Vec<ShardReport>); 5] = [
+    let changes: [fn(&mut Vec<ShardReport>); 6] = [
         |shards| shards[1].recorder.counts.sent += 1,
+        |shards| shards[1].recorder.times = Times::default(),
         |shards| drop(shards.pop()),
         |shards| shards.swap(0, 1),
         |shards| shards.clear(),
@@ -404,6 +406,10 @@ fn shards_that_are_not_of_their_plan_are_refused() {
     for change in changes {
         assert_eq!(added(change), Err(NotOfPlan));
     }
+    let Collected { mut head, shards } = made_up::collected(&plan, recorded.clone(), None);
+    head.until_ns += 1;
+    let shards = shards.into_iter().map(Ok::<_, NotOfPlan>);
+    assert!(AgentRun::new("ann".to_owned(), Share::whole(), head, shards).is_err());
 }
 
 #[test]
