@@ -133,7 +133,11 @@ impl Collected {
         if let (Some(part), Some(kept)) = (&mut head.samples, samples) {
             match kept {
                 Ok(path) => part.file = Some(path.display().to_string()),
-                Err(error) => (part.file, part.error) = (None, Some(error)),
+                // What the agent says of its own file is the cause.
+                Err(error) => {
+                    part.file = None;
+                    part.error.get_or_insert(error);
+                }
             }
         }
         let shards = shards.into_iter().map(|shard| Ok::<_, Unreadable>(shard.report()?));

@@ -114,10 +114,13 @@ fn fill(
     };
     let mut kept: Vec<Option<Kept>> =
         sinks.iter().map(|sink| sink.as_ref().map(incomplete)).collect();
-    for (agent, Samples { bytes, is_last, .. }) in incoming {
+    for (agent, Samples { offset, bytes, is_last }) in incoming {
         if let Some(sink) = &sinks[agent] {
             let mut file = sink.file.file();
+            // A file of samples has a header.
+            let is_none = offset == 0 && is_last && bytes.as_slice().is_empty();
             let ended = match file.write_all(bytes.as_slice()) {
+                Ok(()) if is_none => Some(Err(nothing(&sink.path))),
                 Ok(()) if is_last => sinks[agent].take().map(publish),
                 Ok(()) => None,
                 Err(error) => Some(Err(file_error(&sink.path, error.kind(), &error))),
@@ -131,6 +134,12 @@ fn fill(
         backlog.fetch_sub(bytes.as_slice().len(), Ordering::Relaxed);
     }
     kept
+}
+
+/// The agent has no samples, and says why.
+fn nothing(path: &Path) -> FileError {
+    let text = format!("{}: the agent has no file of samples", path.display());
+    FileError { kind: FileErrorKind::Place, text }
 }
 
 /// Gives a whole file its name.
@@ -164,12 +173,13 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("raw");
         let sink = |name: &str| Some(SampleSink::create(&folder, name).expect("a sink"));
-        let keeper = SampleKeeper::start(vec![sink("a.bin"), None, sink("c.bin")]);
+        let keeper = SampleKeeper::start(vec![sink("a.bin"), None, sink("c.bin"), sink("d.bin")]);
         let keeper = keeper.expect("a thread");
         let inlet = keeper.inlet();
         inlet.put(0, part(0, b"one ", false));
         inlet.put(2, part(0, b"half", false));
         inlet.put(0, part(4, b"two", true));
+        inlet.put(3, part(0, b"", true));
         assert!(!inlet.is_full());
         let backlog = Arc::clone(&inlet.backlog);
         drop(inlet);
@@ -180,6 +190,8 @@ mod tests {
         assert_eq!(kept[1], None);
         let problem = kept[2].clone().expect("a file").expect_err("a problem").text;
         assert!(problem.ends_with("c.bin: the agent was lost before it had sent it"), "{problem}");
+        let problem = kept[3].clone().expect("a file").expect_err("a problem").text;
+        assert!(problem.ends_with("d.bin: the agent has no file of samples"), "{problem}");
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1, "nothing else is left");
     }
 
