@@ -156,14 +156,22 @@ impl Admission {
         match (self.rate_max, demand.rate_micro) {
             (Some(max), Some(micro)) if max.micro_per_second() < micro => {
                 let value = micro as f64 / 1e6;
-                return Err(PlanError::new(
-                    "--rate",
-                    plan.rate.map_or_else(|| value.to_string(), |rate| rate.to_string()),
-                    format!(
-                        "this agent's part of it is {value} per second, above its --max-rate {max}"
+                let above = format!("{value} per second, above its --max-rate {max}");
+                let cure = "add agents, or start the agent with a higher --max-rate";
+                return Err(match (plan.rate, plan.period) {
+                    (None, Some(period)) => PlanError::new(
+                        "--period",
+                        period,
+                        format!("this agent's {} connections send {above}", demand.conns),
+                        format!("give a longer one, {cure}"),
                     ),
-                    "lower the rate, add agents, or start the agent with a higher --max-rate",
-                ));
+                    (rate, _) => PlanError::new(
+                        "--rate",
+                        rate.map_or_else(|| value.to_string(), |rate| rate.to_string()),
+                        format!("this agent's part of it is {above}"),
+                        format!("lower the rate, {cure}"),
+                    ),
+                });
             }
             (Some(max), None) => {
                 return Err(PlanError::new(
@@ -419,9 +427,9 @@ mod tests {
             (
                 paced(100, 99),
                 &whole,
-                "--rate 1010.101011: this agent's part of it is 1010.101011 per second, above its \
-                 --max-rate 1000; lower the rate, add agents, or start the agent with a higher \
-                 --max-rate",
+                "--period 99ms: this agent's 100 connections send 1010.101011 per second, above \
+                 its --max-rate 1000; give a longer one, add agents, or start the agent with a \
+                 higher --max-rate",
             ),
             (
                 closed.clone(),

@@ -114,7 +114,7 @@ pub(crate) fn open(name: &str, path: &Path) -> Result<File, Failure> {
     });
     opened.map_err(|error| {
         let path = path.display();
-        let cure = "name a file written by `run --raw`";
+        let cure = "name a file written by `run --raw` or `controller --raw`";
         Failure::Usage(format!("{name} {path}: can't be read ({error}); {cure}"))
     })
 }

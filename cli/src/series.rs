@@ -196,7 +196,11 @@ pub(crate) fn crew(
     stop: &StopRequest,
 ) -> Result<Option<Crew>, Failure> {
     let key = args.key_file.as_ref().map(|file| file.display().to_string());
-    let others = [("--weights", (!args.weights.is_empty()).then(String::new)), ("--key-file", key)];
+    let others = [
+        ("--weights", (!args.weights.is_empty()).then(String::new)),
+        ("--key-file", key),
+        ("--expect", args.expect.map(|expected| expected.to_string())),
+    ];
     for (flag, value) in others {
         if let (Some(value), false) = (value, args.are_named()) {
             let given = format!("{flag} {value}");

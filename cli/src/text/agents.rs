@@ -63,7 +63,7 @@ fn row(now: &Progress, per_second: f64) -> String {
 pub(crate) fn unusable(name: &str, why: &str, others: &[&str]) -> String {
     match others {
         [] => format!("agent {name}: {why}"),
-        others => format!("agent {name}: {why} (nor can be used: {})", others.join(", ")),
+        others => format!("agent {name}: {why}; {} can't be used either", others.join(", ")),
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn one_line_names_all_that_cannot_be_used() {
-        insta::assert_snapshot!(unusable("a:1", "it left", &["b:1", "c:1"]), @"agent a:1: it left (nor can be used: b:1, c:1)");
+        insta::assert_snapshot!(unusable("a:1", "it left", &["b:1", "c:1"]), @"agent a:1: it left; b:1, c:1 can't be used either");
         insta::assert_snapshot!(unusable("a:1", "it left", &[]), @"agent a:1: it left");
         insta::assert_snapshot!(goes_on("a:1", "it left"), @"agent a:1: it left; the others go on, and the result is partial");
         insta::assert_snapshot!(awaited("agents.test:7070", 1, 3, "5m"), @"--agents-dns agents.test:7070: 1 of 3 agents so far; waiting up to 5m");

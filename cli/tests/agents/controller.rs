@@ -75,6 +75,7 @@ fn what_it_cannot_do_is_a_usage_error_before_an_agent_is_asked() {
             "--raw /dev/null: 127.0.0.1_9.bin",
         ),
         ("sweep", &["--rates", "1..2", "--weights", "1,2"], "--weights: there are no agents; give"),
+        ("sweep", &["--rates", "1..2", "--expect", "3"], "--expect 3: there are no agents; give"),
         (
             "sweep",
             &["--rates", "1..2", "--key-file", "k"],
@@ -112,7 +113,7 @@ fn agents_that_cannot_be_reached_are_named_in_one_line() {
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("agent 127.0.0.1:9: can't be reached ("), "{}", ended.stderr);
-    assert!(ended.stderr.contains("(nor can be used: 127.0.0.1:10)"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("; 127.0.0.1:10 can't be used either"), "{}", ended.stderr);
     let ended = ends(&["sweep", url, "--rates", "10..20", "--agents", agents]);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
 }
