@@ -3,8 +3,10 @@
 
 pub mod cases;
 pub mod experiment;
+pub mod experiments;
 pub mod floor;
 pub mod judgement;
+pub mod lab;
 pub mod null_target;
 mod others;
 pub mod truth;

@@ -12,11 +12,12 @@ use agents::listener::ListenError;
 use crate::args::AgentArgs;
 use crate::failure::{EXIT_COULD_NOT_RUN, EXIT_INTERRUPTED, Failure, complain};
 use crate::output::say;
-use crate::signals::StopRequest;
+use crate::signals::{self, StopRequest};
 
 /// Serves controllers.
 pub(crate) fn agent(args: AgentArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
+    signals::end_with_parent(args.end_with_parent)?;
     let config = config(args)?;
     let mut unsaid = None;
     let served = agent::serve(

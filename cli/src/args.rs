@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use engine::plan::Wait;
 use engine::sys::placement;
@@ -51,6 +52,25 @@ no good answer, or answers stop; then the bracket is halved. Runs above the ceil
 numbers of shards and connections show what moves it.
 
 The bound is one of generator_core, target, cap (--conns), ports, files, link, none_reached.";
+
+const EXPERIMENT: &str = "\
+Repeat an experiment about measuring latency, or all of them, and write what it found.
+
+An experiment starts its own servers, agents and runs, computes its figures and judges them. It
+writes a folder of its name with the reports, result.json and its plots; FINDINGS.md beside the
+folders is the page of all results there.
+
+Exits 1 if a figure is not what it must be, and 3 if others on the machine may be the cause.";
+
+/// The experiments, for the help.
+fn experiments() -> String {
+    let mut text = "Experiments:\n  all".to_owned();
+    for experiment in calibration::experiments::ALL {
+        text.push_str("\n  ");
+        text.push_str(experiment.name);
+    }
+    text
+}
 
 const AGENT: &str = "\
 Without flags it serves this machine's users, without a key, and loads loopback targets only.
@@ -152,6 +172,9 @@ Each step is an open run with the plan's flags."
     /// measures against arithmetic
     #[command(long_about = CALIBRATE)]
     Calibrate(CalibrateArgs),
+    /// Repeat an experiment about measuring latency, or all of them, and write what it found
+    #[command(long_about = EXPERIMENT, after_help = experiments())]
+    Experiment(ExperimentArgs),
     /// Show coordinated omission: measure one stalling target in a closed loop and by arrival rate
     Demo(DemoArgs),
     /// Print shell completions
@@ -355,6 +378,10 @@ pub(crate) struct TargetArgs {
     /// Length of each pause
     #[arg(long, value_name = "DURATION", requires = "pause_every_requests", help_heading = STALLS)]
     pub(crate) pause_for: Option<Nanos>,
+
+    /// End when the process that started this one does
+    #[arg(long, hide = true)]
+    pub(crate) end_with_parent: bool,
 }
 
 /// Connections that a core of the null target takes if no flag says more.
@@ -414,6 +441,38 @@ pub(crate) struct CalibrateArgs {
     /// Hide the progress line
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Arguments of `experiment`.
+#[derive(Debug, Args)]
+pub(crate) struct ExperimentArgs {
+    /// The experiment, or all
+    #[arg(value_parser = experiment_name())]
+    pub(crate) name: String,
+
+    /// Scale it down to seconds: figures scatter more, and limits that depend on the number of
+    /// requests are wider
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Folder for the results
+    #[arg(
+        long,
+        value_name = "DIR",
+        value_parser = file(),
+        default_value = "truetail-experiments"
+    )]
+    pub(crate) out: PathBuf,
+
+    /// Hide the commands as they run
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// `all`, or the name of an experiment.
+fn experiment_name() -> PossibleValuesParser {
+    let names = calibration::experiments::ALL.map(|experiment| experiment.name);
+    PossibleValuesParser::new(std::iter::once("all").chain(names))
 }
 
 /// Arguments of `demo`.

@@ -12,6 +12,7 @@ mod csv;
 mod demo;
 mod doctor;
 mod drive;
+mod experiment;
 mod failure;
 mod flamediff;
 mod flamegraph;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => agent::agent(*args),
         Command::Calibrate(args) if args.truth => truth::truth(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::Experiment(args) => experiment::experiment(&args),
         Command::Demo(args) => demo::demo(args),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { command } => generate::man(command.as_deref()),

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
+use calibration::lab::END_WITH_PARENT;
 use engine::sys::placement;
 use engine::sys::topology::{Attachment, Topology};
 use engine::sys::units::CoreList;
 
 use crate::failure::Failure;
-use crate::null_target;
 
 /// The generator's cores, by default those of a run, and those of the targets: all others but
 /// siblings, as far as there are any.
@@ -59,7 +59,7 @@ impl NullTarget {
         };
         let program = env::current_exe().map_err(|error| refuse(error.to_string()))?;
         let mut child = Command::new(program)
-            .args(["null-target", null_target::END_WITH_PARENT, "--listen", "127.0.0.1:0"])
+            .args(["null-target", END_WITH_PARENT, "--listen", "127.0.0.1:0"])
             .args(["--cores", &CoreList::new(cores.to_vec()).to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

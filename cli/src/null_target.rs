@@ -3,23 +3,16 @@
 use std::process::ExitCode;
 
 use calibration::null_target::{self, NullConfig, NullError};
-use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::args::NullTargetArgs;
 use crate::failure::{Failure, refused};
 use crate::output::say;
-use crate::signals::StopRequest;
-
-/// The hidden flag of a process that is to end when the one that started it does.
-pub(crate) const END_WITH_PARENT: &str = "--end-with-parent";
+use crate::signals::{self, StopRequest};
 
 /// Serves until a signal comes.
 pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
-    if args.end_with_parent {
-        set_parent_process_death_signal(Some(Signal::TERM))
-            .map_err(|error| Failure::CouldNotRun(format!("{END_WITH_PARENT}: {error}")))?;
-    }
+    signals::end_with_parent(args.end_with_parent)?;
     let config =
         NullConfig { listen: args.place.listen, cores: args.place.cores(), conns_max: args.conns };
     let cores = config.cores.len();

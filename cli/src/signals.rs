@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use calibration::lab::END_WITH_PARENT;
 use engine::run::RunError;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
@@ -102,6 +104,18 @@ impl StopRequest {
             thread::sleep(POLL_INTERVAL);
         }
     }
+}
+
+/// Has the kernel ask this process to end when the one that started it does, if that is wanted.
+///
+/// # Errors
+/// The kernel refused.
+pub(crate) fn end_with_parent(wanted: bool) -> Result<(), Failure> {
+    if wanted {
+        set_parent_process_death_signal(Some(Signal::TERM))
+            .map_err(|error| Failure::CouldNotRun(format!("{END_WITH_PARENT}: {error}")))?;
+    }
+    Ok(())
 }
 
 /// How long a waiting program takes to notice a signal, at most.

@@ -9,11 +9,12 @@ use target::{Ledger, Pause, Stall, Target, TargetConfig, TargetError};
 use crate::args::TargetArgs;
 use crate::failure::{Failure, complain, refused};
 use crate::output::say;
-use crate::signals::StopRequest;
+use crate::signals::{self, StopRequest};
 
 /// Serves until a signal comes, then writes the ledger if a file is named.
 pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
+    signals::end_with_parent(args.end_with_parent)?;
     let target = start(config(args), &stop)?;
     say(&format!("listening on http://{}/, ledger at /__ledger\n", target.local_addr()))?;
     stop.wait();

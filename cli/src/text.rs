@@ -8,6 +8,7 @@ pub(crate) mod ceiling;
 pub(crate) mod demo;
 mod details;
 pub(crate) mod doctor;
+pub(crate) mod experiment;
 mod explain;
 mod figures;
 pub(crate) mod flamediff;

@@ -6,6 +6,7 @@
 //! clock. Nothing is printed here.
 #![forbid(unsafe_code)]
 
+pub mod axes;
 pub mod backlog;
 pub mod blame;
 pub mod bound;

@@ -77,4 +77,8 @@ pub(crate) struct AgentArgs {
         help_heading = MACHINE
     )]
     pub(crate) source_addresses: Vec<IpAddr>,
+
+    /// End when the process that started this one does
+    #[arg(long, hide = true)]
+    pub(crate) end_with_parent: bool,
 }

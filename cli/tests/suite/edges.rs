@@ -9,7 +9,7 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("http1", &[]),
     ("engine", &["http1"]),
     ("target", &[]),
-    ("calibration", &["engine", "target"]),
+    ("calibration", &["engine", "target", "probe"]),
     ("profile", &["engine"]),
     ("probe", &["engine"]),
     ("agents", &["engine", "target"]),

@@ -1,0 +1,88 @@
+//! The experiments: each is a definition, what it computes of what was measured, and its section of
+//! the findings.
+
+mod agents;
+mod coordinated_omission;
+mod merge;
+mod open_vs_closed;
+mod queue;
+mod sketches;
+
+use serde_json::Value;
+
+use crate::lab::{Definition, Lab, LabError, Measured};
+
+/// One experiment.
+pub struct Experiment {
+    /// The name by which it is run.
+    pub name: &'static str,
+    /// Its definition: TOML.
+    definition: &'static str,
+    /// Its section of the findings: a template over its result.
+    pub(crate) section: &'static str,
+    /// Makes its runs, and computes its figures.
+    pub(crate) measure: fn(&mut Lab) -> Result<Measured, LabError>,
+}
+
+/// All experiments, in the order of the findings.
+pub const ALL: [Experiment; 4] = [
+    Experiment {
+        name: "open-vs-closed",
+        definition: include_str!("experiments/open_vs_closed.toml"),
+        section: include_str!("experiments/open_vs_closed.md"),
+        measure: open_vs_closed::measure,
+    },
+    Experiment {
+        name: "coordinated-omission",
+        definition: include_str!("experiments/coordinated_omission.toml"),
+        section: include_str!("experiments/coordinated_omission.md"),
+        measure: coordinated_omission::measure,
+    },
+    Experiment {
+        name: "merge",
+        definition: include_str!("experiments/merge.toml"),
+        section: include_str!("experiments/merge.md"),
+        measure: merge::measure,
+    },
+    Experiment {
+        name: "sketches",
+        definition: include_str!("experiments/sketches.toml"),
+        section: include_str!("experiments/sketches.md"),
+        measure: sketches::measure,
+    },
+];
+
+impl Experiment {
+    /// Its definition.
+    ///
+    /// # Errors
+    /// It is none, or that of another name.
+    pub fn definition(&self) -> Result<Definition, LabError> {
+        let definition = Definition::read(self.definition)?;
+        if definition.name != self.name {
+            let other = format!("`{}` defines `{}`", self.name, definition.name);
+            return Err(LabError::Definition(other));
+        }
+        Ok(definition)
+    }
+
+    /// Its definition as a result has it.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(crate) fn as_json(&self) -> Result<Value, LabError> {
+        Ok(toml::from_str(self.definition)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_definition_can_be_read() {
+        for experiment in ALL {
+            experiment.definition().unwrap_or_else(|error| panic!("{}: {error}", experiment.name));
+        }
+    }
+}

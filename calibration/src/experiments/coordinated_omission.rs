@@ -1,0 +1,474 @@
+//! Coordinated omission: what naive and corrected latency show of a target that stalls, against
+//! arithmetic and the target's ledger; a published pair; and what pauses omit.
+
+use serde::Serialize;
+use serde_json::to_value;
+
+use super::open_vs_closed::unaccounted;
+use super::queue::{Grid, Served, paced, pausing, pool, quantile_ms};
+use crate::experiment::PATH_MS;
+use crate::lab::latencies::{Latencies, Requests, percentiles, quantile};
+use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
+use crate::truth::{Sample, Truth};
+
+/// Upper edges of the counts of latencies of the published pair, ms; the last count is of those
+/// that took the pause.
+const EDGES_MS: [f64; 5] = [2.0, 40.0, 90.0, 140.0, 200.0];
+/// The largest relative width of a histogram's bucket.
+const BUCKET: f64 = 1.0 / 1_024.0;
+/// Phases of the stalls against the arrivals for which a run's percentile is computed.
+const PHASES: u32 = 8;
+
+#[derive(Serialize)]
+struct Figures {
+    open: Run,
+    capped: Run,
+    paced: Run,
+    unaccounted: u64,
+    published: Published,
+    ten: Ten,
+    pauses: Vec<Pause>,
+    pauses_off: f64,
+}
+
+/// One run against the target that stalls.
+#[derive(Serialize)]
+struct Run {
+    naive: Latencies,
+    corrected: Latencies,
+    /// How long the target held its requests, by its ledger: p99.
+    held_p99_ms: Option<f64>,
+    /// Corrected p99 by the closed form, with the load ρ of what serves the backlog.
+    closed_form_ms: f64,
+    load: f64,
+    /// Naive p99 less corrected p99.
+    naive_off_ms: f64,
+    /// Corrected p99 less the users' p99 without a cap, by arithmetic.
+    beyond_users_ms: f64,
+    band: Band,
+}
+
+/// The corrected p99 that agrees with arithmetic.
+#[derive(Clone, Copy, Serialize)]
+struct Band {
+    low_ms: f64,
+    expected_ms: f64,
+    high_ms: f64,
+}
+
+/// Makes the runs.
+pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
+    let observed = [observe(lab, "open")?, observe(lab, "capped")?, observe(lab, "paced")?];
+    let stalls = Stalls::of(lab)?;
+    let users = users(&stalls, &observed[0]);
+    let service_ms = |of: &Of| stalls.base_ms.max(of.cycle_ms);
+    let capped_conns = lab.setting("capped_conns")?;
+    let (paced_conns, paced_period_ms) =
+        (lab.setting("paced_conns")?, lab.setting("paced_period_ms")?);
+    let capped = band(&observed[1], stalls.base_ms, |service_ms, phase| {
+        pool(&stalls.grid(phase), stalls.rate_per_s, whole(capped_conns), service_ms)
+    });
+    let paced = band(&observed[2], stalls.base_ms, |service_ms, phase| {
+        paced(&stalls.grid(phase), paced_period_ms, whole(paced_conns), service_ms)
+    });
+    let [of_open, of_capped, of_paced] = &observed;
+    let runs = [
+        run(of_open, &stalls, 0.0, users, users)?,
+        run(
+            of_capped,
+            &stalls,
+            stalls.rate_per_s * service_ms(of_capped) / capped_conns / 1e3,
+            capped,
+            users,
+        )?,
+        run(of_paced, &stalls, service_ms(of_paced) / paced_period_ms, paced, users)?,
+    ];
+    let (published, pair) = published(lab)?;
+    let ten = ten(lab)?;
+    let pauses = pauses(lab)?;
+    let plots = vec![stall_plot(&observed)?, pair];
+    let unaccounted = observed.iter().map(|of| unaccounted(&of.both.report, &of.both.ledger)).sum();
+    let [open, capped, paced] = runs;
+    let pauses_off = pauses.iter().map(|pause| (pause.due as f64 - pause.expected).abs());
+    let pauses_off = pauses_off.fold(0.0, f64::max);
+    let figures = Figures { open, capped, paced, unaccounted, published, ten, pauses, pauses_off };
+    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+}
+
+/// A run with its raw samples.
+struct Of {
+    both: Observed,
+    requests: Requests,
+    /// How late requests were noticed, p99, and how late sends were beyond that.
+    late_ms: f64,
+    /// How long a connection was taken by a request outside of stalls: at the target, on the path
+    /// and by the generator.
+    cycle_ms: f64,
+}
+
+fn observe(lab: &mut Lab, name: &str) -> Result<Of, LabError> {
+    let both = lab.observe(name, &Extra::default())?;
+    let requests = Requests::read(&lab.file(&lab.flag(name, "raw")?))?;
+    let whole = &both.report.whole;
+    let us = |value: Option<f64>| value.unwrap_or(0.0) / 1e3;
+    let late_ms = us(whole.pacer_lateness.quantile_us(0.99)) + PATH_MS;
+    let cycle_ms = us(whole.naive.quantile_us(0.5)) + us(whole.receive_lateness.quantile_us(0.5));
+    Ok(Of { both, requests, late_ms, cycle_ms })
+}
+
+/// The stalls, as they are configured.
+struct Stalls {
+    base_ms: f64,
+    stall_ms: f64,
+    period_ms: f64,
+    rate_per_s: f64,
+}
+
+impl Stalls {
+    fn of(lab: &Lab) -> Result<Stalls, LabError> {
+        Ok(Stalls {
+            base_ms: lab.setting("base_ms")?,
+            stall_ms: lab.setting("stall_ms")?,
+            period_ms: lab.setting("period_ms")?,
+            rate_per_s: lab.setting("rate_per_s")?,
+        })
+    }
+
+    /// Stalls that begin this share of a period after the first arrival.
+    fn grid(&self, phase: f64) -> Grid {
+        let (period_ms, stall_ms) = (self.period_ms, self.stall_ms);
+        Grid { first_ms: phase * period_ms, period_ms, stall_ms }
+    }
+
+    /// `d + S − (1 − ρ)P(1 − q)` while that is above the base latency.
+    fn closed_form_ms(&self, q: f64, load: f64) -> f64 {
+        let height_ms = self.stall_ms - (1.0 - load) * self.period_ms * (1.0 - q);
+        self.base_ms + height_ms.max(0.0)
+    }
+}
+
+/// A number of connections.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+fn whole(number: f64) -> usize {
+    number as usize
+}
+
+/// The p99 of users who come at the plan's rate and are never held up by each other.
+fn users(stalls: &Stalls, of: &Of) -> Band {
+    let report = &of.both.report;
+    let truth = Truth::hold(stalls.base_ms, &of.both.ledger.stalls, of.requests.window);
+    let arrivals = report.config.plan.arrivals;
+    let sample = Sample { count: report.whole.counts.intended, arrivals };
+    let wait_us = report.whole.connection_wait.quantile_us(0.99).unwrap_or(0.0);
+    let band = truth.quantile_band(0.99, sample, of.late_ms + wait_us / 1e3);
+    // After a stall the target has all that waited to answer at once: its ledger says how long.
+    let held_ms = of.both.ledger.held.p99.unwrap_or(0.0) / 1e3 + of.late_ms;
+    Band { low_ms: band.low_ms, expected_ms: band.expected_ms, high_ms: band.high_ms.max(held_ms) }
+}
+
+/// The p99 of users who wait for each other, over the phases that the stalls can have: the least if
+/// a request takes just the base latency, and the most if it takes as long as it did.
+fn band(of: &Of, base_ms: f64, serve: impl Fn(f64, f64) -> Vec<Served>) -> Band {
+    let p99s = |service_ms: f64| {
+        let phases = (0..PHASES).map(move |phase| f64::from(phase) / f64::from(PHASES));
+        let p99 = |phase| quantile_ms(&serve(service_ms, phase), 0.99, |one| one.corrected_ms);
+        phases.map(p99).collect::<Vec<f64>>()
+    };
+    let (least, most) = (p99s(base_ms), p99s(base_ms.max(of.cycle_ms)));
+    Band {
+        low_ms: least.iter().copied().fold(f64::INFINITY, f64::min) * (1.0 - BUCKET),
+        expected_ms: most.iter().sum::<f64>() / most.len() as f64,
+        high_ms: most.iter().copied().fold(0.0, f64::max) * (1.0 + BUCKET) + of.late_ms,
+    }
+}
+
+fn run(of: &Of, stalls: &Stalls, load: f64, band: Band, users: Band) -> Result<Run, LabError> {
+    let whole = &of.both.report.whole;
+    let (naive, corrected) = (Latencies::of(&whole.naive)?, Latencies::of(&whole.corrected)?);
+    Ok(Run {
+        held_p99_ms: of.both.ledger.held.p99.map(|us| us / 1e3),
+        closed_form_ms: stalls.closed_form_ms(0.99, load),
+        load,
+        naive_off_ms: naive.p99_ms - corrected.p99_ms,
+        beyond_users_ms: corrected.p99_ms - users.expected_ms,
+        band,
+        naive,
+        corrected,
+    })
+}
+
+/// The published pair over real HTTP.
+#[derive(Serialize)]
+struct Published {
+    requests: u64,
+    closed: Closed,
+    open: Open,
+    /// Open p99 over closed p99.
+    ratio: f64,
+    edges_ms: [f64; EDGES_MS.len()],
+}
+
+#[derive(Serialize)]
+struct Closed {
+    p50_ms: f64,
+    p90_ms: f64,
+    p99_ms: f64,
+    p999_ms: f64,
+    fast: u64,
+    slow: u64,
+    slow_expected: u64,
+}
+
+#[derive(Serialize)]
+struct Open {
+    p50_ms: f64,
+    p90_ms: f64,
+    p99_ms: f64,
+    p999_ms: f64,
+    /// By arithmetic, with the service time as configured.
+    by_arithmetic: [f64; 4],
+    p90_low_ms: f64,
+    p90_high_ms: f64,
+    p99_low_ms: f64,
+    p99_high_ms: f64,
+    counts: Vec<u64>,
+    counts_by_arithmetic: Vec<u64>,
+    /// By how much the worst of the counts lies beyond what arithmetic allows.
+    counts_beyond: f64,
+}
+
+fn published(lab: &mut Lab) -> Result<(Published, Plot), LabError> {
+    let open = observe(lab, "published-open")?;
+    let closed = observe(lab, "published-closed")?;
+    let server = |service_ms| -> Result<Vec<Served>, LabError> {
+        Ok(pausing(
+            lab.setting("published_rate_per_s")?,
+            open.requests.requests.len(),
+            service_ms,
+            (whole(lab.setting("published_every")?), lab.setting("published_pause_ms")?),
+        ))
+    };
+    let count = open.requests.requests.len();
+    let Some(first) = closed.requests.requests.get(..count) else {
+        let sent = closed.requests.requests.len();
+        return Err(LabError::figures(format!(
+            "the closed loop sent {sent} requests, not {count}"
+        )));
+    };
+    let of_closed = sorted(first.iter().filter_map(|request| request.naive_ns()));
+    let of_open = sorted(open.requests.requests.iter().map(|request| request.corrected_ns()));
+    let service_ms = lab.setting("published_service_ms")?;
+    let pause_ms = lab.setting("published_pause_ms")?;
+    // What a service took here, path included: the closed loop's median.
+    let slower_ms = quantile(&of_closed, 0.5).max(service_ms);
+    let (as_configured, slower) = (server(service_ms)?, server(slower_ms)?);
+    let p = |q| quantile(&of_open, q);
+    let sim = |of: &[Served], q| quantile_ms(of, q, |one| one.corrected_ms);
+    let low = |q| sim(&as_configured, q) * (1.0 - BUCKET);
+    let high = |q| sim(&slower, q) * (1.0 + BUCKET) + open.late_ms;
+    let counts = counts(of_open.iter().copied());
+    let counts_of = |of: &[Served]| self::counts(of.iter().map(|one| one.corrected_ms));
+    let bounds = [counts_of(&as_configured), counts_of(&slower)];
+    let slow = of_closed.iter().filter(|ms| pause_ms <= **ms).count() as u64;
+    let pauses = (count / whole(lab.setting("published_every")?)) as u64;
+    let figures = Published {
+        requests: count as u64,
+        ratio: p(0.99) / quantile(&of_closed, 0.99),
+        closed: Closed {
+            p50_ms: quantile(&of_closed, 0.5),
+            p90_ms: quantile(&of_closed, 0.9),
+            p99_ms: quantile(&of_closed, 0.99),
+            p999_ms: quantile(&of_closed, 0.999),
+            fast: count as u64 - slow,
+            slow,
+            slow_expected: pauses,
+        },
+        open: Open {
+            p50_ms: p(0.5),
+            p90_ms: p(0.9),
+            p99_ms: p(0.99),
+            p999_ms: p(0.999),
+            by_arithmetic: [0.5, 0.9, 0.99, 0.999].map(|q| sim(&as_configured, q)),
+            p90_low_ms: low(0.9),
+            p90_high_ms: high(0.9),
+            p99_low_ms: low(0.99),
+            p99_high_ms: high(0.99),
+            counts_beyond: beyond(&counts, &bounds, pauses),
+            counts,
+            counts_by_arithmetic: bounds[0].clone(),
+        },
+        edges_ms: EDGES_MS,
+    };
+    let of_lines = [
+        Line {
+            name: "closed loop",
+            points: percentiles(&closed.both.report.whole.naive)?,
+            dashed: true,
+        },
+        Line {
+            name: "open loop, corrected",
+            points: percentiles(&open.both.report.whole.corrected)?,
+            dashed: false,
+        },
+    ];
+    let title = "one server that pauses with every 500th request";
+    Ok((figures, plot("published.svg", title, &of_lines)?))
+}
+
+/// Latencies in ascending order, ms.
+fn sorted(latencies_ns: impl Iterator<Item = u64>) -> Vec<f64> {
+    let mut latencies: Vec<f64> = latencies_ns.map(|ns| ns as f64 / 1e6).collect();
+    latencies.sort_by(f64::total_cmp);
+    latencies
+}
+
+/// How many latencies lie up to each edge, and how many beyond the last.
+fn counts(latencies_ms: impl Iterator<Item = f64>) -> Vec<u64> {
+    let mut counts = vec![0; EDGES_MS.len() + 1];
+    for latency_ms in latencies_ms {
+        counts[EDGES_MS.iter().filter(|edge| **edge <= latency_ms).count()] += 1;
+    }
+    counts
+}
+
+/// By how much the worst count lies outside of what the two arithmetics span, where each pause may
+/// move one request over each edge.
+fn beyond(counts: &[u64], bounds: &[Vec<u64>; 2], pauses: u64) -> f64 {
+    let each = counts.iter().zip(&bounds[0]).zip(&bounds[1]).map(|((count, one), other)| {
+        let reach = 2 * pauses;
+        let (low, high) = (one.min(other).saturating_sub(reach), one.max(other) + reach);
+        low.saturating_sub(*count).max(count.saturating_sub(high))
+    });
+    each.max().unwrap_or(0) as f64
+}
+
+/// The ten-request example.
+#[derive(Serialize)]
+struct Ten {
+    requests: u64,
+    naive_mean_ms: f64,
+    naive_expected_ms: f64,
+    naive_low_ms: f64,
+    naive_high_ms: f64,
+    corrected_mean_ms: f64,
+    corrected_expected_ms: f64,
+    corrected_low_ms: f64,
+    corrected_high_ms: f64,
+}
+
+fn ten(lab: &mut Lab) -> Result<Ten, LabError> {
+    let observed = lab.observe("ten", &Extra::default())?;
+    let whole_run = &observed.report.whole;
+    let every = whole(lab.setting("ten_every")?);
+    let slow_ms = lab.setting("ten_slow_ms")?;
+    let period_ms = lab.setting("ten_period_ms")?;
+    let served = pausing(1e3 / period_ms, every * 2, lab.setting("ten_fast_ms")?, (every, slow_ms));
+    // The second ten begin with what the first left to wait.
+    let ten = &served[every..];
+    let mean = |of: fn(&Served) -> f64| ten.iter().map(of).sum::<f64>() / ten.len() as f64;
+    let (naive_ms, corrected_ms) = (mean(|one| one.naive_ms), mean(|one| one.corrected_ms));
+    let (naive, corrected) =
+        (Latencies::of(&whole_run.naive)?, Latencies::of(&whole_run.corrected)?);
+    // The window may cut the last ten, and four of them wait for the paths of those before.
+    let cut_ms = slow_ms * every as f64 / corrected.count as f64;
+    Ok(Ten {
+        requests: corrected.count,
+        naive_mean_ms: naive.mean_ms,
+        naive_expected_ms: naive_ms,
+        naive_low_ms: naive_ms - cut_ms,
+        naive_high_ms: naive_ms + cut_ms + PATH_MS,
+        corrected_mean_ms: corrected.mean_ms,
+        corrected_expected_ms: corrected_ms,
+        corrected_low_ms: corrected_ms - cut_ms,
+        corrected_high_ms: corrected_ms + cut_ms + 5.0 * PATH_MS,
+    })
+}
+
+/// The requests that were due in one pause.
+#[derive(Serialize)]
+struct Pause {
+    pause_s: f64,
+    due: u64,
+    expected: f64,
+}
+
+fn pauses(lab: &mut Lab) -> Result<Vec<Pause>, LabError> {
+    let mut pauses = Vec::new();
+    // The longest takes half a minute.
+    let runs = ["pause-200ms", "pause-2s", "pause-10s"];
+    for name in &runs[..if lab.quick() { 2 } else { 3 }] {
+        let of = observe(lab, name)?;
+        let Some(pause) = of.requests.whole(&of.both.ledger.pauses).first().copied() else {
+            return Err(LabError::figures(format!("`{name}`: no pause lies within the window")));
+        };
+        let pause_s = (pause.end_ns - pause.begin_ns) as f64 / 1e9;
+        let expected = lab.setting("published_rate_per_s")? * pause_s;
+        pauses.push(Pause { pause_s, due: of.requests.due_in(&[pause]), expected });
+    }
+    Ok(pauses)
+}
+
+fn stall_plot(observed: &[Of; 3]) -> Result<Plot, LabError> {
+    let mut of_lines = Vec::new();
+    for (of, names) in observed.iter().zip([
+        ["uncapped, naive", "uncapped, corrected"],
+        ["few connections, naive", "few connections, corrected"],
+        ["paced, naive", "paced, corrected"],
+    ]) {
+        let whole = &of.both.report.whole;
+        for (name, part) in names.into_iter().zip([&whole.naive, &whole.corrected]) {
+            let dashed = name.ends_with("naive");
+            of_lines.push(Line { name, points: percentiles(part)?, dashed });
+        }
+    }
+    plot("stall.svg", "50 ms of stall every second, seen by three generators", &of_lines)
+}
+
+fn plot(file: &'static str, title: &str, of_lines: &[Line]) -> Result<Plot, LabError> {
+    let x = Axis { name: "percentile", scale: Scale::Percentiles };
+    let y = Axis { name: "latency, ms", scale: Scale::Log };
+    Ok(Plot { file, title: title.to_owned(), svg: lines(title, x, y, of_lines)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_pair_by_arithmetic() {
+        let served = pausing(450.0, 13_500, 1.0, (500, 200.0));
+        let p = |q| quantile_ms(&served, q, |one| one.corrected_ms);
+        let rounded = [0.5, 0.9, 0.99, 0.999].map(|q| (p(q) * 100.0).round() / 100.0);
+        // As published but for what a service took beyond its millisecond there.
+        assert_eq!(rounded, [1.0, 137.67, 193.89, 200.0]);
+        let naive = counts(served.iter().map(|one| one.naive_ms));
+        assert_eq!((naive[0], naive[5]), (13_473, 27));
+        let corrected = counts(served.iter().map(|one| one.corrected_ms));
+        assert_eq!(corrected.iter().sum::<u64>(), 13_500);
+        assert_eq!(corrected, [9_285, 808, 1_061, 1_045, 1_274, 27]);
+    }
+
+    #[test]
+    fn ten_requests_by_hand() {
+        let served = pausing(100.0, 20, 2.0, (10, 35.0));
+        let mean = |of: fn(&Served) -> f64| served[10..].iter().map(of).sum::<f64>() / 10.0;
+        assert!((mean(|one| one.naive_ms) - 5.3).abs() < 1e-9);
+        assert!((mean(|one| one.corrected_ms) - 10.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_count_may_differ_by_the_requests_at_its_edges() {
+        let bounds = [vec![100, 50], vec![96, 54]];
+        assert_eq!(beyond(&[94, 56], &bounds, 1), 0.0);
+        assert_eq!(beyond(&[92, 58], &bounds, 1), 2.0);
+    }
+
+    #[test]
+    fn the_closed_form_without_load_is_that_of_users_who_wait_for_nobody() {
+        let stalls = Stalls { base_ms: 5.0, stall_ms: 50.0, period_ms: 1e3, rate_per_s: 1e3 };
+        assert!((stalls.closed_form_ms(0.99, 0.0) - 45.0).abs() < 1e-9);
+        assert!((stalls.closed_form_ms(0.5, 0.0) - 5.0).abs() < 1e-9);
+        assert!((stalls.closed_form_ms(0.99, 0.84) - 53.4).abs() < 1e-9);
+    }
+}

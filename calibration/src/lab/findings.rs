@@ -1,0 +1,164 @@
+//! The findings: one page from the results of all experiments, and from nothing else.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
+
+use super::numbers::Known;
+use super::result::ExperimentResult;
+use super::{LabError, write};
+use crate::experiments;
+
+/// The name of the page in the folder of all experiments.
+pub const FILE: &str = "FINDINGS.md";
+/// The page around the experiments' sections.
+const PAGE: &str = include_str!("findings.md");
+/// What begins a section; the name follows, an experiment's or another.
+const ANCHOR: &str = "<a id=\"";
+
+/// The results in a folder, in the order of the experiments.
+///
+/// # Errors
+/// One can't be read.
+pub fn results(folder: &Path) -> Result<Vec<ExperimentResult>, LabError> {
+    let each = experiments::ALL.iter().map(|one| ExperimentResult::load(&folder.join(one.name)));
+    Ok(each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// Writes the page of the results in a folder beside them.
+///
+/// # Errors
+/// A result can't be read, or the page not be written.
+pub fn publish(folder: &Path) -> Result<(), LabError> {
+    write(&folder.join(FILE), &page(&results(folder)?)?)
+}
+
+/// The page.
+///
+/// # Errors
+/// A section names a figure that its result doesn't have.
+pub fn page(results: &[ExperimentResult]) -> Result<String, LabError> {
+    let mut templates = Environment::new();
+    templates.set_undefined_behavior(UndefinedBehavior::Strict);
+    templates.set_auto_escape_callback(|_| AutoEscape::None);
+    templates.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    templates.add_filter("fixed", fixed);
+    templates.add_filter("count", count);
+    templates.add_filter("short", short);
+    templates.add_template("page", PAGE)?;
+    for experiment in experiments::ALL {
+        templates.add_template(experiment.name, experiment.section)?;
+    }
+    let mut sections = Vec::new();
+    for result in results {
+        let text = templates.get_template(&result.name)?.render(Serde(result))?;
+        sections.push(context! { result => Serde(result), text => text.trim() });
+    }
+    let by_name = results.iter().map(|result| (result.name.replace('-', "_"), result));
+    let by_name: BTreeMap<_, _> = by_name.collect();
+    let quick = results.iter().any(|result| result.quick);
+    let missing = experiments::ALL.iter().map(|one| one.name);
+    let missing: Vec<_> =
+        missing.filter(|name| results.iter().all(|result| result.name != *name)).collect();
+    let words = context! { passed => "passed", not_judged => "not judged", failed => "FAILED" };
+    Ok(templates
+        .get_template("page")?
+        .render(context! { sections, by_name => Serde(by_name), quick, missing, words })?)
+}
+
+/// The numbers of a page that stand in none of the results, each with its section. In the section of
+/// an experiment, only that one's result counts.
+pub fn unfounded(page: &str, results: &[ExperimentResult]) -> Vec<String> {
+    let mut all = Known::default();
+    let mut each = Vec::new();
+    for result in results {
+        let document = serde_json::to_value(result).expect("a result has a JSON form");
+        all.add(&document);
+        let mut known = Known::default();
+        known.add(&document);
+        each.push((result.name.as_str(), known));
+    }
+    let mut unfounded = Vec::new();
+    for part in page.split(ANCHOR) {
+        let name = part.split('"').next().unwrap_or_default();
+        let own = each.iter().find(|(result, _)| *result == name);
+        let known = own.map_or(&all, |(_, known)| known);
+        unfounded.extend(known.unknown_in(part).iter().map(|number| format!("{name}: {number}")));
+    }
+    unfounded
+}
+
+/// What stands for a number that wasn't measured, or that there is none of.
+const NONE: &str = "–";
+
+/// A number with so many decimals.
+fn fixed(number: minijinja::Value, decimals: usize) -> Result<String, minijinja::Error> {
+    if number.is_none() {
+        return Ok(NONE.to_owned());
+    }
+    let text = format!("{:.decimals$}", f64::try_from(number)?);
+    Ok(match text.split_once('.') {
+        Some((whole, decimals)) => format!("{}.{decimals}", separated(whole)),
+        None => separated(&text),
+    })
+}
+
+/// A whole number.
+fn count(number: minijinja::Value) -> Result<String, minijinja::Error> {
+    fixed(number, 0)
+}
+
+/// A number with four significant digits and no zeros at its end.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 6")]
+fn short(number: minijinja::Value) -> Result<String, minijinja::Error> {
+    if number.is_none() {
+        return Ok(NONE.to_owned());
+    }
+    let value = f64::try_from(number.clone())?;
+    let decimals = if value == 0.0 { 0.0 } else { 3.0 - value.abs().log10().floor() };
+    let text = fixed(number, decimals.clamp(0.0, 6.0) as usize)?;
+    Ok(match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    })
+}
+
+/// Digits with separators of thousands.
+fn separated(digits: &str) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    let mut text = sign.to_owned();
+    for (at, digit) in digits.chars().enumerate() {
+        if 0 < at && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_one_way() {
+        let number = |value: f64| minijinja::Value::from(value);
+        let fixed = |value, decimals| fixed(number(value), decimals).expect("a text");
+        assert_eq!((fixed(13_473.0, 0), fixed(-1_234.5, 2)), ("13,473".into(), "-1,234.50".into()));
+        let short = |value| short(number(value)).expect("a text");
+        assert_eq!(
+            [41.003_4, 0.097_66, 13_500.0, 1.0, 0.0, -182.43].map(short),
+            ["41", "0.09766", "13,500", "1", "0", "-182.4"]
+        );
+        assert_eq!(count(minijinja::Value::from(())).expect("a text"), NONE);
+    }
+
+    #[test]
+    fn a_page_without_results_says_what_is_missing() {
+        let page = page(&[]).expect("a page");
+        assert!(page.contains("Not in these results: open-vs-closed"), "{page}");
+    }
+}
