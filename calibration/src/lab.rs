@@ -42,7 +42,7 @@ const NAME: &str = "truetail";
 /// The hidden flag of a server that is to end when the process that started it does.
 pub const END_WITH_PARENT: &str = "--end-with-parent";
 /// Commands that judge what they measured by a verdict.
-const WITH_VERDICT: [&str; 5] = ["run", "controller", "sweep", "search", "ceiling"];
+const WITH_VERDICT: [&str; 2] = ["run", "controller"];
 /// Exit codes of a command that wrote its document: it succeeded, it doesn't trust its numbers, or
 /// an objective was missed.
 const WROTE: [Option<i32>; 3] = [Some(0), Some(3), Some(4)];

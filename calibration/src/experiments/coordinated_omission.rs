@@ -13,12 +13,14 @@ use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
 use crate::truth::{Sample, Truth};
 
 /// Upper edges of the counts of latencies of the published pair, ms; the last count is of those
-/// that took the pause.
-const EDGES_MS: [f64; 5] = [2.0, 40.0, 90.0, 140.0, 200.0];
+/// that took the pause. By arithmetic each lies between two latencies that there are, not at one.
+const EDGES_MS: [f64; 5] = [5.0, 41.0, 91.0, 141.0, 200.0];
 /// The largest relative width of a histogram's bucket.
 const BUCKET: f64 = 1.0 / 1_024.0;
 /// Phases of the stalls against the arrivals for which a run's percentile is computed.
-const PHASES: u32 = 8;
+const PHASES: u32 = 32;
+/// From one of them to the next, as a share of a period: the golden ratio spreads any number evenly.
+const PHASE_STEP: f64 = 0.618_033_988_75;
 
 #[derive(Serialize)]
 struct Figures {
@@ -67,10 +69,10 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let (paced_conns, paced_period_ms) =
         (lab.setting("paced_conns")?, lab.setting("paced_period_ms")?);
     let capped = band(&observed[1], stalls.base_ms, |service_ms, phase| {
-        pool(&stalls.grid(phase), stalls.rate_per_s, whole(capped_conns), service_ms)
+        pool(&stalls.grid(&observed[1], phase), stalls.rate_per_s, whole(capped_conns), service_ms)
     });
     let paced = band(&observed[2], stalls.base_ms, |service_ms, phase| {
-        paced(&stalls.grid(phase), paced_period_ms, whole(paced_conns), service_ms)
+        paced(&stalls.grid(&observed[2], phase), paced_period_ms, whole(paced_conns), service_ms)
     });
     let [of_open, of_capped, of_paced] = &observed;
     let runs = [
@@ -135,10 +137,12 @@ impl Stalls {
         })
     }
 
-    /// Stalls that begin this share of a period after the first arrival.
-    fn grid(&self, phase: f64) -> Grid {
+    /// The stalls of this run, the first of which begins this share of a period after the first
+    /// arrival.
+    fn grid(&self, of: &Of, phase: f64) -> Grid {
         let (period_ms, stall_ms) = (self.period_ms, self.stall_ms);
-        Grid { first_ms: phase * period_ms, period_ms, stall_ms }
+        let window_ms = of.both.report.config.window_s() * 1e3;
+        Grid { first_ms: phase * period_ms, period_ms, stall_ms, window_ms }
     }
 
     /// `d + S − (1 − ρ)P(1 − q)` while that is above the base latency.
@@ -171,7 +175,7 @@ fn users(stalls: &Stalls, of: &Of) -> Band {
 /// a request takes just the base latency, and the most if it takes as long as it did.
 fn band(of: &Of, base_ms: f64, serve: impl Fn(f64, f64) -> Vec<Served>) -> Band {
     let p99s = |service_ms: f64| {
-        let phases = (0..PHASES).map(move |phase| f64::from(phase) / f64::from(PHASES));
+        let phases = (0..PHASES).map(|phase| (f64::from(phase) * PHASE_STEP).fract());
         let p99 = |phase| quantile_ms(&serve(service_ms, phase), 0.99, |one| one.corrected_ms);
         phases.map(p99).collect::<Vec<f64>>()
     };
@@ -211,6 +215,7 @@ struct Published {
 
 #[derive(Serialize)]
 struct Closed {
+    requests: u64,
     p50_ms: f64,
     p90_ms: f64,
     p99_ms: f64,
@@ -249,15 +254,14 @@ fn published(lab: &mut Lab) -> Result<(Published, Plot), LabError> {
             (whole(lab.setting("published_every")?), lab.setting("published_pause_ms")?),
         ))
     };
-    let count = open.requests.requests.len();
-    let Some(first) = closed.requests.requests.get(..count) else {
-        let sent = closed.requests.requests.len();
-        return Err(LabError::figures(format!(
-            "the closed loop sent {sent} requests, not {count}"
-        )));
-    };
-    let of_closed = sorted(first.iter().filter_map(|request| request.naive_ns()));
+    // As many as the open loop's, unless the machine is too slow for that.
+    let count = open.requests.requests.len().min(closed.requests.requests.len());
+    let first = closed.requests.requests[..count].iter();
+    let of_closed = sorted(first.filter_map(|request| request.naive_ns()));
     let of_open = sorted(open.requests.requests.iter().map(|request| request.corrected_ns()));
+    if of_closed.is_empty() {
+        return Err(LabError::figures("no request of the published pair was sent"));
+    }
     let service_ms = lab.setting("published_service_ms")?;
     let pause_ms = lab.setting("published_pause_ms")?;
     // What a service took here, path included: the closed loop's median.
@@ -271,18 +275,19 @@ fn published(lab: &mut Lab) -> Result<(Published, Plot), LabError> {
     let counts_of = |of: &[Served]| self::counts(of.iter().map(|one| one.corrected_ms));
     let bounds = [counts_of(&as_configured), counts_of(&slower)];
     let slow = of_closed.iter().filter(|ms| pause_ms <= **ms).count() as u64;
-    let pauses = (count / whole(lab.setting("published_every")?)) as u64;
+    let every = whole(lab.setting("published_every")?);
     let figures = Published {
-        requests: count as u64,
+        requests: of_open.len() as u64,
         ratio: p(0.99) / quantile(&of_closed, 0.99),
         closed: Closed {
+            requests: count as u64,
             p50_ms: quantile(&of_closed, 0.5),
             p90_ms: quantile(&of_closed, 0.9),
             p99_ms: quantile(&of_closed, 0.99),
             p999_ms: quantile(&of_closed, 0.999),
             fast: count as u64 - slow,
             slow,
-            slow_expected: pauses,
+            slow_expected: (count / every) as u64,
         },
         open: Open {
             p50_ms: p(0.5),
@@ -294,7 +299,7 @@ fn published(lab: &mut Lab) -> Result<(Published, Plot), LabError> {
             p90_high_ms: high(0.9),
             p99_low_ms: low(0.99),
             p99_high_ms: high(0.99),
-            counts_beyond: beyond(&counts, &bounds, pauses),
+            counts_beyond: beyond(&counts, &bounds, (of_open.len() / every) as u64),
             counts,
             counts_by_arithmetic: bounds[0].clone(),
         },
@@ -327,7 +332,9 @@ fn sorted(latencies_ns: impl Iterator<Item = u64>) -> Vec<f64> {
 fn counts(latencies_ms: impl Iterator<Item = f64>) -> Vec<u64> {
     let mut counts = vec![0; EDGES_MS.len() + 1];
     for latency_ms in latencies_ms {
-        counts[EDGES_MS.iter().filter(|edge| **edge <= latency_ms).count()] += 1;
+        // A sum of fractions may be a little less than it is.
+        let beyond = |edge: &&f64| **edge <= latency_ms + 1e-9;
+        counts[EDGES_MS.iter().filter(beyond).count()] += 1;
     }
     counts
 }
@@ -446,7 +453,7 @@ mod tests {
         assert_eq!((naive[0], naive[5]), (13_473, 27));
         let corrected = counts(served.iter().map(|one| one.corrected_ms));
         assert_eq!(corrected.iter().sum::<u64>(), 13_500);
-        assert_eq!(corrected, [9_285, 808, 1_061, 1_045, 1_274, 27]);
+        assert_eq!(corrected, [9339, 754, 1066, 1066, 1248, 27]);
     }
 
     #[test]

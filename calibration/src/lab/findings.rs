@@ -141,7 +141,11 @@ fn separated(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::judgement::Judgement;
+    use crate::lab::result::{Machine, SCHEMA};
 
     #[test]
     fn numbers_are_written_in_one_way() {
@@ -160,5 +164,44 @@ mod tests {
     fn a_page_without_results_says_what_is_missing() {
         let page = page(&[]).expect("a page");
         assert!(page.contains("Not in these results: open-vs-closed"), "{page}");
+    }
+
+    #[test]
+    fn every_number_of_a_section_must_stand_in_its_own_result() {
+        let result = |name: &str, p99_ms: f64| ExperimentResult {
+            schema: SCHEMA,
+            name: name.to_owned(),
+            title: String::new(),
+            question: String::new(),
+            judgement: Judgement::Passed,
+            quick: true,
+            command: "truetail experiment x --rate 2k".to_owned(),
+            began: "2026-01-02T03:04:05Z".to_owned(),
+            took_s: 7.5,
+            machine: Machine::default(),
+            definition: Value::Null,
+            commands: Vec::new(),
+            runs: Vec::new(),
+            disturbed: Vec::new(),
+            figures: json!({ "p99_ms": p99_ms }),
+            judgements: Vec::new(),
+            plots: Vec::new(),
+        };
+        let results = [result("merge", 41.03), result("sketches", 0.098)];
+        let page = "41.0 and 0.098\n<a id=\"merge\"></a>\np99 41.03 ms, in 7.5 s\n";
+        assert!(unfounded(page, &results).is_empty());
+        let page = format!("{page}0.098, 42\n<a id=\"sketches\"></a>\n2k, 0.1, 41\n");
+        assert_eq!(unfounded(&page, &results), ["merge: 0.098", "merge: 42", "sketches: 41"]);
+    }
+
+    #[test]
+    fn the_page_around_the_results_has_no_numbers_but_those_of_formulas() {
+        let page = page(&[]).expect("a page");
+        let others = unfounded(&page, &[]);
+        let others: Vec<_> = others
+            .iter()
+            .filter(|one| ![": 1", ": 2"].iter().any(|of| one.ends_with(of)))
+            .collect();
+        assert!(others.is_empty(), "{others:?}");
     }
 }

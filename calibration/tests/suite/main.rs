@@ -7,5 +7,6 @@ mod support;
 
 mod arrivals;
 mod cases;
+mod findings;
 mod hold;
 mod ledger;
