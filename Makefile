@@ -1,5 +1,5 @@
 # The same verbs for people and for CI.
-.PHONY: build demo test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents
+.PHONY: build demo test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents findings
 
 # The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -79,3 +79,8 @@ flamegraph: build
 # others on the machine may have caused that.
 calibrate: build
 	target/release/truetail calibrate --truth
+
+# The committed results: every experiment at full size, in about an hour on a quiet machine, and the page
+# that is written from them.
+findings: build
+	target/release/truetail experiment all --out calibration/results

@@ -92,11 +92,11 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    success
   1    the run could not start, a result could not be written, verify found a difference, or
-       calibrate a figure out of its band
+       calibrate or experiment a figure out of its band
   2    usage error
   3    don't trust the numbers: the verdict is invalid; of `sweep`, `search` and `ceiling`: that of
-       every step that decided something; or others used the machine, so that `ceiling` or
-       `calibrate` could not judge a figure
+       every step that decided something; or others used the machine, so that `ceiling`,
+       `calibrate` or `experiment` could not judge a figure
   4    an objective of --slo is missed; of `search` and `ceiling`: no rate passed
   5    an agent could not be used
   130  interrupted; what was measured so far is written and marked";

@@ -59,3 +59,62 @@ pub(crate) fn end(page: &Path, interrupted: bool) -> String {
     let interrupted = if interrupted { "interrupted; " } else { "" };
     format!("{interrupted}written  {}\n", page.display())
 }
+
+#[cfg(test)]
+mod tests {
+    use calibration::lab::result::{Machine, SCHEMA};
+
+    use super::*;
+
+    #[test]
+    fn a_result_shows_each_figure_with_its_limits() {
+        let judged = |what: &str, value, from, to, judgement| Judged {
+            what: what.to_owned(),
+            figure: "open.p99_ms".to_owned(),
+            value,
+            from,
+            to,
+            judgement,
+            criterion: None,
+        };
+        let (passed, failed) = (Judgement::Passed, Judgement::Failed);
+        let of = ExperimentResult {
+            schema: SCHEMA,
+            name: "open-vs-closed".to_owned(),
+            title: "Open against closed".to_owned(),
+            question: "Do they agree?".to_owned(),
+            judgement: failed,
+            quick: true,
+            command: "truetail experiment open-vs-closed --quick".to_owned(),
+            began: "2026-01-02T03:04:05Z".to_owned(),
+            took_s: 24.1,
+            machine: Machine::default(),
+            definition: Default::default(),
+            commands: Vec::new(),
+            runs: Vec::new(),
+            disturbed: vec!["other processes ran for 48.00 % of the cores' time".to_owned()],
+            figures: Default::default(),
+            judgements: vec![
+                judged("the open loop's p99, ms", Some(45.123_4), Some(38.7), Some(52.0), passed),
+                judged("the closed loop's p99, ms", Some(5.1), None, Some(38.7), passed),
+                judged("the gap, ms", Some(3.0), Some(33.0), None, failed),
+                judged("over TLS, ms", None, None, Some(1.0), Judgement::NotJudged),
+            ],
+            plots: Vec::new(),
+        };
+        let end = end(Path::new("DIR/FINDINGS.md"), true);
+        let text = command("truetail target") + &result(&of) + &end;
+        insta::assert_snapshot!(text, @r"
+        $ truetail target
+
+        open-vs-closed, quick, 24.1 s: Open against closed
+        pass  the open loop's p99, ms: 45.123 (from 38.7 to 52)
+        pass  the closed loop's p99, ms: 5.1 (at most 38.7)
+        FAIL  the gap, ms: 3 (at least 33)
+        n/a   over TLS, ms: not measured (at most 1)
+              not quiet: other processes ran for 48.00 % of the cores' time
+
+        interrupted; written  DIR/FINDINGS.md
+        ");
+    }
+}
