@@ -379,6 +379,20 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "DURATION", requires = "pause_every_requests", help_heading = STALLS)]
     pub(crate) pause_for: Option<Nanos>,
 
+    /// Requests after the start that take --cold-latency longer [default: no cold start]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = whole_number(0..=WHOLE_MAX),
+        requires = "cold_latency",
+        help_heading = LATENCY
+    )]
+    pub(crate) cold_requests: Option<u64>,
+
+    /// What each of the cold requests takes longer
+    #[arg(long, value_name = "DURATION", requires = "cold_requests", help_heading = LATENCY)]
+    pub(crate) cold_latency: Option<Nanos>,
+
     /// End when the process that started this one does
     #[arg(long, hide = true)]
     pub(crate) end_with_parent: bool,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use engine::sys::units::Nanos;
-use target::{Ledger, Pause, Stall, Target, TargetConfig, TargetError};
+use target::{Cold, Ledger, Pause, Stall, Target, TargetConfig, TargetError};
 
 use crate::args::TargetArgs;
 use crate::failure::{Failure, complain, refused};
@@ -52,6 +52,10 @@ fn config(args: TargetArgs) -> TargetConfig {
             .pause_every_requests
             .zip(args.pause_for)
             .map(|(every_requests, hold)| Pause { every_requests, hold: hold.as_duration() }),
+        cold: args
+            .cold_requests
+            .zip(args.cold_latency)
+            .map(|(requests, latency)| Cold { requests, latency: latency.as_duration() }),
         // A server that pauses between requests serves them one at a time.
         serial: args.serial || args.pause_every_requests.is_some(),
         seed: args.seed,
@@ -82,6 +86,7 @@ fn not_started(error: TargetError, cores: usize) -> Failure {
         | TargetError::HoldTooLong { .. }
         | TargetError::Stall { .. }
         | TargetError::Pause { .. }
+        | TargetError::Cold { .. }
         | TargetError::BodySize { .. }
         | TargetError::OneServer { .. }
         | TargetError::CoreTwice(_)

@@ -32,6 +32,8 @@ pub struct TargetConfig {
     pub stall: Option<Stall>,
     /// Pauses after a number of requests, if any; one core only.
     pub pause: Option<Pause>,
+    /// A start at which requests take longer, if any; one core only.
+    pub cold: Option<Cold>,
     /// Serve one request at a time, in the order they were read; one core only.
     pub serial: bool,
     /// Decides which requests are in the tail: executor `i` draws one number per request from
@@ -70,8 +72,20 @@ pub struct Pause {
     pub hold: Duration,
 }
 
+/// A cold start: the first `requests` since the start of the target take `latency` longer each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cold {
+    /// How many requests are cold.
+    pub requests: u64,
+    /// What each of them takes beyond its service time.
+    #[serde(rename = "latency_ns", with = "duration_ns")]
+    pub latency: Duration,
+}
+
 impl TargetConfig {
-    /// A target that answers at once with 128 bytes: no tail, stalls, pauses or ledger file.
+    /// A target that answers at once with 128 bytes: no tail, stalls, pauses, cold start or
+    /// ledger file.
     pub fn new(listen: SocketAddr) -> TargetConfig {
         TargetConfig {
             listen,
@@ -80,6 +94,7 @@ impl TargetConfig {
             tail_latency: Duration::ZERO,
             stall: None,
             pause: None,
+            cold: None,
             serial: false,
             seed: 1,
             body_size: 128,
@@ -110,13 +125,20 @@ impl TargetConfig {
                 });
             }
         }
+        if let Some(cold) = self.cold {
+            check_hold("--cold-latency", cold.latency)?;
+            if cold.latency.is_zero() || cold.requests == 0 {
+                return Err(TargetError::Cold { requests: cold.requests, latency: cold.latency });
+            }
+        }
         if BODY_SIZE_MAX < self.body_size {
             return Err(TargetError::BodySize { size: self.body_size, size_max: BODY_SIZE_MAX });
         }
         if 1 < self.cores.len() {
             // The pause comes first: `serial` may be set only because of it.
             let pause = self.pause.map(|_| "--pause-every-requests");
-            if let Some(flag) = pause.or(self.serial.then_some("--serial")) {
+            let cold = self.cold.map(|_| "--cold-requests");
+            if let Some(flag) = pause.or(cold).or(self.serial.then_some("--serial")) {
                 return Err(TargetError::OneServer { flag, cores: self.cores.clone() });
             }
         }

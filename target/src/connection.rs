@@ -224,7 +224,7 @@ impl Connection {
         } else {
             let parsed_ns = system::now_ns();
             let due = self.executor.service.borrow_mut().next(parsed_ns);
-            self.executor.counts.borrow_mut().receive(self.arrived_ns, due.pause);
+            self.executor.counts.borrow_mut().receive(self.arrived_ns, due);
             if parsed_ns < due.due_ns {
                 self.executor.holds.add(due.due_ns, self.waker.clone());
             }

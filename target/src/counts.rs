@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 
 use crate::arrivals::ArrivalRing;
 use crate::config::{HOLD_MAX, ns};
+use crate::service::Due;
 
 /// Stalls and pauses whose start and end are kept; older ones are only counted.
 pub(crate) const EDGES_MAX: usize = 4_096;
@@ -39,6 +40,8 @@ pub(crate) struct Counts {
     pub(crate) pauses: VecDeque<(u64, u64)>,
     /// All pauses so far.
     pub(crate) pause_count: u64,
+    /// Of those received, the ones that took longer because the target was cold.
+    pub(crate) cold: u64,
     /// Connections accepted.
     pub(crate) accepted: u64,
     /// Connections closed, by either side.
@@ -68,6 +71,7 @@ impl Counts {
             arrivals: ArrivalRing::new(started_ns),
             pauses: VecDeque::with_capacity(EDGES_MAX),
             pause_count: 0,
+            cold: 0,
             accepted: 0,
             closed: 0,
             accept_errors: 0,
@@ -77,11 +81,12 @@ impl Counts {
     }
 
     /// Counts a request read in full, whose first bytes arrived at `arrived_ns`.
-    pub(crate) fn receive(&mut self, arrived_ns: u64, pause: Option<(u64, u64)>) {
+    pub(crate) fn receive(&mut self, arrived_ns: u64, due: Due) {
         self.received += 1;
+        self.cold += u64::from(due.cold);
         self.in_flight += 1;
         self.arrivals.count(arrived_ns);
-        if let Some(edges) = pause {
+        if let Some(edges) = due.pause {
             self.pause_count += 1;
             if self.pauses.len() == EDGES_MAX {
                 self.pauses.pop_front();
@@ -110,8 +115,8 @@ impl Counts {
 }
 
 impl AddAssign<&Counts> for Counts {
-    /// Adds another executor's counts, which have no pauses: only a target with a single executor
-    /// pauses.
+    /// Adds another executor's counts, which have neither pauses nor cold requests: these need a
+    /// single executor.
     fn add_assign(&mut self, other: &Counts) {
         self.received += other.received;
         self.answered += other.answered;
@@ -124,6 +129,7 @@ impl AddAssign<&Counts> for Counts {
         self.held_max_ns = self.held_max_ns.max(other.held_max_ns);
         self.arrivals.add(&other.arrivals);
         assert!(other.pauses.is_empty(), "only a single executor pauses");
+        assert_eq!(other.cold, 0, "only a single executor starts cold");
         self.accepted += other.accepted;
         self.closed += other.closed;
         self.accept_errors += other.accept_errors;

@@ -45,6 +45,17 @@ pub enum TargetError {
         /// The length of each.
         hold: Duration,
     },
+    /// A cold start of no requests, or of no length.
+    #[error(
+        "--cold-requests {requests} --cold-latency {latency:?}: neither can be zero; give two \
+         values above zero"
+    )]
+    Cold {
+        /// How many requests are cold.
+        requests: u64,
+        /// What each of them takes beyond its service time.
+        latency: Duration,
+    },
     /// The response body is too large.
     #[error("--body-size {size}: too large; give at most {size_max} bytes")]
     BodySize {

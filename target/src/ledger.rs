@@ -17,7 +17,7 @@ use crate::counts::{Counts, EDGES_MAX};
 use crate::service::StallGrid;
 
 /// The version of the document's schema.
-pub const LEDGER_SCHEMA: u32 = 1;
+pub const LEDGER_SCHEMA: u32 = 2;
 
 /// What a target really did, from its start to `taken_ns`.
 ///
@@ -65,6 +65,8 @@ pub struct Ledger {
     pub pauses: Vec<Span>,
     /// How many pauses have begun.
     pub pause_count: u64,
+    /// Of the requests received, the ones that took `cold.latency` longer.
+    pub cold: u64,
     /// Arrivals in the last minute. A request arrives when its first bytes are read.
     pub arrivals_per_ms: ArrivalsPerMs,
     /// The configuration, with the cores that are really used.
@@ -209,6 +211,7 @@ impl Ledger {
             stall_count,
             pauses,
             pause_count: counts.pause_count - pauses_scheduled,
+            cold: counts.cold,
             arrivals_per_ms: ArrivalsPerMs { first_ms, counts: arrivals },
             config: config.clone(),
         }

@@ -6,7 +6,7 @@
 //! common to both would cancel out.
 //!
 //! What a request waits for, with service time `s` (the base latency, or the tail latency for a
-//! tail request):
+//! tail request; longer while the target is cold):
 //!
 //! - by default, `s`: the response is sent `s` after the whole request was read;
 //! - if it arrives during a stall, the rest of the stall, then `s`; a stall doesn't delay requests
@@ -44,7 +44,7 @@ mod ledger;
 mod ledger_file;
 mod watchdog;
 
-pub use config::{Pause, Stall, TargetConfig};
+pub use config::{Cold, Pause, Stall, TargetConfig};
 pub use error::TargetError;
 pub use ledger::{ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span};
 pub use start::{Target, start};

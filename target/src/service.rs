@@ -83,6 +83,8 @@ pub(crate) struct Due {
     pub(crate) due_ns: u64,
     /// Start and end of the pause, ns.
     pub(crate) pause: Option<(u64, u64)>,
+    /// Whether the target is still cold.
+    pub(crate) cold: bool,
 }
 
 /// The server's behaviour and its state: the random generator, and until when it is busy.
@@ -95,6 +97,8 @@ pub(crate) struct Service {
     stalls: Option<StallGrid>,
     pause_every_requests: u64,
     pause_ns: u64,
+    cold_requests: u64,
+    cold_ns: u64,
     serial: bool,
     requests: u64,
     /// The server begins nothing before this: the end of the last pause or, if serial, of the last
@@ -117,6 +121,8 @@ impl Service {
             stalls: StallGrid::new(config, started_ns),
             pause_every_requests: config.pause.map_or(u64::MAX, |pause| pause.every_requests),
             pause_ns: config.pause.map_or(0, |pause| ns(pause.hold)),
+            cold_requests: config.cold.map_or(0, |cold| cold.requests),
+            cold_ns: config.cold.map_or(0, |cold| ns(cold.latency)),
             serial: config.serial,
             requests: 0,
             busy_until_ns: started_ns,
@@ -140,6 +146,10 @@ impl Service {
                 service_ns = 0;
             }
         }
+        let cold = self.requests <= self.cold_requests;
+        if cold {
+            service_ns += self.cold_ns;
+        }
         let due_ns = match self.stalls {
             None => begin_ns + service_ns,
             Some(stalls) if self.serial => stalls.done(begin_ns, service_ns),
@@ -148,7 +158,7 @@ impl Service {
         if self.serial {
             self.busy_until_ns = due_ns;
         }
-        Due { due_ns, pause }
+        Due { due_ns, pause, cold }
     }
 
     /// A number in `[0, 1)` from the upper 53 bits of one output; each request draws exactly one.
@@ -162,7 +172,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Pause, Stall};
+    use crate::{Cold, Pause, Stall};
 
     const START_NS: u64 = 7_000_000_123;
     const MS: u64 = 1_000_000;
@@ -234,6 +244,22 @@ mod tests {
             ..config()
         };
         assert_eq!(due_ms(&config, &[0, 0, 0, 0, 300, 600]), [1, 2, 202, 203, 301, 800]);
+    }
+
+    #[test]
+    fn the_first_requests_take_longer() {
+        let mut config = TargetConfig {
+            base_latency: Duration::from_millis(1),
+            cold: Some(Cold { requests: 3, latency: Duration::from_millis(20) }),
+            ..config()
+        };
+        assert_eq!(due_ms(&config, &[0, 5, 5, 5, 30]), [21, 26, 26, 6, 31]);
+        // One after the other, the cold ones delay those behind them.
+        config.serial = true;
+        assert_eq!(due_ms(&config, &[0, 5, 5, 5, 90]), [21, 42, 63, 64, 91]);
+        let mut service = Service::new(&config, 0, START_NS);
+        let cold: Vec<bool> = (0..5).map(|at| service.next(START_NS + at).cold).collect();
+        assert_eq!(cold, [true, true, true, false, false]);
     }
 
     #[test]

@@ -100,6 +100,7 @@ fn values_that_contradict_or_cannot_be() {
     refused(&["target", "--tail-fraction", "2"], 2, &["--tail-fraction 2", "0 to 1"]);
     refused(&["target", "--tail-fraction", "-0.1"], 2, &["--tail-fraction -0.1", "0 to 1"]);
     refused(&["target", "--stall-every", "1s"], 2, &["--stall-for"]);
+    refused(&["target", "--cold-requests", "5"], 2, &["--cold-latency"]);
     let pause =
         ["target", "--pause-every-requests", "500", "--pause-for", "200ms", "--cores", "0,1"];
     refused(&pause, 2, &["--pause-every-requests", "--cores 0,1", "one core"]);

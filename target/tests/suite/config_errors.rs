@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::client::{Client, config, start};
-use target::{Pause, Stall, TargetConfig};
+use target::{Cold, Pause, Stall, TargetConfig};
 
 fn check(config: TargetConfig, words: &[&str]) {
     let Err(error) = target::start(config) else { panic!("it started: {words:?}") };
@@ -32,11 +32,22 @@ fn contradictions_are_refused() {
         let pause = Some(Pause { every_requests, hold: Duration::from_millis(hold) });
         check(TargetConfig { pause, ..config() }, &["--pause-every-requests", "--pause-for"]);
     }
+    for (requests, latency) in [(0, 5), (5, 0)] {
+        let cold = Some(Cold { requests, latency: Duration::from_millis(latency) });
+        check(TargetConfig { cold, ..config() }, &["--cold-requests", "--cold-latency", "above"]);
+    }
+    let cold = Some(Cold { requests: 5, latency: Duration::from_secs(4_000) });
+    check(TargetConfig { cold, ..config() }, &["--cold-latency", "4000s", "3600s"]);
     check(TargetConfig { body_size: 1 << 30, ..config() }, &["--body-size 1073741824", "16777216"]);
     let cores = vec![0, 1];
     check(
         TargetConfig { serial: true, cores: cores.clone(), ..config() },
         &["--serial", "--cores 0,1:", "one core"],
+    );
+    let cold = Some(Cold { requests: 5, latency: Duration::from_millis(5) });
+    check(
+        TargetConfig { cold, cores: cores.clone(), ..config() },
+        &["--cold-requests", "--cores 0,1:", "one core"],
     );
     let pause = Some(Pause { every_requests: 5, hold: Duration::from_millis(5) });
     for serial in [false, true] {

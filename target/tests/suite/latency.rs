@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::client::{Client, GET, config, now_ns, start};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use target::{Pause, Stall, TargetConfig};
+use target::{Cold, Pause, Stall, TargetConfig};
 
 const MS: u64 = 1_000_000;
 
@@ -142,4 +142,25 @@ fn every_nth_request_pauses_the_server() {
         assert_eq!(pause.end_ns - pause.begin_ns, 40 * MS);
         assert!(sent_ns <= pause.begin_ns && pause.end_ns <= received_ns);
     }
+}
+
+#[test]
+fn the_first_requests_of_the_process_are_cold() {
+    let cold = Cold { requests: 3, latency: Duration::from_millis(30) };
+    let base_latency = Duration::from_millis(2);
+    let target = start(TargetConfig { base_latency, cold: Some(cold), ..config() });
+    // They are the process's, not those of each connection.
+    let mut clients: Vec<Client> = (0..2).map(|_| Client::connect(target.local_addr())).collect();
+    for k in 0..3 {
+        let (sent_ns, received_ns) = timed(&mut clients[k % 2]);
+        assert!(32 * MS <= received_ns - sent_ns);
+    }
+    assert_eq!(target.ledger().expect("a ledger").cold, 3);
+    for _ in 0..2 {
+        clients[1].get();
+    }
+    let ledger = target.stop().expect("a ledger");
+    assert_eq!((ledger.received, ledger.cold), (5, 3));
+    let held = ledger.held.decode().expect("a histogram");
+    assert!(3 <= held.count_between(32 * MS, u64::MAX));
 }
