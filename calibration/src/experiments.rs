@@ -2,6 +2,7 @@
 //! the findings.
 
 mod agents;
+mod ceiling;
 mod coordinated_omission;
 mod merge;
 mod open_vs_closed;
@@ -25,7 +26,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the findings.
-pub const ALL: [Experiment; 4] = [
+pub const ALL: [Experiment; 5] = [
     Experiment {
         name: "open-vs-closed",
         definition: include_str!("experiments/open_vs_closed.toml"),
@@ -37,6 +38,12 @@ pub const ALL: [Experiment; 4] = [
         definition: include_str!("experiments/coordinated_omission.toml"),
         section: include_str!("experiments/coordinated_omission.md"),
         measure: coordinated_omission::measure,
+    },
+    Experiment {
+        name: "ceiling",
+        definition: include_str!("experiments/ceiling.toml"),
+        section: include_str!("experiments/ceiling.md"),
+        measure: ceiling::measure,
     },
     Experiment {
         name: "merge",
