@@ -7,6 +7,7 @@ mod coordinated_omission;
 mod merge;
 mod open_vs_closed;
 mod queue;
+mod scale_out;
 mod sketches;
 
 use serde_json::Value;
@@ -26,7 +27,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the findings.
-pub const ALL: [Experiment; 5] = [
+pub const ALL: [Experiment; 6] = [
     Experiment {
         name: "open-vs-closed",
         definition: include_str!("experiments/open_vs_closed.toml"),
@@ -44,6 +45,12 @@ pub const ALL: [Experiment; 5] = [
         definition: include_str!("experiments/ceiling.toml"),
         section: include_str!("experiments/ceiling.md"),
         measure: ceiling::measure,
+    },
+    Experiment {
+        name: "scale-out",
+        definition: include_str!("experiments/scale_out.toml"),
+        section: include_str!("experiments/scale_out.md"),
+        measure: scale_out::measure,
     },
     Experiment {
         name: "merge",
