@@ -4,6 +4,7 @@
 mod agents;
 mod ceiling;
 mod coordinated_omission;
+mod keep_alive;
 mod merge;
 mod open_vs_closed;
 mod queue;
@@ -27,7 +28,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the findings.
-pub const ALL: [Experiment; 6] = [
+pub const ALL: [Experiment; 7] = [
     Experiment {
         name: "open-vs-closed",
         definition: include_str!("experiments/open_vs_closed.toml"),
@@ -51,6 +52,12 @@ pub const ALL: [Experiment; 6] = [
         definition: include_str!("experiments/scale_out.toml"),
         section: include_str!("experiments/scale_out.md"),
         measure: scale_out::measure,
+    },
+    Experiment {
+        name: "keep-alive",
+        definition: include_str!("experiments/keep_alive.toml"),
+        section: include_str!("experiments/keep_alive.md"),
+        measure: keep_alive::measure,
     },
     Experiment {
         name: "merge",

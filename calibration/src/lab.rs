@@ -6,6 +6,7 @@
 pub mod definition;
 pub mod findings;
 pub mod latencies;
+pub mod network;
 pub mod numbers;
 pub mod plot;
 mod process;

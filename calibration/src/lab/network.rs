@@ -1,0 +1,141 @@
+//! Two machines on this one: network namespaces with an address each, joined by a cable.
+
+use std::process::{self, Command, Stdio};
+
+/// Two network namespaces, which end with this value.
+#[derive(Debug)]
+pub struct Network {
+    /// Their names.
+    names: [String; 2],
+}
+
+/// Their addresses: of a network for documentation, so that none is anybody's.
+const ADDRESSES: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+
+impl Network {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// Why they can't be made: the user isn't root, `ip` isn't there, or the kernel refuses.
+    pub fn new() -> Result<Network, String> {
+        let name = |side: &str| format!("truetail-{}-{side}", process::id());
+        // It is dropped, and what there is of it deleted, if a step fails.
+        let network = Network { names: [name("client"), name("server")] };
+        let [client, server] = &network.names;
+        for name in &network.names {
+            ip(&["netns", "add", name])?;
+        }
+        let cable =
+            ["link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", server];
+        ip(&[&["-n", client.as_str()], &cable[..]].concat())?;
+        for (name, address) in network.names.iter().zip(ADDRESSES) {
+            ip(&["-n", name, "address", "add", &format!("{address}/30"), "dev", "eth0"])?;
+            ip(&["-n", name, "link", "set", "lo", "up"])?;
+            ip(&["-n", name, "link", "set", "eth0", "up"])?;
+        }
+        Ok(network)
+    }
+
+    /// The words before a command that runs on the client's side.
+    pub fn client(&self) -> [&str; 4] {
+        ["ip", "netns", "exec", &self.names[0]]
+    }
+
+    /// The words before a command that runs on the server's side.
+    pub fn server(&self) -> [&str; 4] {
+        ["ip", "netns", "exec", &self.names[1]]
+    }
+
+    /// The server's address.
+    pub fn server_address(&self) -> &'static str {
+        ADDRESSES[1]
+    }
+
+    /// Sets a kernel parameter of IPv4 on the client's side, and returns what it is then.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_on_client(&self, parameter: &str, value: &str) -> Result<String, String> {
+        let path = format!("/proc/sys/net/ipv4/{parameter}");
+        let [ip, netns, exec, name] = self.client();
+        let set = "printf %s \"$1\" > \"$2\" && cat \"$2\"";
+        run(ip, &[netns, exec, name, "sh", "-c", set, "sh", value, &path])
+            .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    /// Sockets in TIME_WAIT on the server's side.
+    ///
+    /// # Errors
+    /// The kernel doesn't say.
+    pub fn time_wait_on_server(&self) -> Result<u64, String> {
+        let [ip, netns, exec, name] = self.server();
+        let text = run(ip, &[netns, exec, name, "cat", "/proc/net/sockstat"])?;
+        time_wait(&text).ok_or_else(|| format!("no count of sockets in TIME_WAIT: {text}"))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // It isn't there if it could not be made.
+            let _ = ip(&["netns", "delete", name]);
+        }
+    }
+}
+
+/// The count of TIME_WAIT in the kernel's summary of its sockets.
+fn time_wait(sockets: &str) -> Option<u64> {
+    let line = sockets.lines().find_map(|line| line.strip_prefix("TCP: "))?;
+    let mut words = line.split_whitespace();
+    words.find(|word| *word == "tw")?;
+    words.next()?.parse().ok()
+}
+
+fn ip(args: &[&str]) -> Result<String, String> {
+    run("ip", args)
+}
+
+/// Runs a program; what it says.
+fn run(program: &str, args: &[&str]) -> Result<String, String> {
+    let ended = Command::new(program).args(args).stdin(Stdio::null()).output();
+    let output = ended.map_err(|error| format!("`{program}` can't be run: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(format!("`{program} {}`: {why}", args.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_in_time_wait_are_found_by_their_name() {
+        let text = "sockets: used 113\nTCP: inuse 5 orphan 1 tw 1204 alloc 8 mem 2\nUDP: inuse 1\n";
+        assert_eq!(time_wait(text), Some(1_204));
+        assert_eq!(time_wait("TCP: inuse 5\n"), None);
+        assert_eq!(time_wait(""), None);
+    }
+
+    #[test]
+    fn the_machines_are_apart_and_end_with_the_network() {
+        let network = match Network::new() {
+            Ok(network) => network,
+            Err(why) => {
+                println!("Skipped: no network namespace can be made: {why}");
+                return;
+            }
+        };
+        assert_eq!(network.set_on_client("tcp_tw_reuse", "0").as_deref(), Ok("0"));
+        let range = network.set_on_client("ip_local_port_range", "20000 20009");
+        assert_eq!(range.as_deref(), Ok("20000 20009"));
+        assert!(network.set_on_client("no_such_parameter", "1").is_err());
+        assert_eq!(network.time_wait_on_server(), Ok(0));
+        let names = network.names.clone();
+        let known = || ip(&["netns", "list"]).expect("namespaces are listed");
+        assert!(names.iter().all(|name| known().contains(name)));
+        drop(network);
+        assert!(!names.iter().any(|name| known().contains(name)));
+    }
+}
