@@ -10,6 +10,7 @@ mod open_vs_closed;
 mod queue;
 mod scale_out;
 mod sketches;
+mod warm_up;
 
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the findings.
-pub const ALL: [Experiment; 7] = [
+pub const ALL: [Experiment; 8] = [
     Experiment {
         name: "open-vs-closed",
         definition: include_str!("experiments/open_vs_closed.toml"),
@@ -64,6 +65,12 @@ pub const ALL: [Experiment; 7] = [
         definition: include_str!("experiments/merge.toml"),
         section: include_str!("experiments/merge.md"),
         measure: merge::measure,
+    },
+    Experiment {
+        name: "warm-up",
+        definition: include_str!("experiments/warm_up.toml"),
+        section: include_str!("experiments/warm_up.md"),
+        measure: warm_up::measure,
     },
     Experiment {
         name: "sketches",
