@@ -7,6 +7,7 @@ mod coordinated_omission;
 mod keep_alive;
 mod merge;
 mod open_vs_closed;
+mod pacing;
 mod queue;
 mod scale_out;
 mod sketches;
@@ -29,7 +30,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the findings.
-pub const ALL: [Experiment; 8] = [
+pub const ALL: [Experiment; 9] = [
     Experiment {
         name: "open-vs-closed",
         definition: include_str!("experiments/open_vs_closed.toml"),
@@ -71,6 +72,12 @@ pub const ALL: [Experiment; 8] = [
         definition: include_str!("experiments/warm_up.toml"),
         section: include_str!("experiments/warm_up.md"),
         measure: warm_up::measure,
+    },
+    Experiment {
+        name: "pacing",
+        definition: include_str!("experiments/pacing.toml"),
+        section: include_str!("experiments/pacing.md"),
+        measure: pacing::measure,
     },
     Experiment {
         name: "sketches",

@@ -1,0 +1,369 @@
+//! The experiment on pacing: arrivals at a target that stalls, as its ledger has them, against
+//! those that were due; and the ways of waiting by the kernel's stamps and by the program's.
+
+use engine::report::Report;
+use serde::Serialize;
+use serde_json::to_value;
+use target::{ArrivalsPerMs, Span};
+
+use crate::lab::latencies::Requests;
+use crate::lab::plot::{self, Axis, Line, Scale};
+use crate::lab::{Extra, Lab, LabError, Measured, Plot};
+
+/// What a count may differ from its prediction by, as a share: a stall begins and ends within a gap
+/// between two arrivals, and the target answers a little late.
+const OFF: f64 = 0.05;
+/// How long after a stall its backlog is looked for, ms.
+const AFTER_MS: u64 = 100;
+/// How much of the plot lies before and after the stall, ms.
+const AROUND_MS: u64 = 100;
+/// Width of a bar in the plot, ms.
+const BIN_MS: u64 = 10;
+
+#[derive(Debug, Serialize)]
+struct Figures {
+    predicted: Predicted,
+    uncapped: Stalled,
+    queue: Stalled,
+    drop: Stalled,
+    waits: Vec<Waiting>,
+    wait_spread: Spread,
+}
+
+/// What a stall does to a generator with few connections, by arithmetic.
+#[derive(Debug, PartialEq, Serialize)]
+struct Predicted {
+    due_in_stall: f64,
+    backlog: f64,
+    backlog_min: f64,
+    backlog_max: f64,
+    dropped: f64,
+    dropped_min: f64,
+    dropped_max: f64,
+}
+
+/// One policy before a target that stalls.
+#[derive(Debug, Serialize)]
+struct Stalled {
+    conns: usize,
+    due: u64,
+    sent: u64,
+    unsent: u64,
+    received: u64,
+    /// Requests that are neither counted as unsent nor known to the target; below zero if the
+    /// target knows more of them.
+    missing: i64,
+    ahead_max: i64,
+    backlog_max: i64,
+    /// Stalls that lie in the window with what follows them.
+    stalls: usize,
+    /// These are means over those: what was due, of what was sent, and what arrived.
+    due_in_stall: f64,
+    arrived_in_stall: f64,
+    arrived_after: f64,
+    unsent_per_stall: f64,
+    p50_ms: Option<f64>,
+    p99_ms: Option<f64>,
+}
+
+/// Arrivals at the target against those that were due, ms by ms.
+#[derive(Clone, Debug, PartialEq)]
+struct Flow {
+    first_ms: u64,
+    /// Requests due, of those that were sent.
+    due: Vec<u32>,
+    /// Requests that arrived.
+    arrived: Vec<u32>,
+}
+
+/// One way of waiting.
+#[derive(Debug, PartialEq, Serialize)]
+struct Waiting {
+    wait: String,
+    pacer_p50_us: Option<f64>,
+    pacer_p99_us: Option<f64>,
+    receive_p50_us: Option<f64>,
+    receive_p99_us: Option<f64>,
+    naive_p50_us: Option<f64>,
+    kernel_p50_us: Option<f64>,
+    program_p50_us: Option<f64>,
+    kernel_p99_us: Option<f64>,
+    program_p99_us: Option<f64>,
+    cpu_share: f64,
+}
+
+/// By how much the medians of the ways of waiting differ, from the lowest to the highest.
+#[derive(Debug, PartialEq, Serialize)]
+struct Spread {
+    kernel_us: Option<f64>,
+    program_us: Option<f64>,
+}
+
+/// Makes its runs, and computes its figures.
+pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
+    let mut stalled = |name: &str| stalled(lab, name);
+    let (uncapped, of_uncapped) = stalled("uncapped")?;
+    let (queue, of_queue) = stalled("queue")?;
+    let (drop, of_drop) = stalled("drop")?;
+    let mut waits = Vec::new();
+    let target = lab.target("null")?;
+    for name in ["sleep", "hybrid", "spin"] {
+        waits.push(Waiting::of(name, &lab.run(name, &target.url, &Extra::default())?));
+    }
+    target.stop()?;
+    let predicted = Predicted::new(
+        lab.setting("rate")?,
+        lab.setting("conns")?,
+        lab.setting("stall_ms")?,
+        lab.setting("queue_max_ms")?,
+    );
+    let plot =
+        around_a_stall(&[("uncapped", of_uncapped), ("queue", of_queue), ("drop", of_drop)])?;
+    let wait_spread = Spread {
+        kernel_us: spread(waits.iter().map(|wait| wait.kernel_p50_us)),
+        program_us: spread(waits.iter().map(|wait| wait.program_p50_us)),
+    };
+    let figures = Figures { predicted, uncapped, queue, drop, waits, wait_spread };
+    Ok(Measured {
+        figures: to_value(figures).expect("figures have a JSON form"),
+        plots: vec![plot],
+    })
+}
+
+/// Runs a plan before the target that stalls; with its arrivals around the first stall.
+fn stalled(lab: &mut Lab, name: &str) -> Result<(Stalled, Around), LabError> {
+    let observed = lab.observe(name, &Extra::default())?;
+    let samples = Requests::read(&lab.file(&format!("{name}.raw")))?;
+    let sent = samples.requests.iter().filter(|one| one.sent_ns.is_some());
+    let due_ns = sent.map(|one| one.intended_ns);
+    let flow = Flow::new(due_ns, &observed.ledger.arrivals_per_ms)
+        .ok_or_else(|| LabError::figures("the ledger's arrivals don't reach back to the start"))?;
+    let after_ns = AFTER_MS * 1_000_000;
+    let with_after: Vec<Span> = observed
+        .ledger
+        .stalls
+        .iter()
+        .map(|stall| Span { end_ns: stall.end_ns + after_ns, ..*stall })
+        .collect();
+    let whole = samples.whole(&with_after);
+    let count = whole.len();
+    let mean = |sum: u64| sum as f64 / count.max(1) as f64;
+    let stalls: Vec<(u64, u64)> = whole
+        .iter()
+        .map(|span| (span.begin_ns / 1_000_000, (span.end_ns - after_ns) / 1_000_000))
+        .collect();
+    let sum = |of: &dyn Fn(&(u64, u64)) -> u64| stalls.iter().map(of).sum::<u64>();
+    let counts = &observed.report.whole.counts;
+    let due_in_stall = sum(&|stall| flow.due_within(stall.0, stall.1));
+    let begun = stalls_begun(&observed.ledger.stalls, samples.window);
+    let figures = Stalled {
+        conns: observed.report.config.plan.conns(),
+        due: counts.intended,
+        sent: counts.sent,
+        unsent: counts.unsent,
+        received: observed.ledger.received,
+        missing: difference(counts.intended, counts.unsent + observed.ledger.received),
+        ahead_max: flow.ahead_max(),
+        backlog_max: flow.backlog_max(),
+        stalls: count,
+        due_in_stall: mean(due_in_stall),
+        arrived_in_stall: mean(sum(&|stall| flow.arrived_within(stall.0, stall.1))),
+        arrived_after: mean(sum(&|stall| flow.arrived_within(stall.1, stall.1 + AFTER_MS))),
+        unsent_per_stall: counts.unsent as f64 / begun.max(1) as f64,
+        p50_ms: observed.report.whole.corrected.quantile_us(0.5).map(|us| us / 1e3),
+        p99_ms: observed.report.whole.corrected.quantile_us(0.99).map(|us| us / 1e3),
+    };
+    let (begin_ms, end_ms) = stalls
+        .first()
+        .copied()
+        .ok_or_else(|| LabError::figures("no stall lies in the window with what follows it"))?;
+    Ok((figures, flow.around(begin_ms, end_ms)))
+}
+
+/// Stalls that end within the window.
+fn stalls_begun(stalls: &[Span], window: Span) -> usize {
+    let within = |stall: &&Span| window.begin_ns <= stall.begin_ns && stall.end_ns <= window.end_ns;
+    stalls.iter().filter(within).count()
+}
+
+fn difference(one: u64, other: u64) -> i64 {
+    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    signed(one) - signed(other)
+}
+
+impl Predicted {
+    /// Of `rate` arrivals a second at equal gaps.
+    fn new(rate: f64, conns: f64, stall_ms: f64, queue_max_ms: f64) -> Predicted {
+        let due_in_stall = rate * stall_ms / 1e3;
+        let backlog = due_in_stall - conns;
+        // Those that come in the last `queue_max` before its end are still there.
+        let dropped = backlog - rate * queue_max_ms / 1e3;
+        Predicted {
+            due_in_stall,
+            backlog,
+            backlog_min: backlog * (1.0 - OFF),
+            backlog_max: backlog * (1.0 + OFF),
+            dropped,
+            dropped_min: dropped * (1.0 - OFF),
+            dropped_max: dropped * (1.0 + OFF),
+        }
+    }
+}
+
+/// Bins of time around a stall, ms since it began, and per bin what was due and what arrived.
+type Around = Vec<(f64, f64)>;
+
+impl Flow {
+    /// What was due at these times, ns, and what arrived; `None` if something was due before the
+    /// first ms of the ledger.
+    fn new(due_ns: impl Iterator<Item = u64>, arrivals: &ArrivalsPerMs) -> Option<Flow> {
+        let first_ms = arrivals.first_ms;
+        let mut due = vec![0; arrivals.counts.len()];
+        for at_ns in due_ns {
+            let at = usize::try_from((at_ns / 1_000_000).checked_sub(first_ms)?).ok()?;
+            // What is due after the last ms has not arrived by then.
+            if let Some(count) = due.get_mut(at) {
+                *count += 1;
+            }
+        }
+        Some(Flow { first_ms, due, arrived: arrivals.counts.clone() })
+    }
+
+    /// By how many requests the arrivals were ahead of what was due, at most: above zero only if
+    /// requests came early.
+    fn ahead_max(&self) -> i64 {
+        self.outstanding().map(|outstanding| -outstanding).max().unwrap_or(0)
+    }
+
+    /// By how many they were behind, at most.
+    fn backlog_max(&self) -> i64 {
+        self.outstanding().max().unwrap_or(0)
+    }
+
+    /// Requests that were due and hadn't arrived, at the end of each ms.
+    fn outstanding(&self) -> impl Iterator<Item = i64> {
+        self.due.iter().zip(&self.arrived).scan(0, |outstanding, (due, arrived)| {
+            *outstanding += i64::from(*due) - i64::from(*arrived);
+            Some(*outstanding)
+        })
+    }
+
+    fn due_within(&self, from_ms: u64, to_ms: u64) -> u64 {
+        self.within(&self.due, from_ms, to_ms)
+    }
+
+    fn arrived_within(&self, from_ms: u64, to_ms: u64) -> u64 {
+        self.within(&self.arrived, from_ms, to_ms)
+    }
+
+    fn within(&self, counts: &[u32], from_ms: u64, to_ms: u64) -> u64 {
+        let at = |ms: u64| usize::try_from(ms.saturating_sub(self.first_ms)).unwrap_or(usize::MAX);
+        let (from, to) = (at(from_ms).min(counts.len()), at(to_ms).min(counts.len()));
+        counts[from..to.max(from)].iter().map(|count| u64::from(*count)).sum()
+    }
+
+    /// Arrivals in each bin around this stall.
+    fn around(&self, begin_ms: u64, end_ms: u64) -> Around {
+        let from = begin_ms.saturating_sub(AROUND_MS).max(self.first_ms);
+        let bins = (from..end_ms + AROUND_MS).step_by(usize::try_from(BIN_MS).expect("a few"));
+        bins.map(|ms| {
+            let since = ms as f64 + BIN_MS as f64 / 2.0 - from as f64;
+            (since, self.arrived_within(ms, ms + BIN_MS) as f64)
+        })
+        .collect()
+    }
+}
+
+fn around_a_stall(runs: &[(&str, Around)]) -> Result<Plot, LabError> {
+    let title = "Arrivals at the target around a stall";
+    let lines: Vec<Line> = runs
+        .iter()
+        .map(|(name, points)| Line { name, points: points.clone(), dashed: *name == "drop" })
+        .collect();
+    let x =
+        Axis { name: "time, ms; the stall begins at 100 and ends at 400", scale: Scale::Linear };
+    let y = Axis { name: "arrivals in 10 ms", scale: Scale::Linear };
+    let svg = plot::lines(title, x, y, &lines)?;
+    Ok(Plot { file: "arrivals.svg", title: title.to_owned(), svg })
+}
+
+impl Waiting {
+    fn of(wait: &str, report: &Report) -> Waiting {
+        let whole = &report.whole;
+        let share = whole.client_share.as_ref();
+        let shards = &report.generator.shards;
+        let cpu_s: f64 = shards.iter().map(|shard| shard.cpu_user_s + shard.cpu_system_s).sum();
+        let observed_s: f64 = shards.iter().map(|shard| shard.observed_s).sum();
+        Waiting {
+            wait: wait.to_owned(),
+            pacer_p50_us: whole.pacer_lateness.quantile_us(0.5),
+            pacer_p99_us: whole.pacer_lateness.quantile_us(0.99),
+            receive_p50_us: whole.receive_lateness.quantile_us(0.5),
+            receive_p99_us: whole.receive_lateness.quantile_us(0.99),
+            naive_p50_us: whole.naive.quantile_us(0.5),
+            kernel_p50_us: whole.corrected.quantile_us(0.5),
+            program_p50_us: share.map(|share| share.p50.when_handled),
+            kernel_p99_us: whole.corrected.quantile_us(0.99),
+            program_p99_us: share.and_then(|share| Some(share.p99.as_ref()?.when_handled)),
+            cpu_share: if observed_s == 0.0 { 0.0 } else { cpu_s / observed_s },
+        }
+    }
+}
+
+/// The highest less the lowest; `None` if one is missing.
+fn spread(figures: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let figures: Option<Vec<f64>> = figures.collect();
+    let figures = figures?;
+    let high = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let low = figures.iter().copied().fold(f64::INFINITY, f64::min);
+    (low <= high).then_some(high - low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn flow(due_ms: &[u64], arrived: &[u32]) -> Flow {
+        let arrivals = ArrivalsPerMs { first_ms: 500, counts: arrived.to_vec() };
+        Flow::new(due_ms.iter().map(|ms| (500 + ms) * MS + 999_999), &arrivals).expect("a flow")
+    }
+
+    #[test]
+    fn a_backlog_is_what_was_due_and_has_not_arrived() {
+        // One a ms; from 2 on nothing arrives until all of it does at 6.
+        let flow = flow(&[0, 1, 2, 3, 4, 5, 6, 7], &[1, 1, 0, 0, 0, 0, 5, 1]);
+        assert_eq!((flow.ahead_max(), flow.backlog_max()), (0, 4));
+        assert_eq!((flow.due_within(502, 506), flow.arrived_within(502, 506)), (4, 0));
+        assert_eq!((flow.due_within(506, 600), flow.arrived_within(506, 600)), (2, 6));
+    }
+
+    #[test]
+    fn a_request_before_its_time_is_ahead() {
+        assert_eq!(flow(&[0, 2], &[1, 1, 0]).ahead_max(), 1);
+        assert_eq!(flow(&[0, 1], &[1, 1, 1]).ahead_max(), 1, "one that was never due");
+        assert_eq!(flow(&[0, 1], &[0, 2, 0]).ahead_max(), 0);
+    }
+
+    #[test]
+    fn what_the_ledger_has_forgotten_is_no_flow() {
+        let arrivals = ArrivalsPerMs { first_ms: 500, counts: vec![1] };
+        assert_eq!(Flow::new([499 * MS].into_iter(), &arrivals), None);
+    }
+
+    #[test]
+    fn a_stall_costs_what_it_must() {
+        let predicted = Predicted::new(1_000.0, 20.0, 300.0, 10.0);
+        let Predicted { due_in_stall, backlog, dropped, .. } = predicted;
+        assert!((due_in_stall - 300.0).abs() < 1e-9 && (backlog - 280.0).abs() < 1e-9);
+        assert!((dropped - 270.0).abs() < 1e-9, "{dropped}");
+    }
+
+    #[test]
+    fn a_spread_needs_all_its_figures() {
+        assert_eq!(spread([Some(3.0), Some(1.0), Some(2.0)].into_iter()), Some(2.0));
+        assert_eq!(spread([Some(3.0), None].into_iter()), None);
+        assert_eq!(spread([].into_iter()), None);
+    }
+}
