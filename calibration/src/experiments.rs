@@ -8,6 +8,7 @@ mod keep_alive;
 mod merge;
 mod open_vs_closed;
 mod pacing;
+mod peers;
 mod queue;
 mod scale_out;
 mod sketches;
@@ -30,7 +31,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the findings.
-pub const ALL: [Experiment; 9] = [
+pub const ALL: [Experiment; 10] = [
     Experiment {
         name: "open-vs-closed",
         definition: include_str!("experiments/open_vs_closed.toml"),
@@ -78,6 +79,12 @@ pub const ALL: [Experiment; 9] = [
         definition: include_str!("experiments/pacing.toml"),
         section: include_str!("experiments/pacing.md"),
         measure: pacing::measure,
+    },
+    Experiment {
+        name: "peers",
+        definition: include_str!("experiments/peers.toml"),
+        section: include_str!("experiments/peers.md"),
+        measure: peers::measure,
     },
     Experiment {
         name: "sketches",

@@ -1,0 +1,326 @@
+//! The experiment on peers: what other load generators report of a target that stalls and of one
+//! that costs nothing, beside truetail and the target's ledger.
+
+mod output;
+
+use std::time::Duration;
+
+use engine::report::Report;
+use engine::sys::placement;
+use serde::Serialize;
+use serde_json::to_value;
+use target::Ledger;
+
+use self::output::Printed;
+use crate::lab::latencies::Requests;
+use crate::lab::{Extra, Lab, LabError, Measured, Observed};
+use crate::truth::Truth;
+
+/// How long a program may take beyond the length of its run.
+const LONGER: Duration = Duration::from_secs(60);
+
+/// A load generator of others.
+struct Peer {
+    name: &'static str,
+    /// Its words for a load at a rate, where it can keep one.
+    at_rate: fn(&Load) -> String,
+    /// Its words for a load as fast as responses come.
+    at_most: fn(&Load) -> String,
+    read: fn(&str) -> Printed,
+    /// Whether it keeps a rate.
+    keeps_rate: bool,
+}
+
+/// What a program is to do.
+struct Load<'a> {
+    url: &'a str,
+    conns: f64,
+    rate: f64,
+    seconds: f64,
+}
+
+/// All that are known.
+const PEERS: [Peer; 5] = [
+    Peer { name: "wrk", at_rate: wrk, at_most: wrk, read: output::wrk, keeps_rate: false },
+    Peer {
+        name: "h2load",
+        at_rate: |load| format!("{} --rps={} {}", h2load(load), load.rate / load.conns, load.url),
+        at_most: |load| format!("{} {}", h2load(load), load.url),
+        read: output::h2load,
+        keeps_rate: true,
+    },
+    Peer {
+        name: "hey",
+        at_rate: |load| format!("{} -q {} {}", hey(load), load.rate / load.conns, load.url),
+        at_most: |load| format!("{} {}", hey(load), load.url),
+        read: output::hey,
+        keeps_rate: true,
+    },
+    Peer { name: "ab", at_rate: ab, at_most: ab, read: output::ab, keeps_rate: false },
+    Peer {
+        name: "oha",
+        at_rate: |load| format!("{} -q {} {}", oha(load), load.rate, load.url),
+        at_most: |load| format!("{} {}", oha(load), load.url),
+        read: output::oha,
+        keeps_rate: true,
+    },
+];
+
+fn wrk(load: &Load) -> String {
+    let Load { url, conns, seconds, .. } = load;
+    format!("wrk -t1 -c{conns} -d{seconds}s --latency {url}")
+}
+
+fn h2load(load: &Load) -> String {
+    format!("h2load --h1 -t1 -c{} -D{}", load.conns, load.seconds)
+}
+
+fn hey(load: &Load) -> String {
+    format!("hey -cpus 1 -c {} -z {}s", load.conns, load.seconds)
+}
+
+/// -t stops after 50,000 requests, unless -n follows with more, for which ab takes memory.
+fn ab(load: &Load) -> String {
+    let Load { url, conns, seconds, .. } = load;
+    format!("ab -q -k -c {conns} -t {seconds} -n 10000000 {url}")
+}
+
+fn oha(load: &Load) -> String {
+    format!("oha --no-tui -c {} -z {}s", load.conns, load.seconds)
+}
+
+#[derive(Debug, Serialize)]
+struct Figures {
+    users: Users,
+    closed: Held,
+    stalling: Vec<Row>,
+    null: Vec<Row>,
+    missing: Vec<String>,
+}
+
+/// What users of the target that stalls wait, and how truetail's run by arrival rate compares.
+#[derive(Debug, Serialize)]
+struct Users {
+    p50_ms: f64,
+    p99_ms: f64,
+    p99_min_ms: f64,
+    p99_max_ms: f64,
+    measured_p99_ms: f64,
+    count_difference: u64,
+}
+
+/// How long the target that stalls held the requests of programs that wait for responses, at p99:
+/// the least and the most of all such programs.
+#[derive(Debug, PartialEq, Serialize)]
+struct Held {
+    held_p99_min_ms: Option<f64>,
+    held_p99_max_ms: Option<f64>,
+}
+
+/// What a program reports, and what the target's ledger says of the same run.
+#[derive(Debug, Serialize)]
+struct Row {
+    program: String,
+    load: String,
+    #[serde(flatten)]
+    printed: Printed,
+    /// Responses that the target sent; `None` of the null target, which keeps no ledger.
+    ledger_requests: Option<u64>,
+    ledger_p99_ms: Option<f64>,
+    /// Why the program has no figures.
+    problem: Option<String>,
+}
+
+/// Makes its runs, and computes its figures.
+pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
+    let (installed, missing): (Vec<&Peer>, Vec<&Peer>) =
+        PEERS.iter().partition(|peer| lab.has(peer.name));
+    let missing = missing.iter().map(|peer| peer.name.to_owned()).collect();
+    let Observed { report, ledger } = lab.observe("stalling-open", &Extra::default())?;
+    let mut stalling = vec![Row::of("truetail, by arrival rate", &report, Some(&ledger))];
+    let users = users(lab, report, ledger)?;
+    let Observed { report, ledger } = lab.observe("stalling-closed", &Extra::default())?;
+    stalling.push(Row::of("truetail, closed loop", &report, Some(&ledger)));
+    let (rate, conns) = (lab.setting("rate")?, lab.setting("conns")?);
+    let seconds = lab.setting(if lab.quick() { "length_quick_s" } else { "length_s" })?;
+    for peer in &installed {
+        let target = lab.target_with("stalling", &Extra::default().named(peer.name))?;
+        let load = Load { url: &target.url, conns, rate, seconds };
+        let said = ran(lab, peer, peer.at_rate, &load)?;
+        let ledger = target.stop()?;
+        let kept = if peer.keeps_rate { format!("{rate}/s") } else { String::new() };
+        stalling.push(Row::read(peer, &kept, conns, said, ledger.as_ref()));
+    }
+    let (rate, conns) = (f64::INFINITY, lab.setting("null_conns")?);
+    let seconds = lab.setting(if lab.quick() { "null_length_quick_s" } else { "null_length_s" })?;
+    let target = lab.target("null")?;
+    let report = lab.run("null-closed", &target.url, &Extra::default())?;
+    let mut null = vec![
+        Row::of("truetail, by the kernel's stamps", &report, None),
+        Row::by_program("truetail, by its own stamps", &report),
+    ];
+    for peer in &installed {
+        let load = Load { url: &target.url, conns, rate, seconds };
+        let said = ran(lab, peer, peer.at_most, &load)?;
+        null.push(Row::read(peer, "", conns, said, None));
+    }
+    target.stop()?;
+    // The first is truetail by arrival rate, and waits for nothing.
+    let closed = Held::of(stalling[1..].iter().filter_map(|row| row.ledger_p99_ms));
+    let figures = Figures { users, closed, stalling, null, missing };
+    Ok(Measured {
+        figures: to_value(figures).expect("figures have a JSON form"),
+        plots: Vec::new(),
+    })
+}
+
+/// Runs a program on the last core, where truetail's shard would be; what it printed, or why it
+/// printed nothing.
+fn ran(
+    lab: &mut Lab,
+    peer: &Peer,
+    words: fn(&Load) -> String,
+    load: &Load,
+) -> Result<Result<Printed, String>, LabError> {
+    let allowed = placement::allowed_cores();
+    let core = allowed[allowed.len() - 1].to_string();
+    let mut args = vec!["-c".to_owned(), core];
+    args.extend(words(load).split_whitespace().map(str::to_owned));
+    let longest = Duration::from_secs_f64(load.seconds) + LONGER;
+    let said = lab.program("taskset", &args, longest)?;
+    let printed = (peer.read)(&said.stdout);
+    Ok(if printed == Printed::default() {
+        let why = said.stderr.lines().last().unwrap_or("it printed nothing").to_owned();
+        Err(format!("no figures: {why}"))
+    } else {
+        Ok(printed)
+    })
+}
+
+/// What users wait by arithmetic, and what the run by arrival rate says of it.
+fn users(lab: &Lab, report: Report, ledger: Ledger) -> Result<Users, LabError> {
+    let samples = Requests::read(&lab.file("stalling-open.raw"))?;
+    let truth = Truth::hold(lab.setting("base_ms")?, &ledger.stalls, samples.window);
+    let count_difference = ledger.answered.abs_diff(report.whole.counts.answered);
+    let observed = samples.observed(report, ledger);
+    let compared = observed.compare(&truth, &[0.5, 0.99]).map_err(LabError::figures)?;
+    let [p50, p99, ..] = compared.as_slice() else {
+        return Err(LabError::figures("nothing was compared"));
+    };
+    Ok(Users {
+        p50_ms: p50.predicted_ms,
+        p99_ms: p99.predicted_ms,
+        p99_min_ms: p99.band_ms.0,
+        p99_max_ms: p99.band_ms.1,
+        measured_p99_ms: p99.measured_ms,
+        count_difference,
+    })
+}
+
+impl Held {
+    fn of(held_p99_ms: impl Iterator<Item = f64> + Clone) -> Held {
+        Held {
+            held_p99_min_ms: held_p99_ms.clone().min_by(f64::total_cmp),
+            held_p99_max_ms: held_p99_ms.max_by(f64::total_cmp),
+        }
+    }
+}
+
+impl Row {
+    /// Of a run of truetail's.
+    fn of(name: &str, report: &Report, ledger: Option<&Ledger>) -> Row {
+        let plan = &report.config.plan;
+        let load = match plan.rate {
+            Some(rate) => format!("{}/s", rate.per_second()),
+            None => format!("{} connections", plan.conns()),
+        };
+        let whole = &report.whole;
+        let corrected = &whole.corrected;
+        let at = |q: f64| corrected.quantile_us(q).map(ms);
+        let printed = Printed {
+            requests: Some(whole.counts.answered as f64),
+            per_s: Some(whole.rate.answered),
+            mean_ms: corrected.mean.map(ms),
+            p50_ms: at(0.5),
+            p90_ms: at(0.9),
+            p99_ms: at(0.99),
+            max_ms: corrected.max.map(ms),
+        };
+        Row { program: name.to_owned(), load, printed, ..Row::ledger(ledger) }
+    }
+
+    /// The same run as its program would have stamped it without the kernel.
+    fn by_program(name: &str, report: &Report) -> Row {
+        let of = Row::of(name, report, None);
+        let share = report.whole.client_share.as_ref();
+        let printed = Printed {
+            requests: of.printed.requests,
+            per_s: of.printed.per_s,
+            p50_ms: share.map(|share| ms(share.p50.when_handled)),
+            p99_ms: share.and_then(|share| Some(ms(share.p99.as_ref()?.when_handled))),
+            ..Printed::default()
+        };
+        Row { printed, ..of }
+    }
+
+    /// Of what another program printed.
+    fn read(
+        peer: &Peer,
+        rate: &str,
+        conns: f64,
+        said: Result<Printed, String>,
+        ledger: Option<&Ledger>,
+    ) -> Row {
+        let both = if rate.is_empty() { String::new() } else { format!(", {rate}") };
+        let (printed, problem) = match said {
+            Ok(printed) => (printed, None),
+            Err(problem) => (Printed::default(), Some(problem)),
+        };
+        Row {
+            program: peer.name.to_owned(),
+            load: format!("{conns} connections{both}"),
+            printed,
+            problem,
+            ..Row::ledger(ledger)
+        }
+    }
+
+    /// What a ledger says alone.
+    fn ledger(ledger: Option<&Ledger>) -> Row {
+        Row {
+            program: String::new(),
+            load: String::new(),
+            printed: Printed::default(),
+            ledger_requests: ledger.map(|ledger| ledger.answered),
+            ledger_p99_ms: ledger.and_then(|ledger| ledger.held.p99).map(|us| us / 1e3),
+            problem: None,
+        }
+    }
+}
+
+fn ms(us: f64) -> f64 {
+    us / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_is_told_url_connections_and_length() {
+        let load = Load { url: "http://a/", conns: 5.0, rate: 500.0, seconds: 3.0 };
+        for peer in &PEERS {
+            for words in [(peer.at_rate)(&load), (peer.at_most)(&load)] {
+                assert!(words.starts_with(peer.name), "{words}");
+                assert!(
+                    words.contains("http://a/") && words.contains('5') && words.contains('3'),
+                    "{words}"
+                );
+            }
+            let rate = (peer.at_rate)(&load);
+            assert_eq!(rate != (peer.at_most)(&load), peer.keeps_rate, "{rate}");
+        }
+        assert_eq!((PEERS[1].at_rate)(&load), "h2load --h1 -t1 -c5 -D3 --rps=100 http://a/");
+        assert_eq!((PEERS[4].at_rate)(&load), "oha --no-tui -c 5 -z 3s -q 500 http://a/");
+    }
+}
