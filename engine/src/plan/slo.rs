@@ -167,8 +167,10 @@ fn objective(text: &str) -> Result<Objective, Problem> {
             LatencyMetric::Percentile(percentile.ok_or_else(|| Problem::Metric(name.to_owned()))?)
         }
     };
+    // Nobody means seconds by a bound that has no unit.
+    let has_unit = bound.ends_with(|last: char| last.is_ascii_alphabetic());
     match bound.parse() {
-        Ok(Nanos(ns)) if 0 < ns => Ok(Objective::Latency(latency, Nanos(ns))),
+        Ok(Nanos(ns)) if 0 < ns && has_unit => Ok(Objective::Latency(latency, Nanos(ns))),
         _ => Err(Problem::Time(bound.to_owned(), metric.to_owned())),
     }
 }

@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Scalar {
 }
 
 /// A length of time in whole nanoseconds, written with a unit: `250us`, `5ms`, `1.5s`, `2m`, `1h`,
-/// or a sum, `1m30s`.
+/// or a sum, `1m30s`. A number alone is seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nanos(pub u64);
 
@@ -119,15 +119,8 @@ impl fmt::Display for Nanos {
 
 /// A text that isn't a duration, or is one beyond 584 years.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("invalid duration `{0}`: {cure}", cure = duration_cure(.0))]
+#[error("invalid duration `{0}`: give seconds, or a unit (ns, us, ms, s, m, h), e.g. 30s or 1.5ms")]
 pub struct InvalidDuration(String);
-
-fn duration_cure(text: &str) -> &'static str {
-    match text.parse::<f64>() {
-        Ok(number) if 0.0 <= number => "add a unit, e.g. 30s or 1.5ms",
-        _ => "give a number with a unit (ns, us, ms, s, m, h), e.g. 30s or 1.5ms",
-    }
-}
 
 impl FromStr for Nanos {
     type Err = InvalidDuration;
@@ -135,11 +128,11 @@ impl FromStr for Nanos {
     fn from_str(text: &str) -> Result<Nanos, InvalidDuration> {
         let invalid = || InvalidDuration(text.to_owned());
         let mut rest = text.trim();
-        if rest == "0" {
-            return Ok(Nanos(0));
-        }
         if rest.is_empty() {
             return Err(invalid());
+        }
+        if rest.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit()) {
+            return decimal_times(rest, SECOND_NS).map(Nanos).ok_or_else(invalid);
         }
         let mut total_ns = 0_u64;
         while !rest.is_empty() {
@@ -191,7 +184,7 @@ impl<'de> Deserialize<'de> for Nanos {
 }
 
 /// Requests per second, kept in whole millionths so that a schedule can count in integers: `20k`,
-/// `1.5M`, `0.5`.
+/// `1.5M`, `0.5`, `1e4`; also written `1000/s`, or per minute, `6000/m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate {
     micro: u64,
@@ -239,14 +232,27 @@ impl FromStr for Rate {
     type Err = InvalidRate;
 
     fn from_str(text: &str) -> Result<Rate, InvalidRate> {
-        let trimmed = text.trim().trim_end_matches("/s");
-        let (number, factor) = match trimmed.char_indices().last() {
-            Some((at, 'k' | 'K')) => (&trimmed[..at], 1_000_u64),
-            Some((at, 'm' | 'M')) => (&trimmed[..at], 1_000_000),
-            _ => (trimmed, 1),
+        let not_a_number = || InvalidRate::NotANumber(text.to_owned());
+        let (amount, seconds) = match text.trim().split_once('/') {
+            None => (text.trim(), 1),
+            Some((amount, "s" | "1s")) => (amount, 1),
+            Some((amount, "m" | "1m")) => (amount, 60),
+            Some(_) => return Err(not_a_number()),
         };
-        let micro = decimal_times(number, factor * 1_000_000)
-            .ok_or_else(|| InvalidRate::NotANumber(text.to_owned()))?;
+        let (number, factor) = match amount.char_indices().last() {
+            Some((at, 'k' | 'K')) => (&amount[..at], Some(1_000_u64)),
+            Some((at, 'm' | 'M')) => (&amount[..at], Some(1_000_000)),
+            _ => match amount.split_once(['e', 'E']) {
+                Some((number, power)) => {
+                    (number, power.parse().ok().and_then(|power| 10_u64.checked_pow(power)))
+                }
+                None => (amount, Some(1)),
+            },
+        };
+        let micro = factor
+            .and_then(|factor| decimal_times(number, factor.checked_mul(1_000_000)?))
+            .ok_or_else(not_a_number)?
+            / seconds;
         if micro == 0 {
             return Err(InvalidRate::Zero(text.to_owned()));
         }
@@ -455,6 +461,8 @@ mod tests {
             ("0s", 0, "0s"),
             ("0", 0, "0s"),
             (".5s", 500_000_000, "500ms"),
+            ("10", 10 * SECOND_NS, "10s"),
+            ("2.5", 2_500_000_000, "2.5s"),
             ("90s", 90 * SECOND_NS, "1m30s"),
         ] {
             let read: Nanos = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -462,7 +470,9 @@ mod tests {
             assert_eq!(read.to_string(), printed, "{text}");
             assert_eq!(printed.parse::<Nanos>(), Ok(read), "{text} comes back");
         }
-        for text in ["", "s", "10", "ten s", "1x", "1s x", "-1s", "99999999999h", "1..5s", "1é"] {
+        for text in
+            ["", "s", ".", "1.2.3", "ten s", "1x", "1s x", "-1s", "99999999999h", "1..5s", "1é"]
+        {
             assert!(text.parse::<Nanos>().is_err(), "{text}");
         }
     }
@@ -490,10 +500,34 @@ mod tests {
             ("0.5", 500_000),
             ("333.333333", 333_333_333),
             ("5k/s", 5_000_000_000),
+            ("50/1s", 50_000_000),
+            ("6000/m", 100_000_000),
+            ("6k/1m", 100_000_000),
+            ("1000/m", 16_666_666),
+            ("1e4", 10_000_000_000),
+            ("1.5e3/s", 1_500_000_000),
         ] {
             assert_eq!(text.parse::<Rate>().map(Rate::micro_per_second), Ok(micro), "{text}");
         }
-        for text in ["0", "0k", "-5", "", "k", "fast", "1e3", "1000M", "0.0000001"] {
+        for text in [
+            "0",
+            "0k",
+            "-5",
+            "",
+            "k",
+            "fast",
+            "1e",
+            "e3",
+            "1e-3",
+            "1e99",
+            "1000M",
+            "0.0000001",
+            "5/h",
+            "5/",
+            "/s",
+            "5/s/s",
+            "5/5s",
+        ] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }
     }
