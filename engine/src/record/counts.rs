@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::status::STATUS_MAX;
+use crate::plan::status::{STATUS_MAX, StatusSet};
 use crate::record::outcome::{Cause, Outcome, PROTOCOL_RULES, UnsentReason};
 
 /// How the intended requests of the window ended.
@@ -157,6 +157,15 @@ impl Counts {
     /// Requests that were sent and ended in an error: failed, timed out or abandoned.
     pub fn ended_in_error(&self) -> u64 {
         self.timed_out + self.failed + self.abandoned
+    }
+
+    /// Answers that led elsewhere, where the client didn't follow; those with a status of
+    /// `expected` are successes. 304 leads nowhere.
+    pub fn redirects(&self, expected: &StatusSet) -> u64 {
+        let leads = |status: u16| (300..400).contains(&status) && status != 304;
+        let redirects =
+            self.status.iter().filter(|(status, _)| leads(*status) && !expected.holds(*status));
+        redirects.fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// Counts how a request ended. That it was intended, and sent, is counted when it happens.

@@ -260,6 +260,7 @@ pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
     let counts = &report.whole.counts;
     let (failed, unexpected) = (counts.ended_in_error(), counts.unexpected_status);
+    let redirects = counts.redirects(&report.config.plan.expect_status);
     let bad = failed + unexpected;
     let figure = share(bad, counts.intended);
     if figure <= bounds.errors {
@@ -281,19 +282,29 @@ pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
         level,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
-            "{} of {} requests ({}) had no good answer: errors {}, unexpected statuses {}; the \
+            "{} of {} requests ({}) had no good answer: errors {}, unexpected statuses {}{}; the \
              limit is {}",
             count(bad),
             count(counts.intended),
             percent(figure),
             count(failed),
             count(unexpected),
+            match redirects {
+                0 => String::new(),
+                redirects => format!(" (3xx: {}, not followed)", count(redirects)),
+            },
             percent(bounds.errors)
         ),
         figure,
         threshold: bounds.errors,
         meaning: meaning.to_owned(),
-        cure: "look at the errors by cause; list the statuses you expect with --expect-status"
-            .to_owned(),
+        cure: match redirects {
+            0 => "look at the errors by cause; list the statuses you expect with --expect-status",
+            _ => {
+                "load the URL that the redirects lead to; if they are what you measure, give \
+                  --expect-status 2xx,3xx"
+            }
+        }
+        .to_owned(),
     });
 }
