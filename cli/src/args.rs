@@ -5,6 +5,7 @@
 mod agent_flags;
 mod agents;
 mod file_values;
+mod foreign;
 mod headings;
 mod plan_flags;
 mod series_flags;
@@ -24,11 +25,14 @@ use engine::sys::units::{CoreList, Nanos};
 pub(crate) use agent_flags::AgentArgs;
 pub(crate) use agents::{ControllerArgs, CrewArgs};
 use headings::{LATENCY, PLAN, STALLS};
-pub(crate) use plan_flags::PlanFlags;
+pub(crate) use plan_flags::{PlanFlags, is_named};
 use plan_flags::{WAITS, choice};
 pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs, ceiling_defaults};
 pub(crate) use usage::{is_bare, one_line};
 use values::{COUNT_MAX, WHOLE_MAX, file, fraction, profile_name, socket_address, whole_number};
+
+/// The commands that load a URL.
+const LOADING: [&str; 5] = ["run", "controller", "sweep", "search", "ceiling"];
 
 const FIRST_STEPS: &str = "\
 First steps:
@@ -124,14 +128,14 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Load a URL and report its latency
     #[command(after_help = "\
-Durations: 250us, 5ms, 1.5s, 2m, 1m30s
-Rates, per second: 500, 20k, 1.5M
+Durations: 30 (seconds), 250us, 5ms, 1.5s, 2m, 1m30s
+Rates: 500, 20k, 1.5M, 1e4 (per second), 6000/m (per minute)
 Cores: 0,1 or 0-3")]
     Run(Box<RunArgs>),
     /// Load a URL from many machines, each with an agent, and report one distribution
     #[command(long_about = CONTROLLER, after_help = "\
-Durations: 250us, 5ms, 1.5s, 2m, 1m30s
-Rates, per second: 500, 20k, 1.5M
+Durations: 30 (seconds), 250us, 5ms, 1.5s, 2m, 1m30s
+Rates: 500, 20k, 1.5M, 1e4 (per second), 6000/m (per minute)
 Agents: host1:7070,10.0.0.2:7070")]
     Controller(Box<ControllerArgs>),
     /// Load a URL at many rates: latency against throughput, and where the knee is
@@ -225,6 +229,8 @@ pub(crate) struct ResultArgs {
     pub(crate) hdr: Option<PathBuf>,
     /// The profile.
     pub(crate) flamegraph: Option<PathBuf>,
+    /// What the plan has that nobody asked for, to be said with the results.
+    pub(crate) assumed: Option<String>,
     /// Whether to exit with 0 even if the verdict is invalid.
     pub(crate) allow_invalid: bool,
     /// Whether to hide the progress line.
@@ -503,6 +509,26 @@ pub(crate) struct DemoArgs {
     /// Hide the progress line
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// The arguments, with the command `run` where they begin with its flags or its URL.
+pub(crate) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
+    let about_all = ["-h", "--help", "-V", "--version"];
+    let first = args.get(1).and_then(|first| first.to_str()).unwrap_or_default();
+    let is_of_run = (first.starts_with('-') && !about_all.contains(&first))
+        || first.starts_with("http://")
+        || first.starts_with("https://");
+    if is_of_run {
+        args.insert(1, "run".into());
+    }
+    args
+}
+
+/// What these arguments mean here if they are another load generator's, and the line to type.
+pub(crate) fn answer(args: &[OsString]) -> Option<String> {
+    let words: Option<Vec<String>> =
+        args.iter().skip(1).map(|word| word.to_str().map(str::to_owned)).collect();
+    foreign::answer(&words?, &definition())
 }
 
 /// Reads the arguments.

@@ -155,7 +155,8 @@ impl Crew {
                 said_head.get_or_insert_with(|| line.above(|| say(head)));
             }
             let elapsed_ns = loaded.map_or(0, |all| all.elapsed_ns);
-            line.show_text(elapsed_ns, || text::live(&live, all.as_ref()));
+            let intended = all.as_ref().map_or(0, |all| all.intended);
+            line.show_text(elapsed_ns, intended, || text::live(&live, all.as_ref()));
             thread::sleep(progress::INTERVAL);
         }
         line.clear();

@@ -37,7 +37,6 @@ mod text;
 mod truth;
 mod verify;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use args::Command;
@@ -45,7 +44,10 @@ use clap::error::ErrorKind;
 use failure::{EXIT_USAGE, Failure};
 
 fn main() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args = args::completed(std::env::args_os().collect());
+    if let Some(answer) = args::answer(&args) {
+        return Failure::Usage(answer).report();
+    }
     let cli = match args::parse(&args) {
         Ok(cli) => cli,
         Err(error) if is_help_or_version(error.kind()) => {

@@ -1,5 +1,7 @@
 //! Where results go: standard output, and files that appear whole or not at all.
 //!
+//! A result that goes to standard output, `-`, has it for itself: what is said goes to standard
+//! error from then on.
 //! A file is opened before the run, so that no run ends with nowhere to put its report. What isn't
 //! a regular file by its own name, such as a pipe or `/dev/stdout`, is written through.
 
@@ -12,9 +14,13 @@ use std::path::{Path, PathBuf};
 use engine::sys::whole_file::{Place, WholeFile, WholeFileError};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use rustix::stdio::dup2_stdout;
 
 use crate::failure::Failure;
 use crate::signals::StopRequest;
+
+/// The name that stands for standard output.
+pub(crate) const STDOUT: &str = "-";
 
 /// Writes to standard output. A reader that has gone away is not a failure.
 ///
@@ -67,6 +73,13 @@ impl OutputFile {
             Failure::Usage(format!("{flag} {}: {problem}; {cure}", path.display()))
         };
         let unwritable = "name a file in an existing folder where you may write";
+        if path == Path::new(STDOUT) {
+            let file = take_stdout().map_err(|error| {
+                Failure::CouldNotRun(format!("{flag} -: standard output can't be had ({error})"))
+            })?;
+            let shown = PathBuf::from("standard output");
+            return Ok(OutputFile { flag, shown, destination: Destination::Through(file) });
+        }
         let destination = if is_written_through(path) {
             let file = open_through(path).map_err(|error| {
                 let is_pipe = fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
@@ -125,6 +138,13 @@ impl OutputFile {
             ))),
         }
     }
+}
+
+/// Takes standard output for a result: whatever else is printed goes to standard error.
+fn take_stdout() -> io::Result<File> {
+    let taken = io::stdout().as_fd().try_clone_to_owned()?;
+    dup2_stdout(io::stderr())?;
+    Ok(File::from(taken))
 }
 
 /// Whether what is behind this path isn't a regular file by its own name.

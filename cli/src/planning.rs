@@ -3,13 +3,17 @@
 use std::fs;
 use std::path::Path;
 
-use engine::plan::Plan;
+use engine::plan::{DURATION_MAX, Plan};
+use engine::sys::units::Nanos;
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer, Error};
 
-use crate::args::{self, PlanFlags, ResultArgs, RunArgs};
+use crate::args::{self, PlanFlags, ResultArgs, RunArgs, is_named};
 use crate::failure::Failure;
+
+/// The type of a posted body if no header names one, as of curl and wget.
+const BODY_TYPE: &str = "application/x-www-form-urlencoded";
 
 /// The plan, and where its results go.
 ///
@@ -25,12 +29,34 @@ pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
 /// Those of [`plan`].
 pub(crate) fn plan_over(mut plan: Plan, args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
     let mut results = ResultArgs::default();
-    if let Some(path) = &args.plan {
-        read(path)?.lay_over(&mut plan, &mut results);
+    let file = args.plan.as_deref().map(read).transpose()?;
+    let is_given =
+        |given: fn(&PlanFlags) -> bool| given(&args.flags) || file.as_ref().is_some_and(given);
+    let names_method = is_given(|flags| flags.method.is_some());
+    if is_given(|flags| flags.requests.is_some()) {
+        // Their number ends the window, and the target gets no others.
+        (plan.duration, plan.warmup) = (DURATION_MAX, Nanos(0));
+    }
+    if let Some(file) = file {
+        file.lay_over(&mut plan, &mut results);
         plan.drop_conflicts(&args.flags.overrides());
     }
     args.flags.clone().lay_over(&mut plan, &mut results);
+    if plan.body.is_some() && !names_method {
+        results.assumed = Some(post(&mut plan));
+    }
     Ok((plan, results))
+}
+
+/// Has a body be posted, of the usual type unless a header names another; returns what says so.
+fn post(plan: &mut Plan) -> String {
+    plan.method = "POST".to_owned();
+    let mut said = "--body: the method is POST (--method)".to_owned();
+    if !plan.headers.iter().any(|line| is_named(line, "Content-Type")) {
+        plan.headers.push(format!("Content-Type: {BODY_TYPE}"));
+        said.push_str(&format!(", the type {BODY_TYPE} (--header 'Content-Type: …')"));
+    }
+    said
 }
 
 /// The flags that a plan file stands for.
@@ -221,7 +247,8 @@ mod tests {
         let file = "calibration = 'k'\nout = 'a'\nhdr = 'b'\nflamegraph = 'f.svg'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
             allow_invalid = true\n";
         let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
-        let ResultArgs { calibration, out, hdr, csv, flamegraph, allow_invalid, quiet } = results;
+        let ResultArgs { calibration, out, hdr, csv, flamegraph, assumed: _, allow_invalid, quiet } =
+            results;
         assert_eq!(calibration, Some("k".into()));
         assert_eq!(flamegraph, Some("f.svg".into()));
         assert_eq!((out, hdr, csv), (Some("e".into()), Some("b".into()), Some("c".into())));
@@ -272,7 +299,10 @@ mod tests {
             ),
             ("plan = \"other.toml\"", "line 1: unknown key `plan`"),
             ("url = \"http://x/\"", "line 1: unknown key `url`"),
-            ("\n\nduration = 5\n", "line 3: --duration: invalid duration `5`: add a unit, e.g."),
+            (
+                "\n\nduration = '5x'\n",
+                "line 3: --duration: invalid duration `5x`: give seconds, or",
+            ),
             ("rate = 0", "line 1: --rate: invalid rate `0`: must be above 0"),
             ("rate = true", "line 1: --rate: invalid rate `true`: give requests per second"),
             ("rate = [1, 2]", "line 1: --rate: invalid value: give one text or number"),

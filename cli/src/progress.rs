@@ -21,6 +21,8 @@ const HERTZ: u8 = 20;
 pub(crate) struct ProgressLine {
     bar: Option<ProgressBar>,
     label: String,
+    /// Whether the bar shows requests; otherwise time.
+    counts: bool,
 }
 
 impl ProgressLine {
@@ -29,25 +31,26 @@ impl ProgressLine {
     pub(crate) fn new(plan: &Plan, wanted: bool, label: &str) -> ProgressLine {
         let shown = wanted && stderr().is_terminal();
         let bar = shown.then(|| bar(plan, ProgressDrawTarget::stderr()));
-        ProgressLine { bar, label: label.to_owned() }
+        ProgressLine { bar, label: label.to_owned(), counts: plan.ends_by_count() }
     }
 
     /// A line on this terminal.
     pub(crate) fn on(plan: &Plan, term: Term) -> ProgressLine {
         let bar = Some(bar(plan, ProgressDrawTarget::term(term, HERTZ)));
-        ProgressLine { bar, label: String::new() }
+        ProgressLine { bar, label: String::new(), counts: plan.ends_by_count() }
     }
 
     /// Redraws the line.
     pub(crate) fn show(&self, now: &Progress) {
         let elapsed_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
-        self.show_text(elapsed_ns, || progress::line(now));
+        self.show_text(elapsed_ns, now.intended, || progress::line(now));
     }
 
-    /// Redraws it with another text, which may have several lines, so long after the epoch.
-    pub(crate) fn show_text(&self, elapsed_ns: u64, text: impl FnOnce() -> String) {
+    /// Redraws it with another text, which may have several lines, so long after the epoch, when so
+    /// many requests have been due.
+    pub(crate) fn show_text(&self, elapsed_ns: u64, intended: u64, text: impl FnOnce() -> String) {
         let Some(bar) = &self.bar else { return };
-        bar.set_position(elapsed_ns / 1_000_000);
+        bar.set_position(if self.counts { intended } else { elapsed_ns / 1_000_000 });
         bar.set_message(format!("{}{}", self.label, text()));
     }
 
@@ -73,8 +76,9 @@ impl ProgressLine {
 }
 
 fn bar(plan: &Plan, target: ProgressDrawTarget) -> ProgressBar {
-    let length_ms = plan.end_ns() / 1_000_000;
-    let bar = ProgressBar::with_draw_target(Some(length_ms), target);
+    let counted = plan.requests.filter(|_| plan.ends_by_count());
+    let length = counted.unwrap_or(plan.end_ns() / 1_000_000);
+    let bar = ProgressBar::with_draw_target(Some(length), target);
     let style = ProgressStyle::with_template("{bar:20} {msg}");
     bar.set_style(style.expect("the template is a constant"));
     bar

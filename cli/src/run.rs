@@ -67,6 +67,7 @@ pub(crate) struct Outputs {
     out: Option<OutputFile>,
     hdr: Option<OutputFile>,
     csv: Option<OutputFile>,
+    assumed: Option<String>,
 }
 
 impl Outputs {
@@ -82,12 +83,14 @@ impl Outputs {
             out: open("--out", &wanted.out)?,
             hdr: open("--hdr", &wanted.hdr)?,
             csv: open("--csv", &wanted.csv)?,
+            assumed: wanted.assumed.clone(),
         })
     }
 
-    /// Writes a run that began at this moment.
+    /// Writes a run that began at this moment, and says what its plan assumed.
     pub(crate) fn write(self, finished: &Finished, began: SystemTime, results: &mut Results) {
         let Finished { report, measured, .. } = finished;
+        self.assumed.iter().for_each(|assumed| complain(assumed));
         if let Some(out) = self.out {
             results.add(out.finish(|writer| json::write(report, writer)));
         }

@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::args::{CrewArgs, ResultArgs, RunArgs};
 use crate::crew::{Crew, require_for_agents};
 use crate::drive::{Beside, Results, drive_with};
-use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure};
+use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain};
 use crate::output::{self, OutputFile, say};
 use crate::progress::ProgressLine;
 use crate::saved::Reference;
@@ -36,6 +36,7 @@ pub(crate) struct Files {
     out: Option<OutputFile>,
     csv: Option<OutputFile>,
     svg: Option<OutputFile>,
+    assumed: Option<String>,
 }
 
 impl Files {
@@ -69,11 +70,13 @@ impl Files {
             out: open("--out", wanted.out.as_ref())?,
             csv: open("--csv", wanted.csv.as_ref())?,
             svg: open("--svg", svg)?,
+            assumed: wanted.assumed.clone(),
         })
     }
 
     /// Writes what was found: the document, the steps as CSV with the trials of a ceiling behind
-    /// them, and the plot with its mark. Without a step that has a latency there is no plot.
+    /// them, and the plot with its mark. Without a step that has a latency there is no plot. Says
+    /// what the plan assumed.
     pub(crate) fn write(
         self,
         document: &impl Serialize,
@@ -82,6 +85,7 @@ impl Files {
         mark: Option<&Mark>,
         results: &mut Results,
     ) {
+        self.assumed.iter().for_each(|assumed| complain(assumed));
         if let Some(out) = self.out {
             results.add(out.finish(|writer| json::write(document, writer)));
         }
@@ -119,11 +123,20 @@ pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
 /// The flag, or the key of the plan file.
 pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Failure> {
     // Each field is named, so that a new one has to be refused, or to mean something to a series.
-    let ResultArgs { out: _, csv: _, flamegraph: _, quiet: _, calibration: _, hdr, allow_invalid } =
-        &wanted;
+    let ResultArgs {
+        out: _,
+        csv: _,
+        flamegraph: _,
+        quiet: _,
+        calibration: _,
+        assumed: _,
+        hdr,
+        allow_invalid,
+    } = &wanted;
     let Plan {
         model,
         period,
+        requests,
         backfill,
         raw,
         target: _,
@@ -148,6 +161,8 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
         deadline: _,
         keepalive: _,
         requests_per_connection: _,
+        connect_to: _,
+        resolve: _,
         source_addresses: _,
         settle: _,
         settle_min: _,
@@ -167,6 +182,11 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
             no_rate,
         ),
         ("--period", period.map(|period| period.to_string()), no_rate),
+        (
+            "--requests",
+            requests.map(|requests| requests.to_string()),
+            "the steps of a series are as long as --duration says",
+        ),
         ("--backfill", (!backfill.is_off()).then(|| "on".into()), no_rate),
         ("--raw", file(raw), one_run),
         ("--hdr", file(hdr), one_run),

@@ -27,7 +27,7 @@ pub(crate) fn per_second(of: f64) -> String {
 /// A number with separators, and with decimals below 10.
 #[expect(clippy::cast_possible_truncation, reason = "what is counted is far below 2^63")]
 #[expect(clippy::cast_sign_loss, reason = "a number of things is never negative")]
-pub(crate) fn number(number: f64) -> String {
+pub fn number(number: f64) -> String {
     if number < 10.0 {
         return format!("{}", (number * 1e3).round() / 1e3);
     }

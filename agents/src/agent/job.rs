@@ -264,7 +264,7 @@ mod tests {
     fn a_name_server_that_is_silent_keeps_no_run_from_its_end() {
         type Ends = fn(&Job);
         for end in [Job::stop as Ends, |job| job.lose(Why::Ending)] {
-            let job = Job::new("ann@desk".to_owned());
+            let job = Job::new("ann@desk".to_owned(), u64::MAX);
             let (answer, answered) = mpsc::channel::<()>();
             let (asked, is_asked) = mpsc::channel();
             let brought = thread::scope(|scope| {
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_is_there_in_time_is_brought() {
-        let job = Job::new("ann@desk".to_owned());
+        let job = Job::new("ann@desk".to_owned(), u64::MAX);
         assert_eq!(job.unless_called_off("adds", || 2 + 2).expect("a thread"), Some(4));
         job.stop();
         assert_eq!(job.unless_called_off("adds", || 2 + 2).expect("a thread"), None);

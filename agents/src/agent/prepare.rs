@@ -34,8 +34,8 @@ pub(super) fn prepare(
     };
     let completed = plan.clone().complete(&placement::allowed_cores()).map_err(refused)?;
     config.admission.check_plan(&completed, &share).map_err(refused)?;
-    let endpoint = Endpoint::parse(&plan.target).map_err(refused)?;
-    let addresses = host::resolve(&endpoint, &plan.target).map_err(refused)?;
+    let endpoint = Endpoint::of(&plan).map_err(refused)?;
+    let addresses = host::resolve(&endpoint, &plan).map_err(refused)?;
     let allowed = config.admission.check_target(&endpoint, &addresses).map_err(refused)?;
     let (body, targets) = (SharedBody::default(), Targets::Only(allowed));
     let prepared = run::prepare_with(plan, &body, targets, share);

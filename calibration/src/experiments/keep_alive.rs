@@ -121,7 +121,7 @@ impl Kind {
         let counts = &whole.counts;
         let cpu_us = CpuPerRequest::new(report).total_us();
         let p50_us = whole.corrected.quantile_us(0.5);
-        let ports = report.generator.machine.ports.as_ref();
+        let ports = report.generator.ports();
         Kind {
             sent_per_s: whole.rate.sent,
             answered: counts.answered,
@@ -213,7 +213,7 @@ impl Ports {
     fn of(report: &Report, time_wait_server: u64) -> Ports {
         let whole = &report.whole;
         let counts = &whole.counts;
-        let ports = report.generator.machine.ports.as_ref();
+        let ports = report.generator.ports();
         Ports {
             due: Some(counts.intended),
             connected: Some(counts.sent - counts.unconnected),

@@ -14,7 +14,10 @@ use engine::sys::units::Scalar;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
-use super::values::{WHOLE_MAX, by_name, file_name, ip_address, profile_name, whole_number};
+use super::values::{
+    WHOLE_MAX, by_name, credentials, file_name, ip_address, name_or_stdout, profile_name,
+    whole_number,
+};
 
 /// A text.
 pub(super) fn text<'de, D: Deserializer<'de>>(file: D) -> Result<Option<String>, D::Error> {
@@ -24,6 +27,20 @@ pub(super) fn text<'de, D: Deserializer<'de>>(file: D) -> Result<Option<String>,
 /// The name of a file.
 pub(super) fn path<'de, D: Deserializer<'de>>(file: D) -> Result<Option<PathBuf>, D::Error> {
     parsed(file, file_name)
+}
+
+/// The name of a file, or `-` for standard output.
+pub(super) fn path_or_stdout<'de, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    parsed(file, name_or_stdout)
+}
+
+/// A user's name and password.
+pub(super) fn credentials_text<'de, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<String>, D::Error> {
+    parsed(file, credentials)
 }
 
 /// The name of a profile.

@@ -9,6 +9,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use engine::plan::body::BODY_MAX;
@@ -27,7 +29,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, VERDICT};
-use super::values::{WHOLE_MAX, by_name, file, file_name, ip_address, profile_name, whole_number};
+use super::values::{
+    WHOLE_MAX, by_name, credentials, file, file_name, file_or_stdout, ip_address, profile_name,
+    whole_number,
+};
 use super::{ResultArgs, file_values};
 use crate::csv;
 
@@ -69,6 +74,8 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        short = 'R',
+        aliases = ["rps", "qps"],
         value_name = "PER_SECOND",
         help_heading = LOAD,
         help = "Open model: requests per second, e.g. 500, 20k or 1.5M",
@@ -99,6 +106,8 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        short = 'c',
+        alias = "connections",
         value_name = "N",
         value_parser = whole_number(1..=CONNS_MAX),
         help_heading = LOAD,
@@ -121,6 +130,23 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        short = 'n',
+        value_name = "N",
+        value_parser = whole_number(1..=WHOLE_MAX),
+        help_heading = LOAD,
+        help = "End the window after N intended requests [default: after --duration]",
+        long_help = "End the window after N intended requests, exactly, or after --duration if that \
+            is given and comes first. The target gets no others: there is no warm-up unless \
+            --warmup asks for one, which sends more. By arrival rate, and with --period, the plan \
+            tells when the last is due, and how long the window is; a closed loop ends when the \
+            last has been answered, each shard with its part of N [default: after --duration]",
+    )]
+    #[serde(deserialize_with = "file_values::whole::<1, _>")]
+    pub(crate) requests: Option<u64>,
+
+    #[arg(
+        long,
+        short = 'd',
         value_name = "DURATION",
         help_heading = LOAD,
         help = with_default("Length of the recorded window", Plan::default().duration),
@@ -131,8 +157,9 @@ pub(crate) struct PlanFlags {
         long,
         value_name = "DURATION",
         help_heading = LOAD,
-        help = with_default(
-            "Length of the warm-up before the window; it isn't recorded",
+        help = format!(
+            "Length of the warm-up before the window; it isn't recorded [default: {}, none with \
+                --requests]",
             Plan::default().warmup
         ),
     )]
@@ -140,6 +167,7 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        short = 't',
         value_name = "DURATION",
         help_heading = LOAD,
         help = with_default(
@@ -152,14 +180,17 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        short = 'm',
+        visible_short_alias = 'X',
         help_heading = REQUEST,
-        help = with_default("The HTTP method", Plan::default().method),
+        help = "The HTTP method, in capitals whatever is given [default: GET, POST with a body]",
     )]
     #[serde(deserialize_with = "file_values::text")]
     pub(crate) method: Option<String>,
 
     #[arg(
         long = "header",
+        short = 'H',
         value_name = "NAME: VALUE",
         help_heading = REQUEST,
         help = "A request header; repeatable. Replaces all headers of the plan file",
@@ -169,11 +200,26 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
-        value_name = "TEXT|@FILE",
+        short = 'u',
+        value_name = "USER:PASSWORD",
+        value_parser = credentials,
+        help_heading = REQUEST,
+        help = "Send this name and password as basic authorization; the report has their hash",
+    )]
+    #[serde(deserialize_with = "file_values::credentials_text")]
+    pub(crate) user: Option<String>,
+
+    #[arg(
+        long,
+        short = 'b',
+        alias = "data",
+        value_name = "TEXT|@FILE|-",
         help_heading = REQUEST,
         help = format!(
-            "The request body: literal text, or @FILE for a file's content, at most {} GiB; the \
-                file must not change during the run [default: none]",
+            "The request body: literal text, @FILE for a file's content, at most {} GiB, or - for \
+                standard input; the file must not change during the run. Without \
+                --method it is posted, as application/x-www-form-urlencoded unless a header names \
+                another type [default: none]",
             BODY_MAX >> 30
         ),
     )]
@@ -318,6 +364,25 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        value_name = "HOST:PORT",
+        help_heading = CONNECTIONS,
+        help = "Connect there instead of to the URL's host and port; requests stay as they are",
+    )]
+    #[serde(deserialize_with = "file_values::text")]
+    pub(crate) connect_to: Option<String>,
+
+    #[arg(
+        long,
+        value_name = "HOST:PORT:ADDRESS",
+        help_heading = CONNECTIONS,
+        help = "The address of the URL's host and port, e.g. api.test:80:10.0.0.2, instead of the \
+            resolver's",
+    )]
+    #[serde(deserialize_with = "file_values::text")]
+    pub(crate) resolve: Option<String>,
+
+    #[arg(
+        long,
         value_name = "LIST",
         value_delimiter = ',',
         value_parser = ip_address,
@@ -438,28 +503,31 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
-        value_name = "FILE",
-        value_parser = file(),
+        short = 'o',
+        alias = "output",
+        value_name = "FILE|-",
+        value_parser = file_or_stdout(),
         help_heading = RESULTS,
-        help = "Write the report as JSON",
+        help = "Write the report as JSON; - for standard output, and the summary goes to stderr",
     )]
-    #[serde(deserialize_with = "file_values::path")]
+    #[serde(deserialize_with = "file_values::path_or_stdout")]
     pub(crate) out: Option<PathBuf>,
 
     #[arg(
         long,
-        value_name = "FILE",
-        value_parser = file(),
+        value_name = "FILE|-",
+        value_parser = file_or_stdout(),
         help_heading = RESULTS,
-        help = "Write the run over time as CSV, one row per interval of the window",
+        help = "Write the run over time as CSV, one row per interval of the window; - for standard \
+            output",
         long_help = format!(
             "Write the run over time as CSV: a header, then one row for each of at most 512 \
                 intervals of the window. A request counts in the interval in which it was due. \
-                Columns: {}",
+                With -, it goes to standard output, and the summary to stderr. Columns: {}",
             csv::columns()
         ),
     )]
-    #[serde(deserialize_with = "file_values::path")]
+    #[serde(deserialize_with = "file_values::path_or_stdout")]
     pub(crate) csv: Option<PathBuf>,
 
     #[arg(
@@ -529,11 +597,13 @@ impl PlanFlags {
             seed,
             conns,
             period,
+            requests,
             duration,
             warmup,
             timeout,
             method,
             headers,
+            user,
             body,
             cores,
             wait,
@@ -547,6 +617,8 @@ impl PlanFlags {
             backfill,
             keepalive,
             requests_per_connection,
+            connect_to,
+            resolve,
             source_addresses,
             settle,
             settle_min,
@@ -570,8 +642,12 @@ impl PlanFlags {
         set(&mut plan.duration, duration);
         set(&mut plan.warmup, warmup);
         set(&mut plan.timeout, timeout);
-        set(&mut plan.method, method);
+        set(&mut plan.method, method.map(|method| method.to_ascii_uppercase()));
         set(&mut plan.headers, headers);
+        if let Some(user) = user {
+            plan.headers.retain(|line| !is_named(line, "Authorization"));
+            plan.headers.push(format!("Authorization: Basic {}", BASE64_STANDARD.encode(user)));
+        }
         set(&mut plan.wait, wait);
         set(&mut plan.overload, overload);
         set(&mut plan.backfill, backfill);
@@ -584,7 +660,8 @@ impl PlanFlags {
         set_some(&mut plan.rate, rate);
         set_some(&mut plan.conns, conns);
         set_some(&mut plan.period, period);
-        set_some(&mut plan.body, body);
+        set_some(&mut plan.requests, requests);
+        set_some(&mut plan.body, body.map(from_stdin));
         set_some(&mut plan.cores, cores);
         set_some(&mut plan.stamps, stamps);
         set_some(&mut plan.stamp_sends, stamp_sends);
@@ -593,6 +670,8 @@ impl PlanFlags {
         set_some(&mut plan.deadline, deadline);
         set_some(&mut plan.queue_max, queue_max);
         set_some(&mut plan.requests_per_connection, requests_per_connection);
+        set_some(&mut plan.connect_to, connect_to);
+        set_some(&mut plan.resolve, resolve);
         set_some(&mut plan.prewarm, prewarm);
         set_some(&mut plan.spare, spare);
         set_some(&mut plan.settle_min, settle_min);
@@ -621,6 +700,16 @@ impl PlanFlags {
             backfill: self.backfill,
         }
     }
+}
+
+/// Whether a header has this name.
+pub(crate) fn is_named(line: &str, name: &str) -> bool {
+    line.split_once(':').is_some_and(|(found, _)| found.trim_end().eq_ignore_ascii_case(name))
+}
+
+/// The body as the plan has it: standard input is a file.
+fn from_stdin(body: String) -> String {
+    if ["-", "@-"].contains(&body.as_str()) { "@/dev/stdin".to_owned() } else { body }
 }
 
 /// A choice among these names, which are serde's.

@@ -188,7 +188,8 @@ pub(crate) fn ceiling_defaults() -> Plan {
 
 /// Says what the flags of a plan mean to a series, and hides those that mean nothing to it.
 fn of_series(command: Command, duration: Nanos, hidden: &[&'static str]) -> Command {
-    let useless = ["model", "period", "backfill", "raw", "hdr", "allow_invalid", "on_agent_loss"];
+    let useless =
+        ["model", "period", "requests", "backfill", "raw", "hdr", "allow_invalid", "on_agent_loss"];
     let hidden = useless.iter().chain(hidden);
     let help = |text: &'static str| move |arg: Arg| arg.help(text).long_help(None::<&str>);
     hidden

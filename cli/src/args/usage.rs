@@ -39,6 +39,11 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
             let cure = "put a value with spaces in quotes";
             format!("unexpected word after the flags; {cure}; see `{help}`")
         }
+        (ErrorKind::UnknownArgument, Some(flag), _) => {
+            let similar = text(ContextKind::SuggestedArg);
+            let similar = similar.map_or(String::new(), |flag| format!(", did you mean {flag}?"));
+            format!("{flag}: unknown flag{similar}; see `{help}`")
+        }
         (ErrorKind::InvalidSubcommand, ..)
             if text(ContextKind::InvalidSubcommand).is_some_and(|word| !is_bare(&word)) =>
         {
@@ -87,9 +92,9 @@ mod tests {
                 1.5M; see `truetail run --help`",
             ),
             (
-                ["run", "--duration", "10"],
-                "--duration 10: invalid duration: add a unit, e.g. 30s or 1.5ms; \
-                see `truetail run --help`",
+                ["run", "--duration", "10x"],
+                "--duration 10x: invalid duration: give seconds, or a unit (ns, us, ms, s, m, h), \
+                e.g. 30s or 1.5ms; see `truetail run --help`",
             ),
             (
                 ["run", "--conns", "many"],
@@ -175,7 +180,9 @@ mod tests {
             &["run", "http://h/", "--threshold", "authorization=pa55"],
             &["run", "http://h/", "--headr=Authorization: pa55"],
             &["run", "http://h/", "--headr", "Authorization: pa55"],
-            &["http://h/?token=pa55"],
+            &["h/?token=pa55"],
+            &["run", "http://h/", "-u", "pa55"],
+            &["run", "http://h/", "-Zpa55"],
         ] {
             let line = line_for(args);
             assert!(!line.contains("pa55") && line.contains("; see `truetail "), "{line}");
@@ -194,6 +201,9 @@ mod tests {
         ] {
             let line = line_for(args);
             assert!(line.contains(words) && !line.contains('\n'), "{line}");
+            assert!(!line.contains("as a value"), "{line}");
         }
+        let line = line_for(&["run", "http://x/", "--rat", "5"]);
+        assert_eq!(line, "--rat: unknown flag, did you mean --rate?; see `truetail run --help`");
     }
 }

@@ -11,12 +11,35 @@ use profile::Format;
 use serde::de::value::Error as NameError;
 use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
+use crate::output::STDOUT;
+
 /// A path to a file.
 pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.to_str() {
         Some(name) => file_name(name),
         None => Ok(path),
     })
+}
+
+/// A path to a file, or `-` for standard output.
+pub(super) fn file_or_stdout() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.to_str() {
+        Some(name) => name_or_stdout(name),
+        None => Ok(path),
+    })
+}
+
+/// The name of a file, or `-` for standard output.
+pub(super) fn name_or_stdout(text: &str) -> Result<PathBuf, String> {
+    if text == STDOUT { Ok(PathBuf::from(text)) } else { file_name(text) }
+}
+
+/// A user's name and password. The error shows neither.
+pub(super) fn credentials(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("no colon after the user's name; give USER:PASSWORD".to_owned()),
+    }
 }
 
 /// A path that has to be text.

@@ -5,7 +5,7 @@ use engine::report::Report;
 
 use super::details::details;
 use super::explain;
-use super::figures::{count, rate, things};
+use super::figures::{count, rate, things, time};
 use super::per_agent::per_agent;
 use super::slo::objectives;
 use super::table::table;
@@ -56,10 +56,22 @@ fn subject(report: &Report) -> [String; 2] {
     let config = &report.config;
     let plan = &config.plan;
     let counts = &report.whole.counts;
-    let length = if report.interrupted && config.window_s() < plan.duration.as_secs_f64() {
-        format!("interrupted after {:.1} s of {}", config.window_s(), plan.duration)
-    } else {
-        plan.duration.to_string()
+    let is_cut_short = report.interrupted && config.window_s() < plan.duration.as_secs_f64();
+    let length = match (plan.requests, is_cut_short) {
+        (None, false) => plan.duration.to_string(),
+        (None, true) => {
+            format!("interrupted after {:.1} s of {}", config.window_s(), plan.duration)
+        }
+        (Some(requests), false) => match counts.intended < requests {
+            true => format!("{} of {} requests", plan.duration, count(requests)),
+            false => {
+                format!("{} in {}", things(requests, "request"), time(config.window_s() * 1e6))
+            }
+        },
+        (Some(requests), true) => {
+            let (intended, requests) = (count(counts.intended), count(requests));
+            format!("interrupted after {intended} of {requests} requests")
+        }
     };
     let load = match (plan.model(), plan.period) {
         (Model::Open, _) => {
@@ -82,9 +94,18 @@ fn subject(report: &Report) -> [String; 2] {
         }
     };
     let errors = counts.ended_in_error();
-    let unexpected = match counts.unexpected_status {
-        0 => String::new(),
-        unexpected => format!(" ({} with an unexpected status)", count(unexpected)),
+    let redirects = counts.redirects(&plan.expect_status);
+    let others = counts.unexpected_status.saturating_sub(redirects);
+    let mut unexpected = Vec::new();
+    if 0 < redirects {
+        unexpected.push(format!("3xx: {}, not followed", count(redirects)));
+    }
+    if 0 < others {
+        unexpected.push(format!("{} with an unexpected status", count(others)));
+    }
+    let unexpected = match unexpected.join("; ") {
+        none if none.is_empty() => none,
+        some => format!(" ({some})"),
     };
     [
         format!("{length}  {load}  {}", plan.target),
@@ -225,6 +246,23 @@ mod tests {
             header,
             "10,000 requests intended, 10,000 answered (9,990 with an unexpected status), 0 errors"
         );
+    }
+
+    #[test]
+    fn redirects_stand_apart_unless_they_are_expected() {
+        let mut part = part(250, 260, 1, 2);
+        part.counts.status = [(200, 9_000), (302, 400), (308, 100), (304, 490), (404, 10)].into();
+        part.counts.unexpected_status = 1_000;
+        let mut report = report(true, part);
+        let header = |report: &Report| summary(report, &[]).lines().nth(3).map(str::to_owned);
+        assert_eq!(
+            header(&report).expect("a header"),
+            "10,000 requests intended, 10,000 answered (3xx: 500, not followed; 500 with an \
+             unexpected status), 0 errors"
+        );
+        report.config.plan.expect_status = "2xx,302".parse().expect("a set");
+        report.whole.counts.unexpected_status = 600;
+        assert!(header(&report).is_some_and(|line| line.contains("(3xx: 100, not followed; 500 ")));
     }
 
     #[test]

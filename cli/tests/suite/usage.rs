@@ -72,7 +72,14 @@ fn values_that_contradict_or_cannot_be() {
         2,
         &["--duration 0s", "records nothing", "--duration 10s"],
     );
-    refused(&["run", url, "--duration", "10"], 2, &["--duration 10", "30s"]);
+    refused(&["run", url, "--duration", "10x"], 2, &["--duration 10x", "30s"]);
+    refused(&["run", url, "-n", "0"], 2, &["--requests 0", "from 1 to"]);
+    refused(&["run", url, "-n", "5", "--period", "1s", "--backfill", "on"], 2, &["--requests 5"]);
+    refused(&["sweep", url, "--rates", "1..5", "-n", "5"], 2, &["--requests 5", "--duration"]);
+    refused(&["run", url, "--connect-to", "h"], 2, &["--connect-to h", "HOST:PORT"]);
+    refused(&["run", url, "--resolve", "h:1:::1"], 2, &["--resolve h:1:::1", "the URL is at"]);
+    refused(&["run", url, "-u", "pa55"], 2, &["--user: no colon", "USER:PASSWORD"]);
+    refused(&["-c", "5"], 2, &["--target '': the URL is missing"]);
     refused(&["run", url, "--conns", "0"], 2, &["--conns 0", "from 1 to"]);
     refused(&["run", url, "--conns", "many"], 2, &["--conns many", "whole number"]);
     refused(&["run", url, "--cores", "4000"], 2, &["--cores 4000", "not available", "choose from"]);
@@ -96,7 +103,12 @@ fn values_that_contradict_or_cannot_be() {
         2,
         &["--threshold busy=nan", "invalid threshold"],
     );
-    refused(&["run", url, "--nonsense"], 2, &["--nonsense", "`truetail run --help`"]);
+    refused(
+        &["run", url, "--nonsense"],
+        2,
+        &["--nonsense: unknown flag; see `truetail run --help`"],
+    );
+    refused(&[url, "-Z"], 2, &["-Z: unknown flag; see `truetail run --help`"]);
     refused(&["target", "--tail-fraction", "2"], 2, &["--tail-fraction 2", "0 to 1"]);
     refused(&["target", "--tail-fraction", "-0.1"], 2, &["--tail-fraction -0.1", "0 to 1"]);
     refused(&["target", "--stall-every", "1s"], 2, &["--stall-for"]);

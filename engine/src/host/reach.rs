@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::plan::PlanError;
-use crate::plan::endpoint::{Endpoint, shown};
+use crate::plan::endpoint::{Endpoint, named};
+use crate::plan::{Plan, PlanError};
 
 /// Timeout of the connection that is opened once before the run.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -16,10 +16,10 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// It has none.
-pub fn resolve(endpoint: &Endpoint, url: &str) -> Result<Vec<SocketAddr>, PlanError> {
+pub fn resolve(endpoint: &Endpoint, plan: &Plan) -> Result<Vec<SocketAddr>, PlanError> {
     let host = &endpoint.host;
-    let refuse =
-        |problem: String, cure: &str| PlanError::new("--target", shown(url), problem, cure);
+    let (flag, value) = named(plan);
+    let refuse = |problem: String, cure: &str| PlanError::new(flag, &value, problem, cure);
     let addresses: Vec<SocketAddr> = (host.as_str(), endpoint.port)
         .to_socket_addrs()
         .map(Iterator::collect)
@@ -44,26 +44,23 @@ pub(crate) enum Unreached {
 }
 
 /// Connects once to each of the host's addresses until one accepts, and returns that one. The
-/// connection comes from `source`, the first address that the run will connect from, if it names
-/// any.
+/// connection comes from the first address that the run will connect from, if it names any.
 ///
 /// # Errors
 /// None accepts a connection.
 ///
 /// # Panics
 /// Without an address.
-pub(crate) fn reach(
-    addresses: &[SocketAddr],
-    url: &str,
-    source: Option<IpAddr>,
-) -> Result<SocketAddr, Unreached> {
+pub(crate) fn reach(addresses: &[SocketAddr], plan: &Plan) -> Result<SocketAddr, Unreached> {
+    let (flag, value) = named(plan);
+    let source = plan.source_addresses.first().copied();
     let mut last = None;
     for address in addresses {
         let error = match probe(*address, source) {
             Ok(()) => return Ok(*address),
             Err(error) => error,
         };
-        let refuse = |problem, cure| PlanError::new("--target", shown(url), problem, cure);
+        let refuse = |problem, cure| PlanError::new(flag, &value, problem, cure);
         last = Some(if error.kind() == io::ErrorKind::AddrNotAvailable {
             Unreached::NoPort(refuse(
                 format!("no local port is free to connect to {address} ({error})"),

@@ -89,6 +89,38 @@ impl Schedule {
     }
 }
 
+/// When an arrival is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// When, ns since the epoch.
+    pub(super) due_ns: u64,
+    /// Whether the next one is due in the same ns.
+    pub(super) with_next: bool,
+}
+
+impl Schedule {
+    /// When arrival `number` of the whole from `from_ns` on is due, counted from 1; `None` if that
+    /// is after the end. The blocks before its own are counted without being drawn.
+    pub(super) fn nth_from(mut self, from_ns: u64, number: u64) -> Option<Due> {
+        assert!(self.share == Share::whole(), "arrivals are numbered in the whole");
+        let until_ns = self.until_ns;
+        match &mut self.source {
+            Process::Constant { rate_micro, .. } => {
+                let first = (u128::from(from_ns) * *rate_micro).div_ceil(NS_TIMES_MICRO);
+                let nth = u64::try_from(first).ok()?.checked_add(number - 1)?;
+                let due_ns = constant_due_ns(nth, *rate_micro);
+                let with_next = constant_due_ns(nth + 1, *rate_micro) == due_ns;
+                (due_ns < until_ns).then_some(Due { due_ns, with_next })
+            }
+            Process::Poisson(blocks) => {
+                let before = blocks.skip_to(from_ns, number, until_ns);
+                let due_ns = self.nth(usize::try_from(before).ok()?)?;
+                Some(Due { due_ns, with_next: self.next() == Some(due_ns) })
+            }
+        }
+    }
+}
+
 impl Iterator for Schedule {
     type Item = u64;
 
@@ -111,8 +143,11 @@ impl Iterator for Schedule {
 /// Due time of arrival `k`, ns: `k·10⁹/rate` rounded down; `u64::MAX` beyond 584 years. 128 bits
 /// hold the product for any `k`.
 fn constant_due_ns(k: u64, rate_micro: u128) -> u64 {
-    u64::try_from(u128::from(k) * 1_000_000_000_000_000 / rate_micro).unwrap_or(u64::MAX)
+    u64::try_from(u128::from(k) * NS_TIMES_MICRO / rate_micro).unwrap_or(u64::MAX)
 }
+
+/// Nanoseconds of a second, times the millionths that a rate is counted in.
+const NS_TIMES_MICRO: u128 = 1_000_000_000_000_000;
 
 /// A share's Poisson arrivals, block by block.
 #[derive(Clone, Debug)]
@@ -181,9 +216,34 @@ impl Blocks {
         self.ready.offsets_ns.is_empty() && self.undrawn * BLOCK_NS < until_ns
     }
 
+    /// The key of a block.
+    fn key(&self, block: u64) -> u64 {
+        mix(mix(self.seed).wrapping_add(block))
+    }
+
+    /// Goes on to the block that has arrival `number` of the whole from `from_ns` on, or to the
+    /// end; returns how many the block has before it.
+    fn skip_to(&mut self, from_ns: u64, number: u64, until_ns: u64) -> u64 {
+        self.undrawn = from_ns / BLOCK_NS;
+        self.draw();
+        let early = |offset_ns: &&u32| self.ready.start_ns + u64::from(**offset_ns) < from_ns;
+        let mut before = self.ready.offsets_ns.iter().filter(early).count() as u64 + number - 1;
+        self.ready.offsets_ns.clear();
+        self.undrawn -= 1;
+        while self.undrawn * BLOCK_NS < until_ns {
+            let arrivals = tree::arrivals(self.key(self.undrawn), &self.count);
+            if before < arrivals {
+                break;
+            }
+            before -= arrivals;
+            self.undrawn += 1;
+        }
+        before
+    }
+
     /// Draws the next block.
     fn draw(&mut self) {
-        let key = mix(mix(self.seed).wrapping_add(self.undrawn));
+        let key = self.key(self.undrawn);
         let offsets_ns = &mut self.ready.offsets_ns;
         tree::draw(offsets_ns, key, &self.count, &self.coordinates);
         offsets_ns.sort_unstable();

@@ -156,6 +156,12 @@ impl Share {
         of_agent / shards + usize::from(shard < of_agent % shards)
     }
 
+    /// The same of a number that may be too large for an address.
+    pub(crate) fn count_of(&self, items: u64) -> u64 {
+        let items = usize::try_from(items).expect("an address has 64 bits");
+        self.count(items) as u64
+    }
+
     fn len(&self) -> u64 {
         (self.units.end - self.units.start).into()
     }

@@ -44,13 +44,17 @@ pub(super) fn draw(
     count: &Poisson<f64>,
     share: &RangeInclusive<u64>,
 ) {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count near its mean, at most 10^5"
-    )]
-    let arrivals = count.sample(&mut generator(key, BLOCK)) as u64;
-    Tree { key, share, offsets_ns }.descend(ROOT, arrivals);
+    Tree { key, share, offsets_ns }.descend(ROOT, arrivals(key, count));
+}
+
+/// How many arrivals the block of this key has, of all shares.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count near its mean, at most 10^5"
+)]
+pub(super) fn arrivals(key: u64, count: &Poisson<f64>) -> u64 {
+    count.sample(&mut generator(key, BLOCK)) as u64
 }
 
 /// What a node draws from. A seed is mixed once more than the generator mixes its numbers, since

@@ -175,6 +175,14 @@ impl Plan {
                 "give the length of the window, e.g. --duration 10s",
             ));
         }
+        if self.requests == Some(0) {
+            return Err(PlanError::new(
+                "--requests",
+                0,
+                "a window without requests records nothing",
+                "give how many, or omit it to run for --duration",
+            ));
+        }
         if self.timeout.0 == 0 {
             return Err(PlanError::new(
                 "--timeout",
@@ -350,6 +358,14 @@ impl Plan {
                 "add --period, or omit it: every other model is corrected by intended times",
             ));
         }
+        if let (Switch::On, Some(requests)) = (self.backfill, self.requests) {
+            return Err(PlanError::new(
+                "--requests",
+                requests,
+                "back-filling leaves requests out, and nobody knows how many",
+                "omit it or --backfill",
+            ));
+        }
         if let (Switch::On, Some(slo)) = (self.backfill, &self.slo) {
             return Err(PlanError::new(
                 "--slo",
@@ -441,6 +457,16 @@ mod tests {
             (Plan { period: Some(Nanos(0)), ..plan() }, "--period"),
             (Plan { period: Some(Nanos(639)), ..plan() }, "--period"),
             (Plan { duration: Nanos(0), ..open() }, "--duration"),
+            (Plan { requests: Some(0), ..open() }, "--requests"),
+            (
+                Plan {
+                    requests: Some(9),
+                    period: Some(Nanos::from_secs(1)),
+                    backfill: Switch::On,
+                    ..plan()
+                },
+                "--requests",
+            ),
             (Plan { timeout: Nanos(0), ..open() }, "--timeout"),
             (Plan { conns: Some(0), ..open() }, "--conns"),
             (Plan { conns: Some(1), cores: Some(CoreList::new(vec![0, 1])), ..open() }, "--conns"),

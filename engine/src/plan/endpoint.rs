@@ -1,19 +1,22 @@
-//! The parts of the plan's URL.
+//! The parts of the plan's URL, and where it is.
 //!
 //! No error shows what may be a secret: a URL's credentials or its query.
 
-use http::Uri;
+use std::net::IpAddr;
 
-use crate::plan::PlanError;
+use http::Uri;
+use http::uri::Authority;
+
+use crate::plan::{Plan, PlanError};
 
 /// The parts of the plan's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Host and, unless it is the scheme's own, port: the value of the Host field.
     pub authority: String,
-    /// The host's name or address, without brackets.
+    /// The name or the address of the host to connect to, without brackets.
     pub host: String,
-    /// The port.
+    /// The port to connect to.
     pub port: u16,
     /// Path and query.
     pub path: String,
@@ -23,6 +26,55 @@ pub struct Endpoint {
 const PORT_DEFAULT: u16 = 80;
 
 impl Endpoint {
+    /// The parts of the plan's URL, with the host and the port that the plan connects to.
+    ///
+    /// # Errors
+    /// Those of [`Endpoint::parse`], and a place that isn't one or that is somewhere else.
+    pub fn of(plan: &Plan) -> Result<Endpoint, PlanError> {
+        let endpoint = Endpoint::parse(&plan.target)?;
+        match (&plan.connect_to, &plan.resolve) {
+            (None, None) => Ok(endpoint),
+            (Some(_), Some(resolve)) => {
+                let problem = "--connect-to says already where to connect to";
+                Err(PlanError::new("--resolve", shown(resolve), problem, "omit one of them"))
+            }
+            (Some(place), None) => match parse_place(place) {
+                Some((host, port)) => Ok(Endpoint { host, port, ..endpoint }),
+                None => {
+                    let cure = "give HOST:PORT, e.g. 10.0.0.2:8080 or [::1]:8080";
+                    let problem = "not a host with its port";
+                    Err(PlanError::new("--connect-to", shown(place), problem, cure))
+                }
+            },
+            (None, Some(resolve)) => endpoint.resolved(resolve),
+        }
+    }
+
+    /// The same at the address that `host:port:address` gives its host and port.
+    fn resolved(self, resolve: &str) -> Result<Endpoint, PlanError> {
+        let refuse = |problem: String, cure: &str| {
+            Err(PlanError::new("--resolve", shown(resolve), problem, cure))
+        };
+        // An address of IPv6 has colons, and so may the host.
+        let parts = resolve.match_indices(':').find_map(|(at, _)| {
+            let address = resolve[at + 1..].trim_start_matches('[').trim_end_matches(']');
+            Some((parse_place(&resolve[..at])?, address.parse::<IpAddr>().ok()?))
+        });
+        match parts {
+            None => {
+                let problem = "not a host, its port and an IP address".to_owned();
+                refuse(problem, "give HOST:PORT:ADDRESS, e.g. api.test:80:10.0.0.2")
+            }
+            Some(((host, port), _))
+                if port != self.port || !host.eq_ignore_ascii_case(&self.host) =>
+            {
+                let problem = format!("the URL is at {}:{}", self.host, self.port);
+                refuse(problem, "give the URL's own host and port, or use --connect-to")
+            }
+            Some((_, address)) => Ok(Endpoint { host: address.to_string(), ..self }),
+        }
+    }
+
     /// Parses the plan's URL.
     ///
     /// # Errors
@@ -58,7 +110,7 @@ impl Endpoint {
         if authority.as_str().contains('@') {
             return refuse(
                 "credentials in a URL aren't sent".to_owned(),
-                "omit them and add --header 'Authorization: …'",
+                "give them by --user NAME:PASSWORD",
             );
         }
         let port = match (authority.port_u16(), authority.as_str().rsplit_once(':')) {
@@ -81,6 +133,24 @@ impl Endpoint {
             authority.as_str().to_owned()
         };
         Ok(Endpoint { authority, host, port, path })
+    }
+}
+
+/// A host, without brackets, and its port.
+fn parse_place(text: &str) -> Option<(String, u16)> {
+    let authority: Authority = text.parse().ok()?;
+    let port = authority.port_u16().filter(|port| *port != 0)?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let is_place = !host.is_empty() && !text.contains('@');
+    is_place.then(|| (host.to_owned(), port))
+}
+
+/// The flag that says where a plan connects to, and what an error may show of its value.
+pub(crate) fn named(plan: &Plan) -> (&'static str, String) {
+    match (&plan.connect_to, &plan.resolve) {
+        (Some(place), _) => ("--connect-to", shown(place)),
+        (None, Some(resolve)) => ("--resolve", shown(resolve)),
+        (None, None) => ("--target", shown(&plan.target)),
     }
 }
 
@@ -120,6 +190,46 @@ mod tests {
                 path: path.to_owned(),
             };
             assert_eq!(Endpoint::parse(url), Ok(want), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_plan_connects_where_it_says_and_asks_for_its_url() {
+        let of = |connect_to: Option<&str>, resolve: Option<&str>| {
+            Endpoint::of(&Plan {
+                target: "http://api.test:81/x".to_owned(),
+                connect_to: connect_to.map(str::to_owned),
+                resolve: resolve.map(str::to_owned),
+                ..Plan::default()
+            })
+        };
+        for (connect_to, resolve, host, port) in [
+            (None, None, "api.test", 81),
+            (Some("10.0.0.2:8080"), None, "10.0.0.2", 8080),
+            (Some("[::1]:8080"), None, "::1", 8080),
+            (Some("other.test:80"), None, "other.test", 80),
+            (None, Some("api.test:81:10.0.0.2"), "10.0.0.2", 81),
+            (None, Some("API.test:81:[::1]"), "::1", 81),
+            (None, Some("api.test:81:::1"), "::1", 81),
+        ] {
+            let endpoint = of(connect_to, resolve).expect("a place");
+            assert_eq!((endpoint.host.as_str(), endpoint.port), (host, port));
+            assert_eq!(
+                (endpoint.authority.as_str(), endpoint.path.as_str()),
+                ("api.test:81", "/x")
+            );
+        }
+        for (connect_to, resolve, start) in [
+            (Some("10.0.0.2"), None, "--connect-to 10.0.0.2: not a host with its port"),
+            (Some("a:b@h:80"), None, "--connect-to …@h:80: not a host"),
+            (Some("h:0"), None, "--connect-to h:0: "),
+            (None, Some("api.test:81"), "--resolve api.test:81: not a host, its port and an IP"),
+            (None, Some("api.test:80:10.0.0.2"), "--resolve api.test:80:10.0.0.2: the URL is at"),
+            (None, Some("h:81:10.0.0.2"), "--resolve h:81:10.0.0.2: the URL is at api.test:81"),
+            (Some("h:80"), Some("api.test:81:10.0.0.2"), "--resolve api.test:81:10.0.0.2: --conn"),
+        ] {
+            let error = of(connect_to, resolve).expect_err(start).to_string();
+            assert!(error.starts_with(start), "{error}");
         }
     }
 

@@ -40,6 +40,10 @@ pub struct Plan {
     /// one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
+    /// Intended requests of the window, which ends after the last of them, or after `duration`.
+    /// Default: as many as `duration` has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
     /// Length of the recorded (steady) window.
     pub duration: Nanos,
     /// Length of the load before the window, which isn't recorded.
@@ -87,6 +91,12 @@ pub struct Plan {
     /// Requests after which a connection is closed. Default: when the target closes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
+    /// Where to connect to, `host:port`. Default: the URL's host and port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_to: Option<String>,
+    /// The address of the URL's host and port, `host:port:address`. Default: the resolver's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolve: Option<String>,
     /// Local addresses to connect from, in turn. Default: the kernel chooses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
@@ -200,6 +210,7 @@ impl Default for Plan {
             conns: None,
             pipeline: 1,
             period: None,
+            requests: None,
             duration: Nanos::from_secs(30),
             warmup: Nanos::from_secs(5),
             timeout: Nanos::from_secs(10),
@@ -216,6 +227,8 @@ impl Default for Plan {
             deadline: None,
             keepalive: Switch::On,
             requests_per_connection: None,
+            connect_to: None,
+            resolve: None,
             source_addresses: Vec::new(),
             settle: Nanos::from_secs(1),
             settle_min: None,
@@ -261,6 +274,12 @@ impl Plan {
     pub fn unpaced_users(&self) -> Option<usize> {
         let is_unpaced = self.model() == Model::Closed && self.period.is_none();
         is_unpaced.then(|| self.conns() * self.pipeline)
+    }
+
+    /// Whether only the run itself shows when its window ends: after so many requests of users
+    /// who wait for nothing but their responses.
+    pub fn ends_by_count(&self) -> bool {
+        self.requests.is_some() && self.rate.is_none() && self.period.is_none()
     }
 
     /// The cores of a completed plan.

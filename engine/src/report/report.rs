@@ -14,6 +14,7 @@ use hdrhistogram::serialization::{
 use serde::{Deserialize, Serialize};
 
 use crate::host::environment::Environment;
+use crate::host::ports::Ports;
 use crate::host::watch::Machine;
 use crate::load::share::Share;
 use crate::plan::{Plan, StampSource};
@@ -150,6 +151,11 @@ impl Generator {
     /// Share of its cores' time that the hypervisor took; `None` where that isn't known.
     pub fn steal(&self) -> Option<f64> {
         self.machine.as_ref()?.steal
+    }
+
+    /// The ephemeral ports that connections to the target took; `None` where that isn't known.
+    pub fn ports(&self) -> Option<&Ports> {
+        self.machine.as_ref()?.ports.as_ref()
     }
 }
 

@@ -10,9 +10,10 @@ use crate::host;
 use crate::host::Unreached;
 use crate::host::check::Check;
 use crate::host::stamping::{self, Stamping};
+use crate::load::requests;
 use crate::load::share::Share;
 use crate::plan::body::{Body, Content, SharedBody};
-use crate::plan::endpoint::{Endpoint, shown};
+use crate::plan::endpoint::{Endpoint, named};
 use crate::plan::redact::Redacted;
 use crate::plan::request::render_request;
 use crate::plan::{Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
@@ -88,11 +89,12 @@ pub fn prepare_with(
     targets: Targets,
     share: Share,
 ) -> Result<Prepared, PrepareError> {
-    let endpoint = Endpoint::parse(&plan.target).map_err(PrepareError::Plan)?;
+    let endpoint = Endpoint::of(&plan).map_err(PrepareError::Plan)?;
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
     let names_stamps = plan.stamps.is_some();
     let mut plan = plan.complete(&allowed).map_err(PrepareError::Plan)?;
+    requests::end_window(&mut plan).map_err(PrepareError::Plan)?;
     let conns = connections(&plan, &share).map_err(PrepareError::Plan)?;
     let cores = match names_cores {
         true => plan.cores().to_vec(),
@@ -112,22 +114,20 @@ pub fn prepare_with(
     }
     check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
     let addresses = match targets {
-        Targets::Resolve => host::resolve(&endpoint, &plan.target).map_err(PrepareError::Target)?,
+        Targets::Resolve => host::resolve(&endpoint, &plan).map_err(PrepareError::Target)?,
         Targets::Only(addresses) if addresses.is_empty() => {
             let problem = "none of its addresses may be connected to";
             let cure = "name a target that is permitted here";
-            let target = shown(&plan.target);
-            return Err(PrepareError::Target(PlanError::new("--target", target, problem, cure)));
+            let (flag, target) = named(&plan);
+            return Err(PrepareError::Target(PlanError::new(flag, target, problem, cure)));
         }
         Targets::Only(addresses) => addresses,
     };
     let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
-    let source = plan.source_addresses.first().copied();
-    let address =
-        host::reach(&addresses, &plan.target, source).map_err(|unreached| match unreached {
-            Unreached::NoPort(error) => PrepareError::NoPort(error),
-            Unreached::Refused(error) => PrepareError::Target(error),
-        })?;
+    let address = host::reach(&addresses, &plan).map_err(|unreached| match unreached {
+        Unreached::NoPort(error) => PrepareError::NoPort(error),
+        Unreached::Refused(error) => PrepareError::Target(error),
+    })?;
     if !names_cores {
         // The interface is known only now. The cores may change with it, but not grow in number.
         plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)), conns);

@@ -308,7 +308,8 @@ impl Run {
         let interrupted = stop_ns != 0;
         let until_ns = match interrupted {
             true => stop_ns.saturating_sub(epoch_ns).min(plan.end_ns()),
-            false => plan.end_ns(),
+            // The shards have ended, and so has each one's window.
+            false => self.signals.end_ns.load(Ordering::Relaxed),
         };
         let samples = self.samples.map(|writer| {
             let ends = shards.iter().map(|shard| {

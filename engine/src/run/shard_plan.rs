@@ -39,6 +39,10 @@ impl Prepared {
             settle_min_ns: plan.settle_min.map_or(0, |least| least.0),
             recorder_config: RecorderConfig::of_plan(plan),
             end_ns: plan.end_ns(),
+            requests: match plan.requests {
+                Some(requests) if plan.ends_by_count() => share.count_of(requests),
+                _ => u64::MAX,
+            },
             timeout_ns: plan.timeout.0,
             deadline_ns: length_ns(plan.deadline),
             queue_max_ns: length_ns(plan.queue_max),

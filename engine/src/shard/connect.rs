@@ -120,12 +120,13 @@ impl Shard {
 
     /// The next request that fails with the slot's connection, after `failed` others.
     fn next_unconnected(&mut self, slot: u32, since_ns: u64, failed: usize) -> Option<DueRequest> {
+        let goes_on = self.running && since_ns < self.end_ns && self.has_left();
         match &mut self.load {
             Load::Open(load) if self.connections.coming_room() < load.waiting_len() => {
                 load.pop_waiting()
             }
             // A user arrives when it asks for its connection, and tries again after the pause.
-            Load::Closed if failed == 0 && self.running && since_ns < self.end_ns => {
+            Load::Closed if failed == 0 && goes_on => {
                 self.intended(since_ns);
                 Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true })
             }

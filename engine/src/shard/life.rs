@@ -138,7 +138,9 @@ impl Shard {
         self.meter.begin_at(self.now_ns());
         if matches!(self.load, Load::Closed) && 0 < self.end_ns {
             let now_ns = self.now_ns();
-            while let Some(slot) = self.connections.take_room() {
+            while self.has_left()
+                && let Some(slot) = self.connections.take_room()
+            {
                 self.begin(
                     slot,
                     DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false },
@@ -153,9 +155,7 @@ impl Shard {
         let stop_ns = self.signals.stop_ns.load(Ordering::Relaxed);
         if stop_ns != 0 {
             let stop_ns = stop_ns.saturating_sub(self.epoch_ns);
-            self.end_ns = self.end_ns.min(stop_ns);
-            self.recorder.in_flight.stop_at(stop_ns);
-            self.meter.stop_at(stop_ns);
+            self.end_at(stop_ns);
             self.drain_end_ns = self.drain_end_ns.min(stop_ns + DRAIN_INTERRUPTED_NS);
             self.send_end_ns = self.send_end_ns.min(stop_ns);
         }
@@ -168,6 +168,32 @@ impl Shard {
             self.send_end_ns = self.send_end_ns.min(self.handled_ns);
         }
         self
+    }
+
+    /// Ends the window at this moment, unless it ends before.
+    fn end_at(&mut self, end_ns: u64) {
+        self.end_ns = self.end_ns.min(end_ns);
+        self.recorder.in_flight.stop_at(end_ns);
+        self.meter.stop_at(end_ns);
+    }
+
+    /// Whether unpaced users have another request to send, of those that the window is to have.
+    /// What is queued will be one of these, if it isn't sent before the window.
+    #[inline]
+    pub(super) fn has_left(&self) -> bool {
+        self.recorder.counts.intended + (self.connections.queued() as u64) < self.plan.requests
+    }
+
+    /// Ends the window with the last of the requests that it is to have.
+    #[inline]
+    pub(super) fn end_if_spent(&mut self, now_ns: u64) {
+        if self.plan.requests <= self.recorder.counts.intended
+            && self.connections.requests() == 0
+            && self.window_ns <= now_ns
+            && now_ns < self.end_ns
+        {
+            self.end_at(now_ns);
+        }
     }
 
     /// Ends what is left and returns the report.
@@ -193,6 +219,7 @@ impl Shard {
         self.count_users();
         self.count_unsent(now_ns, capped, COUNTED_MAX);
         self.show(now_ns);
+        self.signals.end_ns.fetch_max(self.end_ns, Ordering::Relaxed);
         self.signals.ended.fetch_add(1, Ordering::Relaxed);
         let digest = match &self.load {
             Load::Open(load) => load.digest(),
@@ -213,7 +240,7 @@ impl Shard {
     fn never_served(&mut self, slot: u32, now_ns: u64) {
         let since_ns = self.connections[slot].since_ns;
         self.blocked(slot, since_ns, now_ns);
-        if matches!(self.load, Load::Closed) && since_ns < self.end_ns {
+        if matches!(self.load, Load::Closed) && since_ns < self.end_ns && self.has_left() {
             self.intended(since_ns);
             let due = DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true };
             self.unsent(due, now_ns, UnsentReason::End);

@@ -44,6 +44,9 @@ pub struct ShardPlan {
     pub recorder_config: RecorderConfig,
     /// End of the recorded window, ns since the epoch.
     pub end_ns: u64,
+    /// Requests of the window after which unpaced users stop, and with the last of them the window;
+    /// `u64::MAX` for no limit.
+    pub requests: u64,
     /// How long after it was sent a request times out, ns.
     pub timeout_ns: u64,
     /// How long after its intended time a request expires, ns; `u64::MAX` for never.
@@ -147,6 +150,7 @@ impl ShardPlan {
             spare: 0,
             recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
             end_ns,
+            requests: u64::MAX,
             timeout_ns: 1_000_000_000,
             deadline_ns: u64::MAX,
             queue_max_ns: u64::MAX,

@@ -66,7 +66,8 @@ impl Shard {
         }
     }
 
-    fn is_done(&self, now_ns: u64) -> bool {
+    fn is_done(&mut self, now_ns: u64) -> bool {
+        self.end_if_spent(now_ns);
         if now_ns < self.end_ns {
             return false;
         }
@@ -77,7 +78,7 @@ impl Shard {
                     || load.next_due_ns().is_some_and(|due_ns| due_ns < self.end_ns)
             }
             // A user whose connection is being opened arrived before the end.
-            Load::Closed => 0 < self.connections.coming(),
+            Load::Closed => 0 < self.connections.coming() && self.has_left(),
             Load::Paced(load) => 0 < load.waiting_len() || load.next_due_ns() < self.end_ns,
         };
         (!waiting && self.connections.requests() == 0) || self.drain_end_ns <= now_ns
@@ -278,7 +279,7 @@ impl Shard {
                     let connection = &self.connections[slot];
                     let waited = connection.served < self.plan.pipeline as u64;
                     let came_ns = if waited { connection.since_ns } else { now_ns };
-                    if !self.running || self.end_ns <= came_ns {
+                    if !self.running || self.end_ns <= came_ns || !self.has_left() {
                         return None;
                     }
                     let due = DueRequest { intended_ns: came_ns, noticed_ns: came_ns, waited };

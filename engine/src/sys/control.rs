@@ -23,6 +23,8 @@ pub struct Signals {
     pub(crate) settled: AtomicBool,
     /// Whether a shard offered setup load in vain.
     pub(crate) unsettled: AtomicBool,
+    /// When the window of the shard that ended last was over, ns since the epoch.
+    pub(crate) end_ns: AtomicU64,
     /// Shards that have ended.
     pub(crate) ended: AtomicUsize,
 }

@@ -7,7 +7,7 @@ use super::agents::agents;
 use super::compare::compare;
 use super::distribution::of_document;
 use super::finding::{Finding, summed_up};
-use super::part::{littles_law, part, per_second, samples, taken, until, with_latency};
+use super::part::{littles_law, part, per_second, requests, samples, taken, until, with_latency};
 use super::planned::Planned;
 use super::sound::{Pieces, sound};
 use crate::record::counts::IntervalCounts;
@@ -36,6 +36,7 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     let corrected_by = report.config.corrected_by.as_str();
     findings.push(Finding::equal("config.corrected_by", correction, corrected_by));
     findings.extend(schedule(report, &pieces));
+    findings.extend(requests(report));
     findings.extend(series(report, &pieces));
     let intervals: Vec<&Histogram<u64>> = pieces.histograms.iter().collect();
     let expected = stationarity(&intervals, &pieces.batches, &report.config.plan.thresholds);

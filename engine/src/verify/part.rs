@@ -7,6 +7,7 @@ use super::compare::compare;
 use super::distribution::{distribution, distributions};
 use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
+use crate::load::requests::is_cut_short;
 use crate::plan::{Model, Plan, StampSource};
 use crate::record::counts::{Counts, CountsBy};
 use crate::record::outcome::UnsentReason;
@@ -243,13 +244,31 @@ pub(super) fn until(report: &Report) -> Finding {
     let config = &report.config;
     let plan = &config.plan;
     let until_ns = seconds_to_ns(config.schedule_until);
+    let may_be_early = report.interrupted || plan.ends_by_count();
     Finding::new(
         "schedule_until",
-        if report.interrupted { "the plan's end, or before" } else { "the plan's end" },
+        if may_be_early { "the plan's end, or before" } else { "the plan's end" },
         config.schedule_until,
-        (until_ns == plan.end_ns() || (report.interrupted && until_ns < plan.end_ns()))
+        (until_ns == plan.end_ns() || (may_be_early && until_ns < plan.end_ns()))
             && is_close(until_ns as f64 / SECOND_NS as f64, config.schedule_until),
     )
+}
+
+/// A window that ended after so many requests had them, unless something else ended it before.
+pub(super) fn requests(report: &Report) -> Option<Finding> {
+    let plan = &report.config.plan;
+    let requests = plan.requests?;
+    let intended = report.whole.counts.intended;
+    let ended_before = report.interrupted
+        || report.partial
+        || match plan.ends_by_count() {
+            true => seconds_to_ns(report.config.schedule_until) == plan.end_ns(),
+            false => is_cut_short(plan),
+        };
+    Some(match ended_before {
+        true => Finding::at_most("intended of --requests", requests, intended),
+        false => Finding::equal("intended of --requests", requests, intended),
+    })
 }
 
 /// What was taken of the schedule, and its proof.

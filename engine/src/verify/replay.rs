@@ -20,6 +20,7 @@ use crate::load::schedule::Digest;
 use crate::plan::{DURATION_MAX, Plan};
 use crate::record::config::RecorderConfig;
 use crate::record::counts::Counts;
+use crate::record::littles_law::InFlightIntegral;
 use crate::record::recorder::Recorder;
 use crate::report::merge::{WindowFigures, offer, window_figures};
 use crate::report::{AgentPart, DistributionPart, Part, Report};
@@ -176,15 +177,16 @@ struct Replay<'a> {
 impl<'a> Replay<'a> {
     fn new(report: &'a Report) -> Replay<'a> {
         let plan = &report.config.plan;
+        let until_ns = seconds_to_ns(report.config.schedule_until);
+        // The arrivals are put in order first.
+        let config = RecorderConfig { scheduled: false, ..RecorderConfig::of_plan(plan) };
+        let mut recorder = Recorder::new(config);
+        recorder.in_flight = InFlightIntegral::new(plan.warmup.0, until_ns);
         Replay {
             report,
             plan,
-            until_ns: seconds_to_ns(report.config.schedule_until),
-            // The arrivals are put in order first.
-            recorder: Recorder::new(RecorderConfig {
-                scheduled: false,
-                ..RecorderConfig::of_plan(plan)
-            }),
+            until_ns,
+            recorder,
             streams: BTreeMap::new(),
             files: 0,
             taken: Digest::default(),

@@ -114,10 +114,19 @@ fn pieces(report: &Report) -> Result<Pieces, Unsound> {
     let interval_ns = seconds_to_ns(series.interval_s);
     // A user without a pace may be a little late for the window's end, for which the last interval
     // may just have no room.
-    let first_ns = interval_ns_of(report.config.plan.duration.0);
-    if ![first_ns, 2 * first_ns].contains(&interval_ns)
-        || !is_close(interval_ns as f64 / SECOND_NS as f64, series.interval_s)
-    {
+    let plan = &report.config.plan;
+    let first_ns = interval_ns_of(plan.duration.0);
+    let is_length = match plan.ends_by_count() {
+        false => [first_ns, 2 * first_ns].contains(&interval_ns),
+        // It doubled as the run went on: as often as its last event asked for.
+        true => {
+            let until_ns = seconds_to_ns(report.config.schedule_until).min(plan.end_ns());
+            let longest_ns = 2 * interval_ns_of(until_ns.saturating_sub(plan.warmup.0));
+            interval_ns <= longest_ns
+                && interval_ns_of(interval_ns * SLOTS_MAX as u64) == interval_ns
+        }
+    };
+    if !is_length || !is_close(interval_ns as f64 / SECOND_NS as f64, series.interval_s) {
         return Err(Unsound::IntervalLength(series.interval_s));
     }
     if SLOTS_MAX < series.intervals.len() {

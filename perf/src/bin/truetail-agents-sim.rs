@@ -209,7 +209,7 @@ impl Agent {
 impl Run {
     fn new(prepare: Prepare) -> Result<Run> {
         let Prepare { share, plan, .. } = prepare;
-        let endpoint = Endpoint::parse(&plan.target)?;
+        let endpoint = Endpoint::of(&plan)?;
         let target = format!("{}:{}", endpoint.host, endpoint.port);
         let target = target.parse().with_context(|| format!("{target} isn't an address"))?;
         let plan = plan.complete(&allowed_cores())?;

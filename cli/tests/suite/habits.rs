@@ -1,0 +1,228 @@
+//! What users of other load generators type: short flags, a number of requests, results on standard
+//! output, bodies from standard input, redirects, and where to connect to.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Output, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::support::{Target, binary, said};
+
+/// Runs a line whose verdict may be any, and returns what it printed.
+fn run(args: &[&str]) -> Output {
+    let output = binary().args(args).arg("--allow-invalid").output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", said(&output));
+    output
+}
+
+/// The report that a run printed.
+fn printed(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(output)))
+}
+
+/// Asserts that a report verifies.
+fn verified(report: &[u8]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.json");
+    std::fs::write(&path, report).expect("written");
+    let output = binary().arg("verify").arg(&path).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+#[test]
+fn a_number_of_requests_is_what_the_target_gets_and_no_more() {
+    for load in [
+        &["-c", "7"][..],
+        &["-c", "7", "--keepalive", "off"],
+        &["-c", "8", "--pipeline", "4"],
+        &["-c", "1000"],
+        &["-R", "1000/s"],
+        &["-R", "1e3", "--arrivals", "constant"],
+        &["-R", "60000/m", "-c", "3"],
+        &["-c", "5", "--period", "10ms"],
+    ] {
+        let target = Target::start(&["--base-latency", "1ms"]);
+        let output = run(&[&["-n", "199", "-o", "-", "-q", &target.url], load].concat());
+        let report = printed(&output);
+        assert_eq!(report["counts"]["intended"], 199, "{load:?}: {}", said(&output));
+        assert_eq!(report["counts"]["answered"], 199, "{load:?}: {}", said(&output));
+        assert_eq!(target.received(), 199, "{load:?}");
+        assert_eq!(
+            (&report["config"]["requests"], &report["interrupted"]),
+            (&199.into(), &false.into())
+        );
+        let summary = String::from_utf8_lossy(&output.stderr);
+        assert!(summary.contains("199 requests in "), "{load:?}: {summary}");
+        verified(&output.stdout);
+    }
+}
+
+#[test]
+fn with_a_warm_up_the_window_has_the_number_and_the_target_more() {
+    for load in [&["-c", "4"][..], &["-R", "500"]] {
+        let target = Target::start(&["--base-latency", "1ms"]);
+        let line = ["-n", "100", "--warmup", "0.2", "-o", "-", &target.url];
+        let output = run(&[&line, load].concat());
+        assert_eq!(printed(&output)["counts"]["intended"], 100, "{load:?}: {}", said(&output));
+        assert!(100 < target.received(), "{load:?}");
+        verified(&output.stdout);
+    }
+}
+
+#[test]
+fn a_duration_that_is_over_first_ends_a_run_with_fewer_requests() {
+    for load in [&["-c", "1"][..], &["-R", "100"], &["-c", "1", "--period", "10ms"]] {
+        let target = Target::start(&["--base-latency", "5ms"]);
+        let line = ["-n", "1000000", "-d", "0.3", "-o", "-", &target.url];
+        let output = run(&[&line, load].concat());
+        let report = printed(&output);
+        let intended = report["counts"]["intended"].as_u64().expect("a count");
+        assert!(intended < 1_000, "{load:?}: {intended}");
+        let summary = String::from_utf8_lossy(&output.stderr);
+        assert!(summary.contains("300ms of 1,000,000 requests"), "{load:?}: {summary}");
+        verified(&output.stdout);
+    }
+}
+
+#[test]
+fn raw_samples_of_a_counted_run_rebuild_its_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (report, raw) = (path("report.json"), path("raw.bin"));
+    let target = Target::start(&["--base-latency", "1ms"]);
+    run(&["-n", "300", "-c", "6", &target.url, "-o", &report, "--raw", &raw]);
+    let output = binary().args(["verify", &report, "--raw", &raw]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+#[test]
+fn a_result_on_standard_output_has_it_for_itself() {
+    let target = Target::start(&["--base-latency", "1ms"]);
+    let output = run(&["-n", "50", "-c", "2", &target.url, "--csv", "-"]);
+    let rows = String::from_utf8_lossy(&output.stdout);
+    assert!(1 < rows.lines().count() && rows.lines().all(|row| row.contains(',')), "{rows}");
+    let summary = String::from_utf8_lossy(&output.stderr);
+    assert!(summary.contains("50 answered") && summary.contains("standard output"), "{summary}");
+    let both = binary().args(["-n", "50", &target.url, "--csv", "-", "-o", "-"]).output();
+    let both = both.expect("the binary runs");
+    assert_eq!(both.status.code(), Some(2), "{}", said(&both));
+    assert!(said(&both).contains("--csv -: --out names the same file"), "{}", said(&both));
+    assert!(both.stdout.is_empty(), "nothing ran");
+}
+
+#[test]
+fn a_body_is_posted_and_may_come_from_standard_input() {
+    let target = Target::start(&["--base-latency", "1ms"]);
+    for body in ["-", "@-"] {
+        let mut child = binary()
+            .args(["-n", "20", "-c", "2", &target.url, "-o", "-", "-b", body, "--allow-invalid"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        child.stdin.take().expect("piped").write_all(b"abc").expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let config = &printed(&output)["config"];
+        assert_eq!(config["method"], "POST");
+        // The first digits of SHA-256 of "abc".
+        assert_eq!(config["body"], "@/dev/stdin sha256:ba7816bf8f01cfea");
+        assert_eq!(config["headers"][0], "Content-Type: application/x-www-form-urlencoded");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.starts_with("truetail: --body: the method is POST (--method), the type"),
+            "{said}"
+        );
+    }
+    let line =
+        ["-n", "20", &target.url, "-o", "-", "-b", "abc", "-X", "put", "-H", "Content-Type: a/b"];
+    let output = run(&line);
+    let config = &printed(&output)["config"];
+    assert_eq!(
+        (&config["method"], &config["headers"][0]),
+        (&"PUT".into(), &"Content-Type: a/b".into())
+    );
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("--body"), "nothing was assumed");
+}
+
+/// A server that answers each request on each connection with this status and a place to go to.
+fn serve(status: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            thread::spawn(move || answer_all(stream, status));
+        }
+    });
+    address
+}
+
+/// Answers until the client goes away.
+fn answer_all(mut stream: TcpStream, status: &str) {
+    let Ok(reader) = stream.try_clone() else { return };
+    let response =
+        format!("HTTP/1.1 {status}\r\nLocation: http://127.0.0.1/x\r\nContent-Length: 0\r\n\r\n");
+    for line in BufReader::new(reader).lines() {
+        let Ok(line) = line else { return };
+        if line.is_empty() && stream.write_all(response.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn redirects_are_no_successes_unless_they_are_expected() {
+    let url = format!("http://{}/", serve("302 Found"));
+    let output = run(&["-n", "50", "-c", "2", &url]);
+    let summary = String::from_utf8_lossy(&output.stdout);
+    assert!(summary.contains("50 answered (3xx: 50, not followed), 0 errors"), "{summary}");
+    assert!(summary.contains("load the URL that the redirects lead to"), "{summary}");
+    let output = run(&["-n", "50", "-c", "2", &url, "--expect-status", "2xx,3xx"]);
+    let summary = String::from_utf8_lossy(&output.stdout);
+    assert!(summary.contains("50 answered, 0 errors"), "{summary}");
+}
+
+#[test]
+fn a_run_connects_where_it_is_told_to_and_asks_for_its_url() {
+    let target = Target::start(&["--base-latency", "1ms"]);
+    let place = target.url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let port = place.rsplit_once(':').expect("a port").1;
+    let (url, resolve) =
+        (format!("http://api.invalid:{port}/"), format!("api.invalid:{port}:127.0.0.1"));
+    for flags in [["--connect-to", &place], ["--resolve", &resolve]] {
+        let output = run(&[&["-n", "20", &url, "-o", "-"], &flags[..]].concat());
+        let config = &printed(&output)["config"];
+        assert_eq!(config["target"], url);
+        assert_eq!(config["target_address"], place);
+    }
+    assert_eq!(target.received(), 40);
+}
+
+#[test]
+fn a_users_password_is_sent_and_never_shown() {
+    let target = Target::start(&["--base-latency", "1ms"]);
+    let output = run(&["-n", "20", &target.url, "-o", "-", "-u", "aladdin:opensesame"]);
+    let header = printed(&output)["config"]["headers"][0].as_str().expect("a header").to_owned();
+    assert!(header.starts_with("Authorization: sha256:"), "{header}");
+    let said = said(&output);
+    assert!(!said.contains("opensesame") && !said.contains("YWxhZGRpbjpvcGVuc2VzYW1l"), "{said}");
+}
+
+#[test]
+fn another_tools_line_is_answered_and_nothing_runs() {
+    let output = binary()
+        .args(["-t4", "-c100", "-d30s", "--latency", "http://127.0.0.1:1/"])
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "truetail: -t: threads are cores here, by default all but the first (--cores); a timeout \
+         has a unit; --latency: percentiles are always printed; type `truetail run -c100 -d30s \
+         http://127.0.0.1:1/`\n"
+    );
+}
