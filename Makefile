@@ -47,12 +47,12 @@ real-servers:
 
 # Servers that misbehave, with windows of 3 s and more. `make test` runs them with a tenth of that.
 hostile:
-	TRUETAIL_HOSTILE_SCALE=10 cargo test --locked -p cli --test hostile
+	TEST_HOSTILE_SCALE=10 cargo test --locked -p cli --test hostile
 
 # Agents and a controller on machines of their own, which are network namespaces, as root. Windows and
 # rates are twenty times those of `make test`: 9,000 requests per second for a minute.
 agents:
-	TRUETAIL_AGENTS_SCALE=20 TRUETAIL_NAMESPACES_NEEDED=1 \
+	TEST_AGENTS_SCALE=20 TEST_NAMESPACES_NEEDED=1 \
 		cargo test --release --locked -p cli --test agents -- --nocapture --test-threads 1
 
 # In about twelve minutes; as Markdown.

@@ -11,6 +11,7 @@ mod plan_flags;
 mod series_flags;
 mod usage;
 mod values;
+mod variables;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -539,10 +540,34 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&command().try_get_matches_from(args)?)
 }
 
+/// Why these arguments aren't read: a variable of the environment that stands for no flag.
+///
+/// # Errors
+/// The line that names it.
+pub(crate) fn check_variables(args: &[OsString]) -> Result<(), String> {
+    let is_loading = |name: &str| LOADING.contains(&name);
+    if !args.get(1).and_then(|name| name.to_str()).is_some_and(is_loading) {
+        return Ok(());
+    }
+    let names = std::env::vars_os().map(|(name, _)| name);
+    match variables::unknown(&definition(), names) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "{name}: unknown variable; variables are named after flags, e.g. TRUETAIL_RATE for \
+             --rate; unset it, or see `{}`",
+            help_for(args)
+        )),
+    }
+}
+
 /// The definition, with one rule for all flags: the word after a flag is its value, even `-5`, so
 /// that the error is about that flag.
 fn command() -> clap::Command {
     definition().mut_subcommands(|command| {
+        let command = match LOADING.contains(&command.get_name()) {
+            true => variables::with_variables(command),
+            false => command,
+        };
         command.mut_args(|arg| {
             let values = arg.get_num_args().map_or(1, |count| count.max_values());
             let one = arg.get_action().takes_values() && values == 1;

@@ -48,6 +48,9 @@ fn main() -> ExitCode {
     if let Some(answer) = args::answer(&args) {
         return Failure::Usage(answer).report();
     }
+    if let Err(line) = args::check_variables(&args) {
+        return Failure::Usage(line).report();
+    }
     let cli = match args::parse(&args) {
         Ok(cli) => cli,
         Err(error) if is_help_or_version(error.kind()) => {

@@ -2,6 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::variables;
+
 /// Whether a word is made as the names of commands and flags are.
 pub(crate) fn is_bare(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
@@ -20,6 +22,10 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
         name.trim_matches(['<', '>']).to_owned()
     });
     let value = text(ContextKind::InvalidValue);
+    let flag = match (flag, &value) {
+        (Some(flag), Some(value)) => Some(variables::source(&flag, value)),
+        (flag, _) => flag,
+    };
     match (error.kind(), flag, value) {
         (ErrorKind::ValueValidation, Some(flag), Some(value)) => {
             let problem = std::error::Error::source(error)

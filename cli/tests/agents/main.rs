@@ -1,7 +1,7 @@
 //! Many machines, one distribution: agents and a controller as users run them, on the loopback
 //! interface and on machines of their own, which are network namespaces.
 //!
-//! `TRUETAIL_AGENTS_SCALE=20` makes windows and rates twenty times as large.
+//! `TEST_AGENTS_SCALE=20` makes windows and rates twenty times as large.
 
 #[path = "../suite/support.rs"]
 mod support;

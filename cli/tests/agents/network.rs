@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Set where the tests must not be skipped.
-const NEEDED: &str = "TRUETAIL_NAMESPACES_NEEDED";
+const NEEDED: &str = "TEST_NAMESPACES_NEEDED";
 
 /// Machines that reach each other over one switch, and nothing else.
 pub struct Network {

@@ -17,8 +17,8 @@ const TOO_FEW_CORES: [&str; 5] =
 
 /// By how much windows and rates are larger than here.
 fn scale() -> u64 {
-    let scale = std::env::var("TRUETAIL_AGENTS_SCALE");
-    scale.map_or(1, |scale| scale.parse().expect("TRUETAIL_AGENTS_SCALE is a whole number"))
+    let scale = std::env::var("TEST_AGENTS_SCALE");
+    scale.map_or(1, |scale| scale.parse().expect("TEST_AGENTS_SCALE is a whole number"))
 }
 
 /// The digest of a report's arrivals.

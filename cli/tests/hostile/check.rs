@@ -209,8 +209,8 @@ const RUN_SLACK: Duration = Duration::from_secs(30);
 
 /// How many times the small size a run's window is, by the environment; 1 by default.
 fn scale() -> u64 {
-    std::env::var("TRUETAIL_HOSTILE_SCALE")
-        .map_or(1, |scale| scale.parse().expect("TRUETAIL_HOSTILE_SCALE is a whole number"))
+    std::env::var("TEST_HOSTILE_SCALE")
+        .map_or(1, |scale| scale.parse().expect("TEST_HOSTILE_SCALE is a whole number"))
 }
 
 /// Runs a row in each model, all at once, and panics with whatever differs.

@@ -2,7 +2,7 @@
 //! and counts that equal the server's own log.
 //!
 //! What a response means follows RFC 9112. Each row is a test of its own, with one run in each of
-//! the four models. `TRUETAIL_HOSTILE_SCALE=10` makes the windows ten times as long.
+//! the four models. `TEST_HOSTILE_SCALE=10` makes the windows ten times as long.
 
 mod check;
 mod server;

@@ -213,6 +213,42 @@ fn a_users_password_is_sent_and_never_shown() {
 }
 
 #[test]
+fn variables_give_flags_and_an_unknown_one_is_refused() {
+    let target = Target::start(&["--base-latency", "1ms"]);
+    let run = |variables: &[(&str, &str)], args: &[&str]| {
+        let mut command = binary();
+        command.envs(variables.iter().copied()).arg("run").args(args);
+        command.output().expect("the binary runs")
+    };
+    let given = [
+        ("TRUETAIL_TARGET", target.url.as_str()),
+        ("TRUETAIL_REQUESTS", "30"),
+        ("TRUETAIL_OUT", "-"),
+        ("TRUETAIL_QUIET", "1"),
+        ("TRUETAIL_ALLOW_INVALID", "true"),
+        ("TRUETAIL_CONNS", "many"),
+    ];
+    // A flag overrides its variable, even a wrong one.
+    let report = printed(&run(&given, &["-c", "2"]));
+    assert_eq!(
+        (&report["counts"]["intended"], &report["config"]["conns"]),
+        (&30.into(), &2.into())
+    );
+    for (variables, line) in [
+        (&given[5..], "truetail: TRUETAIL_CONNS many: invalid number: give a whole number"),
+        (
+            &[("TRUETAIL_RAET", "5")],
+            "truetail: TRUETAIL_RAET: unknown variable; variables are named",
+        ),
+    ] {
+        let output = run(variables, &[&target.url]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).starts_with(line), "{}", said(&output));
+    }
+    assert_eq!(target.received(), 30);
+}
+
+#[test]
 fn another_tools_line_is_answered_and_nothing_runs() {
     let output = binary()
         .args(["-t4", "-c100", "-d30s", "--latency", "http://127.0.0.1:1/"])
