@@ -165,7 +165,7 @@ Each step is an open run with the plan's flags."
     /// Compare the profiles of two runs: what a request costs, function by function
     Flamediff(FlamediffArgs),
     /// Check whether this machine is fit for load tests, and say how to fix what isn't
-    Doctor,
+    Doctor(DoctorArgs),
     /// Run a server with known latency that keeps a ledger of what it did
     Target(TargetArgs),
     /// Run the cheapest possible server, to find the limits of the generator itself
@@ -265,6 +265,18 @@ pub(crate) struct VerifyArgs {
     /// `controller --raw` collected
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub(crate) raw: Vec<PathBuf>,
+
+    /// Print only what differs: nothing, if nothing does
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Arguments of `flamediff`.

@@ -1,18 +1,57 @@
 //! The command `doctor`: whether this machine can run a load test, in the words with which a run
 //! would refuse to start.
 
+use std::io;
 use std::process::ExitCode;
 
-use engine::host::{self, check::Severity};
+use engine::host;
+use engine::host::check::{Check, Severity};
+use serde::Serialize;
 
+use crate::args::DoctorArgs;
 use crate::failure::{EXIT_COULD_NOT_RUN, Failure};
-use crate::output::say;
-use crate::text;
+use crate::output::{say, stdout_failed};
+use crate::{json, text};
+
+/// The findings as a document.
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    /// Whether a run could start.
+    ready: bool,
+    /// What was checked.
+    checks: Vec<Finding<'a>>,
+}
+
+/// One finding: what was checked, how severe it is, what was found, why that is a problem, and the
+/// cure.
+#[derive(Debug, Serialize)]
+struct Finding<'a> {
+    name: &'a str,
+    severity: &'a str,
+    found: &'a str,
+    cause: Option<&'a str>,
+    cure: Option<&'a str>,
+}
 
 /// Prints the findings; the exit code is 1 if a run could not start.
-pub(crate) fn doctor() -> Result<ExitCode, Failure> {
+pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let checks = host::examine();
-    say(&text::doctor::findings(&checks))?;
-    let missing = checks.iter().any(|check| check.severity == Severity::Missing);
-    Ok(if missing { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS })
+    let ready = checks.iter().all(|check| check.severity != Severity::Missing);
+    if args.json {
+        let document = Document { ready, checks: checks.iter().map(finding).collect() };
+        json::write(&document, io::stdout().lock()).or_else(stdout_failed)?;
+    } else {
+        say(&text::doctor::findings(&checks))?;
+    }
+    Ok(if ready { ExitCode::SUCCESS } else { ExitCode::from(EXIT_COULD_NOT_RUN) })
+}
+
+fn finding(check: &Check) -> Finding<'_> {
+    Finding {
+        name: check.name,
+        severity: text::doctor::word(check.severity),
+        found: &check.found,
+        cause: check.cause.as_deref(),
+        cure: check.cure.as_deref(),
+    }
 }

@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Command::Samples(args) => samples::samples(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Flamediff(args) => flamediff::flamediff(&args),
-        Command::Doctor => doctor::doctor(),
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Target(args) => target_server::serve(args),
         Command::NullTarget(args) => null_target::serve(args),
         Command::Agent(args) => agent::agent(*args),

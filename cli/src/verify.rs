@@ -54,11 +54,15 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
             (findings, UNCHECKED)
         }
     };
-    say(&text::verify::findings(&findings, unchecked))?;
-    if let Some(proof) = proof {
-        say(&format!("\n{}", text::verify::merge_proof(&proof)))?;
-    }
     let differs = findings.iter().any(|finding| !finding.ok);
+    if args.quiet {
+        say(&text::verify::differing(&findings))?;
+    } else {
+        say(&text::verify::findings(&findings, unchecked))?;
+        if let Some(proof) = proof {
+            say(&format!("\n{}", text::verify::merge_proof(&proof)))?;
+        }
+    }
     Ok(if differs { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS })
 }
 

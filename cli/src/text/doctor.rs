@@ -11,11 +11,7 @@ pub(crate) fn findings(checks: &[Check]) -> String {
     let mut text = String::new();
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for check in checks {
-        let word = match check.severity {
-            Severity::Good => "good",
-            Severity::Warning => "warning",
-            Severity::Missing => "missing",
-        };
+        let word = word(check.severity);
         let first = format!("{word:<8} {:<width$}  ", check.name);
         text += &indented_lists(&first, &" ".repeat(first.len()), &check.found);
         for line in check.cause.iter().chain(&check.cure) {
@@ -31,6 +27,15 @@ pub(crate) fn findings(checks: &[Check]) -> String {
         "\nReady to run.\n"
     });
     text
+}
+
+/// The word for a severity.
+pub(crate) fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Good => "good",
+        Severity::Warning => "warning",
+        Severity::Missing => "missing",
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,23 @@ const SHOWN_MAX: usize = 40;
 
 /// The table of the findings, and what was `unchecked`.
 pub(crate) fn findings(findings: &[Finding], unchecked: &str) -> String {
+    let mut text = table(&findings.iter().collect::<Vec<_>>());
+    let checks = things(findings.len() as u64, "check");
+    let _ = match findings.iter().filter(|finding| !finding.ok).count() {
+        0 => writeln!(text, "\n{checks}, no difference"),
+        1 => writeln!(text, "\n{checks}, 1 DIFFERS"),
+        differ => writeln!(text, "\n{checks}, {differ} DIFFER"),
+    };
+    let _ = writeln!(text, "not checked, because nothing shows it: {unchecked}");
+    text
+}
+
+/// The findings that differ, alone.
+pub(crate) fn differing(findings: &[Finding]) -> String {
+    table(&findings.iter().filter(|finding| !finding.ok).collect::<Vec<_>>())
+}
+
+fn table(findings: &[&Finding]) -> String {
     let width = findings.iter().map(|finding| finding.what.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for Finding { what, expected, found, ok } in findings {
@@ -20,13 +37,6 @@ pub(crate) fn findings(findings: &[Finding], unchecked: &str) -> String {
             writeln!(text, "DIFFERS  {what:<width$}  {found}, expected {expected}")
         };
     }
-    let checks = things(findings.len() as u64, "check");
-    let _ = match findings.iter().filter(|finding| !finding.ok).count() {
-        0 => writeln!(text, "\n{checks}, no difference"),
-        1 => writeln!(text, "\n{checks}, 1 DIFFERS"),
-        differ => writeln!(text, "\n{checks}, {differ} DIFFER"),
-    };
-    let _ = writeln!(text, "not checked, because nothing shows it: {unchecked}");
     text
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::support::{Target, binary, said};
+use crate::support::{Target, binary, document, said};
 
 /// Runs a line whose verdict may be any, and returns what it printed.
 fn run(args: &[&str]) -> Output {
@@ -27,8 +27,18 @@ fn verified(report: &[u8]) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("report.json");
     std::fs::write(&path, report).expect("written");
-    let output = binary().arg("verify").arg(&path).output().expect("the binary runs");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let verify = |path: &std::path::Path| {
+        let output = binary().args(["verify", "-q"]).arg(path).output().expect("the binary runs");
+        (output.status.code(), said(&output))
+    };
+    assert_eq!(verify(&path), (Some(0), String::new()));
+    let mut changed = document(&path);
+    changed["config"]["requests"] = 5.into();
+    std::fs::write(&path, changed.to_string()).expect("written");
+    let (code, told) = verify(&path);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.starts_with("DIFFERS  intended of --requests"), "{told}");
+    assert!(told.lines().all(|line| line.starts_with("DIFFERS  ")), "{told}");
 }
 
 #[test]

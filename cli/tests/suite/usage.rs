@@ -106,7 +106,7 @@ fn values_that_contradict_or_cannot_be() {
     refused(
         &["run", url, "--nonsense"],
         2,
-        &["--nonsense: unknown flag; see `truetail run --help`"],
+        &["--nonsense: unknown flag", "; see `truetail run --help`"],
     );
     refused(&[url, "-Z"], 2, &["-Z: unknown flag; see `truetail run --help`"]);
     refused(&["target", "--tail-fraction", "2"], 2, &["--tail-fraction 2", "0 to 1"]);
@@ -310,4 +310,21 @@ fn doctor_names_what_a_run_needs_and_exits_by_it() {
     assert_eq!(output.status.code(), Some(i32::from(missing)), "{stdout}");
     let last = stdout.lines().last().expect("a line");
     assert_eq!(last.starts_with("Not ready"), missing, "{stdout}");
+
+    let output = truetail(&["doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(i32::from(missing)));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(document["ready"], !missing, "{document}");
+    let checks = document["checks"].as_array().expect("a list");
+    for check in checks {
+        let (name, severity) = (check["name"].as_str(), check["severity"].as_str());
+        let line = stdout
+            .lines()
+            .find(|line| name.is_some_and(|name| line.len() > 9 && line[9..].starts_with(name)));
+        assert!(
+            line.is_some_and(|line| severity.is_some_and(|word| line.starts_with(word))),
+            "{check}"
+        );
+    }
+    assert!(10 < checks.len(), "{document}");
 }

@@ -27,9 +27,10 @@ impl StatusSet {
 }
 
 impl Default for StatusSet {
-    /// Success by HTTP's own class. A redirect isn't followed, so what was asked for hasn't come.
+    /// Success by HTTP's own class, and the good answer to a conditional request. A redirect isn't
+    /// followed, so what was asked for hasn't come.
     fn default() -> StatusSet {
-        "2xx".parse().expect("the default is well-formed")
+        "2xx,304".parse().expect("the default is well-formed")
     }
 }
 
