@@ -74,6 +74,12 @@ fn is_accepted(args: &[String]) -> Result<(), String> {
 }
 
 #[test]
+fn a_stop_that_cuts_a_run_short_is_no_failure_of_the_unit() {
+    let unit = text("truetail-agent.service");
+    assert!(unit.lines().any(|line| line == "SuccessExitStatus=130"), "what an agent exits with");
+}
+
+#[test]
 fn the_binary_accepts_every_command_line() {
     let (start, example) = unit_args();
     for args in [
