@@ -1,4 +1,4 @@
-//! Text about agents: those that run now, those that were lost, and each one's part of a report.
+//! Text about agents: those that run now, and those that were lost.
 
 use std::fmt::Write as _;
 

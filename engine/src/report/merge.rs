@@ -122,6 +122,7 @@ impl Joined {
         let environment = facts.controller.clone().filter(|_| is_joint);
         let mut addresses: Vec<&str> =
             per_agent.iter().map(|agent| agent.config.target_address.as_str()).collect();
+        addresses.sort_unstable();
         addresses.dedup();
         let (arrivals, arrivals_line) = proof(&plan, &part, &per_agent, recorder.arrivals.as_ref());
         let mut report = Report {
@@ -300,7 +301,9 @@ fn judge_all(report: &mut Report) {
         }
     }
     report.verdict = judge(report);
-    if let ([only], false) = (&mut report.per_agent[..], !report.agent_lost.is_empty()) {
+    if let [only] = &mut report.per_agent[..]
+        && report.agent_lost.is_empty()
+    {
         only.verdict = report.verdict.clone();
     }
 }

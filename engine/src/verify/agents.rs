@@ -35,7 +35,9 @@ const ALWAYS: usize = 7;
 pub(super) fn agents(report: &Report, pieces: &Pieces) -> Vec<Finding> {
     let mut findings =
         vec![Finding::equal("partial", !report.agent_lost.is_empty(), report.partial)];
-    if let ([only], false) = (&report.per_agent[..], report.is_joint()) {
+    if let [only] = &report.per_agent[..]
+        && !report.is_joint()
+    {
         let checks = compare("", &as_agent(report, only), only);
         findings.extend(summed_up("the agent is the whole", checks));
         return findings;
