@@ -4,6 +4,7 @@
 //! the number of its variant and what that holds.
 
 use bincode::config::{self, Config};
+use bincode::error::DecodeError;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{CONTROL_MAX, OPENING_MAX, RESULTS_MAX, SAMPLES_MAX};
@@ -62,10 +63,19 @@ fn within<'a, T: Deserialize<'a>>(
     config: impl Config,
 ) -> Result<T, Undecodable> {
     let (value, used) = bincode::serde::borrow_decode_from_slice(payload, config)
-        .map_err(|error| Undecodable::Malformed(error.to_string()))?;
+        .map_err(|error| Undecodable::Malformed(words(error)))?;
     match payload.len() - used {
         0 => Ok(value),
         trailing => Err(Undecodable::Trailing(trailing)),
+    }
+}
+
+/// What is wrong with a payload; bincode shows what others said of it as a value of its own.
+fn words(error: DecodeError) -> String {
+    match error {
+        DecodeError::OtherString(said) => said,
+        DecodeError::Other(said) => said.to_owned(),
+        own => own.to_string(),
     }
 }
 
@@ -89,6 +99,15 @@ mod tests {
         let longer = [payload.as_slice(), &[0, 0]].concat();
         let error = decode::<(u64, Bytes, Option<i64>)>(&longer, CONTROL_MAX);
         assert_eq!(error, Err(Undecodable::Trailing(2)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_words() {
+        // A histogram has more buckets.
+        let error =
+            decode::<engine::shard::CoarseHistogram>(&encode(&Vec::from([1_u64; 3])), CONTROL_MAX);
+        let Err(Undecodable::Malformed(problem)) = error else { panic!("{error:?}") };
+        assert!(!problem.contains(['"', '{']), "{problem}");
     }
 
     #[test]

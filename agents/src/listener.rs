@@ -82,7 +82,7 @@ impl Listener {
 
     /// Accepts connections until it is cancelled. `serve` is called for each, in a task of its own:
     /// with its session once the peer is authenticated, or with the reason why it has none.
-    pub async fn run<F>(self, serve: impl Fn(Result<Session, SessionError>) -> F + 'static)
+    pub async fn run<F>(self, serve: impl Fn(Result<Session, Stranger>) -> F + 'static)
     where
         F: Future<Output = ()> + 'static,
     {
@@ -96,19 +96,25 @@ impl Listener {
                 continue;
             };
             let (serve, key) = (Rc::clone(&serve), self.key.clone());
+            // One that is gone already has no address any more.
+            let peer = stream.peer_addr().ok();
             if let Some(place) = strangers.take() {
                 let sessions = sessions.clone();
                 glommio::spawn_local(async move {
                     let session = Session::accept(stream, key).await;
                     drop(place);
-                    admit(session, &sessions, &*serve).await;
+                    match admit(session, &sessions).await {
+                        Ok((session, _place)) => serve(Ok(session)).await,
+                        Err(error) => serve(Err(Stranger { peer, error })).await,
+                    }
                 })
                 .detach();
             } else if let Some(place) = turned.take() {
                 glommio::spawn_local(async move {
                     turn_away(stream).await;
                     drop(place);
-                    serve(Err(SessionError::Crowded(STRANGERS_MAX))).await;
+                    let error = SessionError::Crowded(STRANGERS_MAX);
+                    serve(Err(Stranger { peer, error })).await;
                 })
                 .detach();
             }
@@ -135,23 +141,28 @@ async fn turn_away(stream: TcpStream) {
     Session::turn_away(stream, Refusal::Crowded(STRANGERS_MAX)).await;
 }
 
-/// Serves a session if there is a place for it.
-async fn admit<F: Future<Output = ()>>(
+/// A session, if there is a place for it.
+async fn admit(
     session: Result<Session, SessionError>,
     sessions: &Places,
-    serve: &impl Fn(Result<Session, SessionError>) -> F,
-) {
-    let mut session = match session {
-        Ok(session) => session,
-        Err(error) => return serve(Err(error)).await,
-    };
+) -> Result<(Session, Place), SessionError> {
+    let mut session = session?;
     match sessions.take() {
-        Some(_place) => serve(Ok(session)).await,
+        Some(place) => Ok((session, place)),
         None => {
             session.refuse(Refusal::Crowded(SESSIONS_MAX)).await;
-            serve(Err(SessionError::Crowded(SESSIONS_MAX))).await;
+            Err(SessionError::Crowded(SESSIONS_MAX))
         }
     }
+}
+
+/// A connection that got no session.
+#[derive(Debug)]
+pub struct Stranger {
+    /// Where it came from; `None` if it was gone at once.
+    pub peer: Option<SocketAddr>,
+    /// Why it got none.
+    pub error: SessionError,
 }
 
 /// A number of places, each of which one connection may have.

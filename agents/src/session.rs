@@ -56,7 +56,7 @@ pub enum SessionError {
     #[error("the peer read nothing for {0}", Nanos::from_secs(STALL_MAX.as_secs()))]
     Stalled,
     /// Too many others wait for authentication, or have a session.
-    #[error("refused, {0} connections are enough")]
+    #[error("{0} connections are enough")]
     Crowded(usize),
     /// The peer has closed the connection between two frames.
     #[error("the peer closed the connection")]

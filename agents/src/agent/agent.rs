@@ -13,9 +13,9 @@ use super::event::Event;
 use super::job::{Job, Over, Stage, Why};
 use super::kept::Files;
 use crate::lease::{Lease, SessionId};
+use crate::listener::Stranger;
 use crate::message::{Finding, Hello, HostFacts, Prepare};
 use crate::refusal::Refusal;
-use crate::session::SessionError;
 
 /// How often strangers are told of at most, ns: a thousand of them are one line.
 const STRANGERS_NS: u64 = SECOND_NS;
@@ -56,8 +56,9 @@ struct Held {
 struct Strangers {
     /// When they were last told of, ns; 0 for never.
     told_ns: u64,
-    /// How many came since.
+    /// How many came since, and the last of these.
     untold: u64,
+    last: Option<Stranger>,
 }
 
 impl Agent {
@@ -106,17 +107,25 @@ impl Agent {
         let _ = self.events.try_send(event);
     }
 
-    /// Tells the operator of a connection that got no session.
-    pub(super) fn tell_of_stranger(&self, error: &SessionError) {
+    /// Tells the operator of a connection that got no session; of many, once in a while.
+    pub(super) fn tell_of_stranger(&self, stranger: Stranger) {
+        let mut strangers = self.strangers.lock().expect("nothing here panics");
+        strangers.untold += 1;
+        strangers.last = Some(stranger);
+        drop(strangers);
+        self.tell_of_strangers();
+    }
+
+    fn tell_of_strangers(&self) {
         let now_ns = clock::now_ns();
         let mut strangers = self.strangers.lock().expect("nothing here panics");
         if strangers.told_ns != 0 && now_ns < strangers.told_ns + STRANGERS_NS {
-            strangers.untold += 1;
             return;
         }
-        let others = std::mem::take(&mut strangers.untold);
+        let Some(Stranger { peer, error }) = strangers.last.take() else { return };
+        let others = std::mem::take(&mut strangers.untold) - 1;
         strangers.told_ns = now_ns;
-        self.tell(Event::Strangers { why: error.to_string(), others });
+        self.tell(Event::Strangers { peer, why: error.to_string(), others });
     }
 
     /// Who this agent is.
@@ -207,8 +216,9 @@ impl Agent {
         });
     }
 
-    /// Looks whether the controller is still there.
+    /// Looks whether the controller is still there, and whether there is something left to tell.
     pub(super) fn watch(&self) {
+        self.tell_of_strangers();
         let mut held = self.held();
         if let Some(lost) = held.lease.look(clock::now_ns()) {
             held.lose(lost.into());

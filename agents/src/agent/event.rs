@@ -70,7 +70,9 @@ pub enum Event {
     },
     /// Connections got no session.
     Strangers {
-        /// Why the last of them got none.
+        /// Where the last of them came from; `None` if it was gone at once.
+        peer: Option<SocketAddr>,
+        /// Why it got none.
         why: String,
         /// How many others there were since the last such line.
         others: u64,
@@ -101,9 +103,13 @@ impl fmt::Display for Event {
             }
             Event::CalledOff { holder, why } => write!(f, "run called off for {holder}: {why}"),
             Event::Refused { peer, why } => write!(f, "refused {peer}: {why}"),
-            Event::Strangers { why, others: 0 } => write!(f, "refused a connection: {why}"),
-            Event::Strangers { why, others } => {
-                write!(f, "refused {} connections, the last one: {why}", others + 1)
+            Event::Strangers { peer, why, others } => {
+                match others {
+                    0 => write!(f, "refused a connection")?,
+                    others => write!(f, "refused {} connections, the last one", others + 1)?,
+                }
+                peer.iter().try_for_each(|peer| write!(f, " from {peer}"))?;
+                write!(f, ": {why}")
             }
         }
     }

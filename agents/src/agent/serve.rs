@@ -165,7 +165,7 @@ async fn control(agent: Arc<Agent>, bound: Sender<Result<(), AgentError>>) {
         async move {
             match session {
                 Ok(session) => converse(agent, session).await,
-                Err(error) => agent.tell_of_stranger(&error),
+                Err(stranger) => agent.tell_of_stranger(stranger),
             }
         }
     }));

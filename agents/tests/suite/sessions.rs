@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use agents::channel::{Channel, ChannelError};
 use agents::key::Key;
-use agents::listener::{ListenError, Listener, STRANGERS_MAX};
+use agents::listener::{ListenError, Listener, STRANGERS_MAX, Stranger};
 use agents::message::{Message, Ping, Pong};
 use agents::refusal::Refusal;
 use agents::session::{AUTHENTICATION_MAX, Session, SessionError};
@@ -47,7 +47,8 @@ impl Agent {
                     async move {
                         match session {
                             Ok(session) => answer_pings(session).await,
-                            Err(error) => {
+                            Err(Stranger { peer, error }) => {
+                                assert!(peer.is_none_or(|peer| peer.ip().is_loopback()));
                                 refusals.lock().expect("a list").push(error.to_string());
                             }
                         }

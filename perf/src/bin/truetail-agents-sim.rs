@@ -83,7 +83,7 @@ async fn serve(arguments: Arguments, key: Option<Key>) -> Result<()> {
                 Ok(session) => {
                     Agent { session, address, run: None, results: None }.converse().await
                 }
-                Err(error) => Err(error),
+                Err(stranger) => Err(stranger.error),
             };
             match ended {
                 Ok(()) | Err(SessionError::Closed) => {}
