@@ -512,7 +512,7 @@ mod tests {
             let mut dialogue = arrived(goals);
             for early in [true, false] {
                 let now_ns = NOW_NS + after.0 - u64::from(early);
-                dialogue.heard_ns = now_ns;
+                (dialogue.heard_ns, dialogue.tick_ns) = (now_ns, now_ns);
                 let looked = dialogue.look(now_ns);
                 if early {
                     assert!(looked.is_ok(), "{goals:?}");
@@ -523,8 +523,9 @@ mod tests {
             unreachable!("it looks twice")
         };
         let mut greeting = dialogue();
-        greeting.heard_ns = NOW_NS + GREETING_MAX_NS;
-        let fault = greeting.look(greeting.heard_ns).expect_err("too slow").to_string();
+        let now_ns = NOW_NS + GREETING_MAX_NS;
+        (greeting.heard_ns, greeting.tick_ns) = (now_ns, now_ns);
+        let fault = greeting.look(now_ns).expect_err("too slow").to_string();
         assert_eq!(fault, "its greeting took longer than 10s");
         assert_eq!(slow(&TO_BEGIN, Nanos::from_secs(100)), "the run took longer than 1m40s");
         let stopped = [TO_BEGIN.as_slice(), &[Goal::Stop]].concat();
