@@ -187,7 +187,8 @@ fn check(
 #[test]
 fn poisson_arrivals_reach_the_target_as_a_poisson_process() {
     let _cores = alone();
-    check(Arrivals::Poisson, 20_000, &[1, 10, 100], |found| {
+    // Runs are short, so that a disturbed one is little time lost: three hold what is kept.
+    check(Arrivals::Poisson, 6_000, &[1, 10, 100], |found| {
         found.iter().all(|one| (one.index - 1.0).abs() <= reach(one))
     });
 }
@@ -195,7 +196,7 @@ fn poisson_arrivals_reach_the_target_as_a_poisson_process() {
 #[test]
 fn constant_arrivals_reach_the_target_as_such() {
     let _cores = alone();
-    check(Arrivals::Constant, 8_000, &[1, 10], |found| {
+    check(Arrivals::Constant, 3_500, &[1, 10], |found| {
         found[1].index <= 0.05 && found.iter().all(|one| one.index < 1.0 - reach(one))
     });
 }

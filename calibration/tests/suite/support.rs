@@ -127,9 +127,14 @@ impl ExperimentRun {
     }
 }
 
+/// A check that came out against the experiment, in a run of which others can have caused that.
+#[derive(Debug, thiserror::Error)]
+#[error("not judged: {0}")]
+pub struct NotJudged(pub String);
+
 /// Runs the experiment and checks it, at most [`RUNS_MAX`] times while the runs say themselves that
 /// the machine disturbed them, and fewer than [`UNDISTURBED_MAX`] times while they don't. Where the
-/// machine made every run invalid, nothing is judged.
+/// machine made every run invalid, or the check is [`NotJudged`] each time, nothing is judged.
 pub fn check_runs(
     config: &TargetConfig,
     plan: &Plan,
@@ -146,21 +151,21 @@ pub fn check_up_to(
     plan: &Plan,
     mut check: impl FnMut(&Observed) -> anyhow::Result<()>,
 ) {
-    let (mut failed, mut undisturbed, mut invalid) = (Vec::new(), 0, 0);
+    let (mut failed, mut undisturbed, mut not_judged) = (Vec::new(), 0, 0);
     for _ in 0..runs_max {
         let run = run(config, plan);
         let Err(error) = check(&run.observed) else { return };
         let disturbance = run.disturbance();
         undisturbed += usize::from(disturbance.is_none());
-        invalid += usize::from(run.is_invalid());
+        not_judged += usize::from(run.is_invalid() || error.is::<NotJudged>());
         let beside = disturbance.unwrap_or_else(|| "nothing disturbed it".to_owned());
         // Past the harness, which hides the output of tests that pass.
         writeln!(stderr(), "a check failed: {error} ({beside})").expect("stderr");
         failed.push(format!("{error} ({beside})"));
         assert!(undisturbed < UNDISTURBED_MAX, "{failed:#?}");
     }
-    assert_eq!(invalid, runs_max, "each of {runs_max} runs failed: {failed:#?}");
-    writeln!(stderr(), "the machine made every run invalid: nothing was judged").expect("stderr");
+    assert_eq!(not_judged, runs_max, "each of {runs_max} runs failed: {failed:#?}");
+    writeln!(stderr(), "the machine disturbed every run: nothing was judged").expect("stderr");
 }
 
 /// Checks that every comparison holds.
