@@ -234,7 +234,8 @@ impl Calibration {
         run: impl FnMut(Plan, Display) -> Result<Finished, E>,
     ) -> Result<(), E> {
         let is_restless = !self.disturbed.is_empty();
-        let mut measuring = Measuring { setup, run, is_restless, runs: 0, disturbed: Vec::new() };
+        let (runs, disturbed) = (self.runs, Vec::new());
+        let mut measuring = Measuring { setup, run, is_restless, runs, disturbed };
         let ended = match section {
             Section::Clocks => {
                 self.clocks = Some(clocks::measure(setup.cores[0]));
@@ -253,7 +254,7 @@ impl Calibration {
             }
             Section::Overhead => measuring.overhead(&mut self.overhead),
         };
-        self.runs += measuring.runs;
+        self.runs = measuring.runs;
         self.disturbed.append(&mut measuring.disturbed);
         match ended {
             Ok(()) => Ok(()),
@@ -290,6 +291,7 @@ mod tests {
             cpu: CpuPerRequest::default(),
             stamps: StampSource::Kernel,
             disturbed,
+            tail_disturbed: disturbed,
         };
         let setup = Setup {
             null_target: ([127, 0, 0, 1], 1).into(),

@@ -269,6 +269,7 @@ mod tests {
             cpu: CpuPerRequest::default(),
             stamps: StampSource::Kernel,
             disturbed,
+            tail_disturbed: disturbed,
         };
         let of = |began_s, disturbed: [bool; 2]| {
             let floors = vec![floor(0.01, disturbed[0]), floor(0.1, disturbed[1])];

@@ -11,6 +11,9 @@ use crate::others;
 pub struct Disturbance {
     /// The run.
     pub run: String,
+    /// Its number among those that were made, from 1: some have the same name, and one may be
+    /// disturbed in several ways.
+    pub number: usize,
     /// The evidence of its verdict.
     pub evidence: String,
     /// The figure in it, as a multiple of its limit.
@@ -18,9 +21,10 @@ pub struct Disturbance {
 }
 
 /// What others did to the machine in a run.
-pub(super) fn disturbances(run: &str, report: &Report) -> Vec<Disturbance> {
+pub(super) fn disturbances(run: &str, number: usize, report: &Report) -> Vec<Disturbance> {
     let disturbance = |reason: &Reason| Disturbance {
         run: run.to_owned(),
+        number,
         evidence: reason.evidence.clone(),
         times_limit: reason.figure / reason.threshold,
     };

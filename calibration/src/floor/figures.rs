@@ -89,6 +89,8 @@ pub struct Floor {
     pub stamps: StampSource,
     /// Whether others took so much of the machine that even the median may not be its own.
     pub disturbed: bool,
+    /// Whether they took enough to move p99.
+    pub tail_disturbed: bool,
 }
 
 /// Busy share of the busiest shard.

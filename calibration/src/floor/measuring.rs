@@ -81,6 +81,7 @@ pub(super) struct Measuring<'a, R> {
     pub(super) run: R,
     /// Whether others were seen on the machine in a section before.
     pub(super) is_restless: bool,
+    /// Runs that were made, those of the sections before among them.
     pub(super) runs: usize,
     pub(super) disturbed: Vec<Disturbance>,
 }
@@ -98,7 +99,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
             return Err(End::Interrupted);
         }
         self.runs += 1;
-        self.disturbed.extend(disturbances(name, report));
+        self.disturbed.extend(disturbances(name, self.runs, report));
         Ok(())
     }
 
@@ -154,6 +155,7 @@ impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> M
                 cpu: CpuPerRequest::new(&report),
                 stamps: report.config.plan.stamps(),
                 disturbed: others::moved_the_median(&report),
+                tail_disturbed: others::reasons(&report).next().is_some(),
             });
         }
         Ok(())

@@ -141,7 +141,7 @@ mod tests {
 
     fn busy() -> Disturbance {
         let (run, evidence) = ("5 ms target".to_owned(), "a shard waited for its core".to_owned());
-        Disturbance { run, evidence, times_limit: 48.0 }
+        Disturbance { run, number: 1, evidence, times_limit: 48.0 }
     }
 
     fn at(name: &str, corrected: f64, added: f64, held: f64) -> OverheadAt {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path as FilePath;
 
 use calibration::floor::{
-    AGREE_SHARE, AGREE_US, Bound, Calibration, Capacity, CpuPerRequest, Disturbance, GROWTH_MAX,
-    Late, Overhead, SENT_MIN, SHARE_MAX, Section, Three,
+    AGREE_SHARE, AGREE_US, Bound, Calibration, Capacity, CpuPerRequest, Disturbance, Floor,
+    GROWTH_MAX, Late, Overhead, SENT_MIN, SHARE_MAX, Section, Three,
 };
 use calibration::judgement::Judgement;
 use engine::plan::Wait;
@@ -77,7 +77,7 @@ pub(crate) fn end(of: &Calibration, written: &[String], saved: Option<&FilePath>
     } else {
         let mut worst: Vec<&Disturbance> = of.disturbed.iter().collect();
         worst.sort_by(|one, other| other.times_limit.total_cmp(&one.times_limit));
-        let runs: BTreeSet<&str> = worst.iter().map(|found| found.run.as_str()).collect();
+        let runs: BTreeSet<usize> = worst.iter().map(|found| found.number).collect();
         let line = format!(
             "The machine was not quiet: others used it in {} of {}, so figures may be worse than \
              its own. The worst:",
@@ -241,14 +241,20 @@ fn floors(of: &Calibration) -> String {
         let (rate, cpu) = (rate(found.rate), found.cpu.total_us());
         let _ = writeln!(text, "{share:>7}{rate:>10}{naive} {corrected}{cpu:>7.2} µs");
     }
-    let disturbed = of.floors.iter().filter(|floor| floor.disturbed);
-    let shares: Vec<String> =
-        disturbed.map(|floor| format!("{:.0} %", floor.share * 100.0)).collect();
-    if !shares.is_empty() {
+    let at = |which: fn(&Floor) -> bool| -> Option<String> {
+        let those = of.floors.iter().filter(|floor| which(floor));
+        let shares: Vec<String> =
+            those.map(|floor| format!("{:.0} %", floor.share * 100.0)).collect();
+        (!shares.is_empty()).then(|| shares.join(" and "))
+    };
+    if let Some(shares) = at(|floor| floor.disturbed) {
         let line = format!(
-            "disturbed at {}: others used the machine there, so no run is held against it",
-            shares.join(" and ")
+            "disturbed at {shares}: others used the machine there, so no run is held against it"
         );
+        text.push_str(&indented("  ", "    ", &line));
+    }
+    if let Some(shares) = at(|floor| floor.tail_disturbed && !floor.disturbed) {
+        let line = format!("p99 and above disturbed at {shares}: others used the machine there");
         text.push_str(&indented("  ", "    ", &line));
     }
     text
@@ -358,8 +364,7 @@ fn disturbed(by: &[Disturbance]) -> String {
 #[cfg(test)]
 mod tests {
     use calibration::floor::{
-        Bracket, Clocks, Closed, Cost, Feature, Floor, Lateness, OverheadAt, Path, SCHEMA, Taken,
-        Tried,
+        Bracket, Clocks, Closed, Cost, Feature, Lateness, OverheadAt, Path, SCHEMA, Taken, Tried,
     };
 
     use engine::plan::StampSource;
@@ -461,6 +466,7 @@ mod tests {
                 cpu: CPU,
                 stamps: StampSource::Kernel,
                 disturbed: false,
+                tail_disturbed: false,
             }],
             costs: vec![Cost {
                 feature: Feature::Raw,
@@ -545,6 +551,8 @@ mod tests {
             ..of.costs[0].clone()
         };
         assert_eq!(reasons(&of), "near_ceiling of closed loops alone");
+        of.floors.push(Floor { share: 0.1, tail_disturbed: true, ..of.floors[0].clone() });
+        of.floors[1].disturbed = false;
         let sections = [Section::Waits, Section::Capacity, Section::Floors, Section::Costs];
         let text: String = sections.into_iter().map(|one| section(&of, one)).collect();
         insta::assert_snapshot!(text, @r"
@@ -566,7 +574,9 @@ mod tests {
         floor at share of              naive                corrected        CPU per
         capacity   rate/s     p50     p99   p99.9      p50     p99   p99.9   request
             1 %     1,169 33.7 µs 60.1 µs     n/a  33.9 µs 66.0 µs     n/a   4.25 µs
+           10 %     1,169 33.7 µs 60.1 µs     n/a  33.9 µs 66.0 µs     n/a   4.25 µs
           disturbed at 1 %: others used the machine there, so no run is held against it
+          p99 and above disturbed at 10 %: others used the machine there
 
         CPU per request that a feature adds
           --raw          +0.250 µs (+0.250 to +0.500 in 2 pairs of runs)  disturbed
@@ -580,6 +590,7 @@ mod tests {
     fn what_others_may_have_caused_is_not_judged_and_they_are_named() {
         let by = |run: &str| Disturbance {
             run: run.to_owned(),
+            number: 7,
             evidence: "a shard waited for its core 48.00 % of the time; the limit is 1.00 %".into(),
             times_limit: 48.0,
         };
@@ -614,16 +625,18 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_left_out_and_what_disturbed_it_is_named() {
         let taken = "other processes ran for 48.00 % of the cores' time; the limit is 1.00 %";
-        let found = |run: &str, times_limit| Disturbance {
+        let found = |number, run: &str, times_limit| Disturbance {
             run: run.to_owned(),
+            number,
             evidence: taken.to_owned(),
             times_limit,
         };
         let disturbed = vec![
-            found("closed loop, 16 connections", 2.0),
-            found("1,000/s, sleep", 48.0),
-            found("1,000/s, spin", 1.5),
-            found("1,000/s, spin", 1.2),
+            found(4, "closed loop, 16 connections", 2.0),
+            found(1, "1,000/s, sleep", 48.0),
+            found(3, "1,000/s, spin", 1.5),
+            found(3, "1,000/s, spin", 1.2),
+            found(9, "closed loop, 16 connections", 1.1),
         ];
         let of = Calibration {
             interrupted: true,
@@ -655,7 +668,7 @@ mod tests {
                          with a backlog that grows by at most 0.1 % of it.
 
         Ended early: what is missing was not measured.
-        The machine was not quiet: others used it in 3 of 40 runs, so figures may be
+        The machine was not quiet: others used it in 4 of 40 runs, so figures may be
         worse than its own. The worst:
           1,000/s, sleep: other processes ran for 48.00 % of the cores' time; the limit
             is 1.00 %
