@@ -319,7 +319,10 @@ impl Runs<'_> {
     ) -> Result<Ended, Failure> {
         let mut first: Option<Report> = None;
         let mut unfinished = None;
+        // A row that can't be printed ends the series, once its step is kept.
+        let mut said = Ok(());
         let ended = make_runs(series, |ask, outlook| {
+            std::mem::replace(&mut said, Ok(()))?;
             if first.is_some() && !self.rest() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -333,7 +336,7 @@ impl Runs<'_> {
             let step = Step::new(&report);
             let interrupted = report.interrupted;
             first.get_or_insert(report);
-            say(&row(&step, interrupted))?;
+            said = say(&row(&step, interrupted));
             if interrupted {
                 unfinished = Some(step);
                 return Ok(ControlFlow::Break(()));
@@ -341,7 +344,7 @@ impl Runs<'_> {
             Ok(ControlFlow::Continue(step))
         });
         let (interrupted, failure) = match ended {
-            Ok(ended) => (ended.is_break(), None),
+            Ok(ended) => (ended.is_break(), said.err()),
             Err(failure) if first.is_none() => return Err(failure),
             Err(failure) => (true, Some(failure)),
         };
