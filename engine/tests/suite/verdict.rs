@@ -1014,6 +1014,25 @@ fn a_cap_is_not_the_only_reason_where_responses_waited_for_the_generator() {
 }
 
 #[test]
+fn a_paced_user_who_waited_for_the_generator_to_take_a_response_is_told_of() {
+    let evidence = |period: Option<Nanos>, waited: u64, at_target: f64| {
+        let mut report = closed(period);
+        report.littles_law = LittlesLaw::new(0.616, 0.616, at_target);
+        report.whole.counts.waited = waited;
+        let reasons = judge(&report).reasons.into_iter();
+        let mut own = reasons.filter(|reason| reason.code == Code::ClientShare);
+        own.next().map(|reason| reason.evidence)
+    };
+    let period = Some(Nanos(5_000_000));
+    let told = evidence(period, 100, 0.353).expect("a reason");
+    assert!(told.starts_with("100 requests ("), "{told}");
+    assert!(told.contains("and for 42.69 % of the time that requests were in flight"), "{told}");
+    assert_eq!(evidence(period, 0, 0.353), None, "nobody waited");
+    assert_eq!(evidence(period, 100, 0.59), None, "for the target");
+    assert_eq!(evidence(None, 100, 0.353), None, "an unpaced user is due when its request is sent");
+}
+
+#[test]
 fn errors_without_an_answer_say_whether_a_latency_is_known() {
     let meaning = |latencies: u64| {
         let mut report = clean();

@@ -13,6 +13,10 @@ const UNSTAMPED_MAX: f64 = 0.01;
 /// Share of the responses from which the median is one with the program's stamp.
 const MOST: f64 = 0.5;
 
+/// Share of a paced loop's requests that have to have waited for their connection before it matters
+/// what these waited for.
+const WAITED_MIN: f64 = 0.001;
+
 /// Whether most responses have the kernel's stamp.
 pub(super) fn mostly_stamped(report: &Report) -> bool {
     share(report.whole.stamps.program, report.whole.counts.answered) <= MOST
@@ -123,7 +127,32 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
             );
         }
     }
-    let unstamped = share(report.whole.stamps.program, report.whole.counts.answered);
+    let counts = &report.whole.counts;
+    let waited = share(counts.waited, counts.intended);
+    let held = report.littles_law.held_by_generator().filter(|held| bound < *held);
+    // At the cap of an open model, the reason for that says it.
+    if plan.period.is_some()
+        && WAITED_MIN < waited
+        && let Some(held) = held
+    {
+        let evidence = format!(
+            "{} requests ({}) waited until their connection was free, and for {} of the time that \
+             requests were in flight their response was there and waited for the generator; the \
+             limit is {}",
+            count(counts.waited),
+            percent(waited),
+            percent(held),
+            percent(bound)
+        );
+        add(
+            held,
+            evidence,
+            "corrected latency contains such waits, and what the generator is said to have added \
+             doesn't",
+            "use --wait hybrid or spin, or more cores",
+        );
+    }
+    let unstamped = share(report.whole.stamps.program, counts.answered);
     if MOST < unstamped {
         let (because, cure) = match (plan.stamps(), &report.environment.unstamped) {
             (StampSource::User, None) => ("--stamps user".to_owned(), "use --stamps kernel"),
