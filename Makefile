@@ -80,7 +80,7 @@ flamegraph: build
 calibrate: build
 	target/release/truetail calibrate --truth
 
-# The committed results: every experiment at full size, in about an hour on a quiet machine, and the page
-# that is written from them.
+# The committed results: every experiment at full size, in about an hour on a quiet machine, and the
+# page that is written from them.
 findings: build
 	target/release/truetail experiment all --out calibration/results

@@ -19,7 +19,8 @@ const EDGES_MS: [f64; 5] = [5.0, 41.0, 91.0, 141.0, 200.0];
 const BUCKET: f64 = 1.0 / 1_024.0;
 /// Phases of the stalls against the arrivals for which a run's percentile is computed.
 const PHASES: u32 = 32;
-/// From one of them to the next, as a share of a period: the golden ratio spreads any number evenly.
+/// From one of them to the next, as a share of a period: the golden ratio spreads any number
+/// evenly.
 const PHASE_STEP: f64 = 0.618_033_988_75;
 
 #[derive(Serialize)]

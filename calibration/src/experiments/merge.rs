@@ -4,6 +4,7 @@
 use engine::report::{AgentPart, DistributionPart};
 use serde::Serialize;
 use serde_json::to_value;
+use target::Ledger;
 
 use super::agents::{Together, latencies_ms, together};
 use crate::experiment::PATH_MS;
@@ -75,8 +76,9 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         merged_off_max_percent: worst,
         bucket_percent: lab.setting("bucket_percent")?,
         far_ms,
-        // A server's timers may be late as well.
-        pooled_high_ms: (far_ms + late_ms).max(us_held(far.held.p90) + late_ms),
+        // A server's timers may be late as well: what is beyond the pooled p99 is three times as
+        // large a share of what the far server held.
+        pooled_high_ms: far_ms.max(held_ms(far, 1.0 - 3.0 * (1.0 - 0.99))?) + late_ms,
         mean_expected_ms: (2.0 * near_ms + lab.setting("far_tail_ms")?) / 3.0,
         near_requests: near.answered,
         far_requests: far.answered,
@@ -89,8 +91,10 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
 }
 
-fn us_held(us: Option<f64>) -> f64 {
-    us.unwrap_or(0.0) / 1e3
+/// How long a server held its requests, by its ledger: quantile `q`.
+fn held_ms(of: &Ledger, q: f64) -> Result<f64, LabError> {
+    let histogram = of.held.decode().map_err(LabError::figures)?;
+    Ok(histogram.value_at_quantile(q) as f64 / 1e6)
 }
 
 fn agent(of: &AgentPart) -> Result<Agent, LabError> {

@@ -207,8 +207,8 @@ struct Model {
     stall_ms: f64,
 }
 
-/// The requests that a closed loop omits in a stall: what users send in it less what the loop sends,
-/// each counted over so many stalls; and by arithmetic λS − N.
+/// The requests that a closed loop omits in a stall: what users send in it less what the loop
+/// sends, each counted over so many stalls; and by arithmetic λS − N.
 ///
 /// The count may differ by chance, which has the standard deviation of a Poisson count; and by the
 /// connections whose request was on its way as the stall began.

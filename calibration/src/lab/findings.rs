@@ -69,8 +69,8 @@ pub fn page(results: &[ExperimentResult]) -> Result<String, LabError> {
         .render(context! { sections, by_name => Serde(by_name), quick, missing, words })?)
 }
 
-/// The numbers of a page that stand in none of the results, each with its section. In the section of
-/// an experiment, only that one's result counts.
+/// The numbers of a page that stand in none of the results, each with its section. In the section
+/// of an experiment, only that one's result counts.
 pub fn unfounded(page: &str, results: &[ExperimentResult]) -> Vec<String> {
     let mut all = Known::default();
     let mut each = Vec::new();

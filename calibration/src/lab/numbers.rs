@@ -2,7 +2,8 @@
 //! figure that rounds to it.
 //!
 //! A number is a word that begins with a digit; a word ends at whatever is neither a letter, a
-//! digit, a point, a comma nor an underscore. So `5ms` and `1,273` are numbers, and `p99` is a name.
+//! digit, a point, a comma nor an underscore. So `5ms` and `1,273` are numbers, and `p99` is a
+//! name.
 
 use std::collections::BTreeSet;
 

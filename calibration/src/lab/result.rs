@@ -127,8 +127,8 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Holds a value against its limits. Others on the machine excuse a value beyond a limit if they
-    /// can have moved it there; what wasn't measured isn't judged.
+    /// Holds a value against its limits. Others on the machine excuse a value beyond a limit if
+    /// they can have moved it there; what wasn't measured isn't judged.
     pub(super) fn new(
         expected: &Expectation,
         value: Option<f64>,

@@ -1,7 +1,7 @@
 //! The committed findings: the page is that of the committed results, and every number in it stands
 //! in the result of its section. Results come from `truetail experiment all --out
-//! calibration/results`; with TRUETAIL_UPDATE_FINDINGS=1 this test writes the page of those that are
-//! there, after a change of its words.
+//! calibration/results`; with TRUETAIL_UPDATE_FINDINGS=1 this test writes the page of those that
+//! are there, after a change of its words.
 
 use std::env;
 use std::fs;
