@@ -44,6 +44,7 @@ impl Shard {
         self.expire(now_ns);
         self.retry(now_ns);
         self.rearm();
+        self.end_if_spent(now_ns);
         if self.is_done(now_ns) {
             return false;
         }
@@ -66,8 +67,7 @@ impl Shard {
         }
     }
 
-    fn is_done(&mut self, now_ns: u64) -> bool {
-        self.end_if_spent(now_ns);
+    fn is_done(&self, now_ns: u64) -> bool {
         if now_ns < self.end_ns {
             return false;
         }
