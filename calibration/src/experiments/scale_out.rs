@@ -25,6 +25,9 @@ struct Figures {
     five: Step,
     control: Step,
     merge_difference: u64,
+    /// Whether five agents were answered as much as the capacity says, and by the control all that
+    /// they offered.
+    target_was_the_bound: bool,
     ceiling: CeilingFigures,
 }
 
@@ -81,8 +84,16 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let steps = [&one, &three, &five, &control];
     let merge_difference = steps.iter().map(|step| step.difference).sum();
     let ceiling = CeilingFigures::of(&document);
-    let figures =
-        Figures { capacity_per_s: capacity, one, three, five, control, merge_difference, ceiling };
+    let figures = Figures {
+        capacity_per_s: capacity,
+        target_was_the_bound: five.is_as_expected() && control.is_as_expected(),
+        one,
+        three,
+        five,
+        control,
+        merge_difference,
+        ceiling,
+    };
     Ok(Measured {
         figures: to_value(figures).expect("figures have a JSON form"),
         plots: Vec::new(),
@@ -114,7 +125,7 @@ impl Step {
             agents: report.per_agent.len(),
             planned_per_s,
             sent_per_s: whole.rate.sent,
-            answered_per_s: answered_per_s(report),
+            answered_per_s: answered_per_s(report, planned_per_s < capacity_per_s),
             expected_per_s: expected,
             expected_min_per_s: min,
             expected_max_per_s: max,
@@ -129,11 +140,19 @@ impl Step {
             difference: counts.sent.abs_diff(sent),
         }
     }
+
+    fn is_as_expected(&self) -> bool {
+        (self.expected_min_per_s..=self.expected_max_per_s).contains(&self.answered_per_s)
+    }
 }
 
-/// Answers that came within the window, per second, by their own stamps: those to requests of the
-/// warm-up aren't among them, so a target that fell behind is seen from the second half on.
-fn answered_per_s(report: &Report) -> f64 {
+/// Answers per second: of a target that keeps up, those to the window's requests within the window;
+/// of one that doesn't, those of the window's second half by their own stamps, since before them it
+/// answers requests of the warm-up.
+fn answered_per_s(report: &Report, keeps_up: bool) -> f64 {
+    if keeps_up {
+        return report.whole.rate.answered;
+    }
     let intervals = &report.series.intervals;
     let half = &intervals[intervals.len() / 2..];
     let answers: u64 = half.iter().map(|interval| interval.counts.answers).sum();
@@ -141,12 +160,12 @@ fn answered_per_s(report: &Report) -> f64 {
     if seconds == 0.0 { 0.0 } else { answers as f64 / seconds }
 }
 
-/// What is answered of an offer, per second, over half of a window of this length: the least, the
-/// expected, and the most that chance and a late target explain.
+/// What is answered of an offer, per second, in a window of this length: the least, the expected,
+/// and the most that chance and a late target explain.
 fn expected(offered_per_s: f64, capacity_per_s: f64, window_s: f64) -> (f64, f64, f64) {
     let expected = offered_per_s.min(capacity_per_s);
     let chance = if offered_per_s < capacity_per_s {
-        DEVIATIONS * (offered_per_s / (window_s / 2.0)).sqrt()
+        DEVIATIONS * (offered_per_s / window_s).sqrt()
     } else {
         0.0
     };
@@ -165,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_target_answers_what_is_offered_up_to_its_capacity() {
-        let (min, middle, max) = expected(1_500.0, 2_000.0, 120.0);
+        let (min, middle, max) = expected(1_500.0, 2_000.0, 60.0);
         assert!((middle - 1_500.0).abs() < 1e-9);
         // 1 % and four deviations of a Poisson count of a minute: 4 · √(1,500 / 60) = 20.
         assert!((max - 1_535.0).abs() < 1e-6 && (min - 1_465.0).abs() < 1e-6, "{min} {max}");
