@@ -1,6 +1,8 @@
 //! The experiment on pacing: arrivals at a target that stalls, as its ledger has them, against
 //! those that were due; and the ways of waiting by the kernel's stamps and by the program's.
 
+use std::time::Duration;
+
 use engine::report::Report;
 use serde::Serialize;
 use serde_json::to_value;
@@ -13,8 +15,6 @@ use crate::lab::{Extra, Lab, LabError, Measured, Plot};
 /// What a count may differ from its prediction by, as a share: a stall begins and ends within a gap
 /// between two arrivals, and the target answers a little late.
 const OFF: f64 = 0.05;
-/// How long after a stall its backlog is looked for, ms.
-const AFTER_MS: u64 = 100;
 /// How much of the plot lies before and after the stall, ms.
 const AROUND_MS: u64 = 100;
 /// Width of a bar in the plot, ms.
@@ -28,6 +28,8 @@ struct Figures {
     drop: Stalled,
     waits: Vec<Waiting>,
     wait_spread: Spread,
+    /// Whether under each policy nothing came early, and nothing is missing.
+    as_due: bool,
 }
 
 /// What a stall does to a generator with few connections, by arithmetic.
@@ -123,7 +125,9 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         kernel_us: spread(waits.iter().map(|wait| wait.kernel_p50_us)),
         program_us: spread(waits.iter().map(|wait| wait.program_p50_us)),
     };
-    let figures = Figures { predicted, uncapped, queue, drop, waits, wait_spread };
+    let stalled = [&uncapped, &queue, &drop];
+    let as_due = stalled.iter().all(|one| one.ahead_max <= 0 && one.missing == 0);
+    let figures = Figures { predicted, uncapped, queue, drop, waits, wait_spread, as_due };
     Ok(Measured {
         figures: to_value(figures).expect("figures have a JSON form"),
         plots: vec![plot],
@@ -138,7 +142,9 @@ fn stalled(lab: &mut Lab, name: &str) -> Result<(Stalled, Around), LabError> {
     let due_ns = sent.map(|one| one.intended_ns);
     let flow = Flow::new(due_ns, &observed.ledger.arrivals_per_ms)
         .ok_or_else(|| LabError::figures("the ledger's arrivals don't reach back to the start"))?;
-    let after_ns = AFTER_MS * 1_000_000;
+    let after_ms = Duration::from_secs_f64(lab.setting("after_ms")? / 1e3).as_millis();
+    let after_ms = u64::try_from(after_ms).map_err(LabError::figures)?;
+    let after_ns = after_ms * 1_000_000;
     let with_after: Vec<Span> = observed
         .ledger
         .stalls
@@ -168,7 +174,7 @@ fn stalled(lab: &mut Lab, name: &str) -> Result<(Stalled, Around), LabError> {
         stalls: count,
         due_in_stall: mean(due_in_stall),
         arrived_in_stall: mean(sum(&|stall| flow.arrived_within(stall.0, stall.1))),
-        arrived_after: mean(sum(&|stall| flow.arrived_within(stall.1, stall.1 + AFTER_MS))),
+        arrived_after: mean(sum(&|stall| flow.arrived_within(stall.1, stall.1 + after_ms))),
         unsent_per_stall: counts.unsent as f64 / begun.max(1) as f64,
         p50_ms: observed.report.whole.corrected.quantile_us(0.5).map(|us| us / 1e3),
         p99_ms: observed.report.whole.corrected.quantile_us(0.99).map(|us| us / 1e3),
