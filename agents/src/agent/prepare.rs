@@ -5,6 +5,7 @@
 //! takes half a minute of it, so the caller doesn't wait: see `Job::unless_called_off`.
 
 use engine::host;
+use engine::load::requests;
 use engine::load::share::Share;
 use engine::plan::body::SharedBody;
 use engine::plan::endpoint::Endpoint;
@@ -32,7 +33,8 @@ pub(super) fn prepare(
         source_addresses: config.source_addresses.clone(),
         ..plan
     };
-    let completed = plan.clone().complete(&placement::allowed_cores()).map_err(refused)?;
+    let mut completed = plan.clone().complete(&placement::allowed_cores()).map_err(refused)?;
+    requests::end_window(&mut completed).map_err(refused)?;
     config.admission.check_plan(&completed, &share).map_err(refused)?;
     let endpoint = Endpoint::of(&plan).map_err(refused)?;
     let addresses = host::resolve(&endpoint, &plan).map_err(refused)?;

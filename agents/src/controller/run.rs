@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use engine::load::requests;
 use engine::load::share::Share;
 use engine::plan::PlanError;
 use engine::report::collected::{AgentRun, CollectedHead, Synchronization};
@@ -192,7 +193,9 @@ impl Controlled {
     /// The plan is wrong, or the kernel refuses a thread.
     pub fn start(order: Order) -> Result<Controlled, OrderError> {
         // The agents have cores of their own, and complete the plan for them.
-        let limits = Limits::new(&order.plan.clone().complete(&[0])?);
+        let mut completed = order.plan.clone().complete(&[0])?;
+        requests::end_window(&mut completed)?;
+        let limits = Limits::new(&completed);
         let names = order.agents.iter().map(|agent| agent.address.to_string());
         let shared = Arc::new(Shared::new(names));
         let known = Arc::clone(&shared);

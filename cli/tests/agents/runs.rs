@@ -142,6 +142,30 @@ fn unequal_agents_offer_together_what_one_offers_alone() {
 }
 
 #[test]
+fn a_number_of_requests_is_that_of_all_agents_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.json");
+    let agents: Vec<Agent> = (0..2).map(|_| Agent::start(Place::Here, &[])).collect();
+    for load in [&["--rate", "400"][..], &["--conns", "7"], &["--conns", "6", "--period", "20ms"]] {
+        let target = Target::start(Place::Here);
+        let (url, all) = (target.url(), addresses(&agents));
+        let args = [
+            &[url.as_str(), "--agents", &all, "--weights", "2,1", "--requests", "101"][..],
+            &["--allow-invalid", "--out", report.to_str().expect("text")],
+            load,
+        ]
+        .concat();
+        let ended = controller(Place::Here, &args).ends_within(LONGEST);
+        assert_eq!(ended.code, Some(0), "{load:?}: {ended:?}");
+        let document = document(&report);
+        assert_eq!(document["counts"]["intended"], 101, "{load:?}");
+        assert_eq!(target.received(), 101, "{load:?}");
+        let output = binary().args(["verify", "-q"]).arg(&report).output().expect("it runs");
+        assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()), "{load:?}");
+    }
+}
+
+#[test]
 fn a_closed_loop_of_three_agents_adds_up() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start_null(Place::Here);

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Output, Stdio};
 use std::thread;
 
+use engine::sys::placement;
 use serde_json::Value;
 
 use crate::support::{Target, binary, document, said};
@@ -43,11 +44,16 @@ fn verified(report: &[u8]) {
 
 #[test]
 fn a_number_of_requests_is_what_the_target_gets_and_no_more() {
+    let all: Vec<String> =
+        placement::allowed_cores().iter().take(4).map(ToString::to_string).collect();
+    let cores = all.join(",");
     for load in [
         &["-c", "7"][..],
         &["-c", "7", "--keepalive", "off"],
         &["-c", "8", "--pipeline", "4"],
         &["-c", "1000"],
+        &["-c", "9", "--cores", &cores],
+        &["-R", "1000", "--cores", &cores],
         &["-R", "1000/s"],
         &["-R", "1e3", "--arrivals", "constant"],
         &["-R", "60000/m", "-c", "3"],

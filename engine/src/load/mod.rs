@@ -4,7 +4,7 @@
 mod due;
 mod load;
 mod paced;
-pub(crate) mod requests;
+pub mod requests;
 pub mod schedule;
 pub mod share;
 mod tree;

@@ -12,7 +12,7 @@ use crate::sys::units::Nanos;
 ///
 /// # Errors
 /// No moment lies between the last of them and the next.
-pub(crate) fn end_window(plan: &mut Plan) -> Result<(), PlanError> {
+pub fn end_window(plan: &mut Plan) -> Result<(), PlanError> {
     let Some(requests) = plan.requests else { return Ok(()) };
     let Some(last) = due(plan, requests) else { return Ok(()) };
     if last.with_next {

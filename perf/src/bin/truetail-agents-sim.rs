@@ -20,6 +20,7 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::Parser;
 use engine::host::environment;
 use engine::host::watch::Machine;
+use engine::load::requests;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::body::Body;
@@ -212,7 +213,8 @@ impl Run {
         let endpoint = Endpoint::of(&plan)?;
         let target = format!("{}:{}", endpoint.host, endpoint.port);
         let target = target.parse().with_context(|| format!("{target} isn't an address"))?;
-        let plan = plan.complete(&allowed_cores())?;
+        let mut plan = plan.complete(&allowed_cores())?;
+        requests::end_window(&mut plan)?;
         anyhow::ensure!(plan.model() == Model::Open, "only arrivals by a rate are simulated");
         let mut schedule = schedule(&plan, &share);
         let next_due_ns = schedule.next();
