@@ -410,8 +410,8 @@ fn one_that_falls_silent_is_lost() {
     let ended = end(start(&agents, OnLoss::Continue, None));
     let [lost] = ended.lost.as_slice() else { panic!("one is lost: {:?}", ended.lost) };
     assert!(matches!(lost.fault, Fault::Silent), "{:?}", lost.fault);
-    let silent_ns = lost.at_ns - agents[0].start_ns();
-    assert!(SILENCE_MAX_NS <= silent_ns, "{silent_ns}");
+    // It was lost when it was last heard, which was long before it was given up.
+    assert!(agents[0].start_ns() <= lost.at_ns && lost.at_ns + SILENCE_MAX_NS <= now_ns());
     assert_eq!(ended.agents.len(), 1);
 }
 
