@@ -2,6 +2,7 @@
 //!
 //! Everything here may block, for as long as a disk takes.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use engine::host::environment::ControlCore;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::report::collected::{AgentRun, Collected, RunFacts};
-use engine::report::merge;
+use engine::report::{Samples, merge};
 use engine::run::{Prepared, Run, RunError};
-use engine::samples::SampleFile;
+use engine::samples::{FileError, FileErrorKind, SampleFile, SampleFolder};
 use engine::sys::clock;
 use engine::sys::units::CoreList;
 
@@ -105,8 +106,7 @@ impl Work<'_> {
             });
         }
         let run = job.take_ended();
-        let collected = run.collect();
-        Ok(self.bring(collected, wants_samples))
+        Ok(self.bring(run.collect()))
     }
 
     /// The share of the plan that is to be run, and the target's name; `None` if it is called off
@@ -175,14 +175,14 @@ impl Work<'_> {
     }
 
     /// Offers what was measured to the controller until that has it, or else keeps it.
-    fn bring(&self, mut collected: Collected, wants_samples: bool) -> Over {
+    fn bring(&self, mut collected: Collected) -> Over {
         let job = self.job;
         let environment = &mut collected.head.environment;
         let core = self.agent.core;
         let shared = environment.cores_used.contains(&core);
         environment.control_core = Some(ControlCore { core, shared });
         let brought = Brought {
-            samples: wants_samples.then(|| self.files.open_samples().ok()).flatten(),
+            samples: collected.head.samples.as_mut().and_then(|part| self.samples(part)),
             shards: collected.shards.iter().map(ShardState::new).collect(),
             results: Results {
                 head: Box::new(collected.head.clone()),
@@ -216,6 +216,26 @@ impl Work<'_> {
             Err(error) => Event::NotKept { holder, why, problem: error.to_string() },
         });
         Over::Kept
+    }
+
+    /// The file of raw samples that is sent, and of this agent's folder what became of them.
+    fn samples(&self, part: &mut Samples) -> Option<File> {
+        if part.file.is_some() {
+            match self.files.open_samples() {
+                Ok(file) => return Some(file),
+                Err(error) => {
+                    let text = format!("opening {}: {error}", self.files.samples().display());
+                    let (kind, folder) = (FileErrorKind::Place, SampleFolder::StateDir);
+                    let lost = part.written + part.lost;
+                    let error = Some(FileError { kind, text, folder });
+                    *part = Samples { file: None, written: 0, lost, error };
+                }
+            }
+        }
+        if let Some(error) = &mut part.error {
+            error.folder = SampleFolder::StateDir;
+        }
+        None
     }
 
     /// Keeps what was measured on disk, and returns the report's path.

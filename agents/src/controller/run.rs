@@ -25,7 +25,7 @@ use super::goal::{Goal, Standing, Step, Will};
 use super::link::{Brought, Goals, Link};
 use super::live::AgentLive;
 use super::order::{OnLoss, Order, Placed};
-use super::sample_file::{Kept, SampleKeeper};
+use super::sample_file::{Kept, SampleKeeper, settled};
 use super::told::Told;
 use crate::message::{Hello, MalformedShard, ShardState};
 
@@ -119,7 +119,7 @@ pub struct Collected {
     pub shards: Vec<ShardState>,
     /// How its clock was read.
     pub synchronization: Synchronization,
-    /// What became of its raw samples; `None` if they weren't wanted.
+    /// What came of its raw samples; `None` if they weren't wanted.
     pub samples: Option<Kept>,
 }
 
@@ -131,16 +131,11 @@ impl Collected {
     /// They aren't results, or not those of its plan.
     pub fn run(self) -> Result<AgentRun, Unreadable> {
         let Collected { name, share, hello, mut head, shards, synchronization, samples } = self;
-        if let (Some(part), Some(kept)) = (&mut head.samples, samples) {
-            match kept {
-                Ok(path) => part.file = Some(path.display().to_string()),
-                // What the agent says of its own file is the cause.
-                Err(error) => {
-                    part.file = None;
-                    part.error.get_or_insert(error);
-                }
-            }
-        }
+        head.samples = match (head.samples, samples) {
+            (Some(told), Some(kept)) => Some(settled(told, kept)),
+            (None, None) => None,
+            _ => return Err(NotOfPlan.into()),
+        };
         let shards = shards.into_iter().map(|shard| Ok::<_, Unreadable>(shard.report()?));
         let mut run = AgentRun::new(name, share, head, shards)?;
         run.synchronization = Some(synchronization);

@@ -12,10 +12,11 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::{fs, io};
 
-use engine::samples::{FileError, FileErrorKind};
+use engine::report::Samples;
+use engine::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::sys::whole_file::{PublishError, WholeFile, WholeFileError};
 
-use crate::message::Samples;
+use crate::message;
 
 /// What may be unwritten before no more is taken from agents, bytes.
 pub(super) const BACKLOG_MAX: usize = 16 << 20;
@@ -44,12 +45,35 @@ impl SampleSink {
     }
 }
 
-/// What became of an agent's file: its path, or why there is none.
-pub type Kept = Result<PathBuf, FileError>;
+/// What came of an agent's samples: all that it sent, not under its name yet, or why not.
+pub type Kept = Result<SampleSink, FileError>;
+
+/// What became of an agent's raw samples, by what it told of them and what came here: there is a
+/// file with the samples of both, or none and all of them are lost.
+pub(super) fn settled(told: Samples, kept: Kept) -> Samples {
+    let published = match (told.error, told.file) {
+        (Some(error), _) => Err(error),
+        (None, None) => {
+            let text = "the agent wrote no file".to_owned();
+            Err(FileError { kind: FileErrorKind::Place, text, folder: SampleFolder::StateDir })
+        }
+        (None, Some(_)) => kept.and_then(publish),
+    };
+    match published {
+        Ok(path) => {
+            let file = Some(path.display().to_string());
+            Samples { file, written: told.written, lost: told.lost, error: None }
+        }
+        Err(error) => {
+            let lost = told.written.saturating_add(told.lost);
+            Samples { file: None, written: 0, lost, error: Some(error) }
+        }
+    }
+}
 
 /// The files of all agents, and the thread that fills them.
 pub(super) struct SampleKeeper {
-    parts: Sender<(usize, Samples)>,
+    parts: Sender<(usize, message::Samples)>,
     backlog: Arc<AtomicUsize>,
     thread: JoinHandle<Vec<Option<Kept>>>,
 }
@@ -57,7 +81,7 @@ pub(super) struct SampleKeeper {
 /// Where one link puts the samples that come.
 #[derive(Clone)]
 pub(super) struct SampleInlet {
-    parts: Sender<(usize, Samples)>,
+    parts: Sender<(usize, message::Samples)>,
     backlog: Arc<AtomicUsize>,
 }
 
@@ -96,7 +120,7 @@ impl SampleInlet {
     }
 
     /// Takes a part of an agent's samples.
-    pub(super) fn put(&self, agent: usize, part: Samples) {
+    pub(super) fn put(&self, agent: usize, part: message::Samples) {
         self.backlog.fetch_add(part.bytes.as_slice().len(), Ordering::Relaxed);
         self.parts.send((agent, part)).expect("the thread ends after the last inlet");
     }
@@ -105,23 +129,23 @@ impl SampleInlet {
 /// Fills the files until no inlet is left.
 fn fill(
     mut sinks: Vec<Option<SampleSink>>,
-    incoming: &Receiver<(usize, Samples)>,
+    incoming: &Receiver<(usize, message::Samples)>,
     backlog: &AtomicUsize,
 ) -> Vec<Option<Kept>> {
     let incomplete = |sink: &SampleSink| {
         let text = format!("{}: the agent was lost before it had sent it", sink.path.display());
-        Err(FileError { kind: FileErrorKind::Place, text })
+        Err(FileError { kind: FileErrorKind::Place, text, folder: SampleFolder::Raw })
     };
     let mut kept: Vec<Option<Kept>> =
         sinks.iter().map(|sink| sink.as_ref().map(incomplete)).collect();
-    for (agent, Samples { offset, bytes, is_last }) in incoming {
+    for (agent, message::Samples { offset, bytes, is_last }) in incoming {
         if let Some(sink) = &sinks[agent] {
             let mut file = sink.file.file();
             // A file of samples has a header.
             let is_none = offset == 0 && is_last && bytes.as_slice().is_empty();
             let ended = match file.write_all(bytes.as_slice()) {
                 Ok(()) if is_none => Some(Err(nothing(&sink.path))),
-                Ok(()) if is_last => sinks[agent].take().map(publish),
+                Ok(()) if is_last => sinks[agent].take().map(Ok),
                 Ok(()) => None,
                 Err(error) => Some(Err(file_error(&sink.path, error.kind(), &error))),
             };
@@ -139,11 +163,11 @@ fn fill(
 /// The agent has no samples, and says why.
 fn nothing(path: &Path) -> FileError {
     let text = format!("{}: the agent has no file of samples", path.display());
-    FileError { kind: FileErrorKind::Place, text }
+    FileError { kind: FileErrorKind::Place, text, folder: SampleFolder::StateDir }
 }
 
 /// Gives a whole file its name.
-fn publish(SampleSink { file, path }: SampleSink) -> Kept {
+fn publish(SampleSink { file, path }: SampleSink) -> Result<PathBuf, FileError> {
     match file.publish() {
         Ok(_) => Ok(path),
         Err(error) => {
@@ -157,19 +181,56 @@ fn file_error(path: &Path, kind: ErrorKind, error: &dyn fmt::Display) -> FileErr
     let is_full =
         matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge);
     let kind = if is_full { FileErrorKind::NoRoom } else { FileErrorKind::Disk };
-    FileError { kind, text: format!("{}: {error}", path.display()) }
+    let text = format!("{}: {error}", path.display());
+    FileError { kind, text, folder: SampleFolder::Raw }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn part(offset: u64, bytes: &[u8], is_last: bool) -> Samples {
-        Samples { offset, bytes: bytes.to_vec().into(), is_last }
+    fn part(offset: u64, bytes: &[u8], is_last: bool) -> message::Samples {
+        message::Samples { offset, bytes: bytes.to_vec().into(), is_last }
+    }
+
+    /// What an agent tells of its samples.
+    fn told(error: Option<FileError>) -> Samples {
+        match error {
+            None => Samples { file: Some("there".to_owned()), written: 5, lost: 2, error },
+            Some(_) => Samples { file: None, written: 0, lost: 7, error },
+        }
+    }
+
+    fn full(folder: SampleFolder) -> FileError {
+        FileError { kind: FileErrorKind::NoRoom, text: format!("{folder:?}"), folder }
     }
 
     #[test]
-    fn a_file_appears_when_it_is_whole_and_another_never() {
+    fn samples_are_in_a_file_of_that_name_or_lost() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.bin");
+        let sink = || Ok(SampleSink::create(folder.path(), "a.bin").expect("a sink"));
+        let lost = |error| Samples { file: None, written: 0, lost: 7, error: Some(error) };
+        let (here, there) = (full(SampleFolder::Raw), full(SampleFolder::StateDir));
+        for (told, kept, expected) in [
+            (told(Some(there.clone())), sink(), lost(there.clone())),
+            (told(None), Err(here.clone()), lost(here.clone())),
+            // What was wrong first is told.
+            (told(Some(there.clone())), Err(here), lost(there)),
+        ] {
+            assert_eq!(settled(told, kept), expected);
+            assert!(!path.exists(), "{expected:?}");
+        }
+        // A file that nobody wrote isn't one of no samples.
+        let nothing = settled(Samples { file: None, ..told(None) }, sink());
+        assert_eq!((nothing.lost, nothing.file, path.exists()), (7, None, false));
+        let all = settled(told(None), sink());
+        assert_eq!(all, Samples { file: Some(path.display().to_string()), ..told(None) });
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_settled_and_another_never() {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("raw");
         let sink = |name: &str| Some(SampleSink::create(&folder, name).expect("a sink"));
@@ -183,15 +244,20 @@ mod tests {
         assert!(!inlet.is_full());
         let backlog = Arc::clone(&inlet.backlog);
         drop(inlet);
-        let kept = keeper.finish();
+        let kept = <[_; 4]>::try_from(keeper.finish()).expect("four");
+        let [Some(whole), None, Some(half), Some(nothing)] = kept else {
+            panic!("all but the second have a file");
+        };
         assert_eq!(backlog.load(Ordering::Relaxed), 0);
-        assert_eq!(kept[0], Some(Ok(folder.join("a.bin"))));
-        assert_eq!(fs::read(folder.join("a.bin")).expect("written"), b"one two");
-        assert_eq!(kept[1], None);
-        let problem = kept[2].clone().expect("a file").expect_err("a problem").text;
+        let problem = half.as_ref().expect_err("a problem").text.clone();
         assert!(problem.ends_with("c.bin: the agent was lost before it had sent it"), "{problem}");
-        let problem = kept[3].clone().expect("a file").expect_err("a problem").text;
+        let problem = nothing.as_ref().expect_err("a problem").text.clone();
         assert!(problem.ends_with("d.bin: the agent has no file of samples"), "{problem}");
+        let path = folder.join("a.bin");
+        assert!(!path.exists(), "the agent may say yet that it isn't all");
+        let file = Some(path.display().to_string());
+        assert_eq!(settled(told(None), whole), Samples { file, ..told(None) });
+        assert_eq!(fs::read(path).expect("written"), b"one two");
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1, "nothing else is left");
     }
 
@@ -206,6 +272,6 @@ mod tests {
         // Samples of an agent without a file have no place.
         inlet.put(0, part(0, &[0; 10], true));
         drop(inlet);
-        assert_eq!(keeper.finish(), [None]);
+        assert!(matches!(keeper.finish()[..], [None]));
     }
 }

@@ -21,6 +21,8 @@ use agents::refusal::Refusal;
 use agents::session::Session;
 use engine::load::share::Share;
 use engine::plan::Plan;
+use engine::report::Samples as RawSamples;
+use engine::report::collected::CollectedHead;
 use engine::run::{Phase, Tally};
 use engine::shard::CoarseHistogram;
 use engine::sys::clock::now_ns;
@@ -213,7 +215,10 @@ impl Script {
                 };
                 let shards = if self.trouble == Trouble::LosesAShard { 1 } else { 2 };
                 let states = (0..shards).map(|n| Message::Shard(ShardState::of_bytes(vec![n; 9])));
-                let results = Results { head: Box::new(head()), shards: 2 };
+                let told =
+                    RawSamples { file: Some(String::new()), written: 0, lost: 0, error: None };
+                let head = CollectedHead { samples: collect.samples.then_some(told), ..head() };
+                let results = Results { head: Box::new(head), shards: 2 };
                 samples.into_iter().chain(states).chain([Message::Report(results)]).collect()
             }
             Message::Bye => vec![Message::Bye],
@@ -338,8 +343,8 @@ fn agents_are_set_up_begin_together_and_report() {
         assert!(16 < pings, "pings go on");
         assert!(agent.heard_at(is_stop).is_none());
         assert_eq!(agent.count(|it| *it == Message::Bye), 1);
-        let file = collected.samples.clone().expect("wanted").expect("whole");
-        assert_eq!(std::fs::read(file).expect("written"), b"raw samples");
+        let sink = collected.samples.as_ref().expect("wanted").as_ref().expect("whole");
+        assert_eq!(std::fs::read(sink.temporary()).expect("written"), b"raw samples");
     }
     // What these agents report is made up.
     for collected in ended.agents {

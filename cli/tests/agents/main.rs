@@ -12,3 +12,4 @@ mod network;
 mod processes;
 mod refusals;
 mod runs;
+mod samples;

@@ -253,8 +253,12 @@ pub struct Agent {
 impl Agent {
     /// Starts it there, on a free port.
     pub fn start(place: Place, args: &[&str]) -> Agent {
+        Agent::start_as(&mut place.binary(), place, args)
+    }
+
+    /// Starts it by this command, to which its words are added.
+    pub fn start_as(binary: &mut Command, place: Place, args: &[&str]) -> Agent {
         let state = tempfile::tempdir().expect("a folder");
-        let mut binary = place.binary();
         binary.args(["agent", "--listen", &format!("{}:0", place.ip())]).args(args);
         let mut process = Process::start(binary.arg("--state-dir").arg(state.path()));
         let address = listens(&mut process);

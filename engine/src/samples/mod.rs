@@ -90,5 +90,6 @@ pub use reader::{ReadError, SampleReader};
 pub use sample::{SAMPLE_BYTES, Sample, SampleKind};
 pub use sampler::{BLOCK_RECORDS, BLOCKS, Lane, Sampled, Sampler};
 pub use writer::{
-    FileError, FileErrorKind, SampleFile, SampleWriter, SamplesSummary, check_writable,
+    FileError, FileErrorKind, SampleFile, SampleFolder, SampleWriter, SamplesSummary,
+    check_writable,
 };

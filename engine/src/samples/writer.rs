@@ -30,6 +30,20 @@ pub struct FileError {
     pub kind: FileErrorKind,
     /// The step that failed, with its file, and why.
     pub text: String,
+    /// Where the file was.
+    #[serde(default)]
+    pub folder: SampleFolder,
+}
+
+/// Where a file of samples is, by the flag that says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SampleFolder {
+    /// Where `--raw` says, on the machine where the report is made.
+    #[default]
+    Raw,
+    /// An agent's `--state-dir`, from which the controller collects it.
+    StateDir,
 }
 
 /// What was wrong when samples could not be written.
@@ -53,7 +67,7 @@ impl FileError {
             }
             _ => FileErrorKind::Disk,
         };
-        FileError { kind, text: format!("{step}: {error}") }
+        FileError { kind, text: format!("{step}: {error}"), folder: SampleFolder::Raw }
     }
 
     /// An error at the end of the file's way to its name.
@@ -62,9 +76,11 @@ impl FileError {
             PublishError::Sync { temporary, source } => {
                 FileError::of_disk(&format!("syncing {temporary}"), source)
             }
-            PublishError::Rename { .. } => {
-                FileError { kind: FileErrorKind::Place, text: error.to_string() }
-            }
+            PublishError::Rename { .. } => FileError {
+                kind: FileErrorKind::Place,
+                text: error.to_string(),
+                folder: SampleFolder::Raw,
+            },
         }
     }
 }

@@ -11,7 +11,8 @@ use engine::report::Samples;
 use engine::report::judge;
 use engine::report::verdict::Code;
 use engine::samples::{
-    BLOCK_RECORDS, BLOCKS, FileError, FileErrorKind, Header, SampleFile, SampleReader, ShardEnd,
+    BLOCK_RECORDS, BLOCKS, FileError, FileErrorKind, Header, SampleFile, SampleFolder,
+    SampleReader, ShardEnd,
 };
 use engine::verify::{report_alone, with_samples};
 
@@ -68,8 +69,9 @@ fn a_file_that_vanished_is_told_as_such() {
 #[test]
 fn lost_samples_have_the_cure_of_their_cause() {
     let mut report = SampledRun::new(plan("50")).report;
-    let mut reason = |error: Option<FileErrorKind>| {
-        let error = error.map(|kind| FileError { kind, text: "writing it: no".to_owned() });
+    let mut reason = |error: Option<(FileErrorKind, SampleFolder)>| {
+        let text = "writing it: no".to_owned();
+        let error = error.map(|(kind, folder)| FileError { kind, text, folder });
         report.samples = Some(Samples { file: None, written: 0, lost: 7, error });
         let mut reasons = judge(&report).reasons;
         reasons.retain(|reason| reason.code == Code::RawSamplesLost);
@@ -81,13 +83,16 @@ fn lost_samples_have_the_cure_of_their_cause() {
         evidence.ends_with("could not keep up") && cure.contains("faster"),
         "{evidence}; {cure}"
     );
-    for (kind, word) in [
-        (FileErrorKind::NoRoom, "more room"),
-        (FileErrorKind::Disk, "another disk"),
-        (FileErrorKind::Place, "touch the file"),
+    for (kind, folder, words) in [
+        (FileErrorKind::NoRoom, SampleFolder::Raw, ["--raw", "more room"]),
+        (FileErrorKind::Disk, SampleFolder::Raw, ["--raw", "another disk"]),
+        (FileErrorKind::Place, SampleFolder::Raw, ["touch the file", "--raw"]),
+        (FileErrorKind::NoRoom, SampleFolder::StateDir, ["the agent a --state-dir", "more room"]),
+        (FileErrorKind::Disk, SampleFolder::StateDir, ["the agent a --state-dir", "another disk"]),
+        (FileErrorKind::Place, SampleFolder::StateDir, ["touch", "the agent's --state-dir"]),
     ] {
-        let (evidence, cure) = reason(Some(kind));
+        let (evidence, cure) = reason(Some((kind, folder)));
         assert!(evidence.ends_with("7 raw samples were lost: writing it: no"), "{evidence}");
-        assert!(cure.contains(word), "{cure}");
+        assert!(words.iter().all(|word| cure.contains(word)), "{cure}");
     }
 }

@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::report::figures::count;
 use crate::report::profile::Sampler;
 use crate::report::verdict::{Code, Level, Reason, Topic};
-use crate::samples::FileErrorKind;
+use crate::samples::{FileErrorKind, SampleFolder};
 use crate::stats::distribution::omitted;
 use crate::stats::interval::needed;
 
@@ -183,17 +183,31 @@ pub(super) fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
             )
         }
     };
-    let cure = match samples.error.as_ref().map(|error| error.kind) {
+    let error = samples.error.as_ref().map(|error| (error.kind, error.folder));
+    let cure = match error {
         None if uncounted == samples.lost => {
             "lower --rate: the other reasons say what kept the arrivals from being sent"
         }
+        None if report.per_agent.iter().any(|agent| agent.synchronization.is_some()) => {
+            "give the agent a --state-dir on a faster disk, or lower the load"
+        }
         None => "write --raw to a faster disk, or lower the load",
-        Some(FileErrorKind::NoRoom) => "write --raw to a disk with more room",
-        Some(FileErrorKind::Disk) => {
+        Some((FileErrorKind::NoRoom, SampleFolder::Raw)) => "write --raw to a disk with more room",
+        Some((FileErrorKind::NoRoom, SampleFolder::StateDir)) => {
+            "give the agent a --state-dir on a disk with more room"
+        }
+        Some((FileErrorKind::Disk, SampleFolder::Raw)) => {
             "write --raw to another disk; the kernel log (dmesg) says what is wrong with this one"
         }
-        Some(FileErrorKind::Place) => {
+        Some((FileErrorKind::Disk, SampleFolder::StateDir)) => {
+            "give the agent a --state-dir on another disk; its kernel log (dmesg) says what is \
+             wrong with this one"
+        }
+        Some((FileErrorKind::Place, SampleFolder::Raw)) => {
             "let no other program touch the file of --raw, its .tmp or its folder during the run"
+        }
+        Some((FileErrorKind::Place, SampleFolder::StateDir)) => {
+            "let no other program touch the agent's --state-dir during the run"
         }
     };
     reasons.push(Reason {
