@@ -248,6 +248,7 @@ fn behind(
         // Before its agents are up, the name may not be there.
         let found = name.behind();
         let count = found.as_ref().map_or(0, Vec::len);
+        let now = found.as_ref().map(Vec::len).map_err(ToString::to_string);
         match found {
             Ok(agents) if expected <= count => return Ok(agents),
             Err(error) if GATHERING_MAX <= begun.elapsed() => {
@@ -264,9 +265,9 @@ fn behind(
             }
             _ => {}
         }
-        if told != Some(count) {
-            complain(&text::awaited(&name.to_string(), count, expected, &longest.to_string()));
-            told = Some(count);
+        if told.as_ref() != Some(&now) {
+            complain(&text::awaited(&name.to_string(), &now, expected, &longest.to_string()));
+            told = Some(now);
         }
         let read = Instant::now();
         while read.elapsed() < GATHERING_INTERVAL {

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
-/// An agent's address as its user wrote it, which is also the agent's name.
+/// An agent's address as its user wrote it, in lower case, which is also the agent's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AgentAddress {
     text: String,
@@ -27,8 +27,12 @@ impl FromStr for AgentAddress {
                 && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
         };
         let is_host = is_name(host) || text.parse::<SocketAddr>().is_ok();
+        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
         match port.parse::<u16>() {
-            Ok(port) if port != 0 && is_host => Ok(AgentAddress { text: text.to_owned() }),
+            // One agent has one name, however it is written.
+            Ok(port) if port != 0 && is_number && is_host => {
+                Ok(AgentAddress { text: format!("{}:{port}", host.to_ascii_lowercase()) })
+            }
             _ => Err(invalid()),
         }
     }
@@ -85,9 +89,20 @@ mod tests {
             let address: AgentAddress = text.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!((address.to_string(), address.sample_file()), (text.into(), file.into()));
         }
-        for text in
-            ["", "host", ":7070", "host:", "host:0", "host:70707", "::1:7070", "a b:1", "u@h:1"]
-        {
+        let written: AgentAddress = "Host1:07070".parse().expect("an address");
+        assert_eq!(written, "host1:7070".parse().expect("an address"));
+        for text in [
+            "h:+1",
+            "",
+            "host",
+            ":7070",
+            "host:",
+            "host:0",
+            "host:70707",
+            "::1:7070",
+            "a b:1",
+            "u@h:1",
+        ] {
             assert_eq!(text.parse::<AgentAddress>(), Err(InvalidAddress(text.to_owned())));
         }
     }

@@ -318,6 +318,9 @@ impl Dialogue {
                 Ok(None)
             }
             Message::Refused(Refusal::Ending) if self.holds => Err(Fault::Ended),
+            Message::Refused(Refusal::Held { holder, .. }) if holder == self.task.hello.name => {
+                Err(Fault::Twice)
+            }
             Message::Refused(refusal) => Err(Fault::Refused(refusal)),
             Message::Bye if self.goal == Goal::Leave => Ok(Some(Deed::End)),
             Message::Bye => Err(Fault::Left),
@@ -534,6 +537,17 @@ mod tests {
         let mut waiting = arrived(&[Goal::Prepare]);
         waiting.heard_ns = NOW_NS + 10_000 * SECOND_NS;
         assert!(waiting.look(waiting.heard_ns).is_ok());
+    }
+
+    #[test]
+    fn an_agent_that_this_controller_holds_was_named_twice() {
+        let fault = |holder: &str| {
+            let (holder, length) = (holder.to_owned(), Nanos(0));
+            let refused = Message::Refused(Refusal::Held { holder, length });
+            arrived(&TO_BEGIN[..1]).hear(refused, NOW_NS).expect_err("it is held")
+        };
+        assert!(matches!(fault("ann@desk"), Fault::Twice));
+        assert!(matches!(fault("bob@desk"), Fault::Refused(Refusal::Held { .. })));
     }
 
     #[test]

@@ -26,6 +26,12 @@ pub enum Fault {
     /// It refuses, or this side refuses its version.
     #[error("refused: {0}")]
     Refused(Refusal),
+    /// This controller holds it already.
+    #[error(
+        "it is an agent of this run already, by another address; name each agent once, and its \
+         addresses of one IP version alone behind --agents-dns"
+    )]
+    Twice,
     /// Nothing came from it.
     #[error(
         "nothing came from it for {}; check its machine and the network",

@@ -73,9 +73,18 @@ pub(crate) fn goes_on(name: &str, why: &str) -> String {
 }
 
 /// How many agents a name stands for so far.
-pub(crate) fn awaited(name: &str, found: usize, expected: usize, longest: &str) -> String {
+pub(crate) fn awaited(
+    name: &str,
+    found: &Result<usize, String>,
+    expected: usize,
+    longest: &str,
+) -> String {
     let agents = if expected == 1 { "agent" } else { "agents" };
-    format!("--agents-dns {name}: {found} of {expected} {agents} so far; waiting up to {longest}")
+    let found = match found {
+        Ok(found) => format!("{found} of {expected} {agents} so far"),
+        Err(error) => format!("doesn't resolve ({error}) so far, {expected} {agents} expected"),
+    };
+    format!("--agents-dns {name}: {found}; waiting up to {longest}")
 }
 
 #[cfg(test)]
@@ -131,6 +140,8 @@ mod tests {
         insta::assert_snapshot!(unusable("a:1", "it left", &["b:1", "c:1"]), @"agent a:1: it left; b:1, c:1 can't be used either");
         insta::assert_snapshot!(unusable("a:1", "it left", &[]), @"agent a:1: it left");
         insta::assert_snapshot!(goes_on("a:1", "it left"), @"agent a:1: it left; the others go on, and the result is partial");
-        insta::assert_snapshot!(awaited("agents.test:7070", 1, 3, "5m"), @"--agents-dns agents.test:7070: 1 of 3 agents so far; waiting up to 5m");
+        insta::assert_snapshot!(awaited("agents.test:7070", &Ok(1), 3, "5m"), @"--agents-dns agents.test:7070: 1 of 3 agents so far; waiting up to 5m");
+        let unknown = Err("Name or service not known".to_owned());
+        insta::assert_snapshot!(awaited("agents.tset:7070", &unknown, 3, "5m"), @"--agents-dns agents.tset:7070: doesn't resolve (Name or service not known) so far, 3 agents expected; waiting up to 5m");
     }
 }
