@@ -73,6 +73,9 @@ pub enum Refusal {
     /// The message doesn't belong here.
     #[error("{0} is out of turn")]
     OutOfTurn(String),
+    /// The target can't be reached from this machine: cause and cure.
+    #[error("{0}")]
+    Target(String),
 }
 
 /// The versions that differ, in one line.

@@ -15,6 +15,7 @@ use agents::controller::sample_file::SampleSink;
 use agents::controller::weights;
 use agents::key::{KEY_VARIABLE, Key};
 use agents::message::HostFacts;
+use agents::refusal::Refusal;
 use engine::host;
 use engine::host::environment::of_controller;
 use engine::load::share::Share;
@@ -232,7 +233,10 @@ impl Crew {
 fn unusable(lost: &[Lost]) -> Option<Failure> {
     let (Lost { name, fault, .. }, others) = lost.split_first()?;
     let others: Vec<&str> = others.iter().map(|lost| lost.name.as_str()).collect();
-    Some(Failure::Agent(text::unusable(name, &fault.to_string(), &others)))
+    let line = text::unusable(name, &fault.to_string(), &others);
+    let is_down = |lost: &Lost| matches!(lost.fault, Fault::Refused(Refusal::Target(_)));
+    // Then the agents are fine, and it is as for a run on this machine.
+    Some(if lost.iter().all(is_down) { Failure::CouldNotRun(line) } else { Failure::Agent(line) })
 }
 
 /// The agents behind a name, once there are so many.

@@ -37,7 +37,8 @@ pub(super) fn prepare(
     requests::end_window(&mut completed).map_err(refused)?;
     config.admission.check_plan(&completed, &share).map_err(refused)?;
     let endpoint = Endpoint::of(&plan).map_err(refused)?;
-    let addresses = host::resolve(&endpoint, &plan).map_err(refused)?;
+    let addresses =
+        host::resolve(&endpoint, &plan).map_err(|error| Refusal::Target(error.to_string()))?;
     let allowed = config.admission.check_target(&endpoint, &addresses).map_err(refused)?;
     let (body, targets) = (SharedBody::default(), Targets::Only(allowed));
     let prepared = run::prepare_with(plan, &body, targets, share);
@@ -51,9 +52,9 @@ fn unprepared(error: &PrepareError) -> Refusal {
     let line = error.to_string();
     match error {
         PrepareError::Plan(_) => Refusal::Plan(line),
-        PrepareError::Host(_)
-        | PrepareError::Target(_)
-        | PrepareError::NoPort(_)
-        | PrepareError::File(_) => Refusal::Run(line),
+        PrepareError::Target(_) => Refusal::Target(line),
+        PrepareError::Host(_) | PrepareError::NoPort(_) | PrepareError::File(_) => {
+            Refusal::Run(line)
+        }
     }
 }

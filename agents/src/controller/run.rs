@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use engine::load::requests;
 use engine::load::share::Share;
-use engine::plan::PlanError;
+use engine::plan::endpoint::Endpoint;
+use engine::plan::{Plan, PlanError};
 use engine::report::collected::{AgentRun, CollectedHead, Synchronization};
 use engine::report::{NotOfPlan, ToldPart};
-use engine::run::Tally;
+use engine::run::{Tally, connections};
 use engine::sys::clock::now_ns;
 use glommio::timer::Timer;
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
@@ -27,7 +28,9 @@ use super::live::AgentLive;
 use super::order::{OnLoss, Order, Placed};
 use super::sample_file::{Kept, SampleKeeper, settled};
 use super::told::Told;
-use crate::message::{Hello, MalformedShard, ShardState};
+use crate::codec;
+use crate::frame::CONTROL_MAX;
+use crate::message::{Hello, MalformedShard, Message, Prepare, ShardState};
 
 /// How often it is decided what all agents do next.
 const DECISION_INTERVAL: Duration = Duration::from_millis(5);
@@ -181,6 +184,28 @@ pub enum OrderError {
     Thread(#[from] io::Error),
 }
 
+/// Checks what is wrong with a completed plan whatever the agents are.
+fn check(plan: &Plan, order: &Order) -> Result<(), PlanError> {
+    Endpoint::of(plan)?;
+    for Placed { share, samples, .. } in &order.agents {
+        connections(plan, share)?;
+        let (share, samples) = (share.clone(), samples.is_some());
+        let message = Prepare { share, samples, plan: Box::new(order.plan.clone()) };
+        let length = codec::encode(&Message::Prepare(message)).len();
+        if CONTROL_MAX < length {
+            let problem =
+                format!("the plan takes {length} bytes, and an agent takes {CONTROL_MAX}");
+            let cure = "send less, or use `truetail run`";
+            let (flag, value) = match &plan.body {
+                Some(body) => ("--body", format!("of {} bytes", body.len())),
+                None => ("--header", format!("given {} times", plan.headers.len())),
+            };
+            return Err(PlanError::new(flag, value, problem, cure));
+        }
+    }
+    Ok(())
+}
+
 impl Controlled {
     /// Starts a run. It goes to its end by itself.
     ///
@@ -188,9 +213,10 @@ impl Controlled {
     /// The plan is wrong, or the kernel refuses a thread.
     pub fn start(order: Order) -> Result<Controlled, OrderError> {
         // The agents have cores of their own, and complete the plan for them.
-        let mut completed = order.plan.clone().complete(&[0])?;
-        requests::end_window(&mut completed)?;
-        let limits = Limits::new(&completed);
+        let mut plan = order.plan.clone().complete(&[0])?;
+        requests::end_window(&mut plan)?;
+        check(&plan, &order)?;
+        let limits = Limits::new(&plan);
         let names = order.agents.iter().map(|agent| agent.address.to_string());
         let shared = Arc::new(Shared::new(names));
         let known = Arc::clone(&shared);

@@ -75,6 +75,48 @@ fn assert_refused(ended: &Ended, agent: SocketAddr, words: &str) {
     assert!(ended.stderr.contains(words), "`{words}` is missing: {ended:?}");
 }
 
+#[test]
+fn what_is_wrong_wherever_it_runs_is_told_before_any_agent_is_asked() {
+    // Nobody listens there.
+    let agents = "127.0.0.1:9,127.0.0.1:10";
+    let long = "x".repeat(100_000);
+    for (load, words) in [
+        (&["--rate", "10"][..], "the URL is missing"),
+        (&["https://127.0.0.1:1/", "--rate", "10"], "https is not supported yet"),
+        (&["http://127.0.0.1:1/", "--rate", "10", "--conns", "1"], "--conns 1: leaves an agent"),
+        (&["http://127.0.0.1:1/", "--rate", "10", "--body", &long], "--body of 100000 bytes: "),
+    ] {
+        let args = [&["--agents", agents, "--duration", "1s"], load].concat();
+        let ended = controller(Place::Here, &args).ends_within(LONGEST);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(words), "`{words}` is missing: {ended:?}");
+    }
+}
+
+#[test]
+fn a_target_that_is_down_is_told_as_by_a_run() {
+    let agent = Agent::start(Place::Here, &[]);
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let (url, agent) = (format!("http://{free}/"), agent.address.to_string());
+    let args = [&[&url, "--agents", &agent], &SHORT[..]].concat();
+    let ended = controller(Place::Here, &args).ends_within(LONGEST);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("accepts no connection"), "{ended:?}");
+}
+
+#[test]
+fn an_agent_with_two_names_is_named_once() {
+    let agent = Agent::start(Place::Here, &[]);
+    let target = Target::start(Place::Here);
+    let also = format!("localhost:{}", agent.address.port());
+    let both = format!("{},{also}", agent.address);
+    let url = target.url();
+    let args = [&[&url, "--agents", &both], &SHORT[..]].concat();
+    let ended = controller(Place::Here, &args).ends_within(LONGEST);
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert!(ended.stderr.contains("is an agent of this run already"), "{ended:?}");
+}
+
 /// Stands between a controller and an agent for one session, and keeps what the controller says.
 struct Relay {
     address: SocketAddr,

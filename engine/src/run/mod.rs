@@ -5,6 +5,8 @@ mod run;
 mod shard_plan;
 mod tally;
 
-pub use prepare::{PrepareError, Prepared, Targets, check_sources, prepare, prepare_with};
+pub use prepare::{
+    PrepareError, Prepared, Targets, check_sources, connections, prepare, prepare_with,
+};
 pub use run::{Finished, Passed, Run, RunError, SetUp};
 pub use tally::{Phase, Progress, Tally};

@@ -162,8 +162,11 @@ pub fn prepare_with(
     })
 }
 
-/// How many of the plan's connections are opened here.
-fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
+/// How many connections of a completed plan are opened by who has this share.
+///
+/// # Errors
+/// None: they are too few.
+pub fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
     match share.count(plan.conns()) {
         0 => {
             let (units, of) = (share.range().len(), share.of());
