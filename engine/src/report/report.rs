@@ -33,7 +33,7 @@ use crate::stats::stationarity::Stationarity;
 use crate::sys::units::{CoreList, OneIn};
 
 /// Version of the document. A field that is added, dropped or means something else needs a new one.
-pub const SCHEMA: u32 = 4;
+pub const SCHEMA: u32 = 5;
 
 /// The whole report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
