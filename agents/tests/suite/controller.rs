@@ -215,9 +215,7 @@ impl Script {
                 };
                 let shards = if self.trouble == Trouble::LosesAShard { 1 } else { 2 };
                 let states = (0..shards).map(|n| Message::Shard(ShardState::of_bytes(vec![n; 9])));
-                let told =
-                    RawSamples { file: Some(String::new()), written: 0, lost: 0, error: None };
-                let head = CollectedHead { samples: collect.samples.then_some(told), ..head() };
+                let head = CollectedHead { samples: told(collect.samples), ..head() };
                 let results = Results { head: Box::new(head), shards: 2 };
                 samples.into_iter().chain(states).chain([Message::Report(results)]).collect()
             }
@@ -225,6 +223,12 @@ impl Script {
             _ => vec![],
         }
     }
+}
+
+/// What an agent tells of its raw samples, if they are wanted.
+fn told(wanted: bool) -> Option<RawSamples> {
+    let file = Some("there".to_owned());
+    wanted.then_some(RawSamples { file, written: 0, lost: 0, error: None })
 }
 
 /// The next message; `Some(None)` if the session has ended, `None` if nothing came for so long.
@@ -327,7 +331,8 @@ fn agents_are_set_up_begin_together_and_report() {
         let number = u32::try_from(number).expect("three");
         assert_eq!(share, Some(Share::units(number..number + 1, 3)));
         assert_eq!(Some(&collected.share), share.as_ref());
-        assert_eq!((collected.name.clone(), &collected.head), (agent.address.to_string(), &head()));
+        let head = CollectedHead { samples: told(true), ..head() };
+        assert_eq!((collected.name.clone(), &collected.head), (agent.address.to_string(), &head));
         assert_eq!(collected.shards, [0, 1].map(|n| ShardState::of_bytes(vec![n; 9])));
         // No agent begins before all are set up, and its start is ahead when it hears of it.
         let told_ns = agent.heard_at(is_start).expect("told");
