@@ -19,6 +19,7 @@ test:
 # Each fuzz target is a workspace of its own. Checking its types needs no nightly compiler, and its
 # libFuzzer isn't built, since nothing is linked.
 check:
+	@! git grep -nE '^(<{7}|>{7}) ' || { echo "Conflict markers in the files above: resolve them."; exit 1; }
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 	CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path http1/fuzz/Cargo.toml
