@@ -223,6 +223,31 @@ fn an_agent_that_saw_another_target_is_named() {
     assert!((1.3..1.5).contains(&reason.figure), "{}", reason.evidence);
 }
 
+#[test]
+fn one_outage_that_agents_saw_to_its_end_and_a_little_longer_is_no_difference() {
+    fn until(due_ns: u64, end_ns: u64) -> Fate {
+        let (stamps, ending, outcome) = well(due_ns);
+        let is_out = (5_000_000_000..5_150_000_000).contains(&due_ns);
+        let more = if is_out { end_ns - due_ns } else { 0 };
+        let ending = Ending {
+            received_ns: ending.received_ns + more,
+            handled_ns: ending.handled_ns + more,
+            ..ending
+        };
+        (stamps, ending, outcome)
+    }
+    let plan = plan(Arrivals::Poisson, "2k", 10);
+    let mut runs = agents(&plan, &WEIGHTS, |due_ns| until(due_ns, 5_150_000_000));
+    let longer = |due_ns| until(due_ns, 5_250_000_000);
+    runs[2] = agent(&plan, 2, (&shares(&[1, 2, 3])[2], 1), longer);
+    let report = joint(&runs);
+    let p99 = |agent: usize| report.per_agent[agent].part.corrected.percentiles.at(0.99);
+    let times = p99(2).value.expect("many") / p99(0).value.expect("many");
+    assert!(1.2 < times && p99(2).interval.is_none(), "{times}: one event is too few");
+    let codes: Vec<_> = report.verdict.reasons.iter().map(|reason| reason.code).collect();
+    assert!(!codes.contains(&Code::AgentsDiffer), "{codes:?}");
+}
+
 /// What an agent told of its run before it was lost.
 fn told() -> ToldPart {
     let interval = |at: u32| ToldInterval {

@@ -99,25 +99,26 @@ pub(super) fn agents_differ(report: &Report, reasons: &mut Vec<Reason>) {
     });
 }
 
-/// An agent's corrected p99, µs, with its confidence interval where that is known.
+/// An agent's corrected p99, µs.
 struct P99<'a> {
     agent: &'a AgentPart,
     us: f64,
-    interval: Option<[f64; 2]>,
 }
 
 impl P99<'_> {
     fn of(agent: &AgentPart) -> Option<P99<'_>> {
-        let Percentile { value, interval, .. } = *agent.part.corrected.percentiles.at(0.99);
-        Some(P99 { agent, us: value?, interval })
+        let Percentile { value, .. } = *agent.part.corrected.percentiles.at(0.99);
+        Some(P99 { agent, us: value? })
     }
 
-    /// Whether it is above another's by more than chance makes of two.
+    /// Whether it is above another's by more than chance makes of two: by their confidence
+    /// intervals. Where too few requests leave these unknown, as one outage that all agents saw
+    /// does, by those of the highest percentile below that has both.
     fn is_apart_from(&self, lower: &P99<'_>) -> bool {
-        match (self.interval, lower.interval) {
-            (Some([from, _]), Some([_, to])) => to < from,
-            _ => true,
-        }
+        let interval = |p99: &P99<'_>, q| p99.agent.part.corrected.percentiles.at(q).interval;
+        let both = |q| Some((interval(self, q)?, interval(lower, q)?));
+        let highest = [0.99, 0.9, 0.5].into_iter().find_map(both);
+        highest.is_some_and(|([from, _], [_, to])| to < from)
     }
 }
 
