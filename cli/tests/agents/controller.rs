@@ -159,7 +159,9 @@ fn agents_behind_a_name_are_waited_for() {
     let args = ["http://127.0.0.1:9/", "--agents-dns", "nobody.invalid:7070", "--expect", "2"];
     let mut run = controller(Place::Here, &args);
     run.wait_until("it waits", |run| {
-        run.stderr().contains("--agents-dns nobody.invalid:7070: 0 of 2 agents so far; waiting")
+        let stderr = run.stderr();
+        stderr.contains("--agents-dns nobody.invalid:7070: doesn't resolve (")
+            && stderr.contains(" so far, 2 agents expected; waiting up to 5m")
     });
     run.signal("INT");
     assert_eq!(run.ends_within(LONGEST).code, Some(130));

@@ -63,7 +63,7 @@ fn what_an_agent_cannot_start_with_is_refused_in_one_line() {
         (&["--allow-target", "host"], 2, "--allow-target host: invalid target: give HOST"),
         (&["--max-rate", "0"], 2, "--max-rate 0: "),
         (&["--max-conns", "0"], 2, "--max-conns 0: "),
-        (&["--max-duration", "10"], 2, "--max-duration 10: "),
+        (&["--max-duration", "ten"], 2, "--max-duration ten: "),
         (
             &["--state-dir", "/dev/null/kept"],
             2,
