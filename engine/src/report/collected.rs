@@ -13,7 +13,6 @@ use crate::plan::redact::Redacted;
 use crate::record::config::RecorderConfig;
 use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardStats;
-use crate::report::together::NotOfPlan;
 use crate::report::{Samples, ToldPart};
 use crate::shard::ShardReport;
 
@@ -72,6 +71,11 @@ pub struct AgentRun {
     /// What they took of the schedule.
     pub(super) digest: Digest,
 }
+
+/// What an agent's shards measured isn't of its plan, or not of all its shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what it brought home isn't of its plan")]
+pub struct NotOfPlan;
 
 impl AgentRun {
     /// Adds up what an agent's shards measured. Each is dropped before the next one is asked for,

@@ -14,6 +14,7 @@ pub mod slo;
 mod together;
 pub mod verdict;
 
+pub use collected::NotOfPlan;
 pub use report::*;
 pub use rules::{judge, judge_agent};
-pub use together::{NotOfPlan, NotTogether};
+pub use together::NotTogether;

@@ -20,11 +20,6 @@ pub enum NotTogether {
     Shares(String, String),
 }
 
-/// What an agent's shards measured isn't of its plan, or not of all its shards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("what it brought home isn't of its plan")]
-pub struct NotOfPlan;
-
 /// A plan without what is an agent's own: the agents of one run have that in common.
 pub(super) fn unplaced(plan: &Plan) -> Plan {
     Plan {
