@@ -1,5 +1,5 @@
 # The same verbs for people and for CI.
-.PHONY: build demo test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents findings
+.PHONY: build demo test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents experiments findings
 
 # The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -80,6 +80,10 @@ flamegraph: build
 # others on the machine may have caused that.
 calibrate: build
 	target/release/truetail calibrate --truth
+
+# Every experiment, scaled down, in about five minutes. `make test` runs the shortest.
+experiments:
+	TEST_EXPERIMENTS=all cargo test --locked -p cli --test experiments
 
 # The committed results: every experiment at full size, in about an hour on a quiet machine, and the
 # page that is written from them.

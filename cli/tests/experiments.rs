@@ -1,5 +1,6 @@
-//! Every experiment, scaled down, as a user runs it. What a busy machine disturbs isn't judged, and
-//! an experiment that fails is repeated: no figure may be off each time.
+//! Experiments, scaled down, as a user runs them: the shortest, or with `TEST_EXPERIMENTS=all` every
+//! one. What a busy machine disturbs isn't judged, and an experiment that fails is repeated: no figure
+//! may be off each time.
 
 #[path = "suite/support.rs"]
 mod support;
@@ -15,6 +16,8 @@ use calibration::lab::findings::{self, FILE};
 use calibration::lab::result::ExperimentResult;
 use support::{binary, said, signal};
 
+/// Those that take seconds; all together take about five minutes.
+const SHORTEST: [&str; 3] = ["merge", "warm-up", "sketches"];
 /// How often an experiment is repeated whose figures are off.
 const RUNS_MAX: usize = 4;
 /// The longest that an experiment may take to begin, and to end once it is interrupted.
@@ -23,16 +26,21 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[test]
 fn each_experiment_is_judged_and_every_number_of_the_findings_stands_in_a_result() {
     let folder = tempfile::tempdir().expect("a folder");
-    for experiment in &experiments::ALL {
+    let all = std::env::var("TEST_EXPERIMENTS").is_ok_and(|which| which == "all");
+    let is_performed = |name: &str| all || SHORTEST.contains(&name);
+    let performed: Vec<_> =
+        experiments::ALL.iter().filter(|experiment| is_performed(experiment.name)).collect();
+    assert!(SHORTEST.len() <= performed.len());
+    for experiment in &performed {
         perform(experiment.name, folder.path());
     }
     let results = findings::results(folder.path()).expect("results");
-    assert_eq!(results.len(), experiments::ALL.len());
+    assert_eq!(results.len(), performed.len());
     let page = fs::read_to_string(folder.path().join(FILE)).expect("the findings");
     assert_eq!(page, findings::page(&results).expect("a page"));
     assert_eq!(findings::unfounded(&page, &results), Vec::<String>::new());
     assert!(page.contains("These are quick results."));
-    for (experiment, result) in experiments::ALL.iter().zip(&results) {
+    for (experiment, result) in performed.into_iter().zip(&results) {
         assert!(result.quick && !result.commands.is_empty() && !result.judgements.is_empty());
         let definition = experiment.definition().expect("a definition");
         let judged = definition.judge(&result.figures, !result.disturbed.is_empty());
