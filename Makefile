@@ -1,20 +1,62 @@
 # The same verbs for people and for CI.
-.PHONY: build demo test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents experiments findings
+.PHONY: tools build demo package install deb test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents experiments findings page
 
 # The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
 
+# Tests mostly wait: for a window to end, for a target that stalls. So four of them run at a time on
+# fewer cores too; those that need the cores for themselves take turns.
+RUST_TEST_THREADS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? 4 : cores)))
+export RUST_TEST_THREADS
+
+# What building needs beside make: whoever lacks it is told the line that installs it.
+tools:
+	@missing=; \
+	command -v cargo >/dev/null || { missing=1; echo "cargo is missing. Install Rust:" \
+		"curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"; }; \
+	command -v cc >/dev/null || { missing=1; echo "gcc is missing. Install it:" \
+		"apt-get install gcc libc6-dev (Debian, Ubuntu), dnf install gcc (Fedora)"; }; \
+	test -z "$$missing"
+
 # In a checkout without symbolic links, a text file stands in for the link and is replaced. A folder
 # there makes ln fail and name it.
-build:
+build: tools
 	cargo build --release --locked --bins
 	@test target/release -ef build/release || ln -sfnT ../build/release target/release
 
 demo: build
 	target/release/truetail demo
 
+# Without the line tables, which are for profiles; function names stay.
+package: build
+	@rm -rf build/package && mkdir -p build/package/completions
+	strip --strip-debug -o build/package/truetail target/release/truetail
+	@build/package/truetail man --out build/package/man && gzip -9n build/package/man/*
+	@for shell in bash zsh fish; do \
+		build/package/truetail completions $$shell >build/package/completions/$$shell || exit; \
+	done
+
+# The program with its man pages and completions, for this user, or where PREFIX says.
+PREFIX ?= $(HOME)/.local
+SHARE := $(DESTDIR)$(PREFIX)/share
+install: package
+	install -D -m 755 -t "$(DESTDIR)$(PREFIX)/bin" build/package/truetail
+	@install -D -m 644 -t "$(SHARE)/man/man1" build/package/man/*
+	@cd build/package/completions && \
+	install -D -m 644 bash "$(SHARE)/bash-completion/completions/truetail" && \
+	install -D -m 644 zsh "$(SHARE)/zsh/site-functions/_truetail" && \
+	install -D -m 644 fish "$(SHARE)/fish/vendor_completions.d/truetail.fish"
+
+# A package of the same for Debian and Ubuntu.
+deb: package
+	@command -v cargo-deb >/dev/null || { \
+		echo "cargo-deb is missing. Install it: cargo install --locked cargo-deb"; exit 1; }
+	cargo deb --package cli --no-build --no-strip --output build/package
+
+# FEATURES adds features, such as cli/real-servers. It is always the whole workspace that is built,
+# because parts of it have other features, and are compiled anew.
 test:
-	cargo test --workspace --locked
+	cargo test --workspace --locked $(if $(FEATURES),--features $(FEATURES))
 
 # Each fuzz target is a workspace of its own. Checking its types needs no nightly compiler, and its
 # libFuzzer isn't built, since nothing is linked.
@@ -24,7 +66,7 @@ check:
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 	CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path http1/fuzz/Cargo.toml
 	CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path agents/fuzz/Cargo.toml
-	$(MAKE) test
+	TEST_EXPERIMENTS=all $(MAKE) test
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 	$(MAKE) instructions
 
@@ -32,23 +74,23 @@ check:
 # counts them is built with optimisation.
 instructions:
 	@if command -v valgrind >/dev/null; then \
-		cargo build --release --locked -p perf && build/release/truetail-bench instructions; \
+		cargo build --release --locked -p perf --bin truetail-bench && build/release/truetail-bench instructions; \
 	else \
 		echo "Instructions are not counted: valgrind is not installed."; \
 	fi
 
 # Writes today's counts as the new limits.
 ratchet:
-	cargo build --release --locked -p perf
+	cargo build --release --locked -p perf --bin truetail-bench
 	build/release/truetail-bench --update-limits
 
 # Tests against nginx and Python's http.server, which must be installed.
 real-servers:
-	cargo test --locked -p cli --features real-servers --test real_servers
+	cargo test --workspace --locked --features cli/real-servers --test real_servers
 
 # Servers that misbehave, with windows of 3 s and more. `make test` runs them with a tenth of that.
 hostile:
-	TEST_HOSTILE_SCALE=10 cargo test --locked -p cli --test hostile
+	TEST_HOSTILE_SCALE=10 cargo test --workspace --locked --test hostile
 
 # Agents and a controller on machines of their own, which are network namespaces, as root. Windows and
 # rates are twenty times those of `make test`: 9,000 requests per second for a minute.
@@ -81,11 +123,15 @@ flamegraph: build
 calibrate: build
 	target/release/truetail calibrate --truth
 
-# Every experiment, scaled down, in about five minutes. `make test` runs the shortest.
+# Every experiment, scaled down, in about five minutes. `make test` runs the shortest, `make check` all.
 experiments:
-	TEST_EXPERIMENTS=all cargo test --locked -p cli --test experiments
+	TEST_EXPERIMENTS=all cargo test --workspace --locked --test experiments
 
-# The committed results: every experiment at full size, in about an hour on a quiet machine, and the
+# The committed results: every experiment at full size, in about two hours on a quiet machine, and the
 # page that is written from them.
 findings: build
-	target/release/truetail experiment all --out calibration/results
+	target/release/truetail experiment all --out findings --page FINDINGS.md
+
+# The page alone, from the results that are there.
+page:
+	cargo run --locked --bin truetail -- experiment page --out findings --page FINDINGS.md

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use engine::load::share::Share;
 use engine::plan::endpoint::Endpoint;
-use engine::plan::{Model, Plan, PlanError, SETTLE_TIMES_MAX, Switch};
+use engine::plan::{Model, Plan, PlanError};
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use ipnet::IpNet;
 
@@ -131,18 +131,8 @@ impl Demand {
             (Model::Closed, ..) | (Model::Open, None, _) => None,
         };
         let run_ns = plan.warmup.0.saturating_add(plan.duration.0);
-        Demand { rate_micro, conns, length_ns: setup_max_ns(plan).saturating_add(run_ns) }
+        Demand { rate_micro, conns, length_ns: plan.setup_ns().1.saturating_add(run_ns) }
     }
-}
-
-/// The longest setup load of a completed plan, ns.
-pub(crate) fn setup_max_ns(plan: &Plan) -> u64 {
-    let settles = plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
-    if !settles {
-        return 0;
-    }
-    let least_ns = plan.settle_min.map_or(0, |least| least.0);
-    least_ns.saturating_add(plan.settle.0.saturating_mul(SETTLE_TIMES_MAX))
 }
 
 impl Admission {

@@ -16,6 +16,9 @@ pub const HEARTBEAT_NS: u64 = SECOND_NS;
 /// How long an agent hears nothing before it stops, ns: two heartbeats may be lost.
 pub const SILENCE_MAX_NS: u64 = 3 * SECOND_NS;
 
+/// For how long an agent may read nothing that came, ns, before a silence is its own.
+const UNREAD_MAX_NS: u64 = SECOND_NS;
+
 const _: () = assert!(2 * HEARTBEAT_NS < SILENCE_MAX_NS);
 
 /// A session with a controller, by its number among the agent's.
@@ -24,9 +27,11 @@ pub struct SessionId(pub u64);
 
 /// Why a run stops without being told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum Loss {
     /// No heartbeat came for so long, ns.
     Silence(u64),
+    /// The agent itself read nothing for so long, ns, and so no heartbeat.
+    Unread(u64),
     /// The session has ended.
     Session,
 }
@@ -43,6 +48,10 @@ struct Held {
     holder: String,
     since_ns: u64,
     heard_ns: u64,
+    /// When the agent read last what had come, ns.
+    read_ns: u64,
+    /// The longest it has read nothing since it heard a heartbeat, ns.
+    unread_ns: u64,
     /// The run is being stopped, and drains.
     is_lost: bool,
 }
@@ -59,8 +68,15 @@ impl Lease {
             return Err(Refusal::Held { holder: holder.clone(), length });
         }
         let holder = holder.to_owned();
-        self.held =
-            Some(Held { session, holder, since_ns: now_ns, heard_ns: now_ns, is_lost: false });
+        self.held = Some(Held {
+            session,
+            holder,
+            since_ns: now_ns,
+            heard_ns: now_ns,
+            read_ns: now_ns,
+            unread_ns: 0,
+            is_lost: false,
+        });
         Ok(now_ns + SILENCE_MAX_NS)
     }
 
@@ -70,8 +86,17 @@ impl Lease {
         if self.expires_ns()? <= now_ns {
             return None;
         }
-        self.held.as_mut().filter(|held| held.session == session)?.heard_ns = now_ns;
+        let held = self.held.as_mut().filter(|held| held.session == session)?;
+        (held.heard_ns, held.read_ns, held.unread_ns) = (now_ns, now_ns, 0);
         self.expires_ns()
+    }
+
+    /// The agent reads what has come: a controller isn't to blame for a heartbeat that nobody read.
+    pub fn reads(&mut self, now_ns: u64) {
+        if let Some(held) = &mut self.held {
+            held.unread_ns = held.unread_ns.max(now_ns.saturating_sub(held.read_ns));
+            held.read_ns = now_ns;
+        }
     }
 
     /// When to look next, ns; `None` while no run depends on heartbeats.
@@ -82,20 +107,25 @@ impl Lease {
 
     /// Looks whether the controller has been silent for too long; the run has to stop if so, which
     /// is said once.
-    pub fn look(&mut self, now_ns: u64) -> Option<Lost> {
+    pub fn look(&mut self, now_ns: u64) -> Option<Loss> {
         if now_ns < self.expires_ns()? {
             return None;
         }
         let held = self.held.as_mut()?;
         held.is_lost = true;
-        Some(Lost::Silence(now_ns - held.heard_ns))
+        let unread_ns = held.unread_ns.max(now_ns.saturating_sub(held.read_ns));
+        Some(if UNREAD_MAX_NS < unread_ns {
+            Loss::Unread(unread_ns)
+        } else {
+            Loss::Silence(now_ns - held.heard_ns)
+        })
     }
 
     /// A session has ended; the run has to stop if it was the holder's, which is said once.
-    pub fn session_ended(&mut self, session: SessionId) -> Option<Lost> {
+    pub fn session_ended(&mut self, session: SessionId) -> Option<Loss> {
         let held = self.held.as_mut().filter(|held| held.session == session && !held.is_lost)?;
         held.is_lost = true;
-        Some(Lost::Session)
+        Some(Loss::Session)
     }
 
     /// The run is over, and its report was collected or is kept: the agent is free.
@@ -106,6 +136,8 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -120,6 +152,11 @@ mod tests {
         lease
     }
 
+    /// The agent reads what comes, all the time.
+    fn read(lease: &mut Lease, during_ns: Range<u64>) {
+        during_ns.step_by(500_000_000).for_each(|now_ns| lease.reads(now_ns));
+    }
+
     #[test]
     fn three_seconds_without_a_heartbeat_stop_the_run_once() {
         let mut lease = held();
@@ -131,10 +168,11 @@ mod tests {
         }
         let end_ns = heard_ns + SILENCE_MAX_NS;
         assert_eq!(lease.expires_ns(), Some(end_ns));
+        read(&mut lease, heard_ns..end_ns);
         assert_eq!(lease.look(end_ns - 1), None);
         // Too late, whether or not anybody has looked meanwhile.
         assert_eq!(lease.heartbeat(ANN, end_ns), None);
-        assert_eq!(lease.look(end_ns), Some(Lost::Silence(SILENCE_MAX_NS)));
+        assert_eq!(lease.look(end_ns), Some(Loss::Silence(SILENCE_MAX_NS)));
         assert_eq!((lease.look(end_ns + 1), lease.expires_ns()), (None, None));
         assert_eq!(lease.heartbeat(ANN, end_ns + 1), None);
         assert_eq!((lease.look(u64::MAX), lease.session_ended(ANN)), (None, None));
@@ -147,16 +185,40 @@ mod tests {
             let error = lease.take(BEN, "ben@lap", NOW_NS + after_s * SECOND_NS);
             error.expect_err("held").to_string()
         };
-        let text = "ann@desk has held the agent for 2s; wait until that run has ended";
+        let text = "ann@desk has held the agent for 2s; wait until that run has ended, 5s at most \
+                    if its controller is gone";
         assert_eq!(refused(&mut lease, 2), text);
         // What the second one says doesn't keep the first one's run alive, or end it.
         assert_eq!(lease.heartbeat(BEN, NOW_NS + 2 * SECOND_NS), None);
         assert_eq!(lease.expires_ns(), Some(NOW_NS + SILENCE_MAX_NS));
         assert_eq!(lease.session_ended(BEN), None);
-        assert_eq!(lease.session_ended(ANN), Some(Lost::Session));
+        assert_eq!(lease.session_ended(ANN), Some(Loss::Session));
         assert!(refused(&mut lease, 3).contains("ann@desk"), "the run drains");
         lease.release();
         assert_eq!(lease.take(BEN, "ben@lap", NOW_NS), Ok(NOW_NS + SILENCE_MAX_NS));
+    }
+
+    #[test]
+    fn a_silence_is_the_agents_own_if_it_read_nothing() {
+        let end_ns = NOW_NS + SILENCE_MAX_NS;
+        // It stands still, and has come to itself or not when somebody looks.
+        for comes_to_itself in [false, true] {
+            let mut lease = held();
+            let still_ns = 2 * SECOND_NS;
+            read(&mut lease, NOW_NS..end_ns - still_ns);
+            lease.reads(end_ns - still_ns);
+            if comes_to_itself {
+                lease.reads(end_ns);
+            }
+            assert_eq!(lease.look(end_ns), Some(Loss::Unread(still_ns)));
+        }
+        // What it overslept before a heartbeat counts for nothing.
+        let mut lease = held();
+        let heard_ns = NOW_NS + 2 * SECOND_NS;
+        lease.heartbeat(ANN, heard_ns);
+        read(&mut lease, heard_ns..heard_ns + SILENCE_MAX_NS);
+        let lost = lease.look(heard_ns + SILENCE_MAX_NS);
+        assert_eq!(lost, Some(Loss::Silence(SILENCE_MAX_NS)));
     }
 
     #[test]
@@ -176,9 +238,10 @@ mod tests {
             let mut now_ns = NOW_NS;
             for gap_ns in gaps_ns {
                 let is_last = SILENCE_MAX_NS <= gap_ns;
+                read(&mut lease, now_ns..now_ns + gap_ns);
                 now_ns += gap_ns;
                 let lost = lease.look(now_ns);
-                prop_assert_eq!(lost, is_last.then_some(Lost::Silence(gap_ns)));
+                prop_assert_eq!(lost, is_last.then_some(Loss::Silence(gap_ns)));
                 if is_last {
                     break;
                 }

@@ -1,17 +1,23 @@
 //! Where an agent listens: accepts connections, and bounds how many there are.
 //!
 //! A stranger costs a connection, one frame of memory and [`AUTHENTICATION_MAX`] at most, and
-//! only so many may be there at once. None of them delays a session that is open.
+//! only so many may be there at once: beyond that, the newest takes the place of the oldest, since
+//! who has the key needs two round trips, and who hasn't may wait for ever. None of them delays a
+//! session that is open.
 //!
 //! [`AUTHENTICATION_MAX`]: crate::session::AUTHENTICATION_MAX
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use glommio::net::{TcpListener, TcpStream};
+use glommio::net::TcpListener;
 use glommio::timer::Timer;
 
 use crate::key::{Key, KeyError, require_key};
@@ -87,37 +93,43 @@ impl Listener {
         F: Future<Output = ()> + 'static,
     {
         let serve = Rc::new(serve);
-        let (strangers, sessions) = (Places::new(STRANGERS_MAX), Places::new(SESSIONS_MAX));
-        // Those who are turned away: told in passing, or not at all if they are many.
-        let turned = Places::new(STRANGERS_MAX);
+        let (strangers, sessions) = (Strangers::default(), Places::new(SESSIONS_MAX));
+        // Those whose place went to another: told in passing, or not at all if they are many.
+        let displaced = Places::new(STRANGERS_MAX);
         loop {
             let Ok(stream) = self.listener.accept().await else {
                 Timer::new(ACCEPT_RETRY).await;
                 continue;
             };
             let (serve, key) = (Rc::clone(&serve), self.key.clone());
-            // One that is gone already has no address any more.
-            let peer = stream.peer_addr().ok();
-            if let Some(place) = strangers.take() {
-                let sessions = sessions.clone();
-                glommio::spawn_local(async move {
-                    let session = Session::accept(stream, key).await;
-                    drop(place);
-                    match admit(session, &sessions).await {
-                        Ok((session, _place)) => serve(Ok(session)).await,
-                        Err(error) => serve(Err(Stranger { peer, error })).await,
+            let (stay, sessions, displaced) =
+                (strangers.come(), sessions.clone(), displaced.clone());
+            glommio::spawn_local(async move {
+                // One that is gone already has no address any more.
+                let peer = stream.peer_addr().ok();
+                let mut session = Session::accepted(stream, key);
+                let authenticated = stay.unless_displaced(session.authenticate()).await;
+                drop(stay);
+                let admitted = match authenticated {
+                    Some(Ok(())) => admit(&mut session, &sessions).await,
+                    Some(Err(error)) => Err(error),
+                    None => {
+                        let place = displaced.take();
+                        if place.is_some() {
+                            session.refuse(Refusal::Crowded(STRANGERS_MAX)).await;
+                        }
+                        Err(SessionError::Crowded(STRANGERS_MAX))
                     }
-                })
-                .detach();
-            } else if let Some(place) = turned.take() {
-                glommio::spawn_local(async move {
-                    turn_away(stream).await;
-                    drop(place);
-                    let error = SessionError::Crowded(STRANGERS_MAX);
-                    serve(Err(Stranger { peer, error })).await;
-                })
-                .detach();
-            }
+                };
+                match admitted {
+                    Ok(_place) => serve(Ok(session)).await,
+                    Err(error) => {
+                        drop(session);
+                        serve(Err(Stranger { peer, error })).await;
+                    }
+                }
+            })
+            .detach();
             // Thousands may connect at once, which must not delay those who are served.
             glommio::executor().yield_task_queue_now().await;
         }
@@ -137,18 +149,10 @@ fn is_listening(mut address: SocketAddr) -> bool {
     !probed.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-async fn turn_away(stream: TcpStream) {
-    Session::turn_away(stream, Refusal::Crowded(STRANGERS_MAX)).await;
-}
-
-/// A session, if there is a place for it.
-async fn admit(
-    session: Result<Session, SessionError>,
-    sessions: &Places,
-) -> Result<(Session, Place), SessionError> {
-    let mut session = session?;
+/// A place for a session, if there is one.
+async fn admit(session: &mut Session, sessions: &Places) -> Result<Place, SessionError> {
     match sessions.take() {
-        Some(place) => Ok((session, place)),
+        Some(place) => Ok(place),
         None => {
             session.refuse(Refusal::Crowded(SESSIONS_MAX)).await;
             Err(SessionError::Crowded(SESSIONS_MAX))
@@ -163,6 +167,60 @@ pub struct Stranger {
     pub peer: Option<SocketAddr>,
     /// Why it got none.
     pub error: SessionError,
+}
+
+/// The connections that aren't authenticated, in the order in which they came.
+#[derive(Clone, Default)]
+struct Strangers(Rc<RefCell<VecDeque<Rc<Displaced>>>>);
+
+/// Whether a stranger's place went to another, and who is to be told.
+#[derive(Default)]
+struct Displaced {
+    is_so: Cell<bool>,
+    waker: Cell<Option<Waker>>,
+}
+
+/// A stranger's place until this is dropped, or until the place goes to another.
+struct Stay {
+    strangers: Strangers,
+    displaced: Rc<Displaced>,
+}
+
+impl Strangers {
+    /// Another one comes, in the place of the first if there is no other.
+    fn come(&self) -> Stay {
+        let mut here = self.0.borrow_mut();
+        if STRANGERS_MAX <= here.len()
+            && let Some(first) = here.pop_front()
+        {
+            first.is_so.set(true);
+            first.waker.take().into_iter().for_each(Waker::wake);
+        }
+        let displaced = Rc::<Displaced>::default();
+        here.push_back(displaced.clone());
+        Stay { strangers: self.clone(), displaced }
+    }
+}
+
+impl Stay {
+    /// What a future gives, or `None` if the place goes to another before.
+    async fn unless_displaced<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if self.displaced.is_so.get() {
+                return Poll::Ready(None);
+            }
+            self.displaced.waker.set(Some(context.waker().clone()));
+            future.as_mut().poll(context).map(Some)
+        })
+        .await
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.strangers.0.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.displaced));
+    }
 }
 
 /// A number of places, each of which one connection may have.

@@ -21,8 +21,6 @@
 //! engine is JSON within the payload: a format with names is readable across versions, and the
 //! engine's documents flatten and omit fields, which bincode can't.
 
-use std::net::SocketAddr;
-
 use engine::host::check::{Check, Severity};
 use engine::load::share::Share;
 use engine::plan::Plan;
@@ -231,10 +229,6 @@ pub struct Prepare {
 pub struct Ready {
     /// Whether their number had settled when setup load ended; `None` without setup load.
     pub settled: Option<bool>,
-    /// How many are open.
-    pub connections: u64,
-    /// The target's address as the agent resolved and checked it.
-    pub target: SocketAddr,
 }
 
 /// When to begin.

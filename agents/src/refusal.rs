@@ -1,9 +1,11 @@
 //! Why one side doesn't do what the other asks: what the peer is told, and what its user reads.
 
+use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::key::KEY_VARIABLE;
+use crate::lease::SILENCE_MAX_NS;
 use crate::message::Versions;
 
 /// Why something isn't done, in the words of the side that refuses.
@@ -38,14 +40,18 @@ pub enum Refusal {
     /// The session's frames were repeated, reordered or altered.
     #[error("the session has ended: {0}")]
     Tampered(String),
-    /// So many connections are still unauthenticated.
-    #[error("{0} connections are waiting for authentication; try again")]
+    /// So many others are still unauthenticated and newer, or have a session.
+    #[error("{0} other connections are served; try again")]
     Crowded(usize),
     /// The peer wasn't authenticated in time.
     #[error("not authenticated within {0}; check the network between the two machines")]
     TooSlow(Nanos),
     /// The agent works for another controller.
-    #[error("{holder} has held the agent for {length}; wait until that run has ended")]
+    #[error(
+        "{holder} has held the agent for {length}; wait until that run has ended, {} at most if \
+         its controller is gone",
+        Nanos(SILENCE_MAX_NS + DRAIN_INTERRUPTED_NS)
+    )]
     Held {
         /// The other controller's name.
         holder: String,
@@ -64,6 +70,12 @@ pub enum Refusal {
     /// The agent heard no heartbeat and has stopped the run.
     #[error("the run was stopped: no heartbeat came for {0}")]
     LeaseLost(Nanos),
+    /// The agent read no heartbeat since it read nothing at all, and has stopped the run.
+    #[error(
+        "the run was stopped: the agent stood still for {0}, so it read no heartbeat; give it a \
+         core that nobody else uses"
+    )]
+    StoodStill(Nanos),
     /// The session said nothing at all.
     #[error("nothing was heard for {0}; connect again")]
     Idle(Nanos),

@@ -27,6 +27,8 @@ use crate::refusal::Refusal;
 
 /// How long a peer may take to connect, and then to be authenticated.
 pub const AUTHENTICATION_MAX: Duration = Duration::from_secs(3);
+/// Memory that the executor of a control plane registers, bytes: sockets don't use it.
+pub(crate) const IO_MEMORY: usize = 64 << 10;
 /// How long a peer may read nothing of what it is sent.
 pub const STALL_MAX: Duration = Duration::from_secs(3);
 /// How long a peer that is refused is still read, so that it gets the reason: a close with unread
@@ -55,8 +57,8 @@ pub enum SessionError {
     /// The peer reads nothing.
     #[error("the peer read nothing for {0}", Nanos::from_secs(STALL_MAX.as_secs()))]
     Stalled,
-    /// Too many others wait for authentication, or have a session.
-    #[error("{0} connections are enough")]
+    /// So many others came later and aren't authenticated yet, or have a session.
+    #[error("{0} other connections are served, which is the most")]
     Crowded(usize),
     /// The peer has closed the connection between two frames.
     #[error("the peer closed the connection")]
@@ -94,24 +96,14 @@ impl Session {
         let stream = TcpStream::connect_timeout(address, AUTHENTICATION_MAX)
             .await
             .map_err(|error| SessionError::Connection(error.into()))?;
-        Session::new(stream, Channel::controller(key, nonce())).authenticated().await
+        let mut session = Session::new(stream, Channel::controller(key, nonce()));
+        session.authenticate().await?;
+        Ok(session)
     }
 
-    /// The agent's side of a connection that was accepted.
-    ///
-    /// # Errors
-    /// The peer can't be authenticated. It has been told why, where that helps.
-    pub(crate) async fn accept(
-        stream: TcpStream,
-        key: Option<Key>,
-    ) -> Result<Session, SessionError> {
-        Session::new(stream, Channel::agent(key, nonce())).authenticated().await
-    }
-
-    /// Tells a peer that was accepted why it won't be served.
-    pub(crate) async fn turn_away(stream: TcpStream, refusal: Refusal) {
-        let mut session = Session::new(stream, Channel::agent(None, nonce()));
-        session.refuse(refusal).await;
+    /// The agent's side of a connection that was accepted, to be authenticated.
+    pub(crate) fn accepted(stream: TcpStream, key: Option<Key>) -> Session {
+        Session::new(stream, Channel::agent(key, nonce()))
     }
 
     fn new(stream: TcpStream, channel: Channel) -> Session {
@@ -129,9 +121,13 @@ impl Session {
         }
     }
 
-    async fn authenticated(mut self) -> Result<Session, SessionError> {
-        match within(AUTHENTICATION_MAX, self.authenticate()).await {
-            Some(Ok(())) => Ok(self),
+    /// Authenticates the peer, before anything else is done.
+    ///
+    /// # Errors
+    /// The peer can't be authenticated. It has been told why, where that helps.
+    pub(crate) async fn authenticate(&mut self) -> Result<(), SessionError> {
+        match within(AUTHENTICATION_MAX, self.open()).await {
+            Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
                 let is_foreign = matches!(
                     error,
@@ -150,7 +146,7 @@ impl Session {
         }
     }
 
-    async fn authenticate(&mut self) -> Result<(), SessionError> {
+    async fn open(&mut self) -> Result<(), SessionError> {
         loop {
             self.early = self.take().await?;
             if self.channel.is_open() {

@@ -10,8 +10,8 @@ use engine::sys::units::Nanos;
 use serde::Serialize;
 use target::{LedgerError, Pause, Stall, TargetConfig};
 
-use crate::experiment::{Comparison, Observed, PATH_MS};
 use crate::judgement::Judgement;
+use crate::observed::{Comparison, Observed, PATH_MS};
 use crate::others;
 use crate::truth::Truth;
 

@@ -35,8 +35,8 @@ pub use late::{Late, Taken};
 pub use overhead::{AGREE_SHARE, AGREE_US, Overhead, OverheadAt, Path, SHARE_MAX};
 
 use crate::cases::Size;
-use crate::experiment::ExperimentError;
 use crate::judgement::Judgement;
+use crate::observed::ObserveError;
 use measuring::{End, Measuring};
 
 /// Version of the document.
@@ -227,7 +227,7 @@ impl Calibration {
     ///
     /// # Errors
     /// Those of `run`.
-    pub fn measure<E: From<ExperimentError>>(
+    pub fn measure<E: From<ObserveError>>(
         &mut self,
         section: Section,
         setup: &Setup,

@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod cases;
-pub mod experiment;
 pub mod experiments;
 pub mod floor;
 pub mod judgement;
 pub mod lab;
 pub mod null_target;
+pub mod observed;
 mod others;
 pub mod truth;

@@ -13,6 +13,7 @@ mod usage;
 mod values;
 mod variables;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,11 +27,15 @@ use engine::sys::units::{CoreList, Nanos};
 pub(crate) use agent_flags::AgentArgs;
 pub(crate) use agents::{ControllerArgs, CrewArgs};
 use headings::{LATENCY, PLAN, STALLS};
-pub(crate) use plan_flags::{PlanFlags, is_named};
+pub(crate) use plan_flags::{FailOn, PlanFlags, is_named};
 use plan_flags::{WAITS, choice};
+use series_flags::percentage;
 pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs, ceiling_defaults};
 pub(crate) use usage::{is_bare, one_line};
-use values::{COUNT_MAX, WHOLE_MAX, file, fraction, profile_name, socket_address, whole_number};
+use values::{
+    COUNT_MAX, WHOLE_MAX, file, file_or_stdout, fraction, profile_name, socket_address,
+    whole_number,
+};
 
 /// The commands that load a URL.
 const LOADING: [&str; 5] = ["run", "controller", "sweep", "search", "ceiling"];
@@ -62,14 +67,19 @@ const EXPERIMENT: &str = "\
 Repeat an experiment about measuring latency, or all of them, and write what it found.
 
 An experiment starts its own servers, agents and runs, computes its figures and judges them. It
-writes a folder of its name with the reports, result.json and its plots; FINDINGS.md beside the
-folders is the page of all results there.
+writes a folder of its name with the reports, result.json and its plots; FINDINGS.md is the page of
+all results there. `page` writes that page anew and runs nothing.
 
 Exits 1 if a figure is not what it must be, and 3 if others on the machine may be the cause.";
 
+/// What stands for every experiment.
+pub(crate) const ALL_EXPERIMENTS: &str = "all";
+/// What stands for none: the page of their results is written anew.
+pub(crate) const PAGE: &str = "page";
+
 /// The experiments, for the help.
 fn experiments() -> String {
-    let mut text = "Experiments:\n  all".to_owned();
+    let mut text = "Experiments:".to_owned();
     for experiment in calibration::experiments::ALL {
         text.push_str("\n  ");
         text.push_str(experiment.name);
@@ -93,16 +103,24 @@ the agents. Once all are set up, they begin at one moment, and their histograms 
 
 Cores, source addresses and what may be loaded are an agent's own: see `truetail agent --help`.";
 
+const COMPARE: &str = "\
+The sides may differ in target, seed, objectives, thresholds and what is kept. Runs differ even if
+nothing changed; several of each side, taken in turn, show by how much, and with five a side the
+intervals have it in them.";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success
   1    the run could not start, a result could not be written, verify found a difference, or
        calibrate or experiment a figure out of its band
   2    usage error
-  3    don't trust the numbers: the verdict is invalid; of `sweep`, `search` and `ceiling`: that of
-       every step that decided something; or others used the machine, so that `ceiling`,
+  3    don't trust the numbers: the verdict is invalid, or with --fail-on suspect
+       suspect; of `sweep`, `search` and `ceiling`: that of every step that
+       decided something; or others used the machine, so that `ceiling`,
        `calibrate` or `experiment` could not judge a figure
-  4    an objective of --slo is missed; of `search` and `ceiling`: no rate passed
+  4    an objective of --slo is missed, or with --fail-on undecided not decided;
+       of `search` and `ceiling`: no rate passed; of `compare --fail-on
+       regression`: side B is worse
   5    an agent could not be used
   130  interrupted; what was measured so far is written and marked";
 
@@ -162,6 +180,17 @@ Each step is an open run with the plan's flags."
     /// Recompute the numbers of a report from itself and from raw samples, and those of a sweep, a
     /// search or a ceiling from its steps
     Verify(VerifyArgs),
+    /// Read reports again: as a page with charts, as plots, or as text
+    #[command(after_help = "\
+Without --html and --svg it prints the summary that the run printed.")]
+    Report(ReportArgs),
+    /// Compare the reports of two runs, or of several a side: which percentiles changed
+    #[command(
+        override_usage = "truetail compare [OPTIONS] <A.json> <B.json>\n       \
+            truetail compare [OPTIONS] <A.json>... --with <B.json>...",
+        after_help = COMPARE
+    )]
+    Compare(CompareArgs),
     /// Compare the profiles of two runs: what a request costs, function by function
     Flamediff(FlamediffArgs),
     /// Check whether this machine is fit for load tests, and say how to fix what isn't
@@ -190,7 +219,11 @@ Each step is an open run with the plan's flags."
     /// Print the man page of truetail or of one of its commands
     Man {
         /// The command [default: truetail itself]
+        #[arg(conflicts_with = "out")]
         command: Option<String>,
+        /// Write the pages of truetail and of all its commands to this folder
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
     },
 }
 
@@ -228,10 +261,18 @@ pub(crate) struct ResultArgs {
     pub(crate) csv: Option<PathBuf>,
     /// The HdrHistogram interval log.
     pub(crate) hdr: Option<PathBuf>,
+    /// What the report calls the run.
+    pub(crate) label: Option<String>,
+    /// What else it notes of it.
+    pub(crate) tags: BTreeMap<String, String>,
+    /// The judgements as test cases.
+    pub(crate) junit: Option<PathBuf>,
     /// The profile.
     pub(crate) flamegraph: Option<PathBuf>,
     /// What the plan has that nobody asked for, to be said with the results.
     pub(crate) assumed: Option<String>,
+    /// What fails the run beside missed objectives and an invalid verdict.
+    pub(crate) fail_on: Vec<FailOn>,
     /// Whether to exit with 0 even if the verdict is invalid.
     pub(crate) allow_invalid: bool,
     /// Whether to hide the progress line.
@@ -271,12 +312,60 @@ pub(crate) struct VerifyArgs {
     pub(crate) quiet: bool,
 }
 
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Reports written by `run --out`; several stand side by side, with the same axes
+    #[arg(required = true, value_name = "REPORT")]
+    pub(crate) reports: Vec<PathBuf>,
+
+    /// Write a page: one file that loads nothing, with tables and charts
+    #[arg(long, value_name = "FILE.html", value_parser = file())]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Write each chart as an SVG file in this folder
+    #[arg(long, value_name = "DIR", value_parser = file())]
+    pub(crate) svg: Option<PathBuf>,
+}
+
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Print the findings as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The reports of side A, written by `run --out`; the last of two is side B
+    #[arg(value_name = "A.json", required = true, hide_possible_values = true)]
+    pub(crate) reports: Vec<PathBuf>,
+
+    /// The reports of side B, where a side has several
+    #[arg(long, value_name = "B.json", num_args = 1..)]
+    pub(crate) with: Vec<PathBuf>,
+
+    /// The least change that counts
+    #[arg(long, value_name = "PERCENT", value_parser = percentage, default_value = "1%")]
+    pub(crate) margin: f64,
+
+    /// Exit 4 if a percentile is slower, or there are more errors
+    #[arg(long, value_name = "WHAT", value_parser = ["regression"])]
+    pub(crate) fail_on: Option<String>,
+
+    /// Compare runs of different plans
+    #[arg(long)]
+    pub(crate) allow_different_plans: bool,
+
+    /// Compare runs whose verdict is invalid, or that were cut short
+    #[arg(long)]
+    pub(crate) allow_invalid: bool,
+
+    /// Write the comparison as JSON; - for standard output, and the text goes to stderr
+    #[arg(long, short = 'o', value_name = "FILE|-", value_parser = file_or_stdout())]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// Arguments of `flamediff`.
@@ -479,7 +568,7 @@ pub(crate) struct CalibrateArgs {
 /// Arguments of `experiment`.
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentArgs {
-    /// The experiment, or all
+    /// The experiment, all, or page
     #[arg(value_parser = experiment_name())]
     pub(crate) name: String,
 
@@ -497,15 +586,19 @@ pub(crate) struct ExperimentArgs {
     )]
     pub(crate) out: PathBuf,
 
+    /// File for the page of all results in DIR [default: DIR/FINDINGS.md]
+    #[arg(long, value_name = "FILE", value_parser = file())]
+    pub(crate) page: Option<PathBuf>,
+
     /// Hide the commands as they run
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// `all`, or the name of an experiment.
+/// The name of an experiment, `all`, or `page`.
 fn experiment_name() -> PossibleValuesParser {
     let names = calibration::experiments::ALL.map(|experiment| experiment.name);
-    PossibleValuesParser::new(std::iter::once("all").chain(names))
+    PossibleValuesParser::new(names.into_iter().chain([ALL_EXPERIMENTS, PAGE]))
 }
 
 /// Arguments of `demo`.

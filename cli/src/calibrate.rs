@@ -89,7 +89,7 @@ fn profile(
     progress: bool,
 ) -> Result<PathBuf, Failure> {
     let plan = calibration.plateau(setup).expect("the capacity was measured");
-    let beside = Beside { flamegraph: Some(&mut flamegraph), reference: None };
+    let beside = Beside { flamegraph: Some(&mut flamegraph), ..Beside::default() };
     let body = SharedBody::default();
     let (Finished { report, .. }, _) = drive_beside(plan, &body, stop, progress, "", beside)?;
     calibration.interrupted |= report.interrupted;

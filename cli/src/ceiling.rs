@@ -207,7 +207,7 @@ fn profiled(
     };
     let plan = runs.plan_of(&ask);
     let label = text::profiling(passed, Nanos(plan.end_ns()));
-    let beside = Beside { flamegraph: Some(&mut flamegraph), reference: None };
+    let beside = Beside { flamegraph: Some(&mut flamegraph), ..Beside::default() };
     let (finished, _) = drive_beside(plan, &runs.body, runs.stop, runs.progress, &label, beside)?;
     let report = finished.report;
     match flamegraph.write(&report) {

@@ -6,11 +6,13 @@ use crate::args::ControllerArgs;
 use crate::crew::{Crew, Driven, require_for_agents};
 use crate::drive::Results;
 use crate::failure::Failure;
+use crate::gate::Gate;
 use crate::output::say;
 use crate::planning;
-use crate::run::{Outputs, check_files, exit_code};
+use crate::run::{Outputs, check_files, note};
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
+use crate::text::verdict::coloured;
 
 /// Runs a plan on agents and writes its results.
 pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
@@ -21,19 +23,22 @@ pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
         let cure = "give the agents, e.g. --agents host1:7070,host2:7070, or --agents-dns";
         return Err(Failure::Usage(format!("--agents: missing; {cure}")));
     }
+    let gate = Gate::new(&plan, &wanted)?;
     let stop = StopRequest::listen()?;
-    check_files(args.run.plan.as_ref(), &plan, &wanted)?;
+    check_files(args.run.plan.as_ref(), &plan, &wanted, None)?;
     let crew = Crew::gather(&args.agents, &stop)?;
     let outputs = Outputs::open(&wanted, &stop)?;
-    let Driven { finished, began, failure } =
-        crew.drive(plan, &stop, !wanted.quiet, "", "", raw.as_deref())?;
+    let Driven { mut finished, began, failure } =
+        crew.drive(plan, &stop, !wanted.quiet, None, "", raw.as_deref())?;
+    note(&mut finished.report, &wanted);
     let report = &finished.report;
     let mut results = Results::default();
-    outputs.write(&finished, began, &mut results);
-    let said = say(&summary(report, &results.written));
+    outputs.write(&finished, began, &gate, &mut results);
+    let text = summary(report, &results.written);
+    let said = say(&coloured(&text, report.verdict.level));
     results.failures.extend(said.err());
     Ok(match failure {
         Some(failure) => results.exit_code(failure.report()),
-        None => results.exit_code(exit_code(report, &wanted)),
+        None => results.exit_code(gate.exit_code(report)),
     })
 }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use agents::admission::check_placement;
+use agents::clock::START_AHEAD_MIN_NS;
 use agents::controller::address::AgentAddress;
 use agents::controller::fault::Fault;
 use agents::controller::live::total;
@@ -29,12 +30,12 @@ use engine::sys::units::{Nanos, SECOND_NS};
 use engine::sys::whole_file::WholeFileError;
 
 use crate::args::{CrewArgs, ResultArgs};
-use crate::failure::{Failure, complain};
+use crate::failure::{Failure, complain, tell};
 use crate::output::say;
 use crate::progress::{self, ProgressLine};
 use crate::signals::{POLL_INTERVAL, StopRequest};
 use crate::text::agents as text;
-use crate::text::progress::awaiting;
+use crate::text::progress::{awaiting, takes};
 
 /// How long agents behind a name are waited for.
 const GATHERING_MAX: Duration = Duration::from_secs(300);
@@ -109,7 +110,8 @@ impl Crew {
     }
 
     /// Runs a plan on the agents, to its end or to the first signal, with a view of all of them
-    /// that begins with `label`. The `head` is printed once all are set up. Their raw samples go to
+    /// that begins with `label`, which a step of a series has: before another run it is said how
+    /// long it takes. The `head` is printed once all are set up. Their raw samples go to
     /// the folder `raw`.
     ///
     /// # Errors
@@ -120,16 +122,19 @@ impl Crew {
         plan: Plan,
         stop: &StopRequest,
         progress: bool,
-        label: &str,
+        label: Option<&str>,
         head: &str,
         raw: Option<&Path>,
     ) -> Result<Driven, Failure> {
         host::require(1, 1).map_err(|check| Failure::CouldNotRun(check.to_string()))?;
-        let line = ProgressLine::new(&plan, progress, label);
+        let line = ProgressLine::new(&plan, progress, label.unwrap_or_default());
         let agents = self.placed(raw, stop)?;
         let (key, on_loss, name) = (self.key.clone(), self.on_loss, name());
         let order = Order { agents, key, plan, on_loss, name };
         let run = Controlled::start(order)?;
+        if progress && label.is_none() {
+            line.above(|| tell(&takes(run.plan(), START_AHEAD_MIN_NS)));
+        }
         let (mut told_of_drain, mut told_of) = (false, vec![false; self.agents.len()]);
         let mut said_head = None;
         while !run.is_finished() {
@@ -192,13 +197,13 @@ impl Crew {
 
     /// The report of a run that has ended.
     fn finish(&self, ended: Ended, raw: Option<&Path>) -> Result<Driven, Failure> {
-        let Ended { agents, mut lost, began_ns, stopped } = ended;
+        let Ended { agents, mut lost, plan, began_ns, stopped } = ended;
         let mut joined = Joined::default();
         // One at a time: an agent's results take megabytes once they are decoded.
         for agent in agents {
             let (name, share) = (agent.name.clone(), agent.share.clone());
-            match agent.run() {
-                Ok(run) => joined.add(run)?,
+            match agent.run(&plan) {
+                Ok(run) => joined.add(run),
                 Err(error) => {
                     let (at_ns, fault) = (clock::now_ns(), Fault::Results(error.to_string()));
                     lost.push(Lost { name, share, at_ns, fault, told: None });
@@ -213,17 +218,18 @@ impl Crew {
             let at_s = at_ns.saturating_sub(began_ns) as f64 / SECOND_NS as f64;
             LostAgent { name, at_s, share, told }
         });
+        let began = clock::wall_time(began_ns);
         let facts = RunFacts {
             lost: lost.collect(),
             stopped,
             controller: Some(of_controller()),
             raw: raw.map(Path::to_owned),
+            began: Some(began),
         };
         let (report, measured) = joined.report(&facts)?;
-        let since = Duration::from_nanos(clock::now_ns().saturating_sub(began_ns));
         Ok(Driven {
             finished: Finished { report, measured, epoch_ns: began_ns },
-            began: SystemTime::now() - since,
+            began,
             failure: failure.filter(|_| self.on_loss == OnLoss::Abort),
         })
     }

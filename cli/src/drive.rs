@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use engine::load::share::Share;
 use engine::plan::Plan;
@@ -15,12 +15,12 @@ use engine::run::{self, Finished, Prepared, Run, RunError, Targets};
 use engine::samples::SampleFile;
 use engine::sys::clock;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 use crate::flamegraph::Flamegraph;
 use crate::progress::{self, ProgressLine};
 use crate::saved::Reference;
 use crate::signals::{self, StopRequest};
-use crate::text::progress::awaiting;
+use crate::text::progress::{awaiting, takes};
 
 /// Prepares a plan and runs it to its end or to the first signal, with a progress line that begins
 /// with `label`. `body` is read unless an earlier run with the same body did. Returns the
@@ -46,6 +46,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) flamegraph: Option<&'a mut Flamegraph>,
     /// What the report is held against.
     pub(crate) reference: Option<&'a Reference>,
+    /// Whether it is said how long the run takes.
+    pub(crate) announced: bool,
 }
 
 /// The same, with what goes with the run.
@@ -76,7 +78,7 @@ pub(crate) fn drive_with(
     line: impl FnOnce(&Plan) -> Result<ProgressLine, Failure>,
     beside: Beside<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    let Beside { mut flamegraph, reference } = beside;
+    let Beside { mut flamegraph, reference, announced } = beside;
     let prepared = prepare(plan, body.clone(), stop)?;
     let calibrated = match reference {
         Some(reference) => reference.find(prepared.plan())?,
@@ -98,10 +100,12 @@ pub(crate) fn drive_with(
     if let Some(flamegraph) = &mut flamegraph {
         flamegraph.prepare(prepared.plan())?;
     }
+    let takes = announced.then(|| takes(prepared.plan(), 0));
     let run = Run::start_with(prepared, samples)?;
+    takes.iter().for_each(|takes| line.above(|| tell(takes)));
     let (mut stopped, mut told) = (false, false);
     while !run.is_finished() {
-        let now = run.progress();
+        let now = run.tally();
         // Most runs end at once: only one that still waits says so.
         if stopped && !told && 0 < now.in_flight {
             line.say(&awaiting(now.in_flight));
@@ -126,8 +130,8 @@ pub(crate) fn drive_with(
     if let Some(calibrated) = calibrated {
         merge::hold_against(&mut finished.report, calibrated);
     }
-    let since = Duration::from_nanos(clock::now_ns().saturating_sub(finished.epoch_ns));
-    Ok((finished, SystemTime::now() - since))
+    let began = clock::wall_time(finished.epoch_ns);
+    Ok((finished, began))
 }
 
 /// Prepares a plan unless a signal comes first. Resolving a name or connecting to a silent target

@@ -1,32 +1,39 @@
-//! The command `experiment`: one of the experiments about measuring latency, or all.
+//! The command `experiment`: one of the experiments about measuring latency, all, or the page of what
+//! they found.
 
 use std::env;
 use std::fs;
+use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use calibration::experiments;
 use calibration::judgement::Judgement;
 use calibration::lab::{self, LabError, Setup, findings};
 
-use crate::args::ExperimentArgs;
+use crate::args::{ALL_EXPERIMENTS, ExperimentArgs, PAGE};
 use crate::failure::{EXIT_INTERRUPTED, Failure, judged};
-use crate::output::say;
+use crate::output::{OutputFile, say};
 use crate::signals::StopRequest;
 use crate::text::experiment as text;
 
 /// Performs each, prints what was judged as it ends, and writes the page of all results.
 pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
+    if args.name == PAGE {
+        require_results(args)?;
+    }
     fs::create_dir_all(&args.out).map_err(|error| {
         Failure::Usage(format!(
             "--out {}: can't be created ({error}); name a folder where you may write",
             args.out.display()
         ))
     })?;
-    let folder = fs::canonicalize(&args.out).map_err(could_not_run)?;
+    let page = args.page.clone().unwrap_or_else(|| args.out.join(findings::FILE));
+    let file = OutputFile::open("--page", &page, &stop)?;
     let setup = Setup {
         program: env::current_exe().map_err(could_not_run)?,
-        folder: folder.clone(),
+        folder: fs::canonicalize(&args.out).map_err(could_not_run)?,
         quick: args.quick,
         asked: &|| stop.asked(),
         tell: &|command| {
@@ -36,25 +43,49 @@ pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
             }
         },
     };
+    let performed = perform(&args.name, &setup);
+    // What was found before an experiment failed is on the page as well.
+    let beside = page.parent().filter(|folder| *folder != Path::new(""));
+    let text = findings::page_of(&setup.folder, beside.unwrap_or(Path::new(".")));
+    let text = text.map_err(could_not_run)?;
+    let page = file.finish(|file| file.write_all(text.as_bytes()))?;
+    let performed = performed?;
+    say(&text::end(&page, performed.is_none()))?;
+    Ok(performed.map_or(ExitCode::from(EXIT_INTERRUPTED), judged))
+}
+
+/// Performs the experiment of this name, or all, or none; the worst of what was judged, or `None` if
+/// the user asked to stop.
+fn perform(name: &str, setup: &Setup) -> Result<Option<Judgement>, Failure> {
     let mut worst = Judgement::Passed;
-    let mut interrupted = false;
-    for experiment in experiments::ALL.iter().filter(|one| ["all", one.name].contains(&&*args.name))
+    for experiment in
+        experiments::ALL.iter().filter(|one| [ALL_EXPERIMENTS, one.name].contains(&name))
     {
-        match lab::perform(experiment, &setup) {
+        match lab::perform(experiment, setup) {
             Ok(result) => {
                 worst = worst.max(result.judgement);
                 say(&text::result(&result))?;
             }
-            Err(LabError::Interrupted) => {
-                interrupted = true;
-                break;
-            }
+            Err(LabError::Interrupted) => return Ok(None),
             Err(error) => return Err(could_not_run(format!("{}: {error}", experiment.name))),
         }
     }
-    findings::publish(&folder).map_err(could_not_run)?;
-    say(&text::end(&args.out.join(findings::FILE), interrupted))?;
-    Ok(if interrupted { ExitCode::from(EXIT_INTERRUPTED) } else { judged(worst) })
+    Ok(Some(worst))
+}
+
+/// Fails unless there is something for a page, and nothing was asked that a page has no use for.
+fn require_results(args: &ExperimentArgs) -> Result<(), Failure> {
+    if args.quick {
+        return Err(Failure::Usage(format!("--quick: `{PAGE}` runs nothing; omit --quick")));
+    }
+    if findings::results(&args.out).map_err(could_not_run)?.is_empty() {
+        return Err(Failure::Usage(format!(
+            "--out {}: no experiment has a result there; run one first, e.g. \
+             `truetail experiment merge --quick`",
+            args.out.display()
+        )));
+    }
+    Ok(())
 }
 
 fn could_not_run(error: impl ToString) -> Failure {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use calibration::experiment::ExperimentError;
 use calibration::judgement::Judgement;
+use calibration::observed::ObserveError;
 use engine::host;
 use engine::run::{PrepareError, RunError};
 
@@ -75,6 +75,11 @@ impl Failure {
     }
 }
 
+/// Prints what isn't amiss on stderr, in a line.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Prints a line on stderr. If that fails too, there is nobody left to tell.
 pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "truetail: {line}");
@@ -101,12 +106,12 @@ pub(crate) fn refused(cores: usize, error: &dyn fmt::Display) -> Failure {
     })
 }
 
-impl From<ExperimentError> for Failure {
-    fn from(error: ExperimentError) -> Failure {
+impl From<ObserveError> for Failure {
+    fn from(error: ObserveError) -> Failure {
         match error {
-            ExperimentError::Prepare(error) => error.into(),
-            ExperimentError::Run(error) => error.into(),
-            error @ (ExperimentError::Target(_) | ExperimentError::Ledger(_)) => {
+            ObserveError::Prepare(error) => error.into(),
+            ObserveError::Run(error) => error.into(),
+            error @ (ObserveError::Target(_) | ObserveError::Ledger(_)) => {
                 Failure::CouldNotRun(error.to_string())
             }
         }

@@ -6,6 +6,7 @@ mod agent;
 mod args;
 mod calibrate;
 mod ceiling;
+mod compare;
 mod controller;
 mod crew;
 mod csv;
@@ -16,15 +17,19 @@ mod experiment;
 mod failure;
 mod flamediff;
 mod flamegraph;
+mod gate;
 mod generate;
 mod hidden_terminal;
 mod hlog;
 mod json;
+mod junit;
 mod null_process;
 mod null_target;
 mod output;
+mod page;
 mod planning;
 mod progress;
+mod report;
 mod run;
 mod samples;
 mod saved;
@@ -41,9 +46,13 @@ use std::process::ExitCode;
 
 use args::Command;
 use clap::error::ErrorKind;
+use console::Term;
 use failure::{EXIT_USAGE, Failure};
 
 fn main() -> ExitCode {
+    if let Some((_, columns)) = Term::stdout().size_checked() {
+        text::wrap::fit(columns.into());
+    }
     let args = args::completed(std::env::args_os().collect());
     if let Some(answer) = args::answer(&args) {
         return Failure::Usage(answer).report();
@@ -72,6 +81,8 @@ fn main() -> ExitCode {
         Command::Ceiling(args) => ceiling::ceiling(&args),
         Command::Samples(args) => samples::samples(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Report(args) => report::report(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Flamediff(args) => flamediff::flamediff(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Target(args) => target_server::serve(args),
@@ -82,7 +93,8 @@ fn main() -> ExitCode {
         Command::Experiment(args) => experiment::experiment(&args),
         Command::Demo(args) => demo::demo(args),
         Command::Completions { shell } => generate::completions(shell),
-        Command::Man { command } => generate::man(command.as_deref()),
+        Command::Man { out: Some(folder), .. } => generate::man_pages(&folder),
+        Command::Man { command, out: None } => generate::man(command.as_deref()),
     };
     ended.unwrap_or_else(|failure| failure.report())
 }

@@ -22,12 +22,13 @@ use crate::signals::StopRequest;
 /// The name that stands for standard output.
 pub(crate) const STDOUT: &str = "-";
 
-/// Writes to standard output. A reader that has gone away is not a failure.
+/// Writes to standard output, in colour only where that shows and is wanted. A reader that has gone
+/// away is not a failure.
 ///
 /// # Errors
 /// Any other reason why the text could not be written, such as a full disk.
 pub(crate) fn say(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = anstream::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).or_else(stdout_failed)
 }
 

@@ -110,6 +110,7 @@ fn flag_of(key: &str) -> String {
     match key {
         "headers" => "header".to_owned(),
         "thresholds" => "threshold".to_owned(),
+        "tags" => "tag".to_owned(),
         _ => key.replace('_', "-"),
     }
 }
@@ -121,7 +122,7 @@ mod tests {
     use engine::sys::units::{CoreList, Nanos, Rate};
 
     use super::*;
-    use crate::args::Command;
+    use crate::args::{Command, FailOn};
 
     fn read_both(args: &[&str], file: Option<&str>) -> Result<(Plan, ResultArgs), Failure> {
         let folder = tempfile::tempdir().expect("a folder");
@@ -245,10 +246,27 @@ mod tests {
     #[test]
     fn a_file_says_where_the_results_go_and_flags_override() {
         let file = "calibration = 'k'\nout = 'a'\nhdr = 'b'\nflamegraph = 'f.svg'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
-            allow_invalid = true\n";
+            allow_invalid = true\njunit = 'j'\nfail-on = ['undecided', 'suspect']\nlabel = 'nightly'\n\
+            tags = ['commit=1a2b3c', 'by=me=you']\n";
         let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
-        let ResultArgs { calibration, out, hdr, csv, flamegraph, assumed: _, allow_invalid, quiet } =
-            results;
+        let ResultArgs {
+            calibration,
+            out,
+            hdr,
+            csv,
+            junit,
+            flamegraph,
+            label,
+            tags,
+            assumed: _,
+            fail_on,
+            allow_invalid,
+            quiet,
+        } = results;
+        assert_eq!((junit, fail_on), (Some("j".into()), vec![FailOn::Undecided, FailOn::Suspect]));
+        assert_eq!(label.as_deref(), Some("nightly"));
+        let tags: Vec<_> = tags.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(tags, [("by", "me=you"), ("commit", "1a2b3c")]);
         assert_eq!(calibration, Some("k".into()));
         assert_eq!(flamegraph, Some("f.svg".into()));
         assert_eq!((out, hdr, csv), (Some("e".into()), Some("b".into()), Some("c".into())));

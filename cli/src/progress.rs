@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::Term;
 use engine::plan::Plan;
-use engine::run::{Phase, Progress};
+use engine::run::{Phase, Tally};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::failure::complain;
@@ -41,7 +41,7 @@ impl ProgressLine {
     }
 
     /// Redraws the line.
-    pub(crate) fn show(&self, now: &Progress) {
+    pub(crate) fn show(&self, now: &Tally) {
         let elapsed_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
         self.show_text(elapsed_ns, now.intended, || progress::line(now));
     }

@@ -7,38 +7,44 @@ use std::time::{Duration, SystemTime};
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
 use engine::report::Report;
-use engine::report::slo::Judgement;
-use engine::report::verdict::Level;
 use engine::run::Finished;
 
 use crate::args::{ResultArgs, RunArgs};
 use crate::drive::{Beside, Results, drive_beside};
-use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain};
+use crate::failure::{Failure, complain};
 use crate::flamegraph::Flamegraph;
+use crate::gate::Gate;
 use crate::output::{OutputFile, say};
 use crate::saved::Reference;
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
-use crate::{csv, hlog, json, output, planning};
+use crate::text::verdict::coloured;
+use crate::{csv, hlog, json, junit, output, planning};
 
 /// Runs a plan and writes its results.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (plan, wanted) = planning::plan(args)?;
+    let gate = Gate::new(&plan, &wanted)?;
     let stop = StopRequest::listen()?;
-    check_files(args.plan.as_ref(), &plan, &wanted)?;
+    check_files(args.plan.as_ref(), &plan, &wanted, None)?;
     let reference = Reference::new(wanted.calibration.as_deref())?;
     let outputs = Outputs::open(&wanted, &stop)?;
     let mut flamegraph = match &wanted.flamegraph {
         Some(path) => Some(Flamegraph::open(path, &stop)?),
         None => None,
     };
-    let beside = Beside { flamegraph: flamegraph.as_mut(), reference: Some(&reference) };
+    let beside = Beside {
+        flamegraph: flamegraph.as_mut(),
+        reference: Some(&reference),
+        announced: !wanted.quiet,
+    };
     let body = SharedBody::default();
-    let (finished, began) = drive_beside(plan, &body, &stop, !wanted.quiet, "", beside)?;
+    let (mut finished, began) = drive_beside(plan, &body, &stop, !wanted.quiet, "", beside)?;
 
+    note(&mut finished.report, &wanted);
     let report = &finished.report;
     let mut results = Results::default();
-    outputs.write(&finished, began, &mut results);
+    outputs.write(&finished, began, &gate, &mut results);
     if let Some(flamegraph) = flamegraph {
         match flamegraph.write(report) {
             // An interruption may leave nothing to profile, and has an exit code of its own.
@@ -46,20 +52,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             written => results.add(written),
         }
     }
-    let said = say(&summary(report, &results.written));
+    let text = summary(report, &results.written);
+    let said = say(&coloured(&text, report.verdict.level));
     results.failures.extend(said.err());
-    Ok(results.exit_code(exit_code(report, &wanted)))
+    Ok(results.exit_code(gate.exit_code(report)))
 }
 
-/// The exit code of a run whose results are written.
-pub(crate) fn exit_code(report: &Report, wanted: &ResultArgs) -> ExitCode {
-    let missed = report.slo.as_ref().is_some_and(|slo| slo.judgement == Judgement::Missed);
-    match report.verdict.level {
-        _ if report.interrupted => ExitCode::from(EXIT_INTERRUPTED),
-        Level::Invalid if !wanted.allow_invalid => ExitCode::from(EXIT_INVALID),
-        _ if missed => ExitCode::from(EXIT_MISSED),
-        _ => ExitCode::SUCCESS,
-    }
+/// Notes in the report what the user says of the run.
+pub(crate) fn note(report: &mut Report, wanted: &ResultArgs) {
+    report.label = wanted.label.clone();
+    report.tags = wanted.tags.clone();
 }
 
 /// The files of a run's numbers, opened before it begins.
@@ -67,6 +69,7 @@ pub(crate) struct Outputs {
     out: Option<OutputFile>,
     hdr: Option<OutputFile>,
     csv: Option<OutputFile>,
+    junit: Option<OutputFile>,
     assumed: Option<String>,
 }
 
@@ -83,12 +86,19 @@ impl Outputs {
             out: open("--out", &wanted.out)?,
             hdr: open("--hdr", &wanted.hdr)?,
             csv: open("--csv", &wanted.csv)?,
+            junit: open("--junit", &wanted.junit)?,
             assumed: wanted.assumed.clone(),
         })
     }
 
     /// Writes a run that began at this moment, and says what its plan assumed.
-    pub(crate) fn write(self, finished: &Finished, began: SystemTime, results: &mut Results) {
+    pub(crate) fn write(
+        self,
+        finished: &Finished,
+        began: SystemTime,
+        gate: &Gate,
+        results: &mut Results,
+    ) {
         let Finished { report, measured, .. } = finished;
         self.assumed.iter().for_each(|assumed| complain(assumed));
         if let Some(out) = self.out {
@@ -103,6 +113,9 @@ impl Outputs {
             let window_s = report.config.window_s();
             results.add(csv.finish(|writer| csv::write(writer, &report.series, window_s)));
         }
+        if let Some(junit) = self.junit {
+            results.add(junit.finish(|writer| junit::write(writer, report, gate)));
+        }
     }
 }
 
@@ -114,6 +127,7 @@ pub(crate) fn check_files(
     plan_file: Option<&PathBuf>,
     plan: &Plan,
     wanted: &ResultArgs,
+    svg: Option<&PathBuf>,
 ) -> Result<(), Failure> {
     let body = plan.body.as_deref().and_then(|body| body.strip_prefix('@')).map(PathBuf::from);
     let files = [
@@ -124,6 +138,8 @@ pub(crate) fn check_files(
         ("--out", wanted.out.as_ref()),
         ("--hdr", wanted.hdr.as_ref()),
         ("--csv", wanted.csv.as_ref()),
+        ("--svg", svg),
+        ("--junit", wanted.junit.as_ref()),
         ("--flamegraph", wanted.flamegraph.as_ref()),
     ];
     let named = files.into_iter().filter_map(|(name, file)| Some((name, file?.clone())));

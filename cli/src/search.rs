@@ -28,6 +28,10 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
         let cure = "give the objectives, e.g. --slo 'p99<20ms,errors<0.1%'";
         return Err(Failure::Usage(format!("--slo: missing; {cure}")));
     };
+    if given.iter().any(|one| matches!(one, Objective::Rate { .. })) {
+        let problem = "a search finds out whether the target keeps up by its backlog";
+        return Err(Failure::Usage(format!("--slo {given}: {problem}; omit `rate`")));
+    }
     let bounds_errors = given.iter().any(|one| matches!(one, Objective::Errors { .. }));
     let implied = (!bounds_errors).then_some(IMPLIED_ERRORS);
     let slo = given.to_string() + &implied.map_or(String::new(), |implied| format!(",{implied}"));

@@ -24,8 +24,9 @@ use crate::args::{CrewArgs, ResultArgs, RunArgs};
 use crate::crew::{Crew, require_for_agents};
 use crate::drive::{Beside, Results, drive_with};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain};
-use crate::output::{self, OutputFile, say};
+use crate::output::{OutputFile, say};
 use crate::progress::ProgressLine;
+use crate::run::check_files;
 use crate::saved::Reference;
 use crate::signals::{POLL_INTERVAL, StopRequest};
 use crate::text::series as text;
@@ -51,18 +52,7 @@ impl Files {
         svg: Option<&PathBuf>,
         stop: &StopRequest,
     ) -> Result<Files, Failure> {
-        let body = plan.body.as_deref().and_then(|body| body.strip_prefix('@')).map(PathBuf::from);
-        let named = [
-            ("--plan", args.plan.as_ref()),
-            ("--body", body.as_ref()),
-            ("--calibration", wanted.calibration.as_ref()),
-            ("--out", wanted.out.as_ref()),
-            ("--csv", wanted.csv.as_ref()),
-            ("--svg", svg),
-            ("--flamegraph", wanted.flamegraph.as_ref()),
-        ];
-        let named = named.into_iter().filter_map(|(name, file)| Some((name, file?.clone())));
-        output::require_distinct(&named.collect::<Vec<_>>())?;
+        check_files(args.plan.as_ref(), plan, wanted, svg)?;
         let open = |flag, path: Option<&PathBuf>| {
             path.map(|path| OutputFile::open(flag, path, stop)).transpose()
         };
@@ -131,6 +121,10 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
         calibration: _,
         assumed: _,
         hdr,
+        label,
+        tags,
+        junit,
+        fail_on,
         allow_invalid,
     } = &wanted;
     let Plan {
@@ -190,11 +184,19 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
         ("--backfill", (!backfill.is_off()).then(|| "on".into()), no_rate),
         ("--raw", file(raw), one_run),
         ("--hdr", file(hdr), one_run),
+        ("--label", label.clone(), one_run),
+        ("--tag", tags.keys().next().cloned(), one_run),
         (
             "--allow-invalid",
             allow_invalid.then(String::new),
             "a series has a verdict for each step, and none of its own",
         ),
+        (
+            "--fail-on",
+            (!fail_on.is_empty()).then(String::new),
+            "a series judges its steps, and its exit code says what it found",
+        ),
+        ("--junit", file(junit), one_run),
     ];
     for (flag, value, problem) in useless {
         if let Some(value) = value {
@@ -370,11 +372,11 @@ impl Runs<'_> {
         let label = text::label(ask, outlook, Nanos(between));
         let plan = self.plan_of(ask);
         if let Some(crew) = &self.crew {
-            let driven = crew.drive(plan, self.stop, self.progress, &label, head, None)?;
+            let driven = crew.drive(plan, self.stop, self.progress, Some(&label), head, None)?;
             // What an agent fewer offered is another load.
             return driven.failure.map_or(Ok(driven.finished.report), Err);
         }
-        let beside = Beside { flamegraph: None, reference: self.reference.as_ref() };
+        let beside = Beside { reference: self.reference.as_ref(), ..Beside::default() };
         let line = |plan: &Plan| {
             say(head)?;
             Ok(ProgressLine::new(plan, self.progress, &label))

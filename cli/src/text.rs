@@ -5,6 +5,7 @@
 pub(crate) mod agents;
 pub(crate) mod calibrate;
 pub(crate) mod ceiling;
+pub(crate) mod compare;
 pub(crate) mod demo;
 mod details;
 pub(crate) mod doctor;
@@ -15,15 +16,16 @@ pub(crate) mod flamediff;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]
 mod made_up;
+pub(crate) mod page;
 mod per_agent;
 pub(crate) mod progress;
 #[cfg(test)]
-mod reports;
+pub(crate) mod reports;
 pub(crate) mod series;
-mod slo;
+pub(crate) mod slo;
 pub(crate) mod summary;
 mod table;
 pub(crate) mod truth;
-mod verdict;
+pub(crate) mod verdict;
 pub(crate) mod verify;
-mod wrap;
+pub(crate) mod wrap;

@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use calibration::cases::{self, Case, Outcome, Size};
-use calibration::experiment::{ExperimentError, observe_with};
 use calibration::judgement::Judgement;
+use calibration::observed::{ObserveError, observe_with};
 use engine::plan::body::SharedBody;
 use serde::Serialize;
 
@@ -67,6 +67,6 @@ fn outcome(case: &Case, stop: &StopRequest, progress: bool) -> Result<Option<Out
     if observed.report.interrupted {
         return Ok(None);
     }
-    let outcome = case.judge(&observed).map_err(ExperimentError::Ledger)?;
+    let outcome = case.judge(&observed).map_err(ObserveError::Ledger)?;
     Ok(Some(outcome))
 }

@@ -6,11 +6,12 @@
 //! clock. Nothing is printed here.
 #![forbid(unsafe_code)]
 
-pub mod axes;
 pub mod backlog;
 pub mod blame;
 pub mod bound;
 pub mod ceiling;
+pub mod chart;
+pub mod compare;
 pub mod csv;
 pub mod document;
 pub mod figures;

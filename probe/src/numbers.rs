@@ -1,6 +1,6 @@
 //! Numbers as tables, plots and the evidence of a bound show them.
 
-pub use engine::report::figures::count;
+pub use engine::report::figures::{count, time};
 
 /// A rate per second: whole from 1,000 up, else with one decimal unless it is zero.
 #[expect(clippy::cast_possible_truncation, reason = "a rate is far below 2^63")]
@@ -34,23 +34,15 @@ pub fn number(number: f64) -> String {
     count(number.round() as u64)
 }
 
-/// A time to three figures in a fitting unit: `250 ns`, `1.02 ms`, `12.3 s`.
-pub fn time(us: f64) -> String {
-    // Three figures round up into the next unit at these edges.
-    let (number, unit) = match us {
-        us if us < 0.000_5 => return "0 ns".to_owned(),
+/// A time that somebody chose, not measured, so without digits that say nothing: `1 ms`, `1.5 ms`.
+pub fn plain_time(us: f64) -> String {
+    let (value, unit) = match us {
         us if us < 0.999_5 => (us * 1e3, "ns"),
         us if us < 999.5 => (us, "µs"),
         us if us < 999_500.0 => (us / 1e3, "ms"),
         us => (us / 1e6, "s"),
     };
-    let digits = match number {
-        _ if unit == "ns" => 0,
-        number if number < 9.995 => 2,
-        number if number < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{number:.digits$} {unit}")
+    format!("{} {unit}", (value * 100.0).round() / 100.0)
 }
 
 #[cfg(test)]
@@ -58,28 +50,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn chosen_times_are_written_as_briefly_as_they_were_chosen() {
+        let times = [0.5, 20.0, 1_000.0, 1_500.0, 2e6].map(plain_time);
+        assert_eq!(times, ["500 ns", "20 µs", "1 ms", "1.5 ms", "2 s"]);
+    }
+
+    #[test]
     fn numbers_are_short_and_have_a_unit() {
         assert_eq!((number(1_500.0), number(0.5)), ("1,500".to_owned(), "0.5".to_owned()));
         let rates = [0.5, 9.56, 12.5, 100.0, 999.97, 1_414.2].map(per_second);
         assert_eq!(rates, ["0.5/s", "9.6/s", "12.5/s", "100/s", "1,000/s", "1,414/s"]);
         assert_eq!(percent(0.123_4), "12.3 %");
-    }
-
-    #[test]
-    fn times_have_three_figures_and_a_fitting_unit() {
-        for (us, text) in [
-            (0.0, "0 ns"),
-            (0.25, "250 ns"),
-            (0.999_6, "1.00 µs"),
-            (9.996, "10.0 µs"),
-            (99.96, "100 µs"),
-            (999.6, "1.00 ms"),
-            (1_023.0, "1.02 ms"),
-            (181_000.0, "181 ms"),
-            (999_600.0, "1.00 s"),
-            (75_000_000.0, "75.0 s"),
-        ] {
-            assert_eq!(time(us), text);
-        }
     }
 }

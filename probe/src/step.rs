@@ -124,7 +124,7 @@ const SILENT_MIN: u64 = 10;
 
 /// From when on a series has no answers, seconds since its start.
 fn silent_from_s(series: &SeriesPart) -> Option<f64> {
-    let SeriesPart { interval_s, intervals } = series;
+    let SeriesPart { interval_s, intervals, .. } = series;
     let last = intervals.iter().rposition(|one| 0 < one.counts.answers + one.counts.answered);
     let from = last.map_or(0, |at| at + 1);
     let sent: u64 = intervals[from..].iter().map(|one| one.counts.sent).sum();
@@ -205,7 +205,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use engine::record::counts::IntervalCounts;
-    use engine::report::IntervalPart;
+    use engine::report::{IntervalPart, Microseconds};
 
     use super::*;
     use crate::queues::{Queue, asked};
@@ -232,7 +232,7 @@ mod tests {
             receive_lateness_max: None,
         };
         let intervals = intervals.iter().map(interval).collect();
-        silent_from_s(&SeriesPart { interval_s: 0.125, intervals })
+        silent_from_s(&SeriesPart { unit: Microseconds::Us, interval_s: 0.125, intervals })
     }
 
     #[test]

@@ -349,6 +349,7 @@ fn bound(objective: &Objective) -> f64 {
     match objective {
         Objective::Latency(_, bound) => bound.0 as f64 / 1e3,
         Objective::Errors { percent } => percent / 100.0,
+        Objective::Rate { share } => *share,
     }
 }
 
@@ -356,6 +357,7 @@ fn bound(objective: &Objective) -> f64 {
 fn figure(step: &Step, metric: &str) -> Option<Option<f64>> {
     match metric {
         "errors" => Some((0 < step.requests).then(|| step.errors as f64 / step.requests as f64)),
+        "rate" => Some((0.0 < step.intended).then(|| step.answered / step.intended)),
         "mean" => Some(step.corrected.mean),
         "max" => Some(step.corrected.max),
         name => {

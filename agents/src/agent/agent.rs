@@ -28,23 +28,23 @@ pub(super) struct Agent {
     /// Where it listens, once it does.
     address: OnceLock<SocketAddr>,
     findings: Vec<Finding>,
-    held: Mutex<Held>,
+    held: Mutex<Holding>,
     is_ending: AtomicBool,
     sessions_begun: AtomicU64,
     sessions_ended: AtomicU64,
     strangers: Mutex<Strangers>,
-    jobs: Sender<Order>,
+    jobs: Sender<Assignment>,
     events: SyncSender<Event>,
     /// Held by each plan that is being prepared.
     pub(super) preparing: Arc<()>,
 }
 
 /// A run to work on.
-pub(super) type Order = (Arc<Job>, Prepare);
+pub(super) type Assignment = (Arc<Job>, Prepare);
 
 /// Who holds the agent, and for which run.
 #[derive(Default)]
-struct Held {
+struct Holding {
     lease: Lease,
     job: Option<Arc<Job>>,
     /// How the last run that began ended.
@@ -66,7 +66,7 @@ impl Agent {
         config: AgentConfig,
         core: usize,
         findings: Vec<Finding>,
-        jobs: Sender<Order>,
+        jobs: Sender<Assignment>,
         events: SyncSender<Event>,
     ) -> Agent {
         Agent {
@@ -85,7 +85,7 @@ impl Agent {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, Holding> {
         self.held.lock().expect("no thread panics while it holds the lease's lock")
     }
 
@@ -170,6 +170,11 @@ impl Agent {
         }
     }
 
+    /// The control plane runs, and reads what comes.
+    pub(super) fn reads(&self) {
+        self.held().lease.reads(clock::now_ns());
+    }
+
     /// The controller of this session takes the agent for a run.
     ///
     /// # Errors
@@ -197,11 +202,13 @@ impl Agent {
         Ok(job)
     }
 
-    /// A run is over, and the agent free.
-    pub(super) fn release(&self, job: &Job, over: Over) {
+    /// A run is over, and the agent free: whoever reads of this can have it.
+    pub(super) fn release(&self, job: &Job, over: Over, event: Option<Event>) {
         let mut held = self.held();
         held.lease.release();
         held.job = None;
+        // Under the lock: an agent that ends after this run has told of it.
+        event.into_iter().for_each(|event| self.tell(event));
         if matches!(over, Over::Collected | Over::Kept) {
             held.last = Some(over);
             if self.config.once {
@@ -247,7 +254,7 @@ impl Agent {
     }
 }
 
-impl Held {
+impl Holding {
     fn lose(&self, why: Why) {
         self.job.iter().for_each(|job| job.lose(why));
     }

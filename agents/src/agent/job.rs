@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::run::{Run, Tally};
 use engine::sys::units::Nanos;
 
-use crate::lease::Lost;
+use crate::lease::Loss;
 use crate::message::{Ready, Results, ShardState};
 use crate::refusal::Refusal;
 
@@ -83,17 +83,20 @@ pub enum Over {
 pub(super) enum Why {
     /// No heartbeat came for so long, ns.
     Silence(u64),
+    /// This agent read nothing for so long, ns, and so no heartbeat.
+    Unread(u64),
     /// Its session ended.
     Session,
     /// This agent was told to end.
     Ending,
 }
 
-impl From<Lost> for Why {
-    fn from(lost: Lost) -> Why {
+impl From<Loss> for Why {
+    fn from(lost: Loss) -> Why {
         match lost {
-            Lost::Silence(ns) => Why::Silence(ns),
-            Lost::Session => Why::Session,
+            Loss::Silence(ns) => Why::Silence(ns),
+            Loss::Unread(ns) => Why::Unread(ns),
+            Loss::Session => Why::Session,
         }
     }
 }
@@ -103,6 +106,7 @@ impl Why {
     pub(super) fn words(self) -> String {
         match self {
             Why::Silence(ns) => format!("no heartbeat came for {}", rounded(ns)),
+            Why::Unread(ns) => format!("the agent stood still for {}", rounded(ns)),
             Why::Session => "the controller's session ended".to_owned(),
             Why::Ending => "the agent was told to end".to_owned(),
         }
@@ -112,6 +116,7 @@ impl Why {
     pub(super) fn refusal(self) -> Refusal {
         match self {
             Why::Silence(ns) => Refusal::LeaseLost(rounded(ns)),
+            Why::Unread(ns) => Refusal::StoodStill(rounded(ns)),
             Why::Session | Why::Ending => Refusal::Ending,
         }
     }

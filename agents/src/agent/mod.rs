@@ -24,6 +24,7 @@ mod serve;
 mod work;
 
 pub use config::{AgentConfig, AgentError};
+pub use conversation::PROGRESS_NS;
 pub use event::Event;
 pub use job::Over;
 pub use serve::{End, serve};

@@ -14,7 +14,7 @@ use engine::sys::units::CoreList;
 use glommio::timer::Timer;
 use glommio::{LocalExecutorBuilder, Placement};
 
-use super::agent::{Agent, Order};
+use super::agent::{Agent, Assignment};
 use super::config::{AgentConfig, AgentError};
 use super::control_core;
 use super::conversation::converse;
@@ -24,6 +24,7 @@ use super::kept::Files;
 use super::work::work;
 use crate::listener::{ListenError, Listener};
 use crate::message::Finding;
+use crate::session::IO_MEMORY;
 
 /// How often the watcher looks at the lease: what a lost one takes effect by, with two looks of the
 /// shards, is a fraction of a second.
@@ -34,8 +35,6 @@ const LOOK: Duration = Duration::from_millis(20);
 const GOODBYE_LOOKS: usize = 75;
 /// Lines that wait for the operator; what comes beyond them is dropped.
 const EVENTS_MAX: usize = 1_024;
-/// Memory that the executor of the control plane registers, bytes: a few sockets need little.
-const IO_MEMORY: usize = 64 << 10;
 
 /// How an agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,12 +126,12 @@ fn spawn(
 }
 
 /// Works on one run after another.
-fn work_all(agent: &Agent, is_over: &AtomicBool, orders: &Receiver<Order>) {
+fn work_all(agent: &Agent, is_over: &AtomicBool, orders: &Receiver<Assignment>) {
     while !is_over.load(Ordering::Relaxed) {
         // An agent that is over takes no more.
         if let Ok((job, prepare)) = orders.recv_timeout(WATCH) {
-            let over = work(agent, &job, prepare);
-            agent.release(&job, over);
+            let (over, event) = work(agent, &job, prepare);
+            agent.release(&job, over, event);
         }
     }
 }
@@ -170,6 +169,7 @@ async fn control(agent: Arc<Agent>, bound: Sender<Result<(), AgentError>>) {
         }
     }));
     while !(agent.is_ending() && agent.is_idle()) {
+        agent.reads();
         Timer::new(LOOK).await;
     }
     accepting.cancel().await;

@@ -36,14 +36,16 @@ const STOPPED_AHEAD_NS: u64 = 300_000_000;
 /// silent holds each for half a minute.
 const PREPARING_MAX: usize = 16;
 
-/// Does what a controller asked for, until nothing of it is left.
-pub(super) fn work(agent: &Agent, job: &Job, prepare: Prepare) -> Over {
+/// Does what a controller asked for, until nothing of it is left. Returns how that ended, and what
+/// the operator is told of it once the agent is free.
+pub(super) fn work(agent: &Agent, job: &Job, prepare: Prepare) -> (Over, Option<Event>) {
     let work = Work { agent, job, files: agent.files(), share: prepare.share.clone() };
     match work.run(prepare) {
-        Ok(over) => over,
+        Ok((over, event)) => (over, Some(event)),
         Err(refusal) => {
+            // Its session tells of it.
             job.change(|state| state.stage = Stage::Refused(refusal));
-            Over::Refused
+            (Over::Refused, None)
         }
     }
 }
@@ -57,13 +59,12 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(&self, prepare: Prepare) -> Result<Over, Refusal> {
+    fn run(&self, prepare: Prepare) -> Result<(Over, Event), Refusal> {
         let job = self.job;
         let wants_samples = prepare.samples;
         let Some((prepared, target)) = self.prepare(*prepare.plan)? else {
             return Ok(self.called_off());
         };
-        let address = prepared.address();
         let cores = CoreList::new(prepared.plan().cores().to_vec());
         let file = wants_samples.then(|| SampleFile::create(&self.files.samples(), cores.len()));
         let file = file.transpose().map_err(|error| Refusal::Run(error.to_string()))?;
@@ -81,11 +82,7 @@ impl Work<'_> {
             _ => Some(None),
         });
         let Some(set_up) = set_up else { return Ok(self.called_off()) };
-        let ready = Ready {
-            settled: set_up.settled,
-            connections: set_up.connections as u64,
-            target: address,
-        };
+        let ready = Ready { settled: set_up.settled };
         job.change(|state| state.stage = Stage::Ready(ready));
         let start_ns = job.wait(|state| match state.start_ns {
             None => state.is_called_off().then_some(None),
@@ -156,12 +153,11 @@ impl Work<'_> {
     }
 
     /// Ends a run that has not begun.
-    fn called_off(&self) -> Over {
+    fn called_off(&self) -> (Over, Event) {
         self.cancel();
         let lost = self.job.lost();
         let why = lost.map_or_else(|| STOPPED.to_owned(), Why::words);
-        self.agent.tell(Event::CalledOff { holder: self.job.holder.clone(), why });
-        Over::CalledOff
+        (Over::CalledOff, Event::CalledOff { holder: self.job.holder.clone(), why })
     }
 
     fn cancel(&self) {
@@ -175,7 +171,7 @@ impl Work<'_> {
     }
 
     /// Offers what was measured to the controller until that has it, or else keeps it.
-    fn bring(&self, mut collected: Collected) -> Over {
+    fn bring(&self, mut collected: Collected) -> (Over, Event) {
         let job = self.job;
         let environment = &mut collected.head.environment;
         let core = self.agent.core;
@@ -201,8 +197,7 @@ impl Work<'_> {
         let Some(why) = lost else {
             self.files.forget();
             let answered = job.tally().map_or(0, |last| last.answered);
-            self.agent.tell(Event::Collected { holder, answered });
-            return Over::Collected;
+            return (Over::Collected, Event::Collected { holder, answered });
         };
         if collected.head.until_ns == 0 {
             // It was stopped before its epoch: there is nothing to be kept.
@@ -210,12 +205,11 @@ impl Work<'_> {
             return self.called_off();
         }
         let why = why.words();
-        let kept = self.keep(collected, &why);
-        self.agent.tell(match kept {
+        let event = match self.keep(collected, &why) {
             Ok(file) => Event::Kept { holder, why, file },
             Err(error) => Event::NotKept { holder, why, problem: error.to_string() },
-        });
-        Over::Kept
+        };
+        (Over::Kept, event)
     }
 
     /// The file of raw samples that is sent, and of this agent's folder what became of them.
@@ -249,9 +243,11 @@ impl Work<'_> {
             raw = Some(samples_file);
         }
         let name = format!("agent on {}", HostFacts::here().name);
+        let began = clock::wall_time(collected.head.epoch_ns);
         let mut run = AgentRun::of(&name, self.share.clone(), collected);
         run.findings = self.agent.findings().map(str::to_owned).collect();
-        let (mut report, _) = merge::report([run], &RunFacts::default());
+        let facts = RunFacts { began: Some(began), ..RunFacts::default() };
+        let (mut report, _) = merge::report([run], &facts);
         report.uncollected = Some(why.to_owned());
         report.config.plan.raw = raw;
         Files::keep(&report_file, &report)?;

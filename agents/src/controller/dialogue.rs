@@ -14,7 +14,6 @@ use engine::sys::units::{Nanos, SECOND_NS};
 
 use super::fault::Fault;
 use super::goal::{Goal, Step};
-use crate::admission::setup_max_ns;
 use crate::clock::{ClockWatch, Offset, PINGS_MIN, RoundTrip};
 use crate::frame::Kind;
 use crate::lease::{HEARTBEAT_NS, SILENCE_MAX_NS};
@@ -62,7 +61,7 @@ impl Limits {
     pub(super) fn new(plan: &Plan) -> Limits {
         let run_ns = plan.end_ns().saturating_add(plan.timeout.0);
         Limits {
-            setup_ns: setup_max_ns(plan).saturating_add(LEEWAY_NS),
+            setup_ns: plan.setup_ns().1.saturating_add(LEEWAY_NS),
             run_ns: run_ns.saturating_add(LEEWAY_NS),
         }
     }
@@ -261,7 +260,7 @@ impl Dialogue {
         (self.step, self.advanced_ns) = (step, now_ns);
     }
 
-    /// What follows from a message; the frame of progress in it is for [`super::live`].
+    /// What follows from a message; what is to be seen of it meanwhile is for [`super::live`].
     ///
     /// # Errors
     /// The agent refuses, or says what isn't its to say now.
@@ -395,13 +394,12 @@ mod tests {
 
     /// What an agent answers when all is well.
     fn honest(said: &Message, now_ns: u64) -> Option<Message> {
-        let target = "127.0.0.1:1".parse().expect("an address");
         Some(match said {
             Message::Hello(_) => Message::Hello(Hello::here("agent".to_owned(), Vec::new())),
             Message::Ping(Ping { sent_ns }) => {
                 Message::Pong(Pong { sent_ns: *sent_ns, received_ns: now_ns, answered_ns: now_ns })
             }
-            Message::Prepare(_) => Message::Ready(Ready { settled: None, connections: 1, target }),
+            Message::Prepare(_) => Message::Ready(Ready { settled: None }),
             _ => return None,
         })
     }
@@ -552,8 +550,7 @@ mod tests {
 
     #[test]
     fn what_comes_at_the_wrong_time_ends_it() {
-        let target = "127.0.0.1:1".parse().expect("an address");
-        let ready = Message::Ready(Ready { settled: None, connections: 1, target });
+        let ready = Message::Ready(Ready { settled: None });
         let pong = Message::Pong(Pong { sent_ns: 1, received_ns: 2, answered_ns: 3 });
         let shard = Message::Shard(ShardState::of_bytes(vec![]));
         for (goals, message) in [

@@ -61,8 +61,8 @@ pub enum Fault {
     /// Its clock hasn't the moment of the start.
     #[error("its clock can't be read: {0}")]
     Start(#[from] NoSuchMoment),
-    /// Its results aren't any.
-    #[error("its results can't be read: {0}")]
+    /// Its results aren't any, or not those of the run.
+    #[error("its results can't be used: {0}")]
     Results(String),
 }
 

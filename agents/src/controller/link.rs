@@ -80,7 +80,7 @@ pub(super) struct Link {
 }
 
 /// What a link brings home.
-pub(super) struct Brought {
+pub(super) struct LinkEnd {
     /// What was said.
     pub(super) dialogue: Option<Dialogue>,
     /// Why the agent was lost, and when, ns.
@@ -88,7 +88,7 @@ pub(super) struct Brought {
 }
 
 /// What happens to a link.
-enum Event {
+enum Next {
     Said(Message),
     Goal(Goal),
     Due,
@@ -96,7 +96,7 @@ enum Event {
 
 impl Link {
     /// Serves the agent until both part or it is lost.
-    pub(super) async fn serve(mut self) -> Brought {
+    pub(super) async fn serve(mut self) -> LinkEnd {
         let mut dialogue = None;
         let lost = self.converse(&mut dialogue).await.err().map(|fault| {
             // Of one that fell silent, nothing is known since then.
@@ -107,7 +107,7 @@ impl Link {
         if let Some((fault, _)) = &lost {
             self.shared.lost(self.number, fault);
         }
-        Brought { dialogue, lost }
+        LinkEnd { dialogue, lost }
     }
 
     async fn converse(&mut self, dialogue: &mut Option<Dialogue>) -> Result<(), Fault> {
@@ -141,14 +141,16 @@ impl Link {
         let event = self.event(session, *goal, dialogue).await?;
         let now_ns = now_ns();
         let said = match event {
-            Event::Goal(next) => {
+            Next::Goal(next) => {
                 *goal = next;
                 dialogue.pursue(next, now_ns)?
             }
-            Event::Due => dialogue.look(now_ns)?,
-            Event::Said(message) => {
-                if let Message::Progress(tally) = &message {
-                    self.shared.progress(self.number, tally);
+            Next::Due => dialogue.look(now_ns)?,
+            Next::Said(message) => {
+                match &message {
+                    Message::Ready(ready) => self.shared.ready(self.number, *ready),
+                    Message::Progress(tally) => self.shared.progress(self.number, tally),
+                    _ => {}
                 }
                 match dialogue.hear(message, now_ns)? {
                     None => vec![],
@@ -198,7 +200,7 @@ impl Link {
         session: &mut Session,
         goal: Goal,
         dialogue: &mut Dialogue,
-    ) -> Result<Event, SessionError> {
+    ) -> Result<Next, SessionError> {
         // What an agent sends is left on its way while the disk is behind.
         let is_full = self.inlet.is_full();
         let mut wait = Duration::from_nanos(dialogue.due_ns().saturating_sub(now_ns()));
@@ -211,15 +213,15 @@ impl Link {
         // Heartbeats come first: what an agent sends without end mustn't delay them.
         poll_fn(|context| {
             if timer.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Ok(Event::Due));
+                return Poll::Ready(Ok(Next::Due));
             }
             if let Poll::Ready(goal) = self.goals.poll_other(goal, self.number, context) {
-                return Poll::Ready(Ok(Event::Goal(goal)));
+                return Poll::Ready(Ok(Next::Goal(goal)));
             }
             if is_full {
                 return Poll::Pending;
             }
-            receive.as_mut().poll(context).map_ok(Event::Said)
+            receive.as_mut().poll(context).map_ok(Next::Said)
         })
         .await
     }

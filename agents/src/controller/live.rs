@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use engine::run::Tally;
 use engine::sys::units::SECOND_NS;
 
+use crate::message::Ready;
+
 /// The stretch over which a rate is shown, ns.
 const RATE_OVER_NS: u64 = SECOND_NS;
 /// The most frames that are kept for that: an agent that sends them faster shows a shorter stretch.
@@ -18,6 +20,8 @@ const RECENT_MAX: usize = 16;
 pub struct AgentLive {
     /// Its name.
     pub name: String,
+    /// How it was set up; `None` until it is.
+    pub ready: Option<Ready>,
     /// What it has done so far; `None` before its first frame.
     pub total: Option<Tally>,
     /// Why it can't be used any longer.
@@ -29,7 +33,7 @@ pub struct AgentLive {
 impl AgentLive {
     /// An agent of this name that has done nothing yet.
     pub fn new(name: String) -> AgentLive {
-        AgentLive { name, total: None, lost: None, recent: VecDeque::new() }
+        AgentLive { name, ready: None, total: None, lost: None, recent: VecDeque::new() }
     }
 
     /// Adds what it did since its last frame.

@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use engine::load::requests;
 use engine::load::share::Share;
-use engine::plan::endpoint::Endpoint;
+use engine::plan::redact::Redacted;
 use engine::plan::{Plan, PlanError};
 use engine::report::collected::{AgentRun, CollectedHead, Synchronization};
 use engine::report::{NotOfPlan, ToldPart};
-use engine::run::{Tally, connections};
+use engine::run::{Tally, common, connections};
 use engine::sys::clock::now_ns;
 use glommio::timer::Timer;
 use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
@@ -23,19 +22,18 @@ use super::address::AgentAddress;
 use super::dialogue::{Limits, Task};
 use super::fault::Fault;
 use super::goal::{Goal, Standing, Step, Will};
-use super::link::{Brought, Goals, Link};
+use super::link::{Goals, Link, LinkEnd};
 use super::live::AgentLive;
 use super::order::{OnLoss, Order, Placed};
 use super::sample_file::{Kept, SampleKeeper, settled};
 use super::told::Told;
 use crate::codec;
 use crate::frame::CONTROL_MAX;
-use crate::message::{Hello, MalformedShard, Message, Prepare, ShardState};
+use crate::message::{Hello, MalformedShard, Message, Prepare, Ready, ShardState};
+use crate::session::IO_MEMORY;
 
 /// How often it is decided what all agents do next.
 const DECISION_INTERVAL: Duration = Duration::from_millis(5);
-/// Memory that glommio registers, which sockets don't use.
-const IO_MEMORY: usize = 64 << 10;
 
 /// What the control plane and its user know of a run.
 pub(super) struct Shared {
@@ -66,6 +64,11 @@ impl Shared {
         self.agents()[agent].standing = standing;
     }
 
+    /// An agent is set up.
+    pub(super) fn ready(&self, agent: usize, ready: Ready) {
+        self.agents()[agent].live.ready = Some(ready);
+    }
+
     /// An agent has done this since its last frame.
     pub(super) fn progress(&self, agent: usize, since: &Tally) {
         let known = &mut self.agents()[agent];
@@ -92,6 +95,7 @@ impl Shared {
 
 /// A run on agents.
 pub struct Controlled {
+    plan: Redacted,
     shared: Arc<Shared>,
     thread: JoinHandle<io::Result<Ended>>,
 }
@@ -99,9 +103,11 @@ pub struct Controlled {
 /// How a run on agents ended.
 pub struct Ended {
     /// The agents whose results are here, in order.
-    pub agents: Vec<Collected>,
+    pub agents: Vec<AgentResults>,
     /// Those that were lost.
     pub lost: Vec<Lost>,
+    /// The plan that all were given, as their reports have it but for what is their own.
+    pub plan: Redacted,
     /// When the load began, ns of this machine's CLOCK_MONOTONIC; `None` if it never did.
     pub began_ns: Option<u64>,
     /// Whether the user stopped it.
@@ -109,7 +115,7 @@ pub struct Ended {
 }
 
 /// An agent, and what it measured.
-pub struct Collected {
+pub struct AgentResults {
     /// Its name.
     pub name: String,
     /// What of the load it offered.
@@ -126,14 +132,17 @@ pub struct Collected {
     pub samples: Option<Kept>,
 }
 
-impl Collected {
-    /// The agent's run, as a report is made from it, with what became of its raw samples. Its
-    /// shards' results are decoded one after the other.
+impl AgentResults {
+    /// The agent's run of this plan, as a report is made from it, with what became of its raw
+    /// samples. Its shards' results are decoded one after the other.
     ///
     /// # Errors
-    /// They aren't results, or not those of its plan.
-    pub fn run(self) -> Result<AgentRun, Unreadable> {
-        let Collected { name, share, hello, mut head, shards, synchronization, samples } = self;
+    /// They aren't results, or not those of the plan.
+    pub fn run(self, plan: &Redacted) -> Result<AgentRun, Unreadable> {
+        let AgentResults { name, share, hello, mut head, shards, synchronization, samples } = self;
+        if !head.is_of(plan) {
+            return Err(Unreadable::OtherPlan);
+        }
         head.samples = match (head.samples, samples) {
             (Some(told), Some(kept)) => Some(settled(told, kept)),
             (None, None) => None,
@@ -156,6 +165,9 @@ pub enum Unreadable {
     /// They are of something else.
     #[error(transparent)]
     Other(#[from] NotOfPlan),
+    /// The agent ran another plan.
+    #[error("it ran another plan than the one it was given")]
+    OtherPlan,
 }
 
 /// An agent that was lost.
@@ -184,9 +196,8 @@ pub enum OrderError {
     Thread(#[from] io::Error),
 }
 
-/// Checks what is wrong with a completed plan whatever the agents are.
+/// Checks that each agent of a completed plan has a connection, and that the plan gets there.
 fn check(plan: &Plan, order: &Order) -> Result<(), PlanError> {
-    Endpoint::of(plan)?;
     for Placed { share, samples, .. } in &order.agents {
         connections(plan, share)?;
         let (share, samples) = (share.clone(), samples.is_some());
@@ -196,9 +207,10 @@ fn check(plan: &Plan, order: &Order) -> Result<(), PlanError> {
             let problem =
                 format!("the plan takes {length} bytes, and an agent takes {CONTROL_MAX}");
             let cure = "send less, or use `truetail run`";
-            let (flag, value) = match &plan.body {
+            // As the user gave them: of the completed plan, only digests are left.
+            let (flag, value) = match &order.plan.body {
                 Some(body) => ("--body", format!("of {} bytes", body.len())),
-                None => ("--header", format!("given {} times", plan.headers.len())),
+                None => ("--header", format!("given {} times", order.plan.headers.len())),
             };
             return Err(PlanError::new(flag, value, problem, cure));
         }
@@ -213,17 +225,21 @@ impl Controlled {
     /// The plan is wrong, or the kernel refuses a thread.
     pub fn start(order: Order) -> Result<Controlled, OrderError> {
         // The agents have cores of their own, and complete the plan for them.
-        let mut plan = order.plan.clone().complete(&[0])?;
-        requests::end_window(&mut plan)?;
-        check(&plan, &order)?;
-        let limits = Limits::new(&plan);
+        let plan = common(order.plan.clone())?;
+        check(plan.plan(), &order)?;
+        let limits = Limits::new(plan.plan());
         let names = order.agents.iter().map(|agent| agent.address.to_string());
         let shared = Arc::new(Shared::new(names));
-        let known = Arc::clone(&shared);
+        let (known, of_all) = (Arc::clone(&shared), plan.clone());
         let thread = thread::Builder::new()
-            .name("truetail-control".to_owned())
-            .spawn(move || control(order, limits, &known))?;
-        Ok(Controlled { shared, thread })
+            .name("truetail-crew".to_owned())
+            .spawn(move || control(order, of_all, limits, &known))?;
+        Ok(Controlled { plan, shared, thread })
+    }
+
+    /// The plan of all agents, completed but for what is their own.
+    pub fn plan(&self) -> &Plan {
+        self.plan.plan()
     }
 
     /// How far the agents are.
@@ -251,11 +267,16 @@ impl Controlled {
 }
 
 /// The whole run, on the thread of the control plane.
-fn control(order: Order, limits: Limits, shared: &Arc<Shared>) -> io::Result<Ended> {
+fn control(
+    order: Order,
+    common: Redacted,
+    limits: Limits,
+    shared: &Arc<Shared>,
+) -> io::Result<Ended> {
     let Order { agents, key, plan, on_loss, name } = order;
     let addresses = resolve(&agents);
     let executor = LocalExecutorBuilder::new(Placement::Unbound)
-        .name("truetail-control")
+        .name("truetail-crew")
         .io_memory(IO_MEMORY)
         .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()))
         .make()
@@ -294,7 +315,8 @@ fn control(order: Order, limits: Limits, shared: &Arc<Shared>) -> io::Result<End
         (brought, began_ns)
     });
     let stopped = shared.stops.load(Ordering::Relaxed);
-    let mut ended = Ended { agents: Vec::new(), lost: Vec::new(), began_ns, stopped };
+    let (agents, lost) = (Vec::new(), Vec::new());
+    let mut ended = Ended { agents, lost, plan: common, began_ns, stopped };
     let all = members.into_iter().zip(brought).zip(keeper.finish()).enumerate();
     for (number, ((member, brought), samples)) in all {
         ended.add(member, brought, samples, || shared.told(number));
@@ -342,18 +364,18 @@ impl Ended {
     fn add(
         &mut self,
         (address, share, _): (AgentAddress, Share, bool),
-        brought: Brought,
+        brought: LinkEnd,
         samples: Option<Kept>,
         told: impl FnOnce() -> Option<ToldPart>,
     ) {
         let name = address.to_string();
-        let Brought { dialogue, lost } = brought;
+        let LinkEnd { dialogue, lost } = brought;
         if let Some((fault, at_ns)) = lost {
             self.lost.push(Lost { name, share, at_ns, fault, told: told() });
         } else if let Some((hello, head, shards, synchronization)) =
             dialogue.and_then(|dialogue| dialogue.results())
         {
-            self.agents.push(Collected {
+            self.agents.push(AgentResults {
                 name,
                 share,
                 hello,

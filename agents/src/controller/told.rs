@@ -5,7 +5,7 @@
 //! they double and neighbours merge. It is coarser, since it is kept of every agent and needed of
 //! few, and because it is made of frames: a request counts where the agent told of it.
 
-use engine::report::{ToldInterval, ToldPart};
+use engine::report::{Microseconds, ToldInterval, ToldPart};
 use engine::run::{Phase, Tally};
 use engine::shard::CoarseHistogram;
 use engine::sys::units::SECOND_NS;
@@ -100,7 +100,11 @@ impl Told {
             p99: us(slot.latency.quantile_ns(0.99)),
         };
         let intervals: Vec<ToldInterval> = self.slots.iter().enumerate().map(interval).collect();
-        (!intervals.is_empty()).then_some(ToldPart { interval_s, intervals })
+        (!intervals.is_empty()).then_some(ToldPart {
+            unit: Microseconds::Us,
+            interval_s,
+            intervals,
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use agents::clock::START_AHEAD_MIN_NS;
 use agents::controller::fault::Fault;
+use agents::controller::live::AgentLive;
 use agents::controller::order::{OnLoss, Order, Placed};
 use agents::controller::run::{Controlled, Ended, Unreadable};
 use agents::controller::sample_file::SampleSink;
@@ -186,8 +187,7 @@ impl Script {
             }
             Message::Prepare(prepare) => {
                 self.share = Some(prepare.share);
-                let target = "127.0.0.1:8080".parse().expect("an address");
-                let ready = Ready { settled: Some(true), connections: 1, target };
+                let ready = Ready { settled: Some(true) };
                 match self.trouble {
                     Trouble::RefusesPlan => {
                         vec![Message::Refused(Refusal::Plan("--rate 9: too high".to_owned()))]
@@ -316,6 +316,8 @@ fn agents_are_set_up_begin_together_and_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let raw = folder.path().join("raw");
     let controlled = start(&agents, OnLoss::Abort, Some(&raw));
+    let is_ready = |agent: &AgentLive| agent.ready == Some(Ready { settled: Some(true) });
+    wait_until(|| controlled.live().iter().all(is_ready));
     wait_until(|| controlled.live().iter().all(|agent| agent.total.is_some()));
     let ended = end(controlled);
     assert_eq!((ended.agents.len(), ended.lost.len(), ended.stopped), (3, 0, false));
@@ -351,9 +353,13 @@ fn agents_are_set_up_begin_together_and_report() {
         let sink = collected.samples.as_ref().expect("wanted").as_ref().expect("whole");
         assert_eq!(std::fs::read(sink.temporary()).expect("written"), b"raw samples");
     }
-    // What these agents report is made up.
-    for collected in ended.agents {
-        assert!(matches!(collected.run(), Err(Unreadable::Shard(_))));
+    // What these agents report is made up, and of another plan than the one they were given.
+    let mut agents = ended.agents.into_iter();
+    let theirs = agents.next().expect("three").head.plan;
+    for (plan, is_theirs) in [(&ended.plan, false), (&theirs, true)] {
+        let error = agents.next().expect("three").run(plan).expect_err("made up");
+        assert_eq!(matches!(error, Unreadable::Shard(_)), is_theirs, "{error}");
+        assert_eq!(error == Unreadable::OtherPlan, !is_theirs, "{error}");
     }
 }
 

@@ -99,14 +99,7 @@ fn made() -> Vec<(Side, Message)> {
                 plan: Box::new(plan()),
             }),
         ),
-        (
-            Agent,
-            Message::Ready(Ready {
-                settled: Some(true),
-                connections: 64,
-                target: "127.0.0.1:8080".parse().expect("an address"),
-            }),
-        ),
+        (Agent, Message::Ready(Ready { settled: Some(true) })),
         (Controller, Message::Start(Start { at_ns: 5_000_000_000 })),
         (
             Agent,

@@ -6,10 +6,10 @@ use serde_json::to_value;
 
 use super::open_vs_closed::unaccounted;
 use super::queue::{Grid, Served, paced, pausing, pool, quantile_ms};
-use crate::experiment::PATH_MS;
 use crate::lab::latencies::{Latencies, Requests, percentiles, quantile};
 use crate::lab::plot::{Axis, Line, Scale, lines};
 use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
+use crate::observed::PATH_MS;
 use crate::truth::{Sample, Truth};
 
 /// Upper edges of the counts of latencies of the published pair, ms; the last count is of those

@@ -7,8 +7,10 @@ use serde::Serialize;
 use serde_json::to_value;
 
 use crate::floor::CpuPerRequest;
+use crate::lab::latencies::percentiles;
 use crate::lab::network::Network;
-use crate::lab::{Extra, Lab, LabError, Measured};
+use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::{Extra, Lab, LabError, Measured, Plot};
 
 /// How far the number of connections may be from that of the ports, as a share: the kernel looks at
 /// a few ports only before it gives up on a nearly full range.
@@ -100,6 +102,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         Ok(network) => remote(lab, &network)?,
         Err(why) => Remote::new(lab, Some(why))?,
     };
+    let plots = vec![plot(&kept, &by_header, &by_limit)?];
     let figures = Figures {
         close_header: Kind::of(&by_header, Some(&kept)),
         one_request: Kind::of(&by_limit, Some(&kept)),
@@ -108,10 +111,25 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         remote,
         tls: "TLS not measured: this build has none".to_owned(),
     };
-    Ok(Measured {
-        figures: to_value(figures).expect("figures have a JSON form"),
-        plots: Vec::new(),
-    })
+    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+}
+
+/// Latencies of each way of using connections, at one rate.
+fn plot(kept: &Report, by_header: &Report, by_limit: &Report) -> Result<Plot, LabError> {
+    let line = |name, dashed, report: &Report| {
+        let points = percentiles(&report.whole.corrected)?;
+        Ok::<Line, LabError>(Line { name, points, dashed })
+    };
+    let of_lines = [
+        line("kept", false, kept)?,
+        line("one a request, by header", true, by_header)?,
+        line("one a request, closed by the client", false, by_limit)?,
+    ];
+    let x = Axis { name: "percentile", scale: Scale::Percentiles };
+    let y = Axis { name: "latency, ms", scale: Scale::Log };
+    let title = "connections that are kept, and one for each request";
+    let svg = lines(title, x, y, &of_lines)?;
+    Ok(Plot { file: "connections.svg", title: title.to_owned(), svg })
 }
 
 impl Kind {

@@ -7,10 +7,10 @@ use serde_json::to_value;
 use target::Ledger;
 
 use super::agents::{Together, latencies_ms, together};
-use crate::experiment::PATH_MS;
 use crate::lab::latencies::{Latencies, percentiles, quantile};
 use crate::lab::plot::{Axis, Line, Scale, lines};
 use crate::lab::{Lab, LabError, Measured, Plot};
+use crate::observed::PATH_MS;
 
 #[derive(Serialize)]
 struct Figures {

@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::to_value;
 use target::Ledger;
 
-use crate::experiment::PATH_MS;
 use crate::lab::latencies::{Latencies, Requests, percentiles};
 use crate::lab::plot::{Axis, Line, Scale, lines};
 use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
+use crate::observed::PATH_MS;
 use crate::truth::{Sample, Truth};
 
 /// Standard deviations by which a count may differ from its estimate, as those of a latency.

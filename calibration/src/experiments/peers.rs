@@ -13,7 +13,8 @@ use target::Ledger;
 
 use self::output::Printed;
 use crate::lab::latencies::Requests;
-use crate::lab::{Extra, Lab, LabError, Measured, Observed};
+use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
 use crate::truth::Truth;
 
 /// How long a program may take beyond the length of its run.
@@ -167,11 +168,30 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     target.stop()?;
     // The first is truetail by arrival rate, and waits for nothing.
     let closed = Held::of(stalling[1..].iter().filter_map(|row| row.ledger_p99_ms));
+    let plots = vec![plot(&users, &stalling)?];
     let figures = Figures { users, closed, stalling, null, missing };
-    Ok(Measured {
-        figures: to_value(figures).expect("figures have a JSON form"),
-        plots: Vec::new(),
-    })
+    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+}
+
+/// The percentiles that each program prints of the target that stalls, and those of the users.
+fn plot(users: &Users, rows: &[Row]) -> Result<Plot, LabError> {
+    let line = |name, dashed: bool, percentiles: [(f64, Option<f64>); 3]| {
+        // Each by how many requests there are for one beyond it.
+        let points = percentiles.into_iter().filter_map(|(beyond, ms)| Some((beyond, ms?)));
+        Line { name, points: points.collect(), dashed }
+    };
+    let of_users = [(2.0, Some(users.p50_ms)), (10.0, None), (100.0, Some(users.p99_ms))];
+    let mut of_lines = vec![line("users, by arithmetic", true, of_users)];
+    of_lines.extend(rows.iter().map(|row| {
+        let Printed { p50_ms, p90_ms, p99_ms, .. } = row.printed;
+        line(row.program.as_str(), false, [(2.0, p50_ms), (10.0, p90_ms), (100.0, p99_ms)])
+    }));
+    of_lines.retain(|line| !line.points.is_empty());
+    let x = Axis { name: "percentile", scale: Scale::Percentiles };
+    let y = Axis { name: "latency, ms", scale: Scale::Log };
+    let title = "one target that stalls, as each program reports it";
+    let svg = lines(title, x, y, &of_lines)?;
+    Ok(Plot { file: "stalling.svg", title: title.to_owned(), svg })
 }
 
 /// Runs a program on the last core, where truetail's shard would be; what it printed, or why it

@@ -8,7 +8,8 @@ use serde::Serialize;
 use serde_json::to_value;
 
 use super::ceiling::{CeilingFigures, busiest_percent, disturbances};
-use crate::lab::{Extra, Lab, LabError, Measured, Server};
+use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::{Extra, Lab, LabError, Measured, Plot, Server};
 
 /// The agents.
 const AGENTS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -84,6 +85,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let steps = [&one, &three, &five, &control];
     let merge_difference = steps.iter().map(|step| step.difference).sum();
     let ceiling = CeilingFigures::of(&document);
+    let plots = vec![plot([&one, &three, &five], capacity)?];
     let figures = Figures {
         capacity_per_s: capacity,
         target_was_the_bound: five.is_as_expected() && control.is_as_expected(),
@@ -94,10 +96,24 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         merge_difference,
         ceiling,
     };
-    Ok(Measured {
-        figures: to_value(figures).expect("figures have a JSON form"),
-        plots: Vec::new(),
-    })
+    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+}
+
+/// What is offered and what is answered by the number of agents.
+fn plot(steps: [&Step; 3], capacity_per_s: f64) -> Result<Plot, LabError> {
+    let points = |per_s: &dyn Fn(&Step) -> f64| -> Vec<(f64, f64)> {
+        steps.map(|step| (step.agents as f64, per_s(step))).to_vec()
+    };
+    let of_lines = [
+        Line { name: "offered", points: points(&|step| step.planned_per_s), dashed: false },
+        Line { name: "answered", points: points(&|step| step.answered_per_s), dashed: false },
+        Line { name: "capacity of the target", points: points(&|_| capacity_per_s), dashed: true },
+    ];
+    let x = Axis { name: "agents", scale: Scale::Linear };
+    let y = Axis { name: "requests per second", scale: Scale::Linear };
+    let title = "load and answers by the number of agents";
+    let svg = lines(title, x, y, &of_lines)?;
+    Ok(Plot { file: "agents.svg", title: title.to_owned(), svg })
 }
 
 /// The flag that names these agents.

@@ -18,8 +18,8 @@ use super::late::Late;
 use super::overhead::{Overhead, OverheadAt, Path, SHARE_MAX};
 use super::{CONNS, Display, SHARES, Setup};
 use crate::cases::Size;
-use crate::experiment::{ExperimentError, Observed, observe_with};
 use crate::judgement::Judgement;
+use crate::observed::{ObserveError, Observed, observe_with};
 use crate::others;
 
 /// The rate at which lateness is measured, and the overhead beside the sample target.
@@ -86,7 +86,7 @@ pub(super) struct Measuring<'a, R> {
     pub(super) disturbed: Vec<Disturbance>,
 }
 
-impl<E: From<ExperimentError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Measuring<'_, R> {
+impl<E: From<ObserveError>, R: FnMut(Plan, Display) -> Result<Finished, E>> Measuring<'_, R> {
     /// Makes a run, called `name` where it was disturbed.
     fn go(&mut self, name: &str, plan: Plan, display: Display) -> Result<Finished, End<E>> {
         let finished = (self.run)(plan, display)?;

@@ -1,18 +1,20 @@
 //! The findings: one page from the results of all experiments, and from nothing else.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 
+use super::LabError;
 use super::numbers::Known;
 use super::result::ExperimentResult;
-use super::{LabError, write};
 use crate::experiments;
 
-/// The name of the page in the folder of all experiments.
+/// The name of the page, which by default lies in the folder of all experiments.
 pub const FILE: &str = "FINDINGS.md";
 /// The page around the experiments' sections.
 const PAGE: &str = include_str!("findings.md");
@@ -28,19 +30,32 @@ pub fn results(folder: &Path) -> Result<Vec<ExperimentResult>, LabError> {
     Ok(each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// Writes the page of the results in a folder beside them.
+/// The page of the results in a folder, as a file in the folder `beside`.
 ///
 /// # Errors
-/// A result can't be read, or the page not be written.
-pub fn publish(folder: &Path) -> Result<(), LabError> {
-    write(&folder.join(FILE), &page(&results(folder)?)?)
+/// A result can't be read, or one of the folders isn't there.
+pub fn page_of(folder: &Path, beside: &Path) -> Result<String, LabError> {
+    let absolute =
+        |path: &Path| fs::canonicalize(path).map_err(|error| LabError::file(path, error));
+    page(&results(folder)?, &links(&absolute(beside)?, &absolute(folder)?))
 }
 
-/// The page.
+/// What links from a page in one folder to files in another begin with; both paths are absolute.
+fn links(from: &Path, to: &Path) -> String {
+    let pairs = from.components().zip(to.components());
+    let shared = pairs.take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(shared).map(|_| "../".to_owned());
+    // A space would end the link.
+    let name = |name: &OsStr| name.to_string_lossy().replace(' ', "%20") + "/";
+    up.chain(to.components().skip(shared).map(|part| name(part.as_os_str()))).collect()
+}
+
+/// The page, whose links to files of the results begin with `links`: nothing, or a path that ends
+/// with `/`.
 ///
 /// # Errors
 /// A section names a figure that its result doesn't have.
-pub fn page(results: &[ExperimentResult]) -> Result<String, LabError> {
+pub fn page(results: &[ExperimentResult], links: &str) -> Result<String, LabError> {
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     templates.set_auto_escape_callback(|_| AutoEscape::None);
@@ -48,6 +63,7 @@ pub fn page(results: &[ExperimentResult]) -> Result<String, LabError> {
     templates.add_filter("fixed", fixed);
     templates.add_filter("count", count);
     templates.add_filter("short", short);
+    templates.add_filter("to", limits);
     templates.add_template("page", PAGE)?;
     for experiment in experiments::ALL {
         templates.add_template(experiment.name, experiment.section)?;
@@ -66,7 +82,7 @@ pub fn page(results: &[ExperimentResult]) -> Result<String, LabError> {
     let words = context! { passed => "passed", not_judged => "not judged", failed => "FAILED" };
     Ok(templates
         .get_template("page")?
-        .render(context! { sections, by_name => Serde(by_name), quick, missing, words })?)
+        .render(context! { sections, by_name => Serde(by_name), quick, missing, words, links })?)
 }
 
 /// The numbers of a page that stand in none of the results, each with its section. In the section
@@ -100,6 +116,11 @@ fn fixed(number: minijinja::Value, decimals: usize) -> Result<String, minijinja:
         return Ok(NONE.to_owned());
     }
     let text = format!("{:.decimals$}", f64::try_from(number)?);
+    // Nothing has no sign.
+    let text = match text.strip_prefix('-') {
+        Some(digits) if digits.bytes().all(|byte| b"0.".contains(&byte)) => digits.to_owned(),
+        _ => text,
+    };
     Ok(match text.split_once('.') {
         Some((whole, decimals)) => format!("{}.{decimals}", separated(whole)),
         None => separated(&text),
@@ -123,6 +144,19 @@ fn short(number: minijinja::Value) -> Result<String, minijinja::Error> {
     Ok(match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
+    })
+}
+
+/// What a figure must be, from its limits.
+fn limits(from: minijinja::Value, to: minijinja::Value) -> Result<String, minijinja::Error> {
+    let (no_least, no_most) = (from.is_none(), to.is_none());
+    let (from, to) = (short(from)?, short(to)?);
+    Ok(match (no_least, no_most) {
+        (true, true) => NONE.to_owned(),
+        (true, false) => format!("at most {to}"),
+        (false, true) => format!("at least {from}"),
+        (false, false) if from == to => from,
+        (false, false) => format!("{from} to {to}"),
     })
 }
 
@@ -158,11 +192,32 @@ mod tests {
             ["41", "0.09766", "13,500", "1", "0", "-182.4"]
         );
         assert_eq!(count(minijinja::Value::from(())).expect("a text"), NONE);
+        assert_eq!((fixed(-0.004, 2), fixed(-0.006, 2)), ("0.00".into(), "-0.01".into()));
+    }
+
+    #[test]
+    fn limits_are_said_in_words() {
+        let limits =
+            |from: Option<f64>, to: Option<f64>| limits(from.into(), to.into()).expect("a text");
+        assert_eq!(limits(Some(-2.0), Some(2.0)), "-2 to 2");
+        assert_eq!(limits(Some(0.0), Some(0.0)), "0");
+        assert_eq!(limits(None, Some(41.561)), "at most 41.56");
+        assert_eq!(limits(Some(20_000.0), None), "at least 20,000");
+        assert_eq!(limits(None, None), NONE);
+    }
+
+    #[test]
+    fn links_lead_from_the_page_to_the_results() {
+        let links = |from, to| links(Path::new(from), Path::new(to));
+        assert_eq!(links("/a/b", "/a/b"), "");
+        assert_eq!(links("/a", "/a/b c/d"), "b%20c/d/");
+        assert_eq!(links("/a/page", "/a/results"), "../results/");
+        assert_eq!(links("/", "/results"), "results/");
     }
 
     #[test]
     fn a_page_without_results_says_what_is_missing() {
-        let page = page(&[]).expect("a page");
+        let page = page(&[], "").expect("a page");
         assert!(page.contains("Not in these results: open-vs-closed"), "{page}");
     }
 
@@ -196,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_page_around_the_results_has_no_numbers_but_those_of_formulas() {
-        let page = page(&[]).expect("a page");
+        let page = page(&[], "").expect("a page");
         let others = unfounded(&page, &[]);
         let others: Vec<_> = others
             .iter()

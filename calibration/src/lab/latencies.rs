@@ -10,7 +10,7 @@ use serde::Serialize;
 use target::{Ledger, Span};
 
 use super::LabError;
-use crate::experiment;
+use crate::observed;
 
 /// One distribution of latencies, ms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -178,7 +178,7 @@ impl Requests {
     }
 
     /// The run as one that was observed, to be compared with the truth.
-    pub fn observed(&self, report: Report, ledger: Ledger) -> experiment::Observed {
+    pub fn observed(&self, report: Report, ledger: Ledger) -> observed::Observed {
         let (mut corrected, mut naive) = (Distribution::new(), Distribution::new());
         for request in &self.requests {
             corrected.record(request.corrected_ns());
@@ -186,7 +186,7 @@ impl Requests {
                 naive.record(naive_ns);
             }
         }
-        experiment::Observed { report, corrected, naive, ledger, window: self.window }
+        observed::Observed { report, corrected, naive, ledger, window: self.window }
     }
 }
 

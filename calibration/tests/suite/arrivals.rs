@@ -5,7 +5,7 @@ use std::io::{Write as _, stderr};
 use std::time::Duration;
 
 use crate::support::{alone, open, plan, run, sample_target};
-use calibration::experiment::Observed;
+use calibration::observed::Observed;
 use engine::plan::{Arrivals, Plan};
 use engine::report::Report;
 use engine::report::verdict::Level;

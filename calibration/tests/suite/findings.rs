@@ -1,33 +1,41 @@
-//! The committed findings: the page is that of the committed results, and every number in it stands
-//! in the result of its section. Results come from `truetail experiment all --out
-//! calibration/results`; with TRUETAIL_UPDATE_FINDINGS=1 this test writes the page of those that
-//! are there, after a change of its words.
+//! The committed findings: FINDINGS.md is the page of the results in `findings`, all of them at full
+//! size, and every number in it stands in the result of its section. `make findings` makes the
+//! results anew, `make page` the page alone.
 
-use std::env;
 use std::fs;
 use std::path::Path;
 
 use calibration::experiments;
 use calibration::lab::findings::{self, FILE};
 
+/// The folder of the results, beside the page.
+const FOLDER: &str = "findings";
+
 #[test]
 fn the_committed_findings_are_those_of_the_committed_results() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = root.join(FOLDER);
     let results = findings::results(&folder).expect("results");
     if results.is_empty() {
-        assert!(!folder.join(FILE).exists(), "findings without a result");
+        assert!(!root.join(FILE).exists(), "findings without a result");
         return;
     }
-    if env::var_os("TRUETAIL_UPDATE_FINDINGS").is_some() {
-        findings::publish(&folder).expect("written");
-    }
-    let page = fs::read_to_string(folder.join(FILE)).expect("the findings");
-    assert_eq!(page, findings::page(&results).expect("a page"), "written from other results");
+    let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
+    assert_eq!(names, experiments::ALL.map(|experiment| experiment.name));
+    let page = fs::read_to_string(root.join(FILE)).expect("the findings");
+    let expected = findings::page(&results, &format!("{FOLDER}/")).expect("a page");
+    assert!(page == expected, "{FILE} isn't the page of {FOLDER}: run `make page`");
     assert_eq!(findings::unfounded(&page, &results), Vec::<String>::new());
-    for result in results {
-        let experiment = experiments::ALL.iter().find(|one| one.name == result.name);
-        let definition = experiment.expect("an experiment").definition().expect("a definition");
+    for (experiment, result) in experiments::ALL.iter().zip(&results) {
+        let name = experiment.name;
+        assert!(!result.quick, "{name} is scaled down");
+        let definition = experiment.definition().expect("a definition");
         let judged = definition.judge(&result.figures, !result.disturbed.is_empty());
-        assert_eq!(judged.expect("judged"), result.judgements, "{}", result.name);
+        assert_eq!(judged.expect("judged"), result.judgements, "{name}");
+        assert!(!result.plots.is_empty(), "{name} has no plot");
+        for plot in &result.plots {
+            let svg = fs::read_to_string(folder.join(name).join(&plot.file)).expect("a plot");
+            assert!(svg.contains("<svg"), "{name}: {}", plot.file);
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::ensure;
-use calibration::experiment::{Comparison, Observed, observe};
+use calibration::observed::{Comparison, Observed, observe};
 use engine::plan::Plan;
 use engine::report::verdict::{Level, Origin, Reason};
 use engine::sys::units::Nanos;

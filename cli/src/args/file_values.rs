@@ -15,7 +15,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
 use super::values::{
-    WHOLE_MAX, by_name, credentials, file_name, ip_address, name_or_stdout, profile_name,
+    WHOLE_MAX, by_name, credentials, file_name, ip_address, name_or_stdout, profile_name, tag,
     whole_number,
 };
 
@@ -69,18 +69,42 @@ pub(super) fn choice<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     parsed(file, by_name)
 }
 
+/// Choices by their names: one, a list, or a text with commas between them.
+pub(super) fn choices<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    separated(file, by_name)
+}
+
 /// Headers, one or a list.
 pub(super) fn headers<'de, D: Deserializer<'de>>(file: D) -> Result<Option<Vec<String>>, D::Error> {
     OneOrMany::deserialize(file)?.texts().map(Some)
+}
+
+/// Notes, NAME=VALUE, one or a list.
+pub(super) fn tags<'de, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<Vec<(String, String)>>, D::Error> {
+    let texts = OneOrMany::deserialize(file)?.texts()?;
+    let tags = texts.iter().map(|text| tag(text));
+    tags.collect::<Result<_, _>>().map(Some).map_err(D::Error::custom)
 }
 
 /// Addresses, one, a list, or a text with commas between them.
 pub(super) fn addresses<'de, D: Deserializer<'de>>(
     file: D,
 ) -> Result<Option<Vec<IpAddr>>, D::Error> {
+    separated(file, ip_address)
+}
+
+/// Values, one, a list, or a text with commas between them.
+fn separated<'de, T, E: Display, D: Deserializer<'de>>(
+    file: D,
+    parse: fn(&str) -> Result<T, E>,
+) -> Result<Option<Vec<T>>, D::Error> {
     let texts = OneOrMany::deserialize(file)?.texts()?;
-    let addresses = texts.iter().flat_map(|text| text.split(',')).map(ip_address);
-    addresses.collect::<Result<_, _>>().map(Some).map_err(D::Error::custom)
+    let values = texts.iter().flat_map(|text| text.split(',')).map(parse);
+    values.collect::<Result<_, _>>().map(Some).map_err(D::Error::custom)
 }
 
 /// Bounds of the verdict: a table, or NAME=VALUE, one or a list.

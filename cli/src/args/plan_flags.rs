@@ -5,6 +5,7 @@
 //! file, then to the plan's own defaults. So there is no second configuration, and no second set of
 //! defaults.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, VERDICT};
 use super::values::{
     WHOLE_MAX, by_name, credentials, file, file_name, file_or_stdout, ip_address, profile_name,
-    whole_number,
+    tag, whole_number,
 };
 use super::{ResultArgs, file_values};
 use crate::csv;
@@ -40,6 +41,16 @@ const THRESHOLD: &str = "A threshold of the verdict; repeatable. Overrides the p
 
 /// How a shard may wait, by name.
 pub(super) const WAITS: [&str; 3] = ["sleep", "hybrid", "spin"];
+
+/// What fails a run beside missed objectives and an invalid verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FailOn {
+    /// An objective that is neither met nor missed.
+    Undecided,
+    /// A suspect verdict.
+    Suspect,
+}
 
 /// The plan's fields, and where the results go, as far as they were given.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
@@ -451,14 +462,27 @@ pub(crate) struct PlanFlags {
         help = "Objectives that the report judges, e.g. 'p99<20ms,p99.9<100ms,errors<0.1%'; exit \
             4 if one is missed [default: none]",
         long_help = "Objectives that the report judges, e.g. 'p99<20ms,p99.9<100ms,errors<0.1%': a \
-            percentile, mean or max of corrected latency, or errors, the share of the intended \
-            requests without a good answer. Each is judged at a confidence of 95 %: met, missed, \
+            percentile, mean or max of corrected latency; errors, the share of the intended \
+            requests without a good answer; or rate>=0.99, the share of them that was answered \
+            before the window's end. Each is judged at a confidence of 95 %: met, missed, \
             or undecided. Requests that failed have no \
             latency, so bound errors as well. Exit 4 if an objective is missed; an invalid verdict \
             is 3 all the same. An undecided one exits 0: nothing was shown against it; a longer \
-            --duration decides [default: none]",
+            --duration decides, and --fail-on undecided makes it 4 [default: none]",
     )]
     pub(crate) slo: Option<Objectives>,
+
+    #[arg(
+        long,
+        value_name = "WHAT,…",
+        value_delimiter = ',',
+        value_parser = choice::<FailOn>(&["undecided", "suspect"]),
+        help_heading = VERDICT,
+        help = "Fail a run for more than missed objectives and an invalid verdict: exit 4 if an \
+            objective is undecided, 3 if the verdict is suspect; repeatable [default: neither]",
+    )]
+    #[serde(deserialize_with = "file_values::choices")]
+    pub(crate) fail_on: Option<Vec<FailOn>>,
 
     #[arg(
         long = "threshold",
@@ -540,6 +564,40 @@ pub(crate) struct PlanFlags {
     )]
     #[serde(deserialize_with = "file_values::path")]
     pub(crate) hdr: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "TEXT",
+        help_heading = RESULTS,
+        help = "What to call the run in its report [default: nothing]",
+    )]
+    #[serde(deserialize_with = "file_values::text")]
+    pub(crate) label: Option<String>,
+
+    #[arg(
+        long = "tag",
+        value_name = "NAME=VALUE",
+        value_parser = tag,
+        help_heading = RESULTS,
+        help = "A note in the report, e.g. commit=1a2b3c; repeatable. Replaces all tags of the plan \
+            file",
+    )]
+    #[serde(rename = "tag", deserialize_with = "file_values::tags")]
+    pub(crate) tags: Option<Vec<(String, String)>>,
+
+    #[arg(
+        long,
+        value_name = "FILE.xml",
+        value_parser = file(),
+        help_heading = RESULTS,
+        help = "Write the verdict and each objective as a test case of a JUnit file",
+        long_help = "Write the verdict and each objective as a test case of a JUnit file. A missed \
+            objective is a failure, an undecided one skipped, or a failure with --fail-on undecided; \
+            an invalid verdict is an error, unless --allow-invalid skips it, and a suspect one a \
+            failure with --fail-on suspect",
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) junit: Option<PathBuf>,
 
     #[arg(
         long,
@@ -626,12 +684,16 @@ impl PlanFlags {
             spare,
             expect_status,
             slo,
+            fail_on,
             thresholds,
             calibration,
             raw,
             out,
             csv,
             hdr,
+            label,
+            tags,
+            junit,
             flamegraph,
             allow_invalid,
             quiet,
@@ -682,7 +744,11 @@ impl PlanFlags {
         set_some(&mut results.out, out);
         set_some(&mut results.csv, csv);
         set_some(&mut results.hdr, hdr);
+        set_some(&mut results.label, label);
+        set(&mut results.tags, tags.map(BTreeMap::from_iter));
+        set_some(&mut results.junit, junit);
         set_some(&mut results.flamegraph, flamegraph);
+        set(&mut results.fail_on, fail_on);
         results.allow_invalid |= allow_invalid;
         results.quiet |= quiet;
     }
@@ -790,6 +856,7 @@ mod tests {
             ("overload", known::<Overload>()),
             ("keepalive", known::<Switch>()),
             ("backfill", known::<Switch>()),
+            ("fail_on", known::<FailOn>()),
         ] {
             let run = run();
             let flag = run.get_arguments().find(|arg| *arg.get_id() == flag).expect(flag);

@@ -188,8 +188,20 @@ pub(crate) fn ceiling_defaults() -> Plan {
 
 /// Says what the flags of a plan mean to a series, and hides those that mean nothing to it.
 fn of_series(command: Command, duration: Nanos, hidden: &[&'static str]) -> Command {
-    let useless =
-        ["model", "period", "requests", "backfill", "raw", "hdr", "allow_invalid", "on_agent_loss"];
+    let useless = [
+        "model",
+        "period",
+        "requests",
+        "backfill",
+        "raw",
+        "hdr",
+        "label",
+        "tags",
+        "allow_invalid",
+        "on_agent_loss",
+        "fail_on",
+        "junit",
+    ];
     let hidden = useless.iter().chain(hidden);
     let help = |text: &'static str| move |arg: Arg| arg.help(text).long_help(None::<&str>);
     hidden
@@ -254,7 +266,7 @@ fn spacing() -> impl TypedValueParser<Value = Spacing> {
 }
 
 /// A percentage as a share.
-fn percentage(text: &str) -> Result<f64, String> {
+pub(super) fn percentage(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.map(|percent| percent / 100.0);
     share

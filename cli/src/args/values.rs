@@ -51,6 +51,14 @@ pub(super) fn file_name(text: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// A note, NAME=VALUE.
+pub(super) fn tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("invalid tag `{text}`: give NAME=VALUE, e.g. commit=1a2b3c")),
+    }
+}
+
 /// The name of a profile, whose ending decides its format.
 pub(super) fn profile_name(text: &str) -> Result<PathBuf, String> {
     let path = file_name(text)?;

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use agents::controller::live::AgentLive;
-use engine::run::{Phase, Progress, Tally};
+use agents::message::Ready;
+use engine::run::{Phase, Tally};
 
 use super::figures::{cell, count, rate, time};
 use super::progress::phase;
@@ -29,10 +30,17 @@ pub(crate) fn live(agents: &[AgentLive], all: Option<&Tally>) -> String {
     for agent in &agents[..agents.len().min(ROWS_MAX)] {
         let _ = match (&agent.lost, &agent.total) {
             (Some(why), _) => writeln!(text, "{:<width$}  lost: {why}", agent.name),
-            (None, None) => writeln!(text, "{:<width$}  setting up", agent.name),
+            (None, None) => {
+                let setup = match &agent.ready {
+                    None => "setting up",
+                    Some(Ready { settled: Some(false) }) => "ready, its connections never settled",
+                    Some(_) => "ready",
+                };
+                writeln!(text, "{:<width$}  {setup}", agent.name)
+            }
             (None, Some(tally)) => {
                 let per_second = agent.answered_per_s();
-                writeln!(text, "{:<width$}  {}", agent.name, row(&tally.progress(), per_second))
+                writeln!(text, "{:<width$}  {}", agent.name, row(tally, per_second))
             }
         };
     }
@@ -41,19 +49,19 @@ pub(crate) fn live(agents: &[AgentLive], all: Option<&Tally>) -> String {
     }
     if let Some(all) = all {
         let per_second = agents.iter().map(AgentLive::answered_per_s).sum();
-        let _ = write!(text, "{:<width$}  {}", "all", row(&all.progress(), per_second));
+        let _ = write!(text, "{:<width$}  {}", "all", row(all, per_second));
     }
     text.truncate(text.trim_end().len());
     text
 }
 
-fn row(now: &Progress, per_second: f64) -> String {
+fn row(now: &Tally, per_second: f64) -> String {
     let shown = |ns: Option<u64>| cell(&ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3)));
     format!(
         "{:>11} {} {} {:>9} {:>9}",
         rate(per_second),
-        shown(now.p50_ns),
-        shown(now.p99_ns),
+        shown(now.quantile_ns(0.5)),
+        shown(now.quantile_ns(0.99)),
         count(now.errors),
         count(now.in_flight)
     )
@@ -124,10 +132,15 @@ mod tests {
         10.77.0.4:7070  lost: nothing came from it for 3s
         all                   6,000      254 µs      254 µs        18     2,008
         ");
-        insta::assert_snapshot!(shown(&[agent("host:7070", 0)]), @r"
+        let mut waiting = ["a:7070", "b:7070", "c:7070"].map(|name| agent(name, 0));
+        waiting[1].ready = Some(Ready { settled: None });
+        waiting[2].ready = Some(Ready { settled: Some(false) });
+        insta::assert_snapshot!(shown(&waiting), @r"
         setting up
-        agent       per second         p50         p99    errors in flight
-        host:7070  setting up
+        agent    per second         p50         p99    errors in flight
+        a:7070  setting up
+        b:7070  ready
+        c:7070  ready, its connections never settled
         ");
         let many: Vec<AgentLive> = (0..100).map(|n| agent(&format!("agent-{n}:7070"), 1)).collect();
         let text = shown(&many);

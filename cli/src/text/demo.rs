@@ -144,7 +144,9 @@ mod tests {
                      closed loop                 by arrival rate
         latency       naive    corrected          naive    corrected
         p50         1.02 ms      1.02 ms        1.02 ms       181 ms
+        p75         1.02 ms      1.02 ms        1.02 ms       181 ms
         p90         1.02 ms      1.02 ms        1.02 ms       181 ms
+        p95         1.02 ms      1.02 ms        1.02 ms       181 ms
         p99         1.02 ms      1.02 ms        1.02 ms       181 ms
         p99.9       1.02 ms      1.02 ms        1.02 ms       181 ms
         max         1.02 ms      1.02 ms        1.02 ms       181 ms
@@ -173,7 +175,8 @@ mod tests {
         let text = tables(&closed, &open);
         assert!(
             text.contains(
-                "n/a: by arrival rate, naive has n = 60, p99 needs 563, p99.9 needs 5,662\n"
+                "n/a: by arrival rate, naive has n = 60, p95 needs 110, p99 needs 563, p99.9 needs \
+                 5,662\n"
             ),
             "{text}"
         );

@@ -36,6 +36,13 @@ pub(crate) fn details(report: &Report, written: &[String]) -> String {
     if let Some(profile) = &report.profile {
         lines.profile(profile);
     }
+    if let Some(label) = &report.label {
+        lines.add("label", label);
+    }
+    if !report.tags.is_empty() {
+        let tags = report.tags.iter().map(|(name, value)| format!("{name}={value}"));
+        lines.add("tags", &tags.collect::<Vec<_>>().join(", "));
+    }
     for file in written {
         lines.add_whole("written", file);
     }

@@ -24,6 +24,17 @@ pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
     }
 }
 
+/// Bytes per second, to three figures: `1.62 MB/s`.
+pub(crate) fn megabytes(bytes_per_s: f64) -> String {
+    let megabytes = bytes_per_s / 1e6;
+    let digits = match megabytes {
+        few if few < 9.995 => 2,
+        some if some < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{megabytes:.digits$} MB/s")
+}
+
 /// A count and its noun: `1 request`, `2,000 requests`.
 pub(crate) fn things(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

@@ -152,6 +152,7 @@ mod tests {
     use engine::load::share::Share;
     use engine::record::outcome::Outcome;
     use engine::record::stamps::{Ending, Stamps};
+    use engine::report::Microseconds;
     use engine::report::collected::{AgentRun, LostAgent, RunFacts, Synchronization};
     use engine::report::{ToldInterval, ToldPart, merge};
 
@@ -199,7 +200,7 @@ mod tests {
             p99: None,
         };
         let intervals = vec![interval(0.0), interval(8.0)];
-        let told = Some(ToldPart { interval_s: 8.0, intervals });
+        let told = Some(ToldPart { unit: Microseconds::Us, interval_s: 8.0, intervals });
         let lost = LostAgent { name, at_s: 12.34, share: Share::units(3..6, 6), told };
         let lost = vec![lost];
         let facts = RunFacts { lost, ..RunFacts::default() };

@@ -8,8 +8,8 @@ use engine::record::counts::Counts;
 use engine::record::shard_stats::ShardStats;
 use engine::report::verdict::{Level, Verdict};
 use engine::report::{
-    AgentPart, ClientPart, ClientShare, DistributionPart, Generator, LittlesLaw, Part, Rates,
-    Report, ResponseStamps,
+    AgentPart, ClientPart, ClientShare, DistributionPart, Generator, LittlesLaw, Microseconds,
+    Part, PerSecond, Rates, Report, ResponseStamps,
 };
 use engine::stats::distribution::Distribution;
 
@@ -19,21 +19,21 @@ use super::made_up;
 const REQUESTS: u64 = 10_000;
 
 /// A completed plan.
-pub(super) fn plan(open: bool) -> Plan {
+pub(crate) fn plan(open: bool) -> Plan {
     let rate = open.then(|| "5k".parse().expect("a rate"));
     let target = "http://127.0.0.1:8080/".to_owned();
     Plan { target, rate, ..Plan::default() }.complete(&[0, 1]).expect("a plan that runs")
 }
 
 /// `count` values of `us` each.
-pub(super) fn times(us: u64, count: u64) -> DistributionPart {
+pub(crate) fn times(us: u64, count: u64) -> DistributionPart {
     let mut distribution = Distribution::new();
     distribution.record_n(us * 1_000, count);
     DistributionPart::new(&distribution, &[])
 }
 
 /// A part of 10,000 requests, each with these times in µs.
-pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
+pub(crate) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
     let counts = Counts {
         intended: REQUESTS,
         sent: REQUESTS,
@@ -56,13 +56,20 @@ pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         send_path: DistributionPart::new(&Distribution::new(), &[]),
         receive_lateness: times(40),
         client_share: Some(ClientShare {
+            unit: Microseconds::Us,
             added_mean: pacer as f64,
             p50: part_at(corrected),
             p99: Some(part_at(corrected)),
             p999: Some(part_at(corrected)),
         }),
         counts,
-        rate: Rates { target: Some(5_000.0), intended: 333.3, sent: 333.3, answered: 333.2 },
+        rate: Rates {
+            unit: PerSecond::PerSecond,
+            target: Some(5_000.0),
+            intended: 333.3,
+            sent: 333.3,
+            answered: 333.2,
+        },
         naive: times(naive),
         corrected: times(corrected),
         pacer_lateness: times(pacer),
@@ -73,7 +80,7 @@ pub(super) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
 }
 
 /// A valid report of this part.
-pub(super) fn report(open: bool, part: Part) -> Report {
+pub(crate) fn report(open: bool, part: Part) -> Report {
     let shard = ShardStats {
         core: 1,
         observed_s: 30.0,
@@ -90,6 +97,9 @@ pub(super) fn report(open: bool, part: Part) -> Report {
         cq_overflows: 0,
         buffers_exhausted: 0,
         received_bytes: 0,
+        sent_bytes: 0,
+        window_received_bytes: 0,
+        window_sent_bytes: 0,
         clock_steps: 0,
         first_due_us: Some(150.0),
         first_sent_us: Some(171.0),
@@ -132,8 +142,7 @@ pub(super) fn report(open: bool, part: Part) -> Report {
             queued_mean: (!open).then_some(0.01),
             generator_share: (!open).then_some(0.022),
         },
-        per_agent: vec![AgentPart { part: part.clone(), generator, ..empty.per_agent[0].clone() }],
-        merged: part,
+        per_agent: vec![AgentPart { part, generator, ..empty.per_agent[0].clone() }],
         ..empty
     }
 }

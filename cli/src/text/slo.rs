@@ -32,21 +32,49 @@ pub(crate) fn judgement(judgement: Judgement) -> &'static str {
 
 /// Bound, figure, interval and judgement.
 fn cells(objective: &JudgedObjective) -> [String; 4] {
-    let shown = |number: f64| match objective.unit.as_str() {
-        "us" => time(number),
-        _ => percent(number),
-    };
+    let shown = |number: f64| shown(objective, number);
     let figure = objective.figure.map_or("n/a".to_owned(), shown);
     let [low, high] = objective.interval.map(|end| end.map_or("n/a".to_owned(), shown));
     // What is decided takes no more values.
     let needed = objective.needed.filter(|_| objective.judgement == Judgement::Undecided);
     let interval = match needed {
         Some(needed) => format!("[{low}, {high} (needs {} values)]", count(needed)),
-        None if objective.metric == "max" => "[exact]".to_owned(),
+        None if is_exact(objective) => "[exact]".to_owned(),
         None => format!("[{low}, {high}]"),
     };
     let judged = judgement(objective.judgement).to_owned();
-    [format!("{} < {}", objective.metric, shown(objective.bound)), figure, interval, judged]
+    [bounded(objective), figure, interval, judged]
+}
+
+/// Whether a figure is that of the run itself, and no estimate.
+fn is_exact(objective: &JudgedObjective) -> bool {
+    matches!(objective.metric.as_str(), "max" | "rate")
+}
+
+/// An objective in words: `p99 < 20.0 ms`, `rate ≥ 99 %`.
+pub(crate) fn bounded(objective: &JudgedObjective) -> String {
+    let relation = if objective.metric == "rate" { '≥' } else { '<' };
+    format!("{} {relation} {}", objective.metric, shown(objective, objective.bound))
+}
+
+/// A number of an objective with its unit.
+fn shown(objective: &JudgedObjective, number: f64) -> String {
+    match objective.unit.as_str() {
+        "us" => time(number),
+        // Near its whole, where two figures would hide what is missing.
+        _ if objective.metric == "rate" => format!("{} %", (number * 1e4).round() / 1e2),
+        _ => percent(number),
+    }
+}
+
+/// What an objective was judged by, in one line: the figure with its interval, and what is missing.
+pub(crate) fn evidence(objective: &JudgedObjective) -> String {
+    let [_, figure, interval, _] = cells(objective);
+    let mut text = format!("{} is {figure} {interval}", objective.metric);
+    if let Some(beyond) = beyond(objective) {
+        text.push_str(&format!("; {beyond}"));
+    }
+    text
 }
 
 /// The share beyond a percentile's bound, by which it was judged, and the share that may be.
@@ -125,6 +153,11 @@ mod tests {
                     interval: [Some(0.0), Some(0.005_51)],
                     ..judged("errors", "share", 0.001)
                 },
+                JudgedObjective {
+                    figure: Some(0.998),
+                    judgement: Judgement::Met,
+                    ..judged("rate", "share", 0.99)
+                },
             ],
         };
         insta::assert_snapshot!(objectives(&slo), @r"
@@ -137,6 +170,7 @@ mod tests {
           0 % of the requests beyond that [0 %, 0.4 %], 1 % allowed
         max < 1.00 s     2.10 s  [exact]                              MISSED
         errors < 0.1 %   0.02 %  [0 %, 0.55 %]                        undecided
+        rate ≥ 99 %      99.8 %  [exact]                              met
         ");
     }
 }

@@ -1,16 +1,17 @@
-//! The summary of a run: verdict, rates and latency table first, then what differs, then details.
+//! The summary of a run: verdict, requests, rates and latency table first, then what differs, what
+//! the verdict's reasons mean, and details.
 
 use engine::plan::{Arrivals, Model};
 use engine::report::Report;
 
 use super::details::details;
 use super::explain;
-use super::figures::{count, rate, things, time};
+use super::figures::{count, megabytes, rate, things, time};
 use super::per_agent::per_agent;
 use super::slo::objectives;
 use super::table::table;
-use super::verdict::verdict;
-use super::wrap::{indented, wrap};
+use super::verdict::{meanings, verdict};
+use super::wrap::{NO_BREAK, indented, wrap};
 
 /// The summary of a run; `written` names the files with the results.
 pub(crate) fn summary(report: &Report, written: &[String]) -> String {
@@ -28,6 +29,13 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     rates.push(format!("intended {}", rate(part.rate.intended)));
     rates.push(format!("sent {}", rate(part.rate.sent)));
     rates.push(format!("answered {}", rate(part.rate.answered)));
+    let traffic = &report.traffic;
+    if 0 < traffic.received_bytes {
+        rates.push(format!("in {}", megabytes(traffic.received_bytes_per_s)));
+        rates.push(format!("out {}", megabytes(traffic.sent_bytes_per_s)));
+    }
+    // A rate stays with its name.
+    let rates: Vec<String> = rates.iter().map(|rate| rate.replace(' ', NO_BREAK)).collect();
     text.push_str(&indented("per second       ", &" ".repeat(17), &rates.join("  ")));
     text.push('\n');
     text.push_str(&table("latency", &part.naive, &part.corrected));
@@ -47,12 +55,16 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
         text.push_str(&agents);
         text.push('\n');
     }
+    if let Some(meanings) = meanings(&report.verdict) {
+        text.push_str(&meanings);
+        text.push('\n');
+    }
     text.push_str(&details(report, written));
     text
 }
 
 /// What was run, and the counts of its requests.
-fn subject(report: &Report) -> [String; 2] {
+pub(super) fn subject(report: &Report) -> [String; 2] {
     let config = &report.config;
     let plan = &config.plan;
     let counts = &report.whole.counts;
@@ -93,29 +105,27 @@ fn subject(report: &Report) -> [String; 2] {
             format!("closed loop, {conns}, one request every {period}")
         }
     };
-    let errors = counts.ended_in_error();
-    let redirects = counts.redirects(&plan.expect_status);
+    [format!("{length}  {load}  {}", plan.target), requests(report)]
+}
+
+/// How many requests there were, and what was bad about those that had no good answer: a response
+/// in time, with a status that was expected.
+fn requests(report: &Report) -> String {
+    let counts = &report.whole.counts;
+    let redirects = counts.redirects(&report.config.plan.expect_status);
     let others = counts.unexpected_status.saturating_sub(redirects);
-    let mut unexpected = Vec::new();
-    if 0 < redirects {
-        unexpected.push(format!("3xx: {}, not followed", count(redirects)));
-    }
-    if 0 < others {
-        unexpected.push(format!("{} with an unexpected status", count(others)));
-    }
-    let unexpected = match unexpected.join("; ") {
-        none if none.is_empty() => none,
-        some => format!(" ({some})"),
-    };
-    [
-        format!("{length}  {load}  {}", plan.target),
-        format!(
-            "{} intended, {} answered{unexpected}, {}",
-            things(counts.intended, "request"),
-            count(counts.answered),
-            things(errors, "error")
-        ),
-    ]
+    let kinds = [
+        (redirects, format!("3xx: {}, not followed", count(redirects))),
+        (others, format!("{} with an unexpected status", count(others))),
+        (counts.ended_in_error(), things(counts.ended_in_error(), "error")),
+        (counts.unsent, format!("{} unsent", count(counts.unsent))),
+    ];
+    let some = kinds.into_iter().filter(|(number, _)| 0 < *number);
+    let some: Vec<String> = some.map(|(_, kind)| kind).collect();
+    let good = counts.answered.saturating_sub(counts.unexpected_status);
+    let bad = counts.intended.saturating_sub(good);
+    let why = if some.is_empty() { String::new() } else { format!(" ({})", some.join("; ")) };
+    format!("{}: {} good, {} bad{why}", things(counts.intended, "request"), count(good), count(bad))
 }
 
 #[cfg(test)]
@@ -133,15 +143,18 @@ mod tests {
         valid
 
         30s  Poisson arrivals, seed 1  http://127.0.0.1:8080/
-        10,000 requests intended, 10,000 answered, 0 errors
+        10,000 requests: 10,000 good, 0 bad
         per second       planned 5,000  intended 333.3  sent 333.3  answered 333.2
 
         latency       naive    corrected
         p50         1.02 ms       182 ms  [182 ms, 182 ms]
+        p75         1.02 ms       182 ms  [182 ms, 182 ms]
         p90         1.02 ms       182 ms  [182 ms, 182 ms]
+        p95         1.02 ms       182 ms  [182 ms, 182 ms]
         p99         1.02 ms       182 ms  [182 ms, 182 ms]
         p99.9       1.02 ms       182 ms  [182 ms, 182 ms]
         max         1.02 ms       182 ms
+        mean        1.02 ms       182 ms
         [ ] 95 % interval of corrected, if requests are independent of each other
 
         At p50 users waited 182 ms, 178 times the naive 1.02 ms. Naive latency omits the
@@ -182,15 +195,18 @@ mod tests {
         valid
 
         30s  closed loop, 64 connections  http://127.0.0.1:8080/
-        10,000 requests intended, 10,000 answered, 0 errors
+        10,000 requests: 10,000 good, 0 bad
         per second       intended 333.3  sent 333.3  answered 333.2
 
         latency       naive    corrected
         p50          250 µs       250 µs  [250 µs, 250 µs]
+        p75          250 µs       250 µs  [250 µs, 250 µs]
         p90          250 µs       250 µs  [250 µs, 250 µs]
+        p95          250 µs       250 µs  [250 µs, 250 µs]
         p99          250 µs       250 µs  [250 µs, 250 µs]
         p99.9        250 µs       250 µs  [250 µs, 250 µs]
         max          250 µs       250 µs
+        mean         250 µs       250 µs
         [ ] 95 % interval of corrected, if requests are independent of each other
 
         In a closed loop they are the same by construction, but for waits for a
@@ -232,8 +248,18 @@ mod tests {
         let text = summary(&report, &[]);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[2].starts_with("interrupted after 3.2 s of 30s"), "{text}");
-        assert!(lines[3].ends_with("11 errors"), "{text}");
+        assert!(lines[3].ends_with("(11 errors)"), "{text}");
         assert!(text.contains("errors           timed_out: 7, abandoned: 3, reset: 1"), "{text}");
+    }
+
+    #[test]
+    fn rates_come_with_bytes() {
+        let mut report = report(true, part(250, 260, 1, 2));
+        report.traffic.received_bytes = 48_600_000;
+        report.traffic.received_bytes_per_s = 1_620_000.0;
+        report.traffic.sent_bytes_per_s = 250_000_000.0;
+        let text = summary(&report, &[]).replace("\n                 ", "  ");
+        assert!(text.contains("  answered 333.2  in 1.62 MB/s  out 250 MB/s\n"), "{text}");
     }
 
     #[test]
@@ -242,10 +268,7 @@ mod tests {
         part.counts.unexpected_status = 9_990;
         let text = summary(&report(true, part), &[]);
         let header = text.lines().nth(3).expect("a header");
-        assert_eq!(
-            header,
-            "10,000 requests intended, 10,000 answered (9,990 with an unexpected status), 0 errors"
-        );
+        assert_eq!(header, "10,000 requests: 10 good, 9,990 bad (9,990 with an unexpected status)");
     }
 
     #[test]
@@ -257,8 +280,8 @@ mod tests {
         let header = |report: &Report| summary(report, &[]).lines().nth(3).map(str::to_owned);
         assert_eq!(
             header(&report).expect("a header"),
-            "10,000 requests intended, 10,000 answered (3xx: 500, not followed; 500 with an \
-             unexpected status), 0 errors"
+            "10,000 requests: 9,000 good, 1,000 bad (3xx: 500, not followed; 500 with an \
+             unexpected status)"
         );
         report.config.plan.expect_status = "2xx,302".parse().expect("a set");
         report.whole.counts.unexpected_status = 600;

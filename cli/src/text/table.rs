@@ -16,11 +16,13 @@ pub(crate) struct Row {
 }
 
 /// The rows of the table; the last one is the maximum.
-pub(crate) static ROWS: [Row; 5] = [
+pub(crate) static ROWS: [Row; 7] = [
     Row::of_quantile(PERCENTILES[0]),
     Row::of_quantile(PERCENTILES[1]),
     Row::of_quantile(PERCENTILES[2]),
     Row::of_quantile(PERCENTILES[3]),
+    Row::of_quantile(PERCENTILES[4]),
+    Row::of_quantile(PERCENTILES[5]),
     Row { name: "max", quantile: None },
 ];
 
@@ -34,13 +36,21 @@ impl Row {
         self.quantile.map_or(part.max, |q| part.quantile_us(q))
     }
 
+    /// What stands behind it: the confidence interval of corrected, or how many values it takes.
+    pub(crate) fn note(&self, corrected: &DistributionPart) -> String {
+        match self.of(corrected) {
+            None => lack(self, corrected).unwrap_or_default(),
+            Some(_) => doubt(self, corrected),
+        }
+    }
+
     /// What a distribution states of it, when it is a percentile.
     fn percentile<'a>(&self, part: &'a DistributionPart) -> Option<&'a Percentile> {
         self.quantile.map(|q| part.percentiles.at(q))
     }
 }
 
-/// Naive beside corrected; `title` heads the names of the rows.
+/// Naive beside corrected, with their means; `title` heads the names of the rows.
 pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &DistributionPart) -> String {
     let mut text = format!("{title:<9}{:>10}  {:>11}\n", "naive", "corrected");
     for row in &ROWS {
@@ -48,22 +58,29 @@ pub(crate) fn table(title: &str, naive: &DistributionPart, corrected: &Distribut
         let line = format!("{:<8}{}  {}", row.name, shown(naive), shown(corrected));
         let line = match row.of(corrected) {
             // A note on n/a stands right behind it, a note on a time in a column of its own.
-            None => format!("{} {}", line.trim_end(), lack(row, corrected).unwrap_or_default()),
-            Some(_) => format!("{line}  {}", doubt(row, corrected)),
+            None => format!("{} {}", line.trim_end(), row.note(corrected)),
+            Some(_) => format!("{line}  {}", row.note(corrected)),
         };
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    // With equal counts, the note behind corrected's n/a holds for naive too.
-    let unsaid = |row: &Row| row.of(corrected).is_some() || naive.count != corrected.count;
-    if let Some(lacks) = lacks("naive", naive, unsaid) {
-        text.push_str(&format!("n/a: {lacks}\n"));
-    }
-    if let Some(legend) = legend(corrected) {
-        text.push_str(legend);
+    let mean = |part: &DistributionPart| cell(&part.mean.map_or("n/a".to_owned(), time));
+    let line = format!("{:<8}{}  {}", "mean", mean(naive), mean(corrected));
+    text.push_str(line.trim_end());
+    text.push('\n');
+    for note in noted(naive, corrected) {
+        text.push_str(&note);
         text.push('\n');
     }
     text
+}
+
+/// What is to be known of the table's figures: why some are unknown, and what the brackets mean.
+pub(crate) fn noted(naive: &DistributionPart, corrected: &DistributionPart) -> Vec<String> {
+    // With equal counts, the note behind corrected's n/a holds for naive too.
+    let unsaid = |row: &Row| row.of(corrected).is_some() || naive.count != corrected.count;
+    let lacks = lacks("naive", naive, unsaid).map(|lacks| format!("n/a: {lacks}"));
+    lacks.into_iter().chain(legend(corrected).map(str::to_owned)).collect()
 }
 
 /// What the brackets behind corrected percentiles mean.
@@ -161,10 +178,13 @@ mod tests {
         insta::assert_snapshot!(table("latency", &spread(6_000, 0), &spread(6_000, 10)), @r"
         latency       naive    corrected
         p50         3.00 s       3.00 s   [2.92 s, 3.08 s]
+        p75         4.50 s       4.50 s   [4.43 s, 4.57 s]
         p90         5.40 s       5.40 s   [5.35 s, 5.45 s]
+        p95         5.70 s       5.70 s   [5.66 s, 5.74 s]
         p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
         p99.9       6.00 s       6.00 s   [5.99 s, 6.00 s]
         max         6.00 s       6.00 s
+        mean        3.00 s       3.00 s
         [ ] 95 % interval of corrected, from batches of the window's seconds
         ");
     }
@@ -174,11 +194,14 @@ mod tests {
         insta::assert_snapshot!(table("latency", &times(250, 100), &spread(1_000, 0)), @r"
         latency       naive    corrected
         p50          250 µs       500 ms  [469 ms, 532 ms]
+        p75          250 µs       750 ms  [723 ms, 778 ms]
         p90          250 µs       900 ms  [881 ms, 920 ms]
+        p95          n/a          950 ms  [936 ms, 965 ms]
         p99          n/a          990 ms  [983 ms, 998 ms]
         p99.9        n/a          n/a (n = 1,000, need 5,662)
         max          250 µs      1.00 s
-        n/a: naive has n = 100, p99 needs 563, p99.9 needs 5,662
+        mean         250 µs       500 ms
+        n/a: naive has n = 100, p95 needs 110, p99 needs 563, p99.9 needs 5,662
         [ ] 95 % interval of corrected, if requests are independent of each other
         ");
         // Enough for the percentile, too few for its interval, given the spread between batches.
@@ -188,10 +211,13 @@ mod tests {
         insta::assert_snapshot!(table("latency", &dependent, &dependent), @r"
         latency       naive    corrected
         p50         3.00 s       3.00 s   [2.92 s, 3.08 s]
+        p75         4.50 s       4.50 s   [4.43 s, 4.57 s]
         p90         5.40 s       5.40 s   [5.35 s, 5.45 s]
+        p95         5.70 s       5.70 s   [5.66 s, 5.74 s]
         p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
         p99.9       6.00 s       6.00 s   [n/a (n = 6,000, need 9,123)]
         max         6.00 s       6.00 s
+        mean        3.00 s       3.00 s
         [ ] 95 % interval of corrected, from batches of the window's seconds
         ");
         let mut alone = spread(6_000, 0);
@@ -201,20 +227,26 @@ mod tests {
         insta::assert_snapshot!(table("successes", &alone, &unknown), @r"
         successes     naive    corrected
         p50         3.00 s       3.00 s   [n/a]
+        p75         4.50 s       4.50 s   [n/a]
         p90         5.40 s       5.40 s   [n/a]
+        p95         5.70 s       5.70 s   [n/a]
         p99         5.94 s       5.94 s   [n/a]
         p99.9       6.00 s       6.00 s   [n/a]
         max         6.00 s       6.00 s
+        mean        3.00 s       3.00 s
         [n/a] no interval: these samples are correlated and not kept per second
         ");
         let empty = DistributionPart::new(&Distribution::new(), &[]);
         insta::assert_snapshot!(table("successes", &empty, &empty), @r"
         successes     naive    corrected
         p50          n/a          n/a (n = 0, need 8)
+        p75          n/a          n/a (n = 0, need 19)
         p90          n/a          n/a (n = 0, need 53)
+        p95          n/a          n/a (n = 0, need 110)
         p99          n/a          n/a (n = 0, need 563)
         p99.9        n/a          n/a (n = 0, need 5,662)
         max          n/a          n/a
+        mean         n/a          n/a
         ");
     }
 

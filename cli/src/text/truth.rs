@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use calibration::cases::Outcome;
-use calibration::experiment::Comparison;
 use calibration::judgement::Judgement;
+use calibration::observed::Comparison;
 
 use super::figures::{count, things};
 use super::wrap::indented;

@@ -1,31 +1,76 @@
 //! The verdict, above everything else: one line that says whether the numbers can be trusted, then
-//! each reason why not.
+//! one for each reason why not. What the reasons mean stands further below.
 
 use std::fmt::Write as _;
 
+use anstyle::AnsiColor;
 use engine::report::verdict::{Code, Level, Reason, Topic, Verdict};
 
 use super::wrap::indented;
 
-/// The lines of the verdict.
+/// The lines of the verdict: its headline, then each reason by its evidence. What follows from time
+/// that others took stands below that.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let mut text = headline(verdict);
     text.push('\n');
-    let reasons = &verdict.reasons;
-    let last_cause = reasons.iter().rposition(takes_the_core);
-    for (at, reason) in reasons.iter().enumerate() {
+    let told = |reason: &Reason| format!("{}.", told(reason, verdict.level));
+    let last_cause = last_cause(verdict);
+    for (at, reason) in verdict.reasons.iter().enumerate() {
         if last_cause.is_none() || !follows(reason) {
-            text.push_str(&indented("  ", "    ", &sentences(reason, verdict.level)));
+            text.push_str(&indented("  ", "    ", &told(reason)));
         }
-        if last_cause == Some(at) && reasons.iter().any(follows) {
-            let evidence = reasons.iter().filter(|reason| follows(reason));
-            let evidence: Vec<String> =
-                evidence.map(|reason| told(reason, verdict.level)).collect();
-            let likely = format!("Likely consequences: {}.", evidence.join("; "));
-            text.push_str(&indented("    ", "      ", &likely));
+        if last_cause == Some(at) {
+            for reason in verdict.reasons.iter().filter(|reason| follows(reason)) {
+                let likely = format!("likely a consequence: {}", told(reason));
+                text.push_str(&indented("    ", "      ", &likely));
+            }
         }
     }
     text
+}
+
+/// What the reasons mean for the numbers and what to do about each; `None` of a valid run. Reasons
+/// of one meaning share it, and what follows from another reason needs none.
+pub(crate) fn meanings(verdict: &Verdict) -> Option<String> {
+    let has_cause = last_cause(verdict).is_some();
+    let mut told: Vec<(Vec<String>, &Reason)> = Vec::new();
+    for reason in verdict.reasons.iter().filter(|reason| !has_cause || !follows(reason)) {
+        let alike = |(_, other): &&mut (Vec<String>, &Reason)| {
+            (&other.meaning, &other.cure) == (&reason.meaning, &reason.cure)
+        };
+        let name = reason.code.to_string();
+        match told.iter_mut().find(alike) {
+            Some((names, _)) if names.contains(&name) => {}
+            Some((names, _)) => names.push(name),
+            None => told.push((vec![name], reason)),
+        }
+    }
+    if told.is_empty() {
+        return None;
+    }
+    let mut text = "what the reasons mean\n".to_owned();
+    for (names, Reason { meaning, cure, .. }) in told {
+        let sentence = format!("{}: {meaning}. Cure: {cure}.", names.join(", "));
+        text.push_str(&indented("  ", "    ", &sentence));
+    }
+    Some(text)
+}
+
+/// The last of the reasons that others took time from the shards' cores.
+fn last_cause(verdict: &Verdict) -> Option<usize> {
+    verdict.reasons.iter().rposition(takes_the_core)
+}
+
+/// A text that begins with the headline of a verdict of this level, with that in its colour.
+pub(crate) fn coloured(text: &str, level: Level) -> String {
+    let colour = match level {
+        Level::Valid => AnsiColor::Green,
+        Level::Suspect => AnsiColor::Yellow,
+        Level::Invalid => AnsiColor::Red,
+    };
+    let style = colour.on_default().bold();
+    let (headline, rest) = text.split_once('\n').unwrap_or((text, ""));
+    format!("{style}{headline}{style:#}\n{rest}")
 }
 
 /// Whether a reason is that others took time from the shards' cores.
@@ -99,14 +144,8 @@ fn names(verdict: &Verdict, of: impl Fn(&Reason) -> bool) -> String {
     names.map(|reason| reason.code.to_string()).collect::<Vec<String>>().join(", ")
 }
 
-/// Evidence, meaning and cure. A reason milder than the verdict says so.
-fn sentences(reason: &Reason, level: Level) -> String {
-    let Reason { meaning, cure, .. } = reason;
-    format!("{}. Meaning: {meaning}. Cure: {cure}.", told(reason, level))
-}
-
-/// The evidence.
-fn told(reason: &Reason, level: Level) -> String {
+/// The evidence. A reason milder than the verdict says so.
+pub(crate) fn told(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
     // Evidence that is of agents beside each other names them.
     let beside = [Code::AgentLost, Code::AgentsDiffer, Code::StartSkew].contains(&reason.code);
@@ -141,10 +180,11 @@ mod tests {
     fn nothing_against_it_is_one_word() {
         let nothing = Verdict { level: Level::Valid, reasons: Vec::new() };
         assert_eq!(verdict(&nothing), "valid\n");
+        assert_eq!(meanings(&nothing), None);
     }
 
     #[test]
-    fn each_reason_comes_with_evidence_meaning_and_cure() {
+    fn each_reason_has_its_evidence_and_below_its_meaning_and_cure() {
         let judged = Verdict {
             level: Level::Invalid,
             reasons: vec![
@@ -159,15 +199,26 @@ mod tests {
         insta::assert_snapshot!(verdict(&judged), @r"
         INVALID: rate_missed, generator_late
           rate_missed: 5 of 100 intended requests (5.00 %) were not sent before the
-            window's end. Meaning: the run measured its own generator: the target could
-            have answered more, or sooner. Cure: add --cores, or lower the load.
-          generator_late (suspect only): pacer lateness p99 is 85.0 µs. Meaning: the run
-            measured its own generator: the target could have answered more, or sooner.
-            Cure: add --cores, or lower the load.
+            window's end.
+          generator_late (suspect only): pacer lateness p99 is 85.0 µs.
+        ");
+        insta::assert_snapshot!(meanings(&judged).expect("there are reasons"), @r"
+        what the reasons mean
+          rate_missed, generator_late: the run measured its own generator: the target
+            could have answered more, or sooner. Cure: add --cores, or lower the load.
         ");
         let mild = Verdict { level: Level::Suspect, reasons: judged.reasons[1..].to_vec() };
         assert_eq!(headline(&mild), "suspect: generator_late");
         assert!(!verdict(&mild).contains("only"));
+    }
+
+    #[test]
+    fn the_headline_alone_is_coloured() {
+        let text = coloured("suspect: errors\n  errors: 5 of 100.\n", Level::Suspect);
+        assert!(text.ends_with("\n  errors: 5 of 100.\n"), "{text:?}");
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(plain, "suspect: errors\n  errors: 5 of 100.\n");
+        assert!(text.contains('\u{1b}'), "{text:?}");
     }
 
     #[test]
@@ -176,20 +227,19 @@ mod tests {
         let errors = reason(Code::Errors, Level::Suspect, "5 of 100 requests had no good answer");
         let stolen =
             reason(Code::CpuStolen, Level::Suspect, "the hypervisor took 2 % of the cores' time");
-        let text = |reasons: Vec<Reason>| verdict(&Verdict { level: Level::Suspect, reasons });
-        insta::assert_snapshot!(text(vec![late.clone(), stolen.clone(), errors.clone()]), @r"
+        let suspect = |reasons: Vec<Reason>| Verdict { level: Level::Suspect, reasons };
+        let judged = suspect(vec![late.clone(), stolen.clone(), errors.clone()]);
+        insta::assert_snapshot!(verdict(&judged), @r"
         suspect: generator_late, cpu_stolen, errors
-          cpu_stolen: the hypervisor took 2 % of the cores' time. Meaning: the run
-            measured its own generator: the target could have answered more, or sooner.
-            Cure: add --cores, or lower the load.
-            Likely consequences: generator_late: pacer lateness p99 is 85.0 µs.
-          errors: 5 of 100 requests had no good answer. Meaning: the run measured its
-            own generator: the target could have answered more, or sooner. Cure: add
-            --cores, or lower the load.
+          cpu_stolen: the hypervisor took 2 % of the cores' time.
+            likely a consequence: generator_late: pacer lateness p99 is 85.0 µs.
+          errors: 5 of 100 requests had no good answer.
         ");
-        let alone = text(vec![late, errors.clone()]);
-        assert!(alone.contains("µs. Meaning: "), "{alone}");
-        assert!(!text(vec![stolen, errors]).contains("consequences"));
+        let meant = |verdict: &Verdict| meanings(verdict).expect("there are reasons");
+        assert!(meant(&judged).contains("\n  cpu_stolen, errors: the run"), "{}", meant(&judged));
+        let alone = suspect(vec![late, errors.clone()]);
+        assert!(meant(&alone).contains("\n  generator_late, errors: the run"));
+        assert!(!verdict(&suspect(vec![stolen, errors])).contains("consequence"));
     }
 
     #[test]

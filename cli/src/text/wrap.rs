@@ -1,10 +1,24 @@
 //! Paragraphs wrapped to the width of the report.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use textwrap::core::Word;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-/// Columns of a line.
+/// Columns of a line where nobody says how many there are.
 pub(crate) const WIDTH: usize = 80;
+/// A space at which no line is broken.
+pub(crate) const NO_BREAK: &str = "\u{a0}";
+/// The fewest that a text is laid out for.
+const WIDTH_MIN: usize = 40;
+
+/// Columns of a line.
+static COLUMNS: AtomicUsize = AtomicUsize::new(WIDTH);
+
+/// Lays out what follows for a terminal of so many columns.
+pub(crate) fn fit(columns: usize) {
+    COLUMNS.store(columns.max(WIDTH_MIN), Ordering::Relaxed);
+}
 
 /// Wraps a paragraph at its spaces; a word longer than a line stands alone.
 pub(crate) fn wrap(text: &str) -> String {
@@ -23,14 +37,13 @@ pub(crate) fn indented_lists(first: &str, rest: &str, text: &str) -> String {
 
 /// Fills lines, none of which begins with the unit of a number: the space before it doesn't break.
 fn filled(text: &str, options: Options<'_>) -> String {
-    const NO_BREAK: char = '\u{a0}';
     let mut joined = String::with_capacity(text.len());
     for word in text.split_inclusive(' ') {
         let number =
             joined.strip_suffix(' ').filter(|rest| rest.ends_with(|c: char| c.is_ascii_digit()));
         if is_unit(word) && number.is_some() {
             joined.pop();
-            joined.push(NO_BREAK);
+            joined.push_str(NO_BREAK);
         }
         joined.push_str(word);
     }
@@ -49,7 +62,7 @@ fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
 
 fn options<'a>(first: &'a str, rest: &'a str) -> Options<'a> {
     // Flags, paths and addresses stay whole.
-    Options::new(WIDTH)
+    Options::new(COLUMNS.load(Ordering::Relaxed))
         .initial_indent(first)
         .subsequent_indent(rest)
         .break_words(false)

@@ -107,7 +107,7 @@ fn what_it_cannot_do_is_a_usage_error_before_an_agent_is_asked() {
 fn agents_that_cannot_be_reached_are_named_in_one_line() {
     let url = "http://127.0.0.1:9/";
     let agents = "127.0.0.1:9,127.0.0.1:10";
-    let mut line = vec!["controller", url, "--agents", agents];
+    let mut line = vec!["controller", url, "--agents", agents, "--quiet"];
     line.extend(SHORT);
     let ended = ends(&line);
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);

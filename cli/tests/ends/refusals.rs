@@ -121,7 +121,7 @@ fn stderr(output: &Output) -> String {
 fn commands(url: &str) -> [Vec<String>; 4] {
     let words = |line: String| line.split_whitespace().map(str::to_owned).collect();
     [
-        format!("run {url} --rate 100 --duration 100ms --warmup 0s --allow-invalid"),
+        format!("run {url} --rate 100 --duration 100ms --warmup 0s --allow-invalid --quiet"),
         "target --listen 127.0.0.1:0".to_owned(),
         "null-target --listen 127.0.0.1:0".to_owned(),
         "demo --duration 100ms --quiet".to_owned(),

@@ -1,4 +1,5 @@
-//! What the files of `deploy/` say of the binary is true of it, and they agree with each other.
+//! What the files of `deploy/` say of the binary is true of it, and they agree with each other; the
+//! Makefile names what building lacks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -242,4 +243,25 @@ fn systemd_accepts_the_unit() {
     assert_eq!(verify(unit.clone()), (true, String::new()));
     let (_, warning) = verify(unit.replace("LimitMEMLOCK", "LimitMemory"));
     assert!(warning.contains("LimitMemory"), "{warning}");
+}
+
+#[test]
+fn whoever_lacks_what_building_needs_is_told_the_line_that_installs_it() {
+    let path = std::env::var_os("PATH").expect("a path");
+    let make = std::env::split_paths(&path).map(|folder| folder.join("make"));
+    let make = make.into_iter().find(|file| file.exists()).expect("make");
+    let nothing = tempfile::tempdir().expect("a folder");
+    let with = |path: &Path| {
+        let mut command = Command::new(&make);
+        command.args(["--no-print-directory", "tools"]).env("PATH", path);
+        command.current_dir(folder().join("..")).output().expect("it runs")
+    };
+    let output = with(nothing.path());
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("cargo is missing. Install Rust: curl "), "{said}");
+    assert!(lines[1].starts_with("gcc is missing. Install it: apt-get install gcc "), "{said}");
+    let output = with(Path::new(&path));
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
 }

@@ -8,6 +8,7 @@ mod ceiling;
 mod deploy;
 mod edges;
 mod floor;
+mod gates;
 mod habits;
 mod runs;
 mod series;

@@ -32,6 +32,63 @@ fn assert_sums(counts: &Value) {
     assert_eq!(count("sent"), ended, "{counts}");
 }
 
+/// When each request was due, ns, by the raw samples.
+fn intended(folder: &Path, raw: &str) -> Vec<u64> {
+    let output = binary().args(["samples", raw]).current_dir(folder).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let first = |line: &str| line.split(',').next().and_then(|due| due.parse().ok());
+    let mut intended: Vec<u64> =
+        lines.lines().skip(1).map(|line| first(line).expect(line)).collect();
+    intended.sort_unstable();
+    intended
+}
+
+#[test]
+fn a_seed_decides_when_requests_are_due_and_nothing_else() {
+    const REQUESTS: u64 = 400;
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "1ms", "--tail-fraction", "0"]);
+    let requests = REQUESTS.to_string();
+    let [one, same, other] = [("one", "7"), ("same", "7"), ("other", "8")].map(|(name, seed)| {
+        // The names of a run's files are a part of its plan.
+        let folder = folder.path().join(name);
+        fs::create_dir(&folder).expect("a folder");
+        let output = binary()
+            .args(["run", &target.url, "--rate", "2k", "--requests", &requests, "--warmup", "0s"])
+            .args(["--seed", seed, "--out", "run.json", "--raw", "run.raw", "--allow-invalid"])
+            .arg("--quiet")
+            .current_dir(&folder)
+            .output()
+            .expect("the binary runs");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        (document(&folder.join("run.json")), intended(&folder, "run.raw"))
+    });
+    for (report, intended) in [&one, &same, &other] {
+        assert_eq!(intended.len() as u64, REQUESTS);
+        for count in ["intended", "sent", "answered"] {
+            assert_eq!(report["counts"][count], REQUESTS, "{count}");
+        }
+    }
+    let digest = |report: &Value| report["config"]["schedule_digest"].clone();
+    assert!(digest(&one.0).is_string());
+    assert_eq!((digest(&one.0), &one.1), (digest(&same.0), &same.1));
+    assert_ne!(digest(&one.0), digest(&other.0));
+    // Some gaps may be alike, but hardly one in ten.
+    let alike = one.1.iter().filter(|due| other.1.binary_search(due).is_ok()).count() as u64;
+    assert!(alike < REQUESTS / 10, "{alike}");
+    let mut plans = [one.0, same.0, other.0].map(|report| report["config"].clone());
+    assert_eq!(plans[0], plans[1]);
+    for plan in &mut plans {
+        let plan = plan.as_object_mut().expect("an object");
+        // A number of requests takes until the last of them is due.
+        for key in ["seed", "schedule_digest", "duration", "schedule_until_s"] {
+            assert!(plan.remove(key).is_some(), "{key}");
+        }
+    }
+    assert_eq!(plans[0], plans[2]);
+}
+
 #[test]
 fn a_run_gives_the_document_the_log_and_the_summary() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -55,7 +112,7 @@ fn a_run_gives_the_document_the_log_and_the_summary() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
 
     let report = document(&path("report.json"));
-    assert_eq!(report["schema"], 5);
+    assert_eq!(report["schema"], 6);
     assert_eq!(report["interrupted"], false);
     let config = &report["config"];
     assert_eq!((&config["rate"], &config["seed"]), (&Value::from(200.0), &Value::from(7)));
@@ -67,9 +124,10 @@ fn a_run_gives_the_document_the_log_and_the_summary() {
     for key in ["kernel", "cpu", "cores_used", "ring_features", "tool_version"] {
         assert!(!report["environment"][key].is_null(), "{key}");
     }
-    let agents = report["per_agent"].as_array().expect("a list");
-    assert_eq!(agents.len(), 1);
-    for part in [&report, &report["merged"], &agents[0]] {
+    for twice in ["per_agent", "merged"] {
+        assert!(report.get(twice).is_none(), "{twice}");
+    }
+    for part in [&report] {
         assert_sums(&part["counts"]);
         // A constant 200/s over one second: each arrival counts, whatever its outcome.
         assert_eq!(part["counts"]["intended"], 200);
@@ -138,7 +196,9 @@ fn a_run_gives_the_document_the_log_and_the_summary() {
     ] {
         assert!(summary.contains(word), "`{word}` is missing in: {summary}");
     }
-    assert!(output.stderr.is_empty(), "no progress without a terminal");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let takes = "takes 2.2s to 6.2s: setup 1s to 5s, warm-up 200ms, window 1s\n";
+    assert_eq!(said, takes, "no progress without a terminal");
     assert_eq!(
         names(folder.path()),
         ["ledger.json", "plan.toml", "report.json", "run.csv", "run.hlog"]
@@ -254,6 +314,21 @@ fn a_report_and_its_samples_are_verified_and_a_change_is_found() {
         assert!(text(&output).contains("no difference"), "{}", text(&output));
     }
 
+    let summary = truetail(&["report", "report.json"]);
+    assert_eq!(summary.status.code(), Some(0), "{}", text(&summary));
+    assert!(text(&summary).contains("p99.9") && !text(&summary).contains('\u{1b}'));
+    let both = ["report", "report.json", "report.json", "--html", "page.html", "--svg", "charts"];
+    let drawn = truetail(&both);
+    assert_eq!((drawn.status.code(), text(&drawn)), (Some(0), String::new()));
+    let page = fs::read_to_string(folder.path().join("page.html")).expect("it was written");
+    assert_eq!(page.matches("<svg").count(), 10, "five charts of each");
+    let charts = fs::read_dir(folder.path().join("charts")).expect("it was made");
+    let mut charts: Vec<String> =
+        charts.map(|file| file.expect("a file").file_name().into_string().expect("text")).collect();
+    charts.sort_unstable();
+    assert_eq!(charts.len(), 10, "{charts:?}");
+    assert_eq!(charts[0], "report-2-in-flight.svg");
+
     let intended = document(&folder.path().join("report.json"))["counts"]["intended"].clone();
     let csv = truetail(&["samples", "raw.bin", "--csv"]);
     let lines = String::from_utf8(csv.stdout).expect("text");
@@ -301,7 +376,7 @@ fn a_result_that_cannot_be_written_takes_nothing_else_with_it() {
     let output = binary()
         .args(["run", &target.url, "--rate", "100", "--duration", "300ms", "--warmup", "0s"])
         .args(["--out", "/dev/full", "--hdr", "/dev/full", "--csv", "run.csv"])
-        .args(["--threshold", "busy=0"])
+        .args(["--threshold", "busy=0", "--quiet"])
         .current_dir(folder.path())
         .output()
         .expect("the binary runs");
@@ -348,7 +423,7 @@ fn an_invalid_run_says_so_first_and_exits_with_3() {
 fn long_run(target: &Target, folder: &Path, report: &str) -> Child {
     let mut run = binary()
         .args(["run", &target.url, "--rate", "100", "--warmup", "0s", "--duration", "1h"])
-        .args(["--timeout", "1h", "--out", report, "--csv", "run.csv", "--raw", "raw.bin"])
+        .args(["--timeout", "1h", "--out", report, "--csv", "run.csv", "--raw", "raw.bin", "-q"])
         .current_dir(folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -505,7 +580,7 @@ const O_NONBLOCK: i32 = 0o4000;
 fn a_stdout_that_takes_nothing_harms_neither_the_run_nor_its_files() {
     let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
     let folder = tempfile::tempdir().expect("a folder");
-    let args = ["--rate", "100", "--duration", "300ms", "--warmup", "0s", "--allow-invalid"];
+    let args = ["--rate", "100", "--duration", "300ms", "--warmup", "0s", "--allow-invalid", "-q"];
     let run = |out: &str, stdout: Stdio| {
         let output = binary()
             .args(["run", &target.url, "--out", out])

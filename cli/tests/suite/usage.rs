@@ -164,10 +164,13 @@ fn files_that_cannot_be_written_or_read() {
     let plan = path("plan.toml");
     fs::write(&plan, "rate = 5\nrats = 6\n").expect("written");
     refused(&["verify", &plan], 1, &["REPORT", &plan, "not a report", "run --out"]);
+    refused(&["report", &missing], 2, &["REPORT", &missing, "can't be read"]);
+    refused(&["report", &plan, "--html", &plan], 2, &["--html", &plan, "REPORT names the same"]);
+    refused(&["report", &plan], 1, &["REPORT", &plan, "not a report", "run --out"]);
     // One of an older version: it lacks what this one reads, and its number says why.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
-    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 5"]);
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 6"]);
     let calibration = path("calibration.json");
     fs::write(&calibration, "{\"schema\": 4, \"clocks\": null}").expect("written");
     refused(&["verify", &calibration], 1, &["REPORT", &calibration, "a calibration", "run"]);
@@ -252,6 +255,21 @@ fn help_and_generated_text_go_to_stdout() {
             assert!(stdout.contains(word), "{args:?}: `{word}` is missing in: {stdout}");
         }
     }
+}
+
+#[test]
+fn the_man_pages_of_all_commands_are_written_to_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("share/man1");
+    let shown = pages.to_str().expect("text");
+    let output = truetail(&["man", "--out", shown]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    for (page, words) in [("truetail.1", "null\\-target"), ("truetail-run.1", "\\-\\-warmup")] {
+        let page = fs::read_to_string(pages.join(page)).expect("a page");
+        assert!(page.contains(words), "{page}");
+    }
+    refused(&["man", "--out", "/dev/null/man"], 2, &["--out /dev/null/man: can't be written ("]);
+    refused(&["man", "run", "--out", shown], 2, &["--out"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::kernel::{clock_source, kernel_release};
 use super::limits::{self, Limit};
 use super::network::{self, Network};
 use super::processor::{self, Core, CpuInfo, Virtualisation};
+use crate::plan::redact::hash;
 use crate::sys::kernel_files::read;
 use crate::sys::placement;
 use crate::sys::topology::Topology;
@@ -18,11 +19,14 @@ use crate::sys::topology::Topology;
 /// The environment when the report was made. What the kernel doesn't say is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
+    /// The machine's own name.
+    pub host: String,
     /// This program's version.
     pub tool_version: String,
     /// Kernel name and release.
     pub kernel: String,
-    /// The parameters that the kernel was booted with; those for init are left out.
+    /// The parameters that the kernel was booted with: the values of those that can hold a secret
+    /// are replaced by their hashes, and those for init are left out.
     pub kernel_command_line: Option<String>,
     /// The kernel's mitigation of each CPU vulnerability it knows, by the vulnerability's name.
     pub mitigations: BTreeMap<String, String>,
@@ -88,6 +92,7 @@ pub fn environment(
 pub fn of_controller() -> Environment {
     let info = CpuInfo::read();
     Environment {
+        host: host_name(),
         tool_version: tool_version(),
         kernel: kernel_name(),
         kernel_command_line: read("/proc/cmdline").and_then(|text| kernel_parameters(&text)),
@@ -105,6 +110,11 @@ pub fn of_controller() -> Environment {
     }
 }
 
+/// The machine's own name.
+pub fn host_name() -> String {
+    uname().nodename().to_string_lossy().into_owned()
+}
+
 /// This program's version.
 pub(crate) fn tool_version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
@@ -120,11 +130,85 @@ pub(crate) fn cpu_model() -> Option<String> {
     CpuInfo::read().model()
 }
 
-/// The kernel's own parameters on its command line. What follows `--` is for init and affects no
-/// number.
+/// The parameters whose values are shown: they change how fast the machine is, or how steadily.
+/// No list knows every name that secrets go by, as of headers.
+const SHOWN: [&str; 58] = [
+    "acpi",
+    "amd_iommu",
+    "amd_pstate",
+    "apparmor",
+    "audit",
+    "clocksource",
+    "console",
+    "cpufreq.default_governor",
+    "cpuidle.off",
+    "default_hugepagesz",
+    "highres",
+    "hpet",
+    "hugepages",
+    "hugepagesz",
+    "idle",
+    "init_on_alloc",
+    "init_on_free",
+    "intel_idle.max_cstate",
+    "intel_iommu",
+    "intel_pstate",
+    "iommu",
+    "irqaffinity",
+    "isolcpus",
+    "kthread_cpus",
+    "l1tf",
+    "lockdown",
+    "maxcpus",
+    "mds",
+    "mitigations",
+    "net.ifnames",
+    "nmi_watchdog",
+    "no-kvmclock",
+    "nohz",
+    "nohz_full",
+    "nopti",
+    "nosmt",
+    "nosoftlockup",
+    "nowatchdog",
+    "nr_cpus",
+    "numa_balancing",
+    "pci",
+    "pcie_aspm",
+    "preempt",
+    "processor.max_cstate",
+    "pti",
+    "quiet",
+    "rcu_nocbs",
+    "ro",
+    "rw",
+    "selinux",
+    "skew_tick",
+    "spec_store_bypass_disable",
+    "spectre_v2",
+    "threadirqs",
+    "transparent_hugepage",
+    "tsc",
+    "tsx",
+    "workqueue.power_efficient",
+];
+
+/// The kernel's own parameters on its command line, secrets hashed. What follows `--` is for init
+/// and affects no number.
 fn kernel_parameters(command_line: &str) -> Option<String> {
-    let own: Vec<&str> = command_line.split_whitespace().take_while(|word| *word != "--").collect();
+    let words = command_line.split_whitespace().take_while(|word| *word != "--");
+    let own: Vec<String> = words.map(redacted_parameter).collect();
     (!own.is_empty()).then(|| own.join(" "))
+}
+
+fn redacted_parameter(word: &str) -> String {
+    match word.split_once('=') {
+        _ if SHOWN.contains(&word) => word.to_owned(),
+        Some((name, _)) if SHOWN.contains(&name) => word.to_owned(),
+        Some((name, value)) => format!("{name}={}", hash(value.as_bytes())),
+        // It may be the rest of a quoted value.
+        None => hash(word.as_bytes()),
+    }
 }
 
 #[cfg(test)]
@@ -135,13 +219,25 @@ mod tests {
 
     #[test]
     fn the_first_process_keeps_its_own_words() {
-        let words = "root=/dev/sda mitigations=auto,nosmt quiet -- --name x";
+        let words = "isolcpus=1 mitigations=auto,nosmt quiet -- --name x";
         assert_eq!(
             kernel_parameters(words).as_deref(),
-            Some("root=/dev/sda mitigations=auto,nosmt quiet")
+            Some("isolcpus=1 mitigations=auto,nosmt quiet")
         );
-        assert_eq!(kernel_parameters("a--b=1").as_deref(), Some("a--b=1"));
+        assert_eq!(
+            kernel_parameters("nosmt--tsc=1 --").map(|own| own.contains("--tsc")),
+            Some(true)
+        );
         assert_eq!(kernel_parameters("-- secret"), None);
+    }
+
+    #[test]
+    fn what_may_be_a_secret_of_the_kernel_command_line_is_hashed() {
+        let words = "ro key=abc token=\"open sesame\" nosmt=force";
+        let shown = kernel_parameters(words).expect("parameters");
+        assert!(shown.starts_with("ro key=sha256:ba7816bf8f01cfea token=sha256:"), "{shown}");
+        assert!(shown.ends_with(" nosmt=force"), "{shown}");
+        assert!(!shown.contains("sesame") && !shown.contains("open"), "{shown}");
     }
 
     fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use super::error::PlanError;
 use super::plan::{Model, Overload, Plan, StampSource, Switch};
+use super::slo::{Objective, Objectives};
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 
@@ -164,6 +165,21 @@ impl Plan {
             ));
         }
         Ok(self)
+    }
+
+    /// Whether setup of a completed plan offers load until its pool of connections has settled.
+    pub fn settles(&self) -> bool {
+        self.model() == Model::Open && 0 < self.warmup.0 && self.keepalive == Switch::On
+    }
+
+    /// How long that setup load of a completed plan takes, ns: at least and at most; 0 without any.
+    pub fn setup_ns(&self) -> (u64, u64) {
+        if !self.settles() {
+            return (0, 0);
+        }
+        let least_ns = self.settle_min.map_or(0, |least| least.0);
+        let longest_ns = self.settle.0.saturating_mul(SETTLE_TIMES_MAX);
+        (least_ns.max(self.settle.0), least_ns.saturating_add(longest_ns))
     }
 
     fn check_durations(&self, conns: usize) -> Result<(), PlanError> {
@@ -364,6 +380,19 @@ impl Plan {
                 requests,
                 "back-filling leaves requests out, and nobody knows how many",
                 "omit it or --backfill",
+            ));
+        }
+        let bounds_rate = |slo: &Objectives| {
+            slo.iter().any(|objective| matches!(objective, Objective::Rate { .. }))
+        };
+        if let (None, None, Some(slo)) =
+            (self.rate, self.period, self.slo.as_ref().filter(|slo| bounds_rate(slo)))
+        {
+            return Err(PlanError::new(
+                "--slo",
+                slo,
+                "a closed loop asks for no rate that `rate` could be a share of",
+                "omit it, or give --rate or --period",
             ));
         }
         if let (Switch::On, Some(slo)) = (self.backfill, &self.slo) {

@@ -127,7 +127,7 @@ fn redacted_pair(pair: &str) -> String {
 }
 
 /// `sha256:` and the first 16 hexadecimal digits.
-fn hash(bytes: &[u8]) -> String {
+pub(crate) fn hash(bytes: &[u8]) -> String {
     shown_hash(&Sha256::digest(bytes).into())
 }
 

@@ -1,4 +1,5 @@
-//! Service level objectives: what latencies and errors have to stay below, `p99<20ms,errors<0.1%`.
+//! Service level objectives: what latencies and errors have to stay below, and what share of the
+//! rate has to be reached, `p99<20ms,errors<0.1%,rate>=0.99`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +13,7 @@ use crate::sys::units::{Nanos, Scalar};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Objectives(Vec<Objective>);
 
-/// One objective: what has to stay below which bound.
+/// One objective: what has to stay below which bound, or to reach it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Objective {
     /// A figure of the corrected latencies, and its bound.
@@ -21,6 +22,11 @@ pub enum Objective {
     Errors {
         /// The bound, percent.
         percent: f64,
+    },
+    /// Answers per second of the window, of whatever status, as a share of the requests due in it.
+    Rate {
+        /// What has to be reached, above 0 and up to 1.
+        share: f64,
     },
 }
 
@@ -61,6 +67,7 @@ impl Objective {
         match self {
             Objective::Latency(metric, _) => metric.to_string(),
             Objective::Errors { .. } => "errors".to_owned(),
+            Objective::Rate { .. } => "rate".to_owned(),
         }
     }
 }
@@ -86,6 +93,7 @@ impl fmt::Display for Objective {
         match self {
             Objective::Latency(metric, bound) => write!(f, "{metric}<{bound}"),
             Objective::Errors { percent } => write!(f, "errors<{percent}%"),
+            Objective::Rate { share } => write!(f, "rate>={share}"),
         }
     }
 }
@@ -113,7 +121,9 @@ pub struct InvalidObjectives {
 enum Problem {
     #[error("`{0}` has no bound; give METRIC<BOUND, e.g. p99<20ms,errors<0.1%")]
     NoBound(String),
-    #[error("unknown metric `{0}`; choose a percentile such as p99 or p99.9, mean, max or errors")]
+    #[error(
+        "unknown metric `{0}`; choose a percentile such as p99 or p99.9, mean, max, errors or rate"
+    )]
     Metric(String),
     #[error("invalid time `{0}`; give one above 0 with its unit, e.g. {1}<20ms")]
     Time(String, String),
@@ -121,6 +131,8 @@ enum Problem {
     Share(String),
     #[error("no run can prove `errors<{0}`; give the share that may fail, e.g. errors<0.001%")]
     NoErrors(String),
+    #[error("invalid rate `{0}`; give the least share of what is asked, e.g. rate>=0.99")]
+    Rate(String),
     #[error("`{0}` is more than one objective; separate them by commas")]
     Separator(String),
     #[error("{0} has two bounds; keep one")]
@@ -143,6 +155,9 @@ impl FromStr for PercentileOf {
 }
 
 fn objective(text: &str) -> Result<Objective, Problem> {
+    if let Some(bound) = text.strip_prefix("rate") {
+        return rate(bound.trim());
+    }
     let no_bound = || Problem::NoBound(text.to_owned());
     let (metric, bound) = text.split_once('<').ok_or_else(no_bound)?;
     let (metric, bound) = (metric.trim(), bound.trim());
@@ -172,6 +187,19 @@ fn objective(text: &str) -> Result<Objective, Problem> {
     match bound.parse() {
         Ok(Nanos(ns)) if 0 < ns && has_unit => Ok(Objective::Latency(latency, Nanos(ns))),
         _ => Err(Problem::Time(bound.to_owned(), metric.to_owned())),
+    }
+}
+
+/// The objective of the rate, by what follows its name: `>=0.99` or `>=99%`.
+fn rate(bound: &str) -> Result<Objective, Problem> {
+    let number = bound.strip_prefix(">=").map(str::trim);
+    let share = number.and_then(|number| match number.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),
+        None => number.parse().ok(),
+    });
+    match share {
+        Some(share) if 0.0 < share && share <= 1.0 => Ok(Objective::Rate { share }),
+        _ => Err(Problem::Rate(format!("rate{bound}"))),
     }
 }
 
@@ -216,6 +244,8 @@ mod tests {
             ("p50<1.5ms,p99.9<1s,p99.999<2s", "p50<1.5ms,p99.9<1s,p99.999<2s"),
             ("mean<250us,max<10s,errors<100%", "mean<250us,max<10s,errors<100%"),
             ("p0.1<1ns,p99.90<1m", "p0.1<1ns,p99.9<1m"),
+            ("rate>=0.99", "rate>=0.99"),
+            ("p50<1s, rate >= 95%", "p50<1s,rate>=0.95"),
         ] {
             let read: Objectives = text.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(read.to_string(), printed);
@@ -240,7 +270,15 @@ mod tests {
             ("p99.<1s", "unknown metric `p99.`; choose"),
             ("p99.9999<1s", "unknown metric `p99.9999`; choose"),
             ("p+9<1s", "unknown metric `p+9`; choose"),
-            ("rate<1", "unknown metric `rate`; choose"),
+            (
+                "rate<1",
+                "invalid rate `rate<1`; give the least share of what is asked, e.g. rate>=0.99",
+            ),
+            ("rate", "invalid rate `rate`; give"),
+            ("rate>=0", "invalid rate `rate>=0`; give"),
+            ("rate>=5k", "invalid rate `rate>=5k`; give"),
+            ("rate>=101%", "invalid rate `rate>=101%`; give"),
+            ("rate>=1,rate>=0.9", "rate has two bounds; keep one"),
             ("errors<0.1", "invalid percentage `0.1`; give one above 0 and up to 100, e.g."),
             ("errors<0%", "no run can prove `errors<0%`; give the share that may fail"),
             ("p99<20ms;errors<1%", "`p99<20ms;errors<1%` is more than one objective; separate"),

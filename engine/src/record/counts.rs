@@ -154,6 +154,11 @@ impl Counts {
         }
     }
 
+    /// Requests without a good answer.
+    pub fn bad(&self) -> u64 {
+        self.intended.saturating_sub(self.answered.saturating_sub(self.unexpected_status))
+    }
+
     /// Requests that were sent and ended in an error: failed, timed out or abandoned.
     pub fn ended_in_error(&self) -> u64 {
         self.timed_out + self.failed + self.abandoned

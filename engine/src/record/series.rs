@@ -341,19 +341,26 @@ impl Series {
     /// The latencies of each full second, or of each interval where that is longer: independent
     /// observations of one quantity.
     pub fn batches(&self) -> Vec<Histogram<u64>> {
-        let per_batch = usize::try_from((crate::sys::units::SECOND_NS / self.interval_ns).max(1))
-            .expect("at most eight");
-        self.slots()
-            .chunks(per_batch)
-            .map(|chunk| {
-                let mut batch = chunk[0].latency.clone();
-                for slot in &chunk[1..] {
-                    batch.add(&slot.latency).expect("all slots have the same bounds");
-                }
-                batch
-            })
-            .collect()
+        by_second(self.slots().iter().map(|slot| &slot.latency), self.interval_ns)
     }
+}
+
+/// The latencies of intervals of this length joined to those of full seconds; those of longer
+/// intervals as they are. All have the same bounds.
+pub(crate) fn by_second<'a>(
+    intervals: impl Iterator<Item = &'a Histogram<u64>>,
+    interval_ns: u64,
+) -> Vec<Histogram<u64>> {
+    let per_second = crate::sys::units::SECOND_NS.checked_div(interval_ns).unwrap_or(1).max(1);
+    let per_second = usize::try_from(per_second).expect("a second has few intervals");
+    let mut seconds: Vec<Histogram<u64>> = Vec::new();
+    for (at, interval) in intervals.enumerate() {
+        match seconds.last_mut().filter(|_| at % per_second != 0) {
+            Some(second) => second.add(interval).expect("all have the same bounds"),
+            None => seconds.push(interval.clone()),
+        }
+    }
+    seconds
 }
 
 #[cfg(test)]

@@ -51,6 +51,12 @@ pub struct ShardStats {
     pub buffers_exhausted: u64,
     /// Bytes that the target sent, in the whole run.
     pub received_bytes: u64,
+    /// Bytes sent to the target, in the whole run.
+    pub sent_bytes: u64,
+    /// Bytes that the target sent, in the stretch that these numbers cover.
+    pub window_received_bytes: u64,
+    /// Bytes sent to the target, in that stretch.
+    pub window_sent_bytes: u64,
     /// Times that the wall clock was set, in the whole run: the kernel's stamps around such a step
     /// can't be converted.
     pub clock_steps: u64,
@@ -85,6 +91,8 @@ pub struct ShardMeter {
     pub buffers_exhausted: u64,
     /// Bytes received.
     pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
     /// Time in which the setup opened connections, ns.
     pub opening_ns: u64,
     /// Time in which the connections were closed at the end, ns.
@@ -98,6 +106,8 @@ struct Edge {
     thread: ThreadTimes,
     turns: u64,
     polling_ns: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
 }
 
 /// A gap above this is a stall, ns: longer than the turns of a busy shard, shorter than what other
@@ -120,6 +130,7 @@ impl ShardMeter {
             first: None,
             buffers_exhausted: 0,
             received_bytes: 0,
+            sent_bytes: 0,
             opening_ns: 0,
             closing_ns: 0,
         }
@@ -227,6 +238,8 @@ impl ShardMeter {
             thread: ThreadTimes::of_this_thread(),
             turns: self.turns,
             polling_ns: self.polling_ns,
+            received_bytes: self.received_bytes,
+            sent_bytes: self.sent_bytes,
         }
     }
 
@@ -262,6 +275,9 @@ impl ShardMeter {
             cq_overflows,
             buffers_exhausted: self.buffers_exhausted,
             received_bytes: self.received_bytes,
+            sent_bytes: self.sent_bytes,
+            window_received_bytes: end.received_bytes - begin.received_bytes,
+            window_sent_bytes: end.sent_bytes - begin.sent_bytes,
             clock_steps,
             first_due_us: self.first.map(|(due_ns, _)| due_ns as f64 / 1e3),
             first_sent_us: self.first.map(|(_, sent_ns)| sent_ns as f64 / 1e3),

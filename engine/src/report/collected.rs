@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +17,7 @@ use crate::record::shard_stats::ShardStats;
 use crate::report::{Samples, ToldPart};
 use crate::shard::ShardReport;
 
-pub use crate::report::Synchronization;
-
-/// The name of the agent of a run without agents.
-pub const LOCAL: &str = "local";
+pub use crate::report::{LOCAL, Synchronization};
 
 /// What a run on one agent brings home: everything that a report needs of it.
 #[derive(Clone, Debug)]
@@ -152,6 +150,8 @@ pub struct RunFacts {
     pub controller: Option<Environment>,
     /// The folder of the agents' raw samples.
     pub raw: Option<PathBuf>,
+    /// When the load began; `None` of a run that was made up, which began in 1970.
+    pub began: Option<SystemTime>,
 }
 
 /// An agent that was lost during the run. What it measured is in no number of the report.

@@ -1,10 +1,30 @@
 //! A report of several agents: what follows of it for all of them, and each agent's part as a
 //! report of its own.
 
-use super::report::{AgentConfig, AgentPart, Config, Report, SeriesPart};
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::report::{AgentConfig, AgentPart, Config, Generator, LOCAL, Report, SeriesPart};
 use super::verdict::{Level, Verdict};
 use crate::load::share::{self, Share};
 use crate::plan::Plan;
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Report::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Report {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Report, D::Error> {
+        let mut report = Report::deserialize(deserializer)?;
+        if report.per_agent.is_empty() && report.agent_lost.is_empty() {
+            report.per_agent.push(report.local_agent());
+        }
+        Ok(report)
+    }
+}
 
 impl Report {
     /// Whether it is of several agents, if only because all but one were lost. Else the one agent's
@@ -41,6 +61,9 @@ impl Report {
             uncollected: None,
             verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
             schema: self.schema,
+            started_at: self.started_at.clone(),
+            label: None,
+            tags: BTreeMap::new(),
             interrupted: agent.interrupted,
             partial: false,
             agent_lost: Vec::new(),
@@ -57,6 +80,7 @@ impl Report {
             environment: agent.environment.clone(),
             whole: agent.part.clone(),
             corrected_digest: String::new(),
+            traffic: agent.generator.traffic(),
             generator: agent.generator.clone(),
             arrivals: agent.arrivals.clone(),
             arrivals_line: agent.arrivals_line.clone(),
@@ -65,9 +89,40 @@ impl Report {
             samples: agent.samples.clone(),
             profile: None,
             calibration: None,
-            series: SeriesPart { interval_s: self.series.interval_s, intervals: Vec::new() },
+            series: SeriesPart { intervals: Vec::new(), ..self.series.clone() },
             per_agent: vec![agent.clone()],
-            merged: agent.part.clone(),
+        }
+    }
+
+    /// The one agent that a run without agents is.
+    pub(crate) fn local_agent(&self) -> AgentPart {
+        let config = &self.config;
+        AgentPart {
+            name: LOCAL.to_owned(),
+            config: AgentConfig {
+                share: Share::whole(),
+                target_address: config.target_address.clone(),
+                cores: config.plan.cores.clone().unwrap_or_default(),
+                source_addresses: config.plan.source_addresses.clone(),
+                stamps: config.plan.stamps,
+                stamp_sends: config.plan.stamp_sends,
+                schedule_digest: config.schedule_digest.clone(),
+                schedule_arrivals: config.schedule_arrivals,
+                schedule_estimated: config.schedule_estimated,
+                schedule_until: config.schedule_until,
+            },
+            verdict: self.verdict.clone(),
+            interrupted: self.interrupted,
+            synchronization: None,
+            findings: Vec::new(),
+            start_skew_us: first_skew_us(&self.generator),
+            environment: self.environment.clone(),
+            generator: self.generator.clone(),
+            arrivals: self.arrivals.clone(),
+            arrivals_line: self.arrivals_line.clone(),
+            littles_law: self.littles_law.clone(),
+            samples: self.samples.clone(),
+            part: self.whole.clone(),
         }
     }
 }
@@ -89,9 +144,13 @@ impl AgentPart {
     /// How late its first request was sent, µs: over its shards, from when the first was due to
     /// when the first was sent.
     pub(crate) fn skew_us(&self) -> Option<f64> {
-        let shards = &self.generator.shards;
-        let due = shards.iter().filter_map(|shard| shard.first_due_us).reduce(f64::min)?;
-        let sent = shards.iter().filter_map(|shard| shard.first_sent_us).reduce(f64::min)?;
-        Some(sent - due)
+        first_skew_us(&self.generator)
     }
+}
+
+fn first_skew_us(generator: &Generator) -> Option<f64> {
+    let shards = &generator.shards;
+    let due = shards.iter().filter_map(|shard| shard.first_due_us).reduce(f64::min)?;
+    let sent = shards.iter().filter_map(|shard| shard.first_sent_us).reduce(f64::min)?;
+    Some(sent - due)
 }

@@ -1,7 +1,11 @@
 //! From shards' numbers to the report: adds them up, asserts that the sums add up, and lays out the
 //! document.
 
+use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
+
 use hdrhistogram::Histogram;
+use humantime::format_rfc3339_millis;
 
 use crate::load::schedule::{self, Digest};
 use crate::load::share::{self, Share};
@@ -21,8 +25,8 @@ use crate::report::together::{NotTogether, check_shares, common_plan, unplaced};
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{
     AgentConfig, AgentLost, AgentPart, ClientPart, ClientShare, Config, DistributionPart,
-    Generator, LittlesLaw, Part, Rates, Report, ResponseStamps, SCHEMA, Samples, SeriesPart,
-    Successes,
+    Generator, LittlesLaw, Microseconds, Part, PerSecond, Rates, Report, ResponseStamps, SCHEMA,
+    Samples, SeriesPart, Successes,
 };
 use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::arrivals::ArrivalStats;
@@ -71,13 +75,14 @@ struct Sum {
 impl Joined {
     /// Adds an agent's run.
     ///
-    /// # Errors
-    /// It was of another plan than the first.
-    pub fn add(&mut self, agent: AgentRun) -> Result<(), NotTogether> {
+    /// # Panics
+    /// It was of another plan than the first: see [`CollectedHead::is_of`].
+    ///
+    /// [`CollectedHead::is_of`]: crate::report::collected::CollectedHead::is_of
+    pub fn add(&mut self, agent: AgentRun) {
         let own = agent.head.plan.plan();
-        if self.sum.as_ref().is_some_and(|sum| unplaced(&sum.plan) != unplaced(own)) {
-            return Err(NotTogether::Plan(agent.name));
-        }
+        let is_of_one = self.sum.as_ref().is_none_or(|sum| unplaced(&sum.plan) == unplaced(own));
+        assert!(is_of_one, "agents of one run had one plan, and {} another", agent.name);
         self.per_agent.push(agent_part(&agent));
         let AgentRun { head, recorder, digest, .. } = agent;
         match &mut self.sum {
@@ -91,7 +96,6 @@ impl Joined {
                 sum.digest.merge(digest);
             }
         }
-        Ok(())
     }
 
     /// Whether there is no agent.
@@ -119,6 +123,7 @@ impl Joined {
             Figures { part: &part, corrected, batches, series: &series }.judge(slo)
         });
         let is_joint = 1 < per_agent.len() || !facts.lost.is_empty();
+        let generator = generator(&per_agent, is_joint);
         let environment = facts.controller.clone().filter(|_| is_joint);
         let mut addresses: Vec<&str> =
             per_agent.iter().map(|agent| agent.config.target_address.as_str()).collect();
@@ -128,6 +133,9 @@ impl Joined {
         let mut report = Report {
             verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
             schema: SCHEMA,
+            started_at: format_rfc3339_millis(facts.began.unwrap_or(UNIX_EPOCH)).to_string(),
+            label: None,
+            tags: BTreeMap::new(),
             interrupted: facts.stopped || per_agent.iter().any(|agent| agent.interrupted),
             partial: !facts.lost.is_empty(),
             agent_lost: facts.lost.iter().map(agent_lost).collect(),
@@ -144,9 +152,10 @@ impl Joined {
                 plan,
             },
             environment: environment.unwrap_or_else(|| per_agent[0].environment.clone()),
-            whole: part.clone(),
+            whole: part,
             corrected_digest: times.corrected.digest(),
-            generator: generator(&per_agent, is_joint),
+            traffic: generator.traffic(),
+            generator,
             arrivals,
             arrivals_line,
             littles_law: LittlesLaw::new(0.0, 0.0, 0.0),
@@ -156,7 +165,6 @@ impl Joined {
             calibration: None,
             series,
             per_agent,
-            merged: part,
         };
         report.littles_law = littles_law(&recorder.in_flight, report.unpaced_users());
         judge_all(&mut report);
@@ -177,9 +185,9 @@ impl Joined {
 /// Without an agent, or if they don't belong together.
 pub fn report(agents: impl IntoIterator<Item = AgentRun>, facts: &RunFacts) -> (Report, Measured) {
     let mut joined = Joined::default();
-    let added = agents.into_iter().try_for_each(|agent| joined.add(agent));
-    added
-        .and_then(|()| joined.report(facts))
+    agents.into_iter().for_each(|agent| joined.add(agent));
+    joined
+        .report(facts)
         .unwrap_or_else(|problem| panic!("agents of one run belong together: {problem}"))
 }
 
@@ -425,6 +433,7 @@ fn part(
     Part {
         client_share: client_share(&recorder.times, plan, &times.corrected, &corrected),
         rate: Rates {
+            unit: PerSecond::PerSecond,
             target,
             intended: per_second(counts.intended),
             sent: per_second(counts.sent_in_window),
@@ -467,7 +476,8 @@ fn client_share(
         })
     };
     let added_mean = times.added.mean_ns()? / 1e3;
-    Some(ClientShare { added_mean, p50: at(0.5)?, p99: at(0.99), p999: at(0.999) })
+    let unit = Microseconds::Us;
+    Some(ClientShare { unit, added_mean, p50: at(0.5)?, p99: at(0.99), p999: at(0.999) })
 }
 
 /// What these agents were to offer of a plan and this was counted of, for the proof of their

@@ -11,6 +11,7 @@ pub mod profile;
 mod report;
 mod rules;
 pub mod slo;
+pub mod spectrum;
 mod together;
 pub mod verdict;
 

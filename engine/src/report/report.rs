@@ -3,6 +3,7 @@
 //! Shards and agents merge through the same functions, and the sums are asserted wherever two parts
 //! meet: `intended = sent + unsent` and `sent = answered + timed_out + failed + abandoned`.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use base64::Engine as _;
@@ -33,15 +34,27 @@ use crate::stats::stationarity::Stationarity;
 use crate::sys::units::{CoreList, OneIn};
 
 /// Version of the document. A field that is added, dropped or means something else needs a new one.
-pub const SCHEMA: u32 = 5;
+pub const SCHEMA: u32 = 6;
+
+/// The name of the agent of a run without agents.
+pub const LOCAL: &str = "local";
 
 /// The whole report of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Report {
     /// Whether the numbers can be trusted, and why not.
     pub verdict: Verdict,
     /// Version of the document, [`SCHEMA`].
     pub schema: u32,
+    /// When the load began, warm-up included: RFC 3339, in UTC, to the millisecond.
+    pub started_at: String,
+    /// What the user calls the run; `None` if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What else the user notes of it, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
     /// Whether the run was stopped before its plan was done.
     pub interrupted: bool,
     /// Whether an agent was lost: its part of the run is in no number, and nothing stands for it.
@@ -66,6 +79,8 @@ pub struct Report {
     pub corrected_digest: String,
     /// What the generator itself did.
     pub generator: Generator,
+    /// Bytes over all connections, in the window.
+    pub traffic: Traffic,
     /// The arrivals of an open model against those planned.
     pub arrivals: Option<ArrivalProof>,
     /// The same in one line.
@@ -82,10 +97,15 @@ pub struct Report {
     pub calibration: Option<HeldAgainst>,
     /// The run over time.
     pub series: SeriesPart,
-    /// Each agent's figures; a local run has one agent.
+    /// Each agent's figures. A run without agents is its own one agent, which the document doesn't
+    /// repeat.
+    #[serde(default, skip_serializing_if = "is_local")]
     pub per_agent: Vec<AgentPart>,
-    /// The agents' figures added up: those of the whole run, under a name beside the agents'.
-    pub merged: Part,
+}
+
+/// Whether these are the one agent that a run without agents is.
+fn is_local(agents: &[AgentPart]) -> bool {
+    matches!(agents, [only] if only.name == LOCAL)
 }
 
 /// A response of that many bytes can't arrive whole before the generator reads: Linux grants a new
@@ -124,6 +144,7 @@ pub struct Config {
     pub schedule_estimated: Option<u64>,
     /// Where the schedule ended, seconds since the epoch of the run: the plan's end, or the moment
     /// of an interruption.
+    #[serde(rename = "schedule_until_s")]
     pub schedule_until: f64,
     /// What `corrected` was corrected by: `intended`, the intended times; or `backfill`,
     /// HdrHistogram's `record_correct`.
@@ -147,7 +168,38 @@ pub struct Generator {
     pub machine: Option<Machine>,
 }
 
+/// Bytes over all connections to the target in the window, requests and responses with their heads;
+/// what TCP and IP add is not among them. Each shard's window is that of its other figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Bytes received per second.
+    pub received_bytes_per_s: f64,
+    /// Bytes sent per second.
+    pub sent_bytes_per_s: f64,
+}
+
 impl Generator {
+    /// The bytes of all its shards in the window.
+    pub fn traffic(&self) -> Traffic {
+        self.shards.iter().fold(Traffic::default(), |sum, shard| {
+            let (received, sent) = (shard.window_received_bytes, shard.window_sent_bytes);
+            let per_s = |bytes: u64| match shard.observed_s {
+                0.0 => 0.0,
+                observed_s => bytes as f64 / observed_s,
+            };
+            Traffic {
+                received_bytes: sum.received_bytes.saturating_add(received),
+                sent_bytes: sum.sent_bytes.saturating_add(sent),
+                received_bytes_per_s: sum.received_bytes_per_s + per_s(received),
+                sent_bytes_per_s: sum.sent_bytes_per_s + per_s(sent),
+            }
+        })
+    }
+
     /// Share of its cores' time that the hypervisor took; `None` where that isn't known.
     pub fn steal(&self) -> Option<f64> {
         self.machine.as_ref()?.steal
@@ -231,6 +283,8 @@ pub struct Samples {
 /// The run over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesPart {
+    /// Unit of the latencies and of the lateness of each interval: `us`.
+    pub unit: Microseconds,
     /// Length of an interval, seconds.
     pub interval_s: f64,
     /// The intervals from the start of the window on.
@@ -271,7 +325,27 @@ impl SeriesPart {
         let interval_s = series.interval_ns() as f64 / 1e9;
         let slots = series.slots().iter().enumerate();
         let intervals = slots.map(|(at, slot)| IntervalPart::new(at as f64 * interval_s, slot));
-        SeriesPart { interval_s, intervals: intervals.collect() }
+        SeriesPart { unit: Microseconds::Us, interval_s, intervals: intervals.collect() }
+    }
+}
+
+impl SeriesPart {
+    /// Of each full second, or of each interval where that is longer: requests without a good
+    /// answer, and all that were due.
+    pub fn bad_by_second(&self) -> Vec<(u64, u64)> {
+        let per_second = (1.0 / self.interval_s).round().clamp(1.0, 8.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 8")]
+        let seconds = self.intervals.chunks(per_second as usize);
+        seconds
+            .map(|second| {
+                let sum = |of: fn(&IntervalCounts) -> u64| -> u64 {
+                    second.iter().map(|interval| of(&interval.counts)).sum()
+                };
+                let intended = sum(|counts| counts.intended);
+                let good = sum(|counts| counts.answered.saturating_sub(counts.unexpected_status));
+                (intended.saturating_sub(good), intended)
+            })
+            .collect()
     }
 }
 
@@ -317,6 +391,8 @@ pub struct AgentLost {
 /// where the agent told of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToldPart {
+    /// Unit of the latencies of each interval: `us`.
+    pub unit: Microseconds,
     /// Length of an interval, seconds.
     pub interval_s: f64,
     /// The intervals from the epoch of the run on.
@@ -430,6 +506,7 @@ pub struct AgentConfig {
     /// Arrivals that were counted by the rate.
     pub schedule_estimated: Option<u64>,
     /// Where its schedule ended, seconds since the epoch of the run.
+    #[serde(rename = "schedule_until_s")]
     pub schedule_until: f64,
 }
 
@@ -493,6 +570,8 @@ impl ResponseStamps {
 /// The generator's own part of the latencies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientShare {
+    /// Unit of all that follows: `us`.
+    pub unit: Microseconds,
     /// What the generator added to the corrected latencies, before requests were sent: the exact
     /// mean, microseconds.
     pub added_mean: f64,
@@ -536,6 +615,8 @@ pub struct Successes {
 /// Requests per second, over the length of the recorded window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
+    /// Unit of all that follows: `1/s`.
+    pub unit: PerSecond,
     /// The plan's rate, or an agent's share of it; `None` for a closed model.
     pub target: Option<f64>,
     /// Intended requests of the window.
@@ -546,11 +627,29 @@ pub struct Rates {
     pub answered: f64,
 }
 
+/// The unit of times whose names have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Microseconds {
+    /// Microseconds.
+    #[default]
+    #[serde(rename = "us")]
+    Us,
+}
+
+/// The unit of rates whose names have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PerSecond {
+    /// Per second.
+    #[default]
+    #[serde(rename = "1/s")]
+    PerSecond,
+}
+
 /// A distribution as the document shows it: microseconds, and the histogram itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DistributionPart {
     /// Unit of the numbers below: `us`.
-    pub unit: String,
+    pub unit: Microseconds,
     /// Values recorded.
     pub count: u64,
     /// The smallest, exact.
@@ -583,7 +682,7 @@ impl DistributionPart {
     fn with(distribution: &Distribution, percentiles: Percentiles) -> DistributionPart {
         let us = |ns: u64| ns as f64 / 1e3;
         DistributionPart {
-            unit: "us".to_owned(),
+            unit: Microseconds::Us,
             count: distribution.count(),
             min: distribution.min_ns().map(us),
             mean: distribution.mean_ns().map(|ns| ns / 1e3),
@@ -611,12 +710,16 @@ impl DistributionPart {
 
 /// What is wrong with a text that should hold a histogram.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
 pub enum HistogramError {
     /// It isn't base64.
+    #[error(transparent)]
     Text(#[from] base64::DecodeError),
     /// Its bytes aren't a histogram.
+    #[error(transparent)]
     Bytes(#[from] hdrhistogram::serialization::DeserializeError),
+    /// It is one of another range or precision than those of a run over time.
+    #[error("a histogram of another range")]
+    Range,
 }
 
 /// The histogram that a document's text holds, or what is wrong with the text.

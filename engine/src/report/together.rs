@@ -1,9 +1,10 @@
 //! Whether the runs of agents are one run, and the plan that they have in common.
 
 use crate::load::share::Share;
+use crate::plan::redact::Redacted;
 use crate::plan::{Plan, StampSource};
 use crate::report::AgentPart;
-use crate::report::collected::RunFacts;
+use crate::report::collected::{CollectedHead, RunFacts};
 use crate::sys::units::OneIn;
 
 /// Why the runs of agents can't be one.
@@ -12,9 +13,6 @@ pub enum NotTogether {
     /// There is none.
     #[error("no agent brought anything home")]
     Nothing,
-    /// The agent ran another plan than the first.
-    #[error("agent {0} ran another plan than the first")]
-    Plan(String),
     /// Two agents had parts of the load in common.
     #[error("agents {0} and {1} had a part of the load in common")]
     Shares(String, String),
@@ -29,6 +27,13 @@ pub(super) fn unplaced(plan: &Plan) -> Plan {
         stamps: None,
         stamp_sends: None,
         ..plan.clone()
+    }
+}
+
+impl CollectedHead {
+    /// Whether this was the plan, but for what is an agent's own.
+    pub fn is_of(&self, plan: &Redacted) -> bool {
+        unplaced(self.plan.plan()) == unplaced(plan.plan())
     }
 }
 

@@ -6,7 +6,7 @@ mod shard_plan;
 mod tally;
 
 pub use prepare::{
-    PrepareError, Prepared, Targets, check_sources, connections, prepare, prepare_with,
+    PrepareError, Prepared, Targets, check_sources, common, connections, prepare, prepare_with,
 };
 pub use run::{Finished, Passed, Run, RunError, SetUp};
-pub use tally::{Phase, Progress, Tally};
+pub use tally::{Phase, Tally};

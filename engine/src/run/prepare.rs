@@ -77,6 +77,37 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
     prepare_with(plan, &SharedBody::default(), Targets::Resolve, Share::whole())
 }
 
+/// A plan as the agents of its run report it, but for what is their own: completed as far as the
+/// plan alone decides, which no machine can change.
+///
+/// # Errors
+/// What is wrong with it on any machine, with the cure.
+pub fn common(plan: Plan) -> Result<Redacted, PlanError> {
+    // Every machine has a core, and which ones these are is no part of it.
+    let Completed { plan, body, .. } = complete(plan, &SharedBody::default(), &[0])?;
+    Ok(Redacted::new(&plan, &body))
+}
+
+/// A plan completed as far as it decides that by itself.
+struct Completed {
+    plan: Plan,
+    endpoint: Endpoint,
+    body: Arc<Body>,
+    request: Request,
+}
+
+fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
+    let endpoint = Endpoint::of(&plan)?;
+    let mut plan = plan.complete(allowed)?;
+    requests::end_window(&mut plan)?;
+    let body = body.read(&plan)?;
+    let request = render_request(&plan, &endpoint, body.length())?;
+    if request.closes() {
+        plan.close_each()?;
+    }
+    Ok(Completed { plan, endpoint, body, request })
+}
+
 /// Completes a plan, of whose load this process offers a share, and checks whatever can be checked
 /// without load: the URL, the request, the cores, the machine and, with one connection, that the
 /// target is listening. The plan's body is read unless `body` was read for an earlier run.
@@ -89,23 +120,17 @@ pub fn prepare_with(
     targets: Targets,
     share: Share,
 ) -> Result<Prepared, PrepareError> {
-    let endpoint = Endpoint::of(&plan).map_err(PrepareError::Plan)?;
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
     let names_stamps = plan.stamps.is_some();
-    let mut plan = plan.complete(&allowed).map_err(PrepareError::Plan)?;
-    requests::end_window(&mut plan).map_err(PrepareError::Plan)?;
+    let Completed { mut plan, endpoint, body, request } =
+        complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
     let conns = connections(&plan, &share).map_err(PrepareError::Plan)?;
     let cores = match names_cores {
         true => plan.cores().to_vec(),
         false => topology.default_cores(&allowed, &Attachment::default()),
     };
     plan.place(&cores, conns);
-    let body = body.read(&plan).map_err(PrepareError::Plan)?;
-    let request = render_request(&plan, &endpoint, body.length()).map_err(PrepareError::Plan)?;
-    if request.closes() {
-        plan.close_each().map_err(PrepareError::Plan)?;
-    }
     let payload = payload(&plan, &request, &body)
         .map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
     host::require(conns, plan.cores().len()).map_err(PrepareError::Host)?;

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use glommio::ExecutorJoinHandle;
 
 use super::prepare::Prepared;
-use super::tally::{Phase, Progress, Tally};
+use super::tally::{Phase, Tally};
 use crate::host::environment::{Environment, environment};
 use crate::host::limits;
 use crate::host::watch::{Watch, Watched};
@@ -51,9 +51,7 @@ pub enum RunError {
 /// What the setup of a run came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetUp {
-    /// Connections that were open when it ended.
-    pub connections: usize,
-    /// Whether their number had settled, on all shards; `None` without setup load.
+    /// Whether the number of connections had settled, on all shards; `None` without setup load.
     pub settled: Option<bool>,
 }
 
@@ -186,9 +184,8 @@ impl Run {
 
     /// What the setup came to; `None` before all shards are set up.
     pub fn set_up_as(&self) -> Option<SetUp> {
-        let Signals { connections, settled, unsettled, .. } = &*self.signals;
+        let Signals { settled, unsettled, .. } = &*self.signals;
         self.is_ready().then(|| SetUp {
-            connections: connections.load(Ordering::Relaxed),
             settled: match (settled.load(Ordering::Relaxed), unsettled.load(Ordering::Relaxed)) {
                 (_, true) => Some(false),
                 (true, false) => Some(true),
@@ -275,18 +272,14 @@ impl Run {
         Tally { phase, elapsed_ns, intended, answered, errors, in_flight, latency }
     }
 
-    /// How far the run has got.
-    pub fn progress(&self) -> Progress {
-        self.tally().progress()
-    }
-
     /// Waits for all shards and makes the report of their numbers.
     pub fn wait(self) -> Finished {
         let share = self.prepared.share.clone();
         let collected = self.collect();
         let epoch_ns = collected.head.epoch_ns;
         let agent = AgentRun::of(LOCAL, share, collected);
-        let (report, measured) = merge::report([agent], &RunFacts::default());
+        let facts = RunFacts { began: Some(clock::wall_time(epoch_ns)), ..RunFacts::default() };
+        let (report, measured) = merge::report([agent], &facts);
         Finished { report, measured, epoch_ns }
     }
 

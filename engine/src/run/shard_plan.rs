@@ -24,8 +24,6 @@ impl Prepared {
             (Model::Closed, Some(period)) => Drive::Paced { period_ns: period.0 },
         };
         let share = self.share.of_shard(shard, shards);
-        let settles =
-            plan.model() == Model::Open && 0 < plan.warmup.0 && plan.keepalive == Switch::On;
         let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);
         ShardPlan {
             shards,
@@ -35,7 +33,7 @@ impl Prepared {
             conns_total: plan.conns(),
             prewarm: share.count(plan.prewarm.unwrap_or(0)),
             spare: share.count(plan.spare.unwrap_or(0)),
-            settle_ns: if settles { plan.settle.0 } else { 0 },
+            settle_ns: if plan.settles() { plan.settle.0 } else { 0 },
             settle_min_ns: plan.settle_min.map_or(0, |least| least.0),
             recorder_config: RecorderConfig::of_plan(plan),
             end_ns: plan.end_ns(),

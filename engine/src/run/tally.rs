@@ -1,5 +1,4 @@
-//! What a running run has done so far: numbers that agents' runs add up from, and what the progress
-//! line makes of them.
+//! What a running run has done so far: numbers that agents' runs add up from.
 
 use serde::{Deserialize, Serialize};
 
@@ -72,40 +71,11 @@ impl Tally {
         (self.phase, self.elapsed_ns, self.in_flight) = (phase, elapsed_ns, in_flight);
     }
 
-    /// What the progress line shows.
-    pub fn progress(&self) -> Progress {
-        Progress {
-            phase: self.phase,
-            elapsed_ns: self.elapsed_ns,
-            intended: self.intended,
-            answered: self.answered,
-            errors: self.errors,
-            in_flight: self.in_flight,
-            p50_ns: self.latency.quantile_ns(0.5),
-            p99_ns: self.latency.quantile_ns(0.99),
-        }
+    /// Corrected latency of the window so far that this share of requests is within, ns, to 6.25 %;
+    /// `None` without a response.
+    pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
+        self.latency.quantile_ns(quantile)
     }
-}
-
-/// A running run's progress, warm-up included.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// Where it is.
-    pub phase: Phase,
-    /// Time since the epoch, ns; during setup, since the start of setup.
-    pub elapsed_ns: u64,
-    /// Requests that have fallen due.
-    pub intended: u64,
-    /// Requests with a complete response.
-    pub answered: u64,
-    /// Requests that timed out, failed or were abandoned.
-    pub errors: u64,
-    /// Requests awaiting their response.
-    pub in_flight: u64,
-    /// Corrected p50 of the window so far, within 6.25 %.
-    pub p50_ns: Option<u64>,
-    /// Corrected p99 of the window so far, within 6.25 %.
-    pub p99_ns: Option<u64>,
 }
 
 #[cfg(test)]
@@ -143,6 +113,6 @@ mod tests {
         let expected =
             Tally { phase: Phase::Warmup, elapsed_ns: 3, ..tally(7, &[5_000, 5_000, 5_000]) };
         assert_eq!(both, expected);
-        assert_eq!(both.progress().p50_ns, expected.progress().p50_ns);
+        assert_eq!(both.quantile_ns(0.5), expected.quantile_ns(0.5));
     }
 }

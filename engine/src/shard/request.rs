@@ -382,6 +382,7 @@ impl Shard {
             (Ok(0), _) => self.fail(slot, Cause::WriteFailed),
             (Ok(sent), _) => {
                 connection.sent_bytes += sent;
+                self.meter.sent_bytes += sent as u64;
                 connection.sending =
                     connection.sent_bytes < connection.last_send() * self.plan.request.len();
                 if connection.sending {

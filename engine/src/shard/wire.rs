@@ -131,6 +131,10 @@ impl Shard {
             connection.send_queued();
             connection.sending = SEND_SILENT_MAX < connection.requests() * length;
             let (fd, last_send) = (connection.fd, connection.last_send());
+            if !connection.sending {
+                // The kernel tells nothing of these: they leave whole, or the connection breaks.
+                self.meter.sent_bytes += (last_send * length) as u64;
+            }
             if connection.sending {
                 connection.sent_bytes = 0;
                 self.send_part(slot);

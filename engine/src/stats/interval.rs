@@ -19,7 +19,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::statistics::{chi_squared_point, student_t_point};
+use super::statistics::{chi_squared_point, normal_point, student_t_point};
 use crate::stats::distribution::{Distribution, VALUE_MAX_NS, rank};
 use crate::stats::quantiles::{PERCENTILES, WITH_INTERVAL};
 
@@ -166,12 +166,32 @@ pub(crate) struct Ends {
 /// all the time, the last second of a run holds every slow request: no rank is high enough for an
 /// upper end, and there is a lower one.
 pub(crate) fn ends(pooled: &Distribution, batches: &[Histogram<u64>], p: f64) -> Ends {
-    let independent = NORMAL_5_PERCENT;
+    ends_with(pooled, batches, p, 0.025, NORMAL_5_PERCENT)
+}
+
+/// The same, each end wrong with a probability of `tail`.
+pub(super) fn ends_at(
+    pooled: &Distribution,
+    batches: &[Histogram<u64>],
+    p: f64,
+    tail: f64,
+) -> Ends {
+    ends_with(pooled, batches, p, tail, normal_point(tail))
+}
+
+/// The same; `independent` is the normal distribution's point of the tail.
+fn ends_with(
+    pooled: &Distribution,
+    batches: &[Histogram<u64>],
+    p: f64,
+    tail: f64,
+    independent: f64,
+) -> Ends {
     let by_batches =
-        |spread: Spread| student_t_point(spread.degrees as u64, 0.025) * spread.index.sqrt();
+        |spread: Spread| student_t_point(spread.degrees as u64, tail) * spread.index.sqrt();
     let count = pooled.count();
     if count == 0 {
-        return Ends { low_ns: None, high_ns: None, needed: needed(p) };
+        return Ends { low_ns: None, high_ns: None, needed: needed_with(p, independent) };
     }
     let width = spread(pooled, batches, p).map_or(independent, by_batches).max(independent);
     let n = count as f64;
@@ -188,7 +208,11 @@ pub(crate) fn ends(pooled: &Distribution, batches: &[Histogram<u64>], p: f64) ->
     Ends {
         low_ns: low.map(|(low_ns, _)| low_ns),
         high_ns: high.map(|(_, high_ns)| high_ns),
-        needed: if both { needed(p) } else { needed_with(p, width).max(count + 1) },
+        needed: if both {
+            needed_with(p, independent)
+        } else {
+            needed_with(p, width).max(count + 1)
+        },
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod arrival_proof;
 pub(crate) mod arrivals;
+pub mod comparison;
 pub mod distribution;
 pub(crate) mod encoded;
 #[cfg(test)]

@@ -12,13 +12,15 @@ pub struct Quantile {
 }
 
 /// The percentiles that a report states of each distribution.
-pub const PERCENTILES: [Quantile; 5] = [
+pub const PERCENTILES: [Quantile; 7] = [
     Quantile { key: "p50", label: "p50", q: 0.5 },
+    Quantile { key: "p75", label: "p75", q: 0.75 },
     Quantile { key: "p90", label: "p90", q: 0.9 },
+    Quantile { key: "p95", label: "p95", q: 0.95 },
     Quantile { key: "p99", label: "p99", q: 0.99 },
     Quantile { key: "p999", label: "p99.9", q: 0.999 },
     Quantile { key: "p9999", label: "p99.99", q: 0.9999 },
 ];
 
 /// How many of them, from the first, come with a confidence interval.
-pub const WITH_INTERVAL: usize = 4;
+pub const WITH_INTERVAL: usize = 6;

@@ -46,6 +46,16 @@ pub(crate) fn mean_interval(
 /// The interval of `part` of `whole`, of which the pieces of the run hold these parts and wholes;
 /// `None` of nothing.
 pub fn share_interval(part: u64, whole: u64, pieces: &[(u64, u64)]) -> Option<[f64; 2]> {
+    share_interval_at(part, whole, pieces, 0.025)
+}
+
+/// The same, each end wrong with a probability of `tail`.
+pub(super) fn share_interval_at(
+    part: u64,
+    whole: u64,
+    pieces: &[(u64, u64)],
+    tail: f64,
+) -> Option<[f64; 2]> {
     if whole == 0 {
         return None;
     }
@@ -57,6 +67,7 @@ pub fn share_interval(part: u64, whole: u64, pieces: &[(u64, u64)]) -> Option<[f
         })
         .collect();
     let (n, share) = (whole as f64, part as f64 / whole as f64);
+    // By how much the sum varies more than that of independent values, at any confidence.
     let independent = NORMAL_5_PERCENT * (n * share * (1.0 - share)).sqrt();
     let wider = match half_of_sum(&pieces) {
         Some(half) if 0.0 < independent => (half / independent).max(1.0),
@@ -64,8 +75,8 @@ pub fn share_interval(part: u64, whole: u64, pieces: &[(u64, u64)]) -> Option<[f
     };
     let values = n / wider.powi(2);
     let (inside, outside) = (share * values, (1.0 - share) * values);
-    let low = if part == 0 { 0.0 } else { beta_point(inside, outside + 1.0, 0.025) };
-    let high = if part == whole { 1.0 } else { beta_point(inside + 1.0, outside, 0.975) };
+    let low = if part == 0 { 0.0 } else { beta_point(inside, outside + 1.0, tail) };
+    let high = if part == whole { 1.0 } else { beta_point(inside + 1.0, outside, 1.0 - tail) };
     Some([low, high])
 }
 

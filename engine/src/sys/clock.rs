@@ -3,6 +3,7 @@
 //! Only a shard's turn, the run and the watch read it; everything below takes time as an argument.
 
 use std::num::NonZeroU64;
+use std::time::{Duration, SystemTime};
 
 use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
@@ -15,6 +16,11 @@ use crate::sys::units::SECOND_NS;
 pub fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.cast_unsigned() * SECOND_NS + time.tv_nsec.cast_unsigned()
+}
+
+/// The wall-clock time of a past moment of this clock, as far as the wall clock wasn't set since.
+pub fn wall_time(at_ns: u64) -> SystemTime {
+    SystemTime::now() - Duration::from_nanos(now_ns().saturating_sub(at_ns))
 }
 
 /// Lets this thread's timers fire to the nanosecond instead of up to 50 µs late, the kernel's

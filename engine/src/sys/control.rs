@@ -17,8 +17,6 @@ pub struct Signals {
     pub(crate) held: bool,
     /// Shards that have finished setting up.
     pub(crate) ready: AtomicUsize,
-    /// Connections that were open when their shard had finished setting up.
-    pub(crate) connections: AtomicUsize,
     /// Whether a shard offered setup load until the number of its connections had settled.
     pub(crate) settled: AtomicBool,
     /// Whether a shard offered setup load in vain.

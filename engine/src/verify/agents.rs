@@ -66,38 +66,19 @@ pub(super) fn agents(report: &Report, pieces: &Pieces) -> Vec<Finding> {
 
 /// The part that the only agent of a report must have.
 fn as_agent(report: &Report, only: &AgentPart) -> AgentPart {
-    let config = &report.config;
     // Where the samples were collected from several agents, the report names the folder.
     let samples = report.samples.as_ref().zip(only.samples.as_ref()).map(|(all, own)| {
         let file = if all.file.is_some() { own.file.clone() } else { None };
         Samples { file, ..all.clone() }
     });
+    let local = report.local_agent();
     AgentPart {
         name: only.name.clone(),
-        config: AgentConfig {
-            share: only.config.share.clone(),
-            target_address: config.target_address.clone(),
-            cores: config.plan.cores.clone().unwrap_or_default(),
-            source_addresses: config.plan.source_addresses.clone(),
-            stamps: config.plan.stamps,
-            stamp_sends: config.plan.stamp_sends,
-            schedule_digest: config.schedule_digest.clone(),
-            schedule_arrivals: config.schedule_arrivals,
-            schedule_estimated: config.schedule_estimated,
-            schedule_until: config.schedule_until,
-        },
-        verdict: report.verdict.clone(),
-        interrupted: report.interrupted,
+        config: AgentConfig { share: only.config.share.clone(), ..local.config },
         synchronization: only.synchronization,
         findings: only.findings.clone(),
-        start_skew_us: only.skew_us(),
-        environment: report.environment.clone(),
-        generator: report.generator.clone(),
-        arrivals: report.arrivals.clone(),
-        arrivals_line: report.arrivals_line.clone(),
-        littles_law: report.littles_law.clone(),
-        samples: samples.or_else(|| report.samples.clone()),
-        part: report.whole.clone(),
+        samples: samples.or(local.samples),
+        ..local
     }
 }
 
@@ -130,7 +111,7 @@ fn shares(report: &Report) -> Vec<Finding> {
 fn told(report: &Report) -> Vec<Finding> {
     let mut findings = Vec::new();
     for AgentLost { name, at_s, told, .. } in &report.agent_lost {
-        let Some(ToldPart { interval_s, intervals }) = told else { continue };
+        let Some(ToldPart { interval_s, intervals, .. }) = told else { continue };
         let frames = interval_s / FRAME_S;
         let ok = (1.0..=FRAMES_MAX).contains(&frames) && frames.log2().fract() == 0.0;
         findings.push(Finding::new(format!("{name}: interval_s"), "of frames", interval_s, ok));
@@ -161,7 +142,7 @@ fn told(report: &Report) -> Vec<Finding> {
 /// Counts, rates and histograms add, means weigh by their counts.
 fn sum_of_agents(report: &Report) -> Vec<Finding> {
     let parts: Vec<&Part> = report.per_agent.iter().map(|agent| &agent.part).collect();
-    let merged = &report.merged;
+    let merged = &report.whole;
     let mut counts = Counts::default();
     parts.iter().for_each(|part| counts += part.counts.clone());
     let mut findings = compare("counts.", &counts, &merged.counts);

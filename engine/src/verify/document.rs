@@ -29,8 +29,9 @@ pub fn report_alone(report: &Report) -> Vec<Finding> {
     let (mut findings, pieces) = sound(report);
     let Some(pieces) = pieces else { return findings };
     findings.extend(part(report, &report.whole, Some(&pieces.batches)));
-    findings.extend(summed_up("merged is the whole", compare("", &report.whole, &report.merged)));
     findings.push(corrected_digest(report));
+    let traffic = report.generator.traffic();
+    findings.extend(summed_up("traffic", compare("", &traffic, &report.traffic)));
     findings.extend(agents(report, &pieces));
     let correction = corrected_by(&report.config.plan);
     let corrected_by = report.config.corrected_by.as_str();

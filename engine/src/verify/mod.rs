@@ -16,6 +16,7 @@ mod compare;
 mod distribution;
 mod document;
 mod finding;
+mod latencies;
 mod merge_proof;
 mod part;
 mod planned;
@@ -26,6 +27,7 @@ mod unsound;
 pub use compare::compare;
 pub use document::report_alone;
 pub use finding::{Finding, summed_up};
+pub use latencies::{Latencies, latencies};
 pub use merge_proof::{MergeProof, MergeRow, merge_proof};
 pub use replay::with_samples;
 

@@ -219,6 +219,7 @@ pub(super) fn per_second(report: &Report, count: u64) -> f64 {
 fn rates(report: &Report, part: &Part) -> Vec<Finding> {
     let Part { counts, rate, .. } = part;
     let expected = Rates {
+        unit: rate.unit,
         target: target(report),
         intended: per_second(report, counts.intended),
         sent: per_second(report, counts.sent_in_window),

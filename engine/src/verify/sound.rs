@@ -10,7 +10,7 @@ use super::distribution::{NUMBER_MAX, decode};
 use super::finding::{Finding, is_close, summed_up};
 use super::unsound::Unsound;
 use crate::plan::Plan;
-use crate::record::series::{SLOTS_MAX, interval_ns_of};
+use crate::record::series::{SLOTS_MAX, by_second, interval_ns_of};
 use crate::report::merge::schedule_version;
 use crate::report::{Report, SCHEMA};
 use crate::stats::distribution::INTERVAL_DIGITS;
@@ -141,16 +141,6 @@ fn pieces(report: &Report) -> Result<Pieces, Unsound> {
                 .map_err(|problem| Unsound::Interval { at, problem: Box::new(problem) })
         })
         .collect::<Result<_, Unsound>>()?;
-    let per_batch = usize::try_from((SECOND_NS / interval_ns).max(1)).expect("at most eight");
-    let batches = histograms
-        .chunks(per_batch)
-        .map(|chunk| {
-            let mut batch = chunk[0].clone();
-            for other in &chunk[1..] {
-                batch.add(other).expect("all have the same bounds");
-            }
-            batch
-        })
-        .collect();
+    let batches = by_second(histograms.iter(), interval_ns);
     Ok(Pieces { interval_ns, histograms, batches })
 }

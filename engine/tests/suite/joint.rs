@@ -16,7 +16,10 @@ use engine::record::times::Times;
 use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts, Synchronization};
 use engine::report::merge::{self, Joined};
 use engine::report::verdict::{Code, Level};
-use engine::report::{NotOfPlan, NotTogether, Report, Samples, ToldInterval, ToldPart};
+use engine::report::{
+    Microseconds, NotOfPlan, NotTogether, Report, Samples, ToldInterval, ToldPart,
+};
+use engine::run;
 use engine::samples::{Header, SampleFile, ShardEnd};
 use engine::shard::ShardReport;
 use engine::sys::units::{CoreList, Nanos};
@@ -117,8 +120,8 @@ fn what_agents_did_together_is_what_one_would_have_done() {
         assert_eq!(wrong(report_alone(&report)), [], "{arrivals:?}");
         assert_eq!(report.config.schedule_digest, one.config.schedule_digest);
         assert_eq!(report.corrected_digest, one.corrected_digest);
-        assert_eq!(report.merged.rate, one.merged.rate);
-        assert_eq!(report.merged.counts, one.merged.counts);
+        assert_eq!(report.whole.rate, one.whole.rate);
+        assert_eq!(report.whole.counts, one.whole.counts);
         assert_eq!((&report.series, &report.slo), (&one.series, &one.slo));
         assert_eq!(report.stationarity, one.stationarity);
         let sum: u64 = report.per_agent.iter().map(|agent| agent.part.counts.intended).sum();
@@ -259,7 +262,11 @@ fn told() -> ToldPart {
         p50: Some(1_500.0),
         p99: Some(2_000.0),
     };
-    ToldPart { interval_s: 0.25, intervals: (0..17).map(interval).collect() }
+    ToldPart {
+        unit: Microseconds::Us,
+        interval_s: 0.25,
+        intervals: (0..17).map(interval).collect(),
+    }
 }
 
 #[test]
@@ -387,7 +394,7 @@ fn agents_that_do_not_belong_together_are_told_apart() {
     let runs = agents(&plan, &WEIGHTS, well);
     let joined = |runs: &[AgentRun], lost: Vec<LostAgent>| {
         let mut joined = Joined::default();
-        runs.iter().try_for_each(|run| joined.add(run.clone()))?;
+        runs.iter().for_each(|run| joined.add(run.clone()));
         joined.report(&RunFacts { lost, ..facts() })
     };
     let refused = |runs: &[AgentRun], lost| joined(runs, lost).expect_err("not one run");
@@ -399,9 +406,24 @@ fn agents_that_do_not_belong_together_are_told_apart() {
     let share = runs[1].share.clone();
     let lost = LostAgent { name: "gone".to_owned(), at_s: 1.0, share, told: None };
     assert_eq!(refused(&runs, vec![lost]), shares("gone", "agent-1"));
-    let mut other = runs.clone();
-    other[2] = agent(&Plan { seed: 12, ..plan }, 2, (&runs[2].share, 1), well);
-    assert_eq!(refused(&other, vec![]), NotTogether::Plan("agent-2".to_owned()));
+}
+
+#[test]
+fn an_agent_ran_the_plan_that_all_have_in_common_or_another() {
+    let common = |plan: Plan| run::common(plan).expect("a plan");
+    let plan = plan(Arrivals::Poisson, "2k", 2);
+    let head = |plan: &Plan| agent(plan, 0, (&Share::whole(), 2), well).head;
+    assert!(head(&plan).is_of(&common(plan.clone())));
+    // Where its kernel doesn't stamp, it does so itself.
+    let unstamped = Plan { stamps: Some(StampSource::User), ..plan.clone() };
+    assert!(head(&unstamped).is_of(&common(plan.clone())));
+    for other in [
+        Plan { seed: 12, ..plan.clone() },
+        Plan { rate: Some("2001".parse().expect("a rate")), ..plan.clone() },
+        Plan { headers: vec!["Accept: a".to_owned()], ..plan.clone() },
+    ] {
+        assert!(!head(&plan).is_of(&common(other)));
+    }
 }
 
 #[test]
@@ -452,11 +474,11 @@ fn what_is_changed_in_an_agents_part_is_found() {
     for (path, value) in [
         ("/corrected_digest", digest.into()),
         ("/config/schedule_digest", digest.into()),
-        ("/config/schedule_until", 5.5.into()),
+        ("/config/schedule_until_s", 5.5.into()),
         ("/partial", true.into()),
         ("/per_agent/1/config/schedule_digest", digest.into()),
         ("/per_agent/1/config/schedule_arrivals", 7.into()),
-        ("/per_agent/1/config/schedule_until", 5.5.into()),
+        ("/per_agent/1/config/schedule_until_s", 5.5.into()),
         ("/per_agent/1/config/cores", "0".into()),
         ("/per_agent/1/config/share/units/start", 2.into()),
         ("/per_agent/1/arrivals/intended", 7.into()),
@@ -606,9 +628,9 @@ proptest! {
         prop_assert_eq!(wrong(report_alone(&report)), []);
         prop_assert_eq!(&report.config.schedule_digest, &one.config.schedule_digest);
         prop_assert_eq!(&report.corrected_digest, &one.corrected_digest);
-        prop_assert_eq!(&report.merged.counts, &one.merged.counts);
+        prop_assert_eq!(&report.whole.counts, &one.whole.counts);
         prop_assert_eq!(&report.series, &one.series);
-        prop_assert_eq!(report.merged.corrected.quantile_us(0.99), one.merged.corrected.quantile_us(0.99));
+        prop_assert_eq!(report.whole.corrected.quantile_us(0.99), one.whole.corrected.quantile_us(0.99));
         for agent in &report.per_agent {
             prop_assert!(agent.verdict.level <= report.verdict.level);
         }

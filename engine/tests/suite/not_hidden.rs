@@ -278,7 +278,7 @@ fn a_rate_far_beyond_any_machine_ends_soon_after_an_interruption() {
     let endless = Plan { conns: Some(10), duration: Nanos::from_secs(600), ..plan(address) };
     let prepared = engine::run::prepare(open(endless, "100M")).expect("a plan");
     let run = engine::run::Run::start(prepared).expect("it starts");
-    while run.progress().elapsed_ns < 1_000_000_000 || run.progress().answered == 0 {
+    while run.tally().elapsed_ns < 1_000_000_000 || run.tally().answered == 0 {
         std::thread::sleep(Duration::from_millis(10));
     }
     run.stop();

@@ -6,6 +6,7 @@ use engine::load::share::Share;
 use engine::plan::{Arrivals, Plan};
 use engine::record::outcome::{Cause, Outcome, TimeoutKind};
 use engine::record::stamps::{Ending, Stamps};
+use engine::report::Traffic;
 use engine::run::prepare;
 use engine::sys::placement::allowed_cores;
 use engine::sys::topology::{Attachment, Topology};
@@ -105,6 +106,12 @@ fn the_report_tells_what_went_over_the_network() {
     assert_eq!((interface.name.as_str(), interface.speed_mbit), ("lo", None));
     assert!(0 < least && 40 * least <= interface.sent_bytes.min(interface.received_bytes));
     assert!(report.whole.counts.sent_in_window <= tcp.segments_sent, "{tcp:?}");
+    // The shards' own count is of the connections alone, and as exact as their window.
+    let Traffic { received_bytes, sent_bytes, .. } = report.traffic;
+    assert!(least <= received_bytes && received_bytes <= interface.received_bytes);
+    assert!(least <= sent_bytes && sent_bytes <= interface.sent_bytes);
+    let shard = &report.generator.shards[0];
+    assert!(sent_bytes <= shard.sent_bytes && received_bytes <= shard.received_bytes, "{shard:?}");
 }
 
 #[test]

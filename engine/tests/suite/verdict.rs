@@ -10,7 +10,9 @@ use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::judge;
 use engine::report::merge::{add_profile, hold_against};
 use engine::report::verdict::{Code, Level, Topic};
-use engine::report::{ClientPart, ClientShare, DistributionPart, LittlesLaw, Report, Samples};
+use engine::report::{
+    ClientPart, ClientShare, DistributionPart, LittlesLaw, Microseconds, Report, Samples,
+};
 use engine::stats::distribution::Distribution;
 use engine::stats::stationarity::Stationarity;
 use engine::sys::units::{CoreList, Nanos};
@@ -375,7 +377,8 @@ fn added(report: &mut Report, p50_us: f64, p99_us: f64) {
     let part =
         |corrected: f64, added: f64| ClientPart { corrected, added, when_handled: corrected };
     let (p50, p99) = (part(100.0, p50_us), Some(part(500.0, p99_us)));
-    report.whole.client_share = Some(ClientShare { added_mean: p50_us, p50, p99, p999: None });
+    report.whole.client_share =
+        Some(ClientShare { unit: Microseconds::Us, added_mean: p50_us, p50, p99, p999: None });
 }
 
 /// A pool that grew by one connection for this many requests, each of which took so long to
@@ -931,8 +934,8 @@ fn a_pool_that_grew_during_a_stall_is_no_fault_of_the_setup() {
 
     assert!(
         cold.evidence.ends_with(
-            "connecting took 143.0 µs on average, and corrected latency of the slowest as many \
-             requests is 100.0 µs in the median"
+            "connecting took 143 µs on average, and corrected latency of the slowest as many \
+             requests is 100 µs in the median"
         ),
         "{cold:?}"
     );
@@ -941,7 +944,7 @@ fn a_pool_that_grew_during_a_stall_is_no_fault_of_the_setup() {
         let none = DistributionPart::new(&Distribution::new(), &[]);
         report.whole.corrected.histogram = none.histogram;
     });
-    assert!(failed.evidence.ends_with("connecting took 143.0 µs on average"), "{failed:?}");
+    assert!(failed.evidence.ends_with("connecting took 143 µs on average"), "{failed:?}");
 }
 
 #[test]

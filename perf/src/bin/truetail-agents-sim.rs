@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use agents::agent::PROGRESS_NS;
 use agents::key::Key;
 use agents::listener::Listener;
 use agents::message::{Hello, Message, Ping, Pong, Prepare, Ready, Results, ShardState, Start};
@@ -40,8 +41,6 @@ use engine::sys::placement::allowed_cores;
 use glommio::timer::timeout;
 use glommio::{GlommioError, LocalExecutorBuilder, Placement};
 
-/// How often an agent tells how far it is.
-const PROGRESS_NS: u64 = 250_000_000;
 /// How often it is looked whether results are made up.
 const LOOK_NS: u64 = 10_000_000;
 /// How late a made-up request is sent, ns.
@@ -155,10 +154,8 @@ impl Agent {
                 Message::Heartbeat => {}
                 Message::Prepare(prepare) => match Run::new(prepare) {
                     Ok(run) => {
-                        let connections = run.share.count(run.plan.conns()) as u64;
-                        let ready = Ready { settled: None, connections, target: run.target };
                         self.run = Some(run);
-                        self.session.send(&Message::Ready(ready)).await?;
+                        self.session.send(&Message::Ready(Ready { settled: None })).await?;
                     }
                     Err(error) => {
                         self.session.refuse(Refusal::Plan(error.to_string())).await;

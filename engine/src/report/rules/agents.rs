@@ -4,6 +4,7 @@
 use super::share::percent;
 use crate::load::share;
 use crate::record::series::INTERVAL_FIRST_NS;
+use crate::report::figures::time;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::report::{AgentPart, Report};
 use crate::stats::percentiles::Percentile;
@@ -70,14 +71,16 @@ pub(super) fn agents_differ(report: &Report, reasons: &mut Vec<Reason>) {
     let high = slowest.us;
     let times = |us: f64| if low == 0.0 { f64::INFINITY } else { us / low };
     let mut evidence = format!(
-        "corrected p99 is {high:.1} µs on agent {} and {low:.1} µs on agent {}, {:.2} times as \
-         much; the limit is {DIFFERENT}",
+        "corrected p99 is {} on agent {} and {} on agent {}, {:.2} times as much; the limit is \
+         {DIFFERENT}",
+        time(high),
         slowest.agent.name,
+        time(low),
         fastest.agent.name,
         times(high)
     );
     for P99 { agent, us, .. } in others.iter().take(OTHERS_TOLD) {
-        evidence.push_str(&format!("; also: {us:.1} µs on agent {}", agent.name));
+        evidence.push_str(&format!("; also: {} on agent {}", time(*us), agent.name));
     }
     if OTHERS_TOLD < others.len() {
         evidence.push_str(&and_more(others.len() - OTHERS_TOLD));

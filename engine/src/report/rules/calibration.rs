@@ -4,6 +4,7 @@
 use super::share::percent;
 use crate::plan::Model;
 use crate::report::Report;
+use crate::report::figures::time;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 
 /// Busy share of a shard below which its core has room, whatever was calibrated: the capacity is
@@ -13,9 +14,9 @@ const HAS_ROOM: f64 = 0.7;
 /// Share of the capacity above which the calibration is what is wrong: two runs at it differ too.
 const ABOVE_CEILING: f64 = 1.05;
 
-/// What a generator sends near its calibrated capacity may be its own limit instead of the target's, and waits
-/// for its core. It is told apart from a run at a rate that only looks high by the core itself,
-/// which has no room then.
+/// What a generator sends near its calibrated capacity may be its own limit instead of the
+/// target's, and waits for its core. It is told apart from a run at a rate that only looks high by
+/// the core itself, which has no room then.
 pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
     let plan = &report.config.plan;
     let threshold = plan.thresholds.near_ceiling;
@@ -107,8 +108,10 @@ pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
         level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
-            "corrected p50 is {p50:.1} µs; a target that costs nothing has {floor:.1} µs here {at}, \
-             {} of it; the limit is {}",
+            "corrected p50 is {}; a target that costs nothing has {} here {at}, {} of it; the \
+             limit is {}",
+            time(p50),
+            time(floor),
             percent(figure),
             percent(threshold)
         ),

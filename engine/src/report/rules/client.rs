@@ -3,7 +3,7 @@
 
 use super::share::{percent, share};
 use crate::plan::StampSource;
-use crate::report::figures::count;
+use crate::report::figures::{count, time};
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::report::{ClientPart, Report};
 
@@ -48,9 +48,11 @@ pub(super) fn receive_late(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Latency],
         evidence: format!(
             "{} of the responses have the program's stamp; those with the kernel's were handled \
-             {late:.1} µs late at {name}, {} of naive {naive:.1} µs; the limit is {}",
+             {} late at {name}, {} of naive {}; the limit is {}",
             percent(unstamped),
+            time(late),
             percent(figure),
+            time(naive),
             percent(bound)
         ),
         figure,
@@ -114,8 +116,10 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
         if let Some((name, part)) = worst.filter(|(_, part)| bound < part.share()) {
             let ClientPart { corrected, added, .. } = part;
             let evidence = format!(
-                "the generator added {added:.1} µs to the requests at corrected {name}, \
-                 {corrected:.1} µs: {}; the limit is {}",
+                "the generator added {} to the requests at corrected {name}, {}: {}; the limit \
+                 is {}",
+                time(*added),
+                time(*corrected),
                 percent(part.share()),
                 percent(bound)
             );

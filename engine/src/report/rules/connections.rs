@@ -3,7 +3,7 @@
 use super::share::{percent, share, share_of};
 use crate::plan::Switch;
 use crate::record::outcome::Cause;
-use crate::report::figures::count;
+use crate::report::figures::{count, time};
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::report::{DistributionPart, Report};
 
@@ -114,7 +114,8 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
     let is_invalid = is_costly && bounds.pool_grew_invalid < figure;
     let of_slowest = slow_us.map_or_else(String::new, |us| {
         format!(
-            ", and corrected latency of the slowest as many requests is {us:.1} µs in the median"
+            ", and corrected latency of the slowest as many requests is {} in the median",
+            time(us)
         )
     });
     let (meaning, cure) = if is_costly {
@@ -138,10 +139,11 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Latency],
         evidence: format!(
             "{} connections were added to the pool in the window, for {} of the requests; the \
-             limit is {}; connecting took {connect_us:.1} µs on average{of_slowest}",
+             limit is {}; connecting took {} on average{of_slowest}",
             count(counts.pool_grew),
             percent(figure),
-            percent(share_of(allowed, counts.intended))
+            percent(share_of(allowed, counts.intended)),
+            time(connect_us)
         ),
         figure,
         threshold: share_of(allowed, counts.intended),

@@ -4,6 +4,7 @@ use super::client::mostly_stamped;
 use super::share::percent;
 use crate::plan::Model;
 use crate::record::shard_stats::ShardStats;
+use crate::report::figures::time;
 use crate::report::verdict::{Code, Level, Reason, Topic};
 use crate::report::{DistributionPart, Report};
 
@@ -47,7 +48,9 @@ fn late_for_most(report: &Report) -> Option<Reason> {
         level: if own { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Latency, Topic::Arrivals],
         evidence: format!(
-            "pacer lateness {name} is {figure:.1} µs; the limit is {threshold:.1} µs"
+            "pacer lateness {name} is {}; the limit is {}",
+            time(figure),
+            time(threshold)
         ),
         figure,
         threshold,
@@ -141,7 +144,11 @@ fn late_in_the_tail(report: &Report) -> Option<Reason> {
         agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Latency],
-        evidence: format!("pacer lateness p99.9 is {figure:.1} µs; the limit is {threshold:.1} µs"),
+        evidence: format!(
+            "pacer lateness p99.9 is {}; the limit is {}",
+            time(figure),
+            time(threshold)
+        ),
         figure,
         threshold,
         meaning: "the generator paused: corrected p99.9 and above include its pauses, lower \

@@ -4,7 +4,6 @@ use hdrhistogram::Histogram;
 
 use super::{JudgedObjective, Judgement, Slo};
 use crate::plan::slo::{LatencyMetric, Objective, Objectives};
-use crate::record::counts::{Counts, IntervalCounts};
 use crate::report::{Part, SeriesPart};
 use crate::stats::distribution::Distribution;
 use crate::stats::interval::{ends, needed};
@@ -14,6 +13,7 @@ fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
     let (unit, bound) = match objective {
         Objective::Latency(_, bound) => ("us", bound.0 as f64 / 1e3),
         Objective::Errors { percent } => ("share", percent / 100.0),
+        Objective::Rate { share } => ("share", *share),
     };
     let Estimate { figure, interval, needed } = figures.of(objective);
     let beyond = figures.beyond(objective);
@@ -93,6 +93,11 @@ impl Figures<'_> {
                 Estimate { figure: self.part.corrected.max, ..Estimate::default() }
             }
             Objective::Errors { .. } => self.errors(),
+            Objective::Rate { .. } => {
+                let rate = &self.part.rate;
+                let share = (0.0 < rate.intended).then(|| rate.answered / rate.intended);
+                Estimate { figure: share, ..Estimate::default() }
+            }
         }
     }
 
@@ -120,23 +125,8 @@ impl Figures<'_> {
     /// Requests without a good answer, by seconds of the run: errors come together where a target
     /// fails for a while.
     fn errors(&self) -> Estimate {
-        let Counts { intended, answered, unexpected_status, .. } = self.part.counts;
-        let bad = intended.saturating_sub(answered.saturating_sub(unexpected_status));
-        let per_second = (1.0 / self.series.interval_s).round().max(1.0);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 8")]
-        let pieces: Vec<(u64, u64)> = self
-            .series
-            .intervals
-            .chunks(per_second as usize)
-            .map(|second| {
-                let sum = |of: fn(&IntervalCounts) -> u64| -> u64 {
-                    second.iter().map(|interval| of(&interval.counts)).sum()
-                };
-                let intended = sum(|counts| counts.intended);
-                let good = sum(|counts| counts.answered.saturating_sub(counts.unexpected_status));
-                (intended.saturating_sub(good), intended)
-            })
-            .collect();
+        let (bad, intended) = (self.part.counts.bad(), self.part.counts.intended);
+        let pieces = self.series.bad_by_second();
         let share = (0 < intended).then(|| bad as f64 / intended as f64);
         let interval = both(share_interval(bad, intended, &pieces));
         Estimate { figure: share, interval, needed: None }

@@ -30,6 +30,14 @@ impl JudgedObjective {
     /// The judgement by its figures: on which side of the bound the interval is.
     pub fn judge(&self) -> Judgement {
         let ([low, high], below) = match self.metric.as_str() {
+            "rate" => {
+                let reached = self.figure.map(|share| self.bound <= share);
+                return match reached {
+                    Some(true) => Judgement::Met,
+                    Some(false) => Judgement::Missed,
+                    None => Judgement::Undecided,
+                };
+            }
             // That of the run itself, and no estimate.
             "max" => ([self.figure; 2], self.bound),
             "mean" | "errors" => (self.interval, self.bound),
@@ -67,16 +75,17 @@ pub enum Judgement {
 /// One objective with its figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedObjective {
-    /// What is bounded: `p99`, `mean`, `max` or `errors`.
+    /// What is bounded: `p99`, `mean`, `max`, `errors` or `rate`.
     pub metric: String,
-    /// Unit of the numbers below: `us`, or `share` of the intended requests.
+    /// Unit of the numbers below: `us`, or `share` of the intended requests; of `rate`, how many of
+    /// them were answered before the end of the window.
     pub unit: String,
-    /// What it has to stay below.
+    /// What it has to stay below; what `rate` has to reach.
     pub bound: f64,
     /// What it was; `None` below the number of values that it takes.
     pub figure: Option<f64>,
-    /// Its 95 % confidence interval, `[low, high]`, each end where it is known. The maximum has
-    /// none: it is that of this run.
+    /// Its 95 % confidence interval, `[low, high]`, each end where it is known. Maximum and rate
+    /// have none: they are those of this run.
     pub interval: [Option<f64>; 2],
     /// How many values the whole interval would take where there are too few.
     pub needed: Option<u64>,
@@ -84,6 +93,6 @@ pub struct JudgedObjective {
     pub beyond: Option<f64>,
     /// The 95 % confidence interval of that share, by which a percentile is judged.
     pub beyond_interval: Option<[f64; 2]>,
-    /// Whether it stayed below its bound.
+    /// Whether it stayed below its bound, or reached it.
     pub judgement: Judgement,
 }

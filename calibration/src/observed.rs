@@ -1,8 +1,8 @@
-//! One experiment: the engine drives load at the sample target, each on its own core if there are
-//! two, and the report is compared with the target's ledger and with arithmetic.
+//! A run observed from both ends: the engine drives load at the sample target, each on its own core
+//! if there are two, and the report is compared with the target's ledger and with arithmetic.
 //!
-//! Both run in one process and share only the loopback; the plan's window and the ledger are on the
-//! same clock.
+//! Both ends run in one process and share only the loopback; the plan's window and the ledger are
+//! on the same clock.
 
 use engine::plan::Plan;
 use engine::report::{DistributionPart, Report};
@@ -35,9 +35,9 @@ pub struct Observed {
     pub window: Span,
 }
 
-/// Why an experiment has no result.
+/// Why a run could not be observed.
 #[derive(Debug, Error)]
-pub enum ExperimentError {
+pub enum ObserveError {
     /// The target did not start or stop.
     #[error("the target: {0}")]
     Target(#[from] TargetError),
@@ -57,7 +57,7 @@ pub enum ExperimentError {
 ///
 /// # Errors
 /// If either could not start.
-pub fn observe(config: TargetConfig, plan: Plan) -> Result<Observed, ExperimentError> {
+pub fn observe(config: TargetConfig, plan: Plan) -> Result<Observed, ObserveError> {
     observe_with(config, plan, |plan| Ok(Run::start(run::prepare(plan)?)?.wait()))
 }
 
@@ -65,7 +65,7 @@ pub fn observe(config: TargetConfig, plan: Plan) -> Result<Observed, ExperimentE
 ///
 /// # Errors
 /// If the target could not start or stop, and those of `drive`.
-pub fn observe_with<E: From<ExperimentError>>(
+pub fn observe_with<E: From<ObserveError>>(
     config: TargetConfig,
     plan: Plan,
     drive: impl FnOnce(Plan) -> Result<Finished, E>,
@@ -76,7 +76,7 @@ pub fn observe_with<E: From<ExperimentError>>(
     if config.cores.is_empty() {
         config.cores = vec![first];
     }
-    let target = target::start(config).map_err(ExperimentError::Target)?;
+    let target = target::start(config).map_err(ObserveError::Target)?;
     let plan = Plan {
         target: format!("http://{}/", target.local_addr()),
         cores: Some(plan.cores.unwrap_or_else(|| CoreList::new(vec![last]))),
@@ -85,7 +85,7 @@ pub fn observe_with<E: From<ExperimentError>>(
     let (warmup_ns, end_ns) = (plan.warmup.0, plan.end_ns());
     let finished = drive(plan)?;
     let epoch_ns = finished.epoch_ns;
-    let ledger = target.stop().map_err(ExperimentError::Target)?;
+    let ledger = target.stop().map_err(ObserveError::Target)?;
     Ok(Observed {
         report: finished.report,
         corrected: finished.measured.corrected,

@@ -1,0 +1,95 @@
+//! The command `compare`: whether the runs of one side are slower than those of the other.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use engine::report::Report;
+use probe::compare::{Allowed, Change, Incomparable};
+
+use crate::args::CompareArgs;
+use crate::drive::Results;
+use crate::failure::{EXIT_INVALID, EXIT_MISSED, Failure, complain};
+use crate::json::Document;
+use crate::output::{OutputFile, require_distinct, say};
+use crate::signals::StopRequest;
+use crate::{json, text};
+
+/// Compares the reports of two sides.
+pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let (a, b) = sides(args)?;
+    if let Some(out) = &args.out {
+        for report in a.iter().chain(b) {
+            require_distinct(&[("REPORT", report.clone()), ("--out", out.clone())])?;
+        }
+    }
+    let read = |side: &[PathBuf]| side.iter().map(read).collect::<Result<Vec<Report>, _>>();
+    let (runs_a, runs_b) = (read(a)?, read(b)?);
+    let allowed = Allowed { invalid: args.allow_invalid, plans: args.allow_different_plans };
+    let comparison = match probe::compare::compare(&runs_a, &runs_b, args.margin, allowed) {
+        Ok(comparison) => comparison,
+        Err(problem) => {
+            let of = problem.run().and_then(|run| a.iter().chain(b).nth(run));
+            let path = of.map_or(String::new(), |path| format!("REPORT {}: ", path.display()));
+            let line = format!("{path}{problem}; {}", cure(&problem));
+            return match problem {
+                Incomparable::Invalid { .. } => {
+                    complain(&line);
+                    Ok(ExitCode::from(EXIT_INVALID))
+                }
+                _ => Err(Failure::Usage(line)),
+            };
+        }
+    };
+    let out = match &args.out {
+        Some(out) => Some(OutputFile::open("--out", out, &StopRequest::default())?),
+        None => None,
+    };
+    let mut results = Results::default();
+    if let Some(out) = out {
+        results.add(out.finish(|writer| json::write(&comparison, writer)));
+    }
+    let said = say(&text::compare::comparison(&comparison));
+    results.failures.extend(said.err());
+    let regressed = args.fail_on.is_some() && comparison.change == Change::Worse;
+    Ok(results.exit_code(ExitCode::from(if regressed { EXIT_MISSED } else { 0 })))
+}
+
+/// The files of either side.
+fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
+    match (args.reports.as_slice(), args.with.as_slice()) {
+        ([a, b], []) => Ok((std::slice::from_ref(a), std::slice::from_ref(b))),
+        (reports, []) => Err(Failure::Usage(format!(
+            "REPORT: {} given; give two, or name those of side B with --with",
+            reports.len()
+        ))),
+        (a, b) => Ok((a, b)),
+    }
+}
+
+fn read(path: &PathBuf) -> Result<Report, Failure> {
+    let shown = path.display();
+    let file = File::open(path).map_err(|error| {
+        let cure = "name a file written by `run --out`";
+        Failure::Usage(format!("REPORT {shown}: can't be read ({error}); {cure}"))
+    })?;
+    let document = json::read_document(BufReader::new(file));
+    match document.map_err(|error| Failure::Usage(format!("REPORT {shown}: {error}")))? {
+        Document::Report(report) => Ok(*report),
+        Document::Sweep(_) | Document::Search(_) | Document::Ceiling(_) => Err(Failure::Usage(
+            format!("REPORT {shown}: of many runs; name a file written by `run --out`"),
+        )),
+    }
+}
+
+/// What to do about it.
+fn cure(problem: &Incomparable) -> &'static str {
+    match problem {
+        Incomparable::Nothing => "give two",
+        Incomparable::Unsound { .. } => "see `truetail verify`",
+        Incomparable::Invalid { .. } => "run it again, or add --allow-invalid",
+        Incomparable::Backfilled { .. } => "run it again without --backfill",
+        Incomparable::Plans(_) => "run one again, or add --allow-different-plans",
+    }
+}

@@ -1,0 +1,267 @@
+//! Reports as a page: one file of HTML with its charts in it, which loads nothing.
+
+mod charts;
+
+use engine::host::environment::Environment;
+use engine::report::verdict::Level;
+use engine::report::{HistogramError, Report};
+use engine::sys::units::CoreList;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{UndefinedBehavior, context};
+use serde::Serialize;
+
+use crate::text::page as text;
+
+/// The page around its figures. Its name makes the template engine escape what it is given.
+const PAGE: (&str, &str) = ("page.html", include_str!("page/page.html"));
+
+/// A report by its name on the page.
+pub(crate) struct Named {
+    /// The name of its file.
+    pub(crate) name: String,
+    /// The report.
+    pub(crate) report: Report,
+}
+
+/// A chart as a file of its own.
+pub(crate) struct Plot {
+    /// What it shows, as the name of a file says it.
+    pub(crate) name: &'static str,
+    /// SVG.
+    pub(crate) svg: String,
+}
+
+/// What the page shows of a report.
+#[derive(Serialize)]
+struct Shown {
+    name: String,
+    level: &'static str,
+    headline: String,
+    reasons: Vec<text::Reason>,
+    subject: Vec<String>,
+    rates: Vec<text::Pair>,
+    latency: text::Table,
+    explanation: String,
+    charts: Vec<ShownChart>,
+    outcomes: Vec<text::Pair>,
+    errors: Vec<text::Pair>,
+    latenesses: text::Table,
+    environments: Vec<ShownEnvironment>,
+    summary: String,
+}
+
+#[derive(Serialize)]
+struct ShownChart {
+    title: &'static str,
+    /// Empty if there is nothing to draw.
+    svg: String,
+}
+
+#[derive(Serialize)]
+struct ShownEnvironment {
+    /// The agent's name; empty of a run without agents.
+    of: String,
+    rows: Vec<text::Pair>,
+}
+
+/// The page of these reports, side by side.
+///
+/// # Errors
+/// A histogram of a report can't be read.
+pub(crate) fn page(reports: &[Named]) -> Result<String, HistogramError> {
+    let charts = drawn(reports)?;
+    let shown: Vec<Shown> =
+        reports.iter().zip(charts).map(|(named, charts)| Shown::new(named, charts)).collect();
+    Ok(rendered(&shown).expect("the template knows what it is given"))
+}
+
+/// The charts of each report that have anything to draw, for files of their own.
+///
+/// # Errors
+/// A histogram of a report can't be read.
+pub(crate) fn plots(reports: &[Named]) -> Result<Vec<Vec<Plot>>, HistogramError> {
+    let each = drawn(reports)?.into_iter();
+    let file = |(name, chart): (&'static str, ShownChart)| {
+        (!chart.svg.is_empty()).then_some(Plot { name, svg: chart.svg })
+    };
+    Ok(each.map(|charts| charts.into_iter().filter_map(file).collect()).collect())
+}
+
+fn drawn(reports: &[Named]) -> Result<Vec<Vec<(&'static str, ShownChart)>>, HistogramError> {
+    let reports: Vec<&Report> = reports.iter().map(|named| &named.report).collect();
+    let drawn = |drawing: charts::Drawing| {
+        let charts::Drawing { name, title, chart } = drawing;
+        let svg = match chart.is_empty() {
+            true => String::new(),
+            false => chart.svg().expect("what isn't empty can be drawn"),
+        };
+        (name, ShownChart { title, svg })
+    };
+    let each = charts::charts(&reports)?.into_iter();
+    Ok(each.map(|drawings| drawings.into_iter().map(drawn).collect()).collect())
+}
+
+fn rendered(reports: &[Shown]) -> Result<String, minijinja::Error> {
+    let mut templates = minijinja::Environment::new();
+    templates.set_undefined_behavior(UndefinedBehavior::Strict);
+    templates.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    templates.add_template(PAGE.0, PAGE.1)?;
+    let version = env!("CARGO_PKG_VERSION");
+    templates.get_template(PAGE.0)?.render(context! { reports => Serde(reports), version })
+}
+
+impl Shown {
+    fn new(named: &Named, charts: Vec<(&'static str, ShownChart)>) -> Shown {
+        let report = &named.report;
+        let environments: Vec<ShownEnvironment> = if report.is_joint() {
+            let agents = report.per_agent.iter();
+            agents
+                .map(|agent| ShownEnvironment::new(agent.name.clone(), &agent.environment))
+                .collect()
+        } else {
+            vec![ShownEnvironment::new(String::new(), &report.environment)]
+        };
+        Shown {
+            name: named.name.clone(),
+            level: match report.verdict.level {
+                Level::Valid => "valid",
+                Level::Suspect => "suspect",
+                Level::Invalid => "invalid",
+            },
+            headline: text::headline(report),
+            reasons: text::reasons(&report.verdict),
+            subject: text::subject(report),
+            rates: text::rates(report),
+            latency: text::latency(report),
+            explanation: text::explanation(report),
+            charts: charts.into_iter().map(|(_, chart)| chart).collect(),
+            outcomes: text::outcomes(report),
+            errors: text::errors(report),
+            latenesses: text::latenesses(report),
+            environments,
+            summary: text::summary(report),
+        }
+    }
+}
+
+impl ShownEnvironment {
+    fn new(of: String, environment: &Environment) -> ShownEnvironment {
+        let list = |cores: &[usize]| CoreList::new(cores.to_vec()).to_string();
+        let network = &environment.network;
+        let virtualisation = &environment.virtualisation;
+        let machine = match virtualisation.virtual_machine {
+            Some(true) => virtualisation.hypervisor.clone().or(Some("virtual".to_owned())),
+            Some(false) => Some("physical".to_owned()),
+            None => None,
+        };
+        let governors = environment.cores.iter().filter_map(|core| core.governor.clone());
+        let mut governors: Vec<String> = governors.collect();
+        governors.sort_unstable();
+        governors.dedup();
+        let governor = (!governors.is_empty()).then(|| governors.join(", "));
+        let mitigations: Vec<String> =
+            environment.mitigations.iter().map(|(name, how)| format!("{name}: {how}")).collect();
+        let known = [
+            ("truetail", Some(environment.tool_version.clone())),
+            ("kernel", Some(environment.kernel.clone())),
+            ("processor", environment.cpu.clone()),
+            ("machine", machine),
+            ("cores online", Some(environment.cores_online.to_string())),
+            ("cores allowed", Some(list(&environment.cores_allowed))),
+            ("cores of shards", Some(list(&environment.cores_used))),
+            ("SMT", environment.smt.clone()),
+            ("governor", governor),
+            ("clock source", environment.clock_source.clone()),
+            ("target on this host", network.target_on_this_host.map(yes_or_no)),
+            ("interface", network.interface.clone()),
+            ("driver", network.driver.clone()),
+            ("congestion control", network.congestion_control.clone()),
+            ("io_uring", Some(environment.ring_features.join(", "))),
+            ("without kernel stamps", environment.unstamped.clone()),
+            ("kernel parameters", environment.kernel_command_line.clone()),
+            ("mitigations", Some(mitigations.join("; "))),
+        ];
+        let known = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let rows = known
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| text::Pair { name: name.to_owned(), value })
+            .collect();
+        ShownEnvironment { of, rows }
+    }
+}
+
+fn yes_or_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::record::outcome::Cause;
+    use probe::chart::{COLOURS, GRID, INK, PAPER};
+
+    use super::*;
+    use crate::text::reports::{part, report};
+
+    fn named(name: &str, report: Report) -> Named {
+        Named { name: name.to_owned(), report }
+    }
+
+    #[test]
+    fn a_page_has_all_its_parts_and_loads_nothing() {
+        let mut bad = part(250, 260, 1, 2);
+        bad.counts.errors = [(Cause::Reset, 3)].into();
+        bad.counts.failed = 3;
+        let mut second = report(true, bad);
+        second.environment.kernel = "Linux 6.1".to_owned();
+        second.config.plan.target = "http://h/?a=1&b=<script>".to_owned();
+        let reports = [
+            named("a <b>.json", report(true, part(1_020, 182_000, 3, 181_000))),
+            named("second", second),
+        ];
+        let page = page(&reports).expect("the histograms can be read");
+        for part in [
+            "a &lt;b&gt;.json",
+            "a=1&amp;b=&lt;script&gt;",
+            "class=\"verdict valid\"",
+            "Latency by percentile",
+            "corrected, 95 % interval",
+            "Latenesses by percentile",
+            "reset",
+            "p99.9",
+            "Linux",
+            "prefers-color-scheme: dark",
+            "default-src 'none'",
+        ] {
+            assert!(page.contains(part), "`{part}` is missing in: {page}");
+        }
+        assert_eq!(page.matches("corrected, 95 % interval").count(), 2, "side by side");
+        // Names of XML, and the target of the run as text.
+        let outside = page.replace("http://www.w3.org/2000/svg", "").replace("http://h/", "");
+        let outside = outside.replace("http://127.0.0.1:8080/", "");
+        for word in ["http://", "https://", "<script", "<link", "@import", " src="] {
+            assert!(!outside.contains(word), "`{word}` in: {outside}");
+        }
+    }
+
+    #[test]
+    fn each_colour_of_the_charts_has_a_dark_one() {
+        let colours = COLOURS.into_iter().chain([INK, GRID, PAPER]);
+        for colour in colours.map(|of| format!("#{:02X}{:02X}{:02X}", of.0, of.1, of.2)) {
+            assert!(PAGE.1.contains(&format!("=\"{colour}\"]")), "{colour}");
+        }
+    }
+
+    #[test]
+    fn charts_of_a_kind_have_the_same_axes() {
+        let short = report(true, part(100, 100, 1, 1));
+        let long = report(true, part(100, 900_000, 1, 1));
+        let both = plots(&[named("a", short), named("b", long)]).expect("they can be read");
+        let spectrum = |of: &[Plot]| {
+            of.iter().find(|plot| plot.name == "spectrum").is_some_and(|plot| {
+                plot.svg.contains(">\n1 s\n<") && plot.svg.contains(">\n100 µs\n<")
+            })
+        };
+        assert!(both.iter().all(|plots| spectrum(plots)));
+    }
+}

@@ -1,0 +1,119 @@
+//! The command `report`: reports that were written, to be read again, as a page or as plots.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use engine::report::HistogramError;
+
+use crate::args::ReportArgs;
+use crate::failure::Failure;
+use crate::json::{self, Document};
+use crate::output::{OutputFile, require_distinct, say};
+use crate::page::{self, Named};
+use crate::signals::StopRequest;
+use crate::text::summary::summary;
+use crate::text::verdict::coloured;
+
+/// Writes the page, the plots or both; without either, prints the summaries.
+pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    let files = args.reports.iter().map(|path| ("REPORT", path.clone()));
+    // A report may be held against itself, but not overwritten.
+    let files: BTreeSet<(&str, PathBuf)> = files.collect();
+    let mut files: Vec<(&str, PathBuf)> = files.into_iter().collect();
+    files.extend(args.html.clone().map(|html| ("--html", html)));
+    require_distinct(&files)?;
+    let reports = args.reports.iter().map(|path| read(path));
+    let reports: Vec<Named> = reports.collect::<Result<_, Failure>>()?;
+    if args.html.is_none() && args.svg.is_none() {
+        return print(&reports);
+    }
+    let unreadable =
+        |error: HistogramError| Failure::CouldNotRun(format!("REPORT: {error}; write it again"));
+    if let Some(path) = &args.html {
+        let file = OutputFile::open("--html", path, &StopRequest::default())?;
+        let page = page::page(&reports).map_err(unreadable)?;
+        file.finish(|writer| writer.write_all(page.as_bytes()))?;
+    }
+    if let Some(folder) = &args.svg {
+        fs::create_dir_all(folder).map_err(|error| {
+            Failure::Usage(format!(
+                "--svg {}: can't be made ({error}); name a folder where you may write",
+                folder.display()
+            ))
+        })?;
+        let each = page::plots(&reports).map_err(unreadable)?;
+        for (prefix, plots) in prefixes(&reports).iter().zip(each) {
+            for plot in plots {
+                let path = folder.join(format!("{prefix}{}.svg", plot.name));
+                let file = OutputFile::open("--svg", &path, &StopRequest::default())?;
+                file.finish(|writer| writer.write_all(plot.svg.as_bytes()))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The report in a file, by the file's name.
+fn read(path: &Path) -> Result<Named, Failure> {
+    let shown = path.display();
+    let file = File::open(path).map_err(|error| {
+        let cure = "name a file written by `run --out`";
+        Failure::Usage(format!("REPORT {shown}: can't be read ({error}); {cure}"))
+    })?;
+    let document = json::read_document(BufReader::new(file))
+        .map_err(|error| Failure::CouldNotRun(format!("REPORT {shown}: {error}")))?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    match document {
+        Document::Report(report) => Ok(Named { name, report: *report }),
+        _ => Err(Failure::Usage(format!(
+            "REPORT {shown}: of many runs, which have no page; draw it with --svg when it is made"
+        ))),
+    }
+}
+
+/// Prints the summaries, each below the name of its file where there are several.
+fn print(reports: &[Named]) -> Result<ExitCode, Failure> {
+    for (at, Named { name, report }) in reports.iter().enumerate() {
+        if 1 < reports.len() {
+            let gap = if at == 0 { "" } else { "\n" };
+            say(&format!("{gap}{name}\n"))?;
+        }
+        say(&coloured(&summary(report, &[]), report.verdict.level))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the names of each report's plots begin with: of several reports, the name of its file, with
+/// a number where two have the same.
+fn prefixes(reports: &[Named]) -> Vec<String> {
+    if reports.len() == 1 {
+        return vec![String::new()];
+    }
+    let mut taken = BTreeSet::new();
+    let prefix = |named: &Named| {
+        let stem = named.name.strip_suffix(".json").unwrap_or(&named.name);
+        let numbered = (2_usize..).map(|number| format!("{stem}-{number}-"));
+        let mut names = std::iter::once(format!("{stem}-")).chain(numbered);
+        let free = names.find(|name| taken.insert(name.clone()));
+        free.expect("there are more numbers than reports")
+    };
+    reports.iter().map(prefix).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::reports::{part, report};
+
+    #[test]
+    fn plots_of_several_reports_have_names_of_their_own() {
+        let named =
+            |name: &str| Named { name: name.to_owned(), report: report(true, part(1, 1, 1, 1)) };
+        assert_eq!(prefixes(&[named("a.json")]), [""]);
+        let several = [named("a.json"), named("b"), named("a.json"), named("a.json")];
+        assert_eq!(prefixes(&several), ["a-", "b-", "a-2-", "a-3-"]);
+    }
+}

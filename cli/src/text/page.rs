@@ -1,0 +1,211 @@
+//! The words of a report's page: the same figures as in the summary, as rows of tables.
+
+use engine::report::verdict::Verdict;
+use engine::report::{DistributionPart, Report};
+use serde::Serialize;
+
+use super::figures::{count, megabytes, percentile, rate, time};
+use super::table::{ROWS, Row, noted};
+use super::verdict::told;
+use super::{explain, summary as whole, verdict};
+
+/// A name and what it stands for.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Pair {
+    /// The name.
+    pub(crate) name: String,
+    /// The value.
+    pub(crate) value: String,
+}
+
+/// A reason of the verdict.
+#[derive(Debug, Serialize)]
+pub(crate) struct Reason {
+    /// Its code.
+    name: String,
+    /// Its code and its evidence.
+    told: String,
+    /// What it means for the numbers, as a sentence.
+    meaning: String,
+    /// What to do about it, as a sentence.
+    cure: String,
+}
+
+/// A table of figures.
+#[derive(Debug, Serialize)]
+pub(crate) struct Table {
+    /// What the columns are.
+    head: Vec<String>,
+    /// The rows, each with its name first.
+    rows: Vec<Vec<String>>,
+    /// What is to be known of them.
+    notes: Vec<String>,
+}
+
+fn pair(name: &str, value: String) -> Pair {
+    Pair { name: name.to_owned(), value }
+}
+
+fn words(of: &[&str]) -> Vec<String> {
+    of.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// The verdict in one line.
+pub(crate) fn headline(report: &Report) -> String {
+    verdict::headline(&report.verdict)
+}
+
+/// The reasons of a verdict.
+pub(crate) fn reasons(verdict: &Verdict) -> Vec<Reason> {
+    let sentence = |text: &str| {
+        let mut letters = text.chars();
+        let first = letters.next().map(char::to_uppercase);
+        format!("{}{}.", first.into_iter().flatten().collect::<String>(), letters.as_str())
+    };
+    let reason = |reason: &engine::report::verdict::Reason| Reason {
+        name: reason.code.to_string(),
+        told: told(reason, verdict.level),
+        meaning: sentence(&reason.meaning),
+        cure: sentence(&reason.cure),
+    };
+    verdict.reasons.iter().map(reason).collect()
+}
+
+/// What was run, and the counts of its requests.
+pub(crate) fn subject(report: &Report) -> Vec<String> {
+    whole::subject(report).into()
+}
+
+/// Requests per second.
+pub(crate) fn rates(report: &Report) -> Vec<Pair> {
+    let of = &report.whole.rate;
+    let planned = of.target.map(|target| ("planned", target));
+    let others = [("intended", of.intended), ("sent", of.sent), ("answered", of.answered)];
+    let each = planned.into_iter().chain(others);
+    let each = each.map(|(name, per_second)| pair(name, format!("{}/s", rate(per_second))));
+    let bytes = [
+        ("received", report.traffic.received_bytes_per_s),
+        ("sent", report.traffic.sent_bytes_per_s),
+    ];
+    each.chain(bytes.map(|(name, per_s)| pair(&format!("bytes {name}"), megabytes(per_s))))
+        .collect()
+}
+
+/// Naive beside corrected, with the intervals of corrected.
+pub(crate) fn latency(report: &Report) -> Table {
+    let (naive, corrected) = (&report.whole.naive, &report.whole.corrected);
+    let row = |row: &Row| {
+        let shown = |part: &DistributionPart| percentile(part, row.of(part));
+        vec![row.name.to_owned(), shown(naive), shown(corrected), row.note(corrected)]
+    };
+    let mean = |part: &DistributionPart| part.mean.map_or("n/a".to_owned(), time);
+    let means = vec!["mean".to_owned(), mean(naive), mean(corrected), String::new()];
+    Table {
+        head: words(&["", "naive", "corrected", "95 % interval"]),
+        rows: ROWS.iter().map(row).chain([means]).collect(),
+        notes: noted(naive, corrected),
+    }
+}
+
+/// Why naive and corrected latency differ or agree.
+pub(crate) fn explanation(report: &Report) -> String {
+    explain::difference(report)
+}
+
+/// How requests ended, where they weren't errors.
+pub(crate) fn outcomes(report: &Report) -> Vec<Pair> {
+    let counts = &report.whole.counts;
+    let mut rows = vec![
+        pair("requests intended", count(counts.intended)),
+        pair("sent", count(counts.sent)),
+        pair("unsent", count(counts.unsent)),
+        pair("with a response", count(counts.answered)),
+    ];
+    let statuses = counts.status.by_name();
+    rows.extend(statuses.iter().map(|(status, of)| pair(&format!("status {status}"), count(*of))));
+    rows
+}
+
+/// What went wrong, by cause, the most frequent first.
+pub(crate) fn errors(report: &Report) -> Vec<Pair> {
+    let counts = &report.whole.counts;
+    let of_status = [
+        ("unexpected status".to_owned(), counts.unexpected_status),
+        ("abandoned at the end".to_owned(), counts.abandoned),
+    ];
+    let unsent = counts.unsent_reasons.by_name().into_iter();
+    let unsent = unsent.map(|(reason, count)| (format!("unsent: {reason}"), count));
+    let mut causes: Vec<(String, u64)> =
+        counts.errors.by_name().into_iter().chain(of_status).chain(unsent).collect();
+    causes.retain(|(_, count)| 0 < *count);
+    causes.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    causes.into_iter().map(|(cause, of)| pair(&cause, count(of))).collect()
+}
+
+/// How late the generator was, and how long requests waited for a connection.
+pub(crate) fn latenesses(report: &Report) -> Table {
+    let part = &report.whole;
+    let parts = [
+        ("pacer lateness", &part.pacer_lateness),
+        ("connection wait", &part.connection_wait),
+        ("receive lateness", &part.receive_lateness),
+        ("send path", &part.send_path),
+        ("connect time", &part.connect_time),
+    ];
+    let shown = |of: &DistributionPart, us: Option<f64>| percentile(of, us);
+    let row = |(name, of): (&str, &DistributionPart)| {
+        let at = |q| shown(of, of.quantile_us(q));
+        let mean = of.mean.map_or("n/a".to_owned(), time);
+        vec![name.to_owned(), at(0.5), at(0.99), at(0.999), shown(of, of.max), mean]
+    };
+    let known = parts.into_iter().filter(|(_, of)| 0 < of.count);
+    Table {
+        head: words(&["", "p50", "p99", "p99.9", "max", "mean"]),
+        rows: known.map(row).collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// The whole summary.
+pub(crate) fn summary(report: &Report) -> String {
+    whole::summary(report, &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::record::outcome::{Cause, UnsentReason};
+
+    use super::super::reports::{part, report};
+    use super::*;
+
+    #[test]
+    fn errors_come_by_cause_the_most_frequent_first() {
+        let mut part = part(250, 260, 1, 2);
+        let counts = &mut part.counts;
+        counts.errors = [(Cause::Reset, 3), (Cause::TimedOut, 7)].into();
+        counts.unsent_reasons = [(UnsentReason::Dropped, 5)].into();
+        counts.unexpected_status = 10;
+        let found = errors(&report(true, part));
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|pair| (pair.name.as_str(), pair.value.as_str())).collect();
+        assert_eq!(
+            found,
+            [
+                ("unexpected status", "10"),
+                ("timed_out", "7"),
+                ("unsent: dropped", "5"),
+                ("reset", "3")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_page_has_the_figures_of_the_table() {
+        let report = report(true, part(1_020, 182_000, 3, 181_000));
+        let table = latency(&report);
+        let p99 = table.rows.iter().find(|row| row[0] == "p99").expect("a row");
+        assert_eq!(p99[1..], ["1.02 ms", "182 ms", "[182 ms, 182 ms]"]);
+        assert_eq!(latenesses(&report).rows[0][..3], ["pacer lateness", "3.00 µs", "3.00 µs"]);
+        assert_eq!(rates(&report)[0], pair("planned", "5,000/s".to_owned()));
+    }
+}

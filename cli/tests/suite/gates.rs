@@ -1,0 +1,209 @@
+//! What a pipeline fails a build by: objectives, verdicts and comparisons, as exit codes and as
+//! JUnit files.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use quick_junit::{NonSuccessKind, Report, TestCaseStatus};
+use serde_json::Value;
+
+use crate::support::{BINARY, NO_CACHE, Target, binary, document, said};
+
+/// A step of a pipeline: what it says of each exit code.
+const SCRIPT: &str = r#"
+"$TRUETAIL" run "$URL" --rate 200 --duration 2s --warmup 0s --quiet \
+  --junit results.xml "$@" > summary
+case $? in
+  0) echo held ;;
+  3) echo untrusted ;;
+  4) echo missed or undecided ;;
+  *) echo broken ;;
+esac
+"#;
+
+fn script(folder: &Path, url: &str, args: &[&str]) -> String {
+    let output = Command::new("sh")
+        .args(["-c", SCRIPT, "ci"])
+        .args(args)
+        .current_dir(folder)
+        .envs(NO_CACHE)
+        .env("TRUETAIL", BINARY)
+        .env("URL", url)
+        .output()
+        .expect("sh runs");
+    said(&output).trim().to_owned()
+}
+
+/// The test cases of the file that the step wrote: their names, and what became of each.
+fn cases(folder: &Path) -> Vec<(String, &'static str)> {
+    let text = fs::read_to_string(folder.join("results.xml")).expect("it was written");
+    let report = Report::deserialize_from_str(&text).unwrap_or_else(|error| panic!("{error}"));
+    let [suite] = report.test_suites.as_slice() else { panic!("one suite: {text}") };
+    let outcome = |status: &TestCaseStatus| match status {
+        TestCaseStatus::Success { .. } => "passed",
+        TestCaseStatus::Skipped { .. } => "skipped",
+        TestCaseStatus::NonSuccess { kind: NonSuccessKind::Failure, .. } => "failed",
+        TestCaseStatus::NonSuccess { kind: NonSuccessKind::Error, .. } => "error",
+    };
+    let cases = suite.test_cases.iter();
+    cases.map(|case| (case.name.as_str().to_owned(), outcome(&case.status))).collect()
+}
+
+/// A server of which every `nth` answer is a 500, and its URL.
+fn failing(nth: u64) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("bound"));
+    let count = Arc::new(AtomicU64::new(0));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            let count = Arc::clone(&count);
+            thread::spawn(move || answer_all(stream, nth, &count));
+        }
+    });
+    url
+}
+
+fn answer_all(mut stream: TcpStream, nth: u64, count: &AtomicU64) {
+    let Ok(reader) = stream.try_clone() else { return };
+    for line in BufReader::new(reader).lines() {
+        let Ok(line) = line else { return };
+        if !line.is_empty() {
+            continue;
+        }
+        let status = match count.fetch_add(1, Ordering::Relaxed) % nth {
+            0 => "500 Internal Server Error",
+            _ => "200 OK",
+        };
+        let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+        if stream.write_all(response.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_pipeline_tells_held_missed_undecided_and_invalid_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "5ms"]);
+    let any = "--allow-invalid";
+    // 400 requests of 5 ms: they show that p50 is below a minute and above 1 ms, and tell nothing
+    // of p99.9.
+    for (args, said, objectives) in [
+        (&["--slo", "p50<60s,rate>=0.5", any][..], "held", &["passed", "passed"][..]),
+        (&["--slo", "p50<1ms,errors<50%", any], "missed or undecided", &["failed", "passed"]),
+        (&["--slo", "p99.9<60s", any], "held", &["skipped"]),
+        (
+            &["--slo", "p99.9<60s", "--fail-on", "undecided", any],
+            "missed or undecided",
+            &["failed"],
+        ),
+    ] {
+        assert_eq!(script(folder.path(), &target.url, args), said, "{args:?}");
+        let cases = cases(folder.path());
+        assert_eq!(cases[0].0, "verdict", "{cases:?}");
+        let found: Vec<&str> = cases[1..].iter().map(|case| case.1).collect();
+        assert_eq!(found, objectives, "{args:?}: {cases:?}");
+    }
+    let names: Vec<String> = cases(folder.path()).into_iter().map(|case| case.0).collect();
+    assert_eq!(names, ["verdict", "p99.9 < 60.0 s"]);
+    // Whatever the objectives say, these numbers can't be trusted.
+    let url = failing(1);
+    let args = ["--slo", "p50<60s"];
+    assert_eq!(script(folder.path(), &url, &args), "untrusted");
+    assert_eq!(cases(folder.path())[0], ("verdict".to_owned(), "error"));
+}
+
+#[test]
+fn a_quarter_of_failures_does_not_pass_unnoticed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = failing(4);
+    let missed = script(folder.path(), &url, &["--slo", "errors<1%", "--allow-invalid"]);
+    assert_eq!(missed, "missed or undecided");
+    assert_eq!(cases(folder.path())[1], ("errors < 1 %".to_owned(), "failed"));
+    // Without an objective it is the verdict that says so.
+    assert_eq!(script(folder.path(), &url, &["--fail-on", "suspect"]), "untrusted");
+    let summary = fs::read_to_string(folder.path().join("summary")).expect("it was written");
+    assert!(summary.contains("had no good answer"), "{summary}");
+}
+
+#[test]
+fn what_a_gate_cannot_mean_is_refused() {
+    for (args, words) in [
+        (&["--fail-on", "undecided"][..], "--fail-on undecided: there is no objective; give --slo"),
+        (&["--fail-on", "suspect", "--allow-invalid"], "--fail-on suspect: --allow-invalid lets"),
+        (&["--slo", "rate>=0.9"], "--slo rate>=0.9: a closed loop asks for no rate"),
+    ] {
+        let output = binary().args(["run", "http://127.0.0.1:1/"]).args(args).output();
+        let output = output.expect("the binary runs");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", said(&output));
+        assert!(said(&output).contains(words), "{args:?}: {}", said(&output));
+    }
+}
+
+/// A run of 3 s against this target, whose report has this name.
+fn report(folder: &Path, target: &Target, name: &str, args: &[&str]) {
+    let output = binary()
+        .args(["run", &target.url, "--duration", "3s", "--warmup", "200ms"])
+        .args(["--quiet", "--allow-invalid", "--out", name])
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+fn compare(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let output: Output =
+        binary().arg("compare").args(args).current_dir(folder).output().expect("the binary runs");
+    (output.status.code(), said(&output))
+}
+
+#[test]
+fn a_slower_target_is_a_regression() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let fast = Target::start(&["--base-latency", "2ms"]);
+    let slow = Target::start(&["--base-latency", "30ms"]);
+    report(folder, &fast, "a.json", &["--rate", "200"]);
+    report(folder, &slow, "b.json", &["--rate", "200", "--seed", "2"]);
+    report(folder, &fast, "c.json", &["--rate", "100"]);
+    let any = "--allow-invalid";
+    let gate = ["a.json", "b.json", any, "--fail-on", "regression", "--out", "compared.json"];
+    let (code, said) = compare(folder, &gate);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.starts_with("REGRESSION: B is slower at p50 (+"), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let compared = document(&folder.join("compared.json"));
+    assert_eq!((&compared["change"], &compared["a"]["runs"]), (&"worse".into(), &1.into()));
+    let p50 = &compared["percentiles"][0];
+    let [low, high] = [0, 1].map(|end| p50["interval"][end].as_f64().expect("an end"));
+    let ratio = p50["ratio"].as_f64().expect("a ratio");
+    assert!(2.0 < low && low < ratio && ratio < high, "{p50}");
+    // The other way round it is better, and the same file is no change.
+    let (code, said) = compare(folder, &["b.json", "a.json", any, "--fail-on", "regression"]);
+    assert_eq!((code, said.starts_with("improvement: ")), (Some(0), true), "{said}");
+    let (_, said) = compare(folder, &["a.json", "a.json", any, "-o", "same.json"]);
+    let same = document(&folder.join("same.json"));
+    assert_eq!(same["percentiles"][0]["ratio"], Value::from(1.0), "{said}");
+    let several = ["a.json", "a.json", "--with", "b.json", "b.json", any];
+    let (code, said) = compare(folder, &several);
+    assert!(code == Some(0) && said.contains("Runs of one side differ by up to"), "{said}");
+    for (args, code, words) in [
+        (&["a.json", "c.json", any][..], 2, "the plans differ: rate is 200 and 100"),
+        (&["a.json"], 2, "1 given; give two, or name those of side B with --with"),
+        (&["a.json", "none.json"], 2, "REPORT none.json: can't be read"),
+    ] {
+        let (found, said) = compare(folder, args);
+        assert_eq!(found, Some(code), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+    let (code, said) = compare(folder, &["a.json", "c.json", any, "--allow-different-plans"]);
+    assert!(code == Some(0) && said.contains("The plans differ: rate"), "{said}");
+}
