@@ -184,6 +184,6 @@ fn a_thousand_strangers_neither_end_nor_change_a_run() {
     assert_eq!((counts.intended, counts.answered), (600, 600), "{counts:?}");
     controller.leave();
     sum.answered = 0;
-    let line = agent.told("connection");
-    assert!(line.contains("the peer doesn't speak truetail's protocol"), "{line}");
+    // Beside it stand the lines on those who came while all places were taken.
+    agent.told("the peer doesn't speak truetail's protocol");
 }
