@@ -3,6 +3,7 @@
 use super::share::percent;
 use crate::host::watch::{CoreTime, Machine};
 use crate::record::outcome::Cause;
+use crate::record::shard_stats::ShardStats;
 use crate::report::Report;
 use crate::report::figures::count;
 use crate::report::verdict::{Code, Level, Reason, Topic};
@@ -93,13 +94,18 @@ const NO_CORE: &str = "the generator could not run while others did: it sent and
 
 pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
     let bounds = &report.config.plan.thresholds;
-    let delays = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
-    let waited = delays.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
     // A throttled shard waits for its core too, and the kernel counts both waits as one. The part
     // of the quota has a reason of its own with another cure, so it is subtracted; with several
     // cores throttled that is too much, because the kernel reports their sum.
     let throttled = throttled(report);
-    let figure = (waited - throttled.unwrap_or(0.0)).max(0.0);
+    let beyond_quota = |shard: &ShardStats| {
+        let waited = shard.run_queue_delay_s / shard.observed_s;
+        let Some(throttled) = throttled else { return waited };
+        let most = others_share(report, shard).unwrap_or(f64::INFINITY);
+        (waited - throttled).clamp(0.0, most)
+    };
+    let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
+    let figure = shards.map(beyond_quota).fold(0.0, f64::max);
     if figure <= bounds.stolen {
         return;
     }
@@ -136,6 +142,16 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
         cure: "keep other processes, including a local target, off the shards' cores (--cores)"
             .to_owned(),
     });
+}
+
+/// The share of the time in which others used a shard's core, if that is known.
+///
+/// They can't have made it wait for longer. The kernel's account has all the time from a wake-up to
+/// the moment when the thread runs, so on a core that nobody else uses it is what waking the core
+/// takes, thousands of times a second.
+fn others_share(report: &Report, shard: &ShardStats) -> Option<f64> {
+    let own = (shard.cpu_user_s + shard.cpu_system_s) / shard.observed_s;
+    Some((time_of(report, shard.core)?.busy - own).max(0.0))
 }
 
 /// What was busy beside a shard: a sibling leaves it less than a whole core's speed, interrupts
