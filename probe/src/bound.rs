@@ -338,9 +338,9 @@ fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
                 }
                 _ => String::new(),
             };
-            let soft = heavy
-                .soft_interrupts
-                .map_or(String::new(), |share| format!(", {} softirq", percent(share)));
+            let soft = heavy.soft_interrupts.map_or(String::new(), |share| {
+                format!(", {} softirq in part within it", percent(share))
+            });
             let core = figures.busiest().map_or(0, |shard| shard.core);
             let others = match figures.taken() {
                 none if none < TAKEN_MIN => String::new(),
