@@ -28,6 +28,8 @@ use serde_json::Value;
 use target::Ledger;
 
 pub use definition::{Definition, Flags};
+use probe::ceiling::NotJudged;
+use probe::document::CeilingDocument;
 use process::Process;
 pub use process::Said;
 use result::{ExperimentResult, Machine, PlotFile, RunResult};
@@ -218,7 +220,6 @@ pub struct Lab<'a> {
     folder: PathBuf,
     commands: Vec<String>,
     runs: Vec<RunResult>,
-    disturbed: Vec<String>,
     machine: Option<Machine>,
 }
 
@@ -253,11 +254,6 @@ impl Lab<'_> {
     /// A file of this experiment.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
-    }
-
-    /// Notes what others did to the machine, where no report says it.
-    pub fn disturbed_by(&mut self, evidence: impl IntoIterator<Item = String>) {
-        self.disturbed.extend(evidence);
     }
 
     /// Starts a target of the definition.
@@ -342,31 +338,40 @@ impl Lab<'_> {
         if report.interrupted {
             return Err(LabError::Interrupted);
         }
-        let evidence: Vec<String> =
-            others::reasons(&report).map(|reason| reason.evidence.clone()).collect();
-        self.disturbed.extend(evidence);
         self.machine.get_or_insert_with(|| Machine::from(&report.environment));
-        let level = serde_json::to_value(report.verdict.level).expect("a level is a text");
         self.runs.push(RunResult {
             name: extra.name.as_deref().unwrap_or(name).to_owned(),
+            of: name.to_owned(),
             command,
-            verdict: level.as_str().expect("a level is a text").to_owned(),
+            verdict: Some(report.verdict.level),
             reasons: report.verdict.reasons.iter().map(|one| one.evidence.clone()).collect(),
+            disturbed: others::reasons(&report).map(|reason| reason.evidence.clone()).collect(),
         });
         Ok(report)
     }
 
-    /// Makes a run of a command whose document isn't a report.
+    /// Searches for a ceiling.
     ///
     /// # Errors
     /// Those of [`Lab::run`].
-    pub fn document<T: DeserializeOwned>(
+    pub fn ceiling(
         &mut self,
         name: &str,
         url: &str,
         extra: &Extra,
-    ) -> Result<T, LabError> {
-        self.make(name, url, extra).map(|(_, document)| document)
+    ) -> Result<CeilingDocument, LabError> {
+        let (command, document): (String, CeilingDocument) = self.make(name, url, extra)?;
+        let trials = document.answer.proof.trials.iter().flat_map(|trial| &trial.steps);
+        let steps = document.made.steps.iter().chain(trials);
+        self.runs.push(RunResult {
+            name: extra.name.as_deref().unwrap_or(name).to_owned(),
+            of: name.to_owned(),
+            command,
+            verdict: None,
+            reasons: document.answer.not_judged.iter().map(NotJudged::words).collect(),
+            disturbed: steps.filter_map(others::of_step).collect(),
+        });
+        Ok(document)
     }
 
     /// Starts the run's target anew, makes the run, and ends the target.
@@ -524,17 +529,10 @@ pub fn perform(experiment: &Experiment, setup: &Setup) -> Result<ExperimentResul
     let folder = setup.folder.join(&definition.name);
     fs::create_dir_all(&folder).map_err(|error| LabError::file(&folder, error))?;
     let (began, started) = (SystemTime::now(), Instant::now());
-    let mut lab = Lab {
-        setup,
-        definition,
-        folder,
-        commands: Vec::new(),
-        runs: Vec::new(),
-        disturbed: Vec::new(),
-        machine: None,
-    };
+    let mut lab =
+        Lab { setup, definition, folder, commands: Vec::new(), runs: Vec::new(), machine: None };
     let measured = (experiment.measure)(&mut lab)?;
-    let judgements = lab.definition.judge(&measured.figures, !lab.disturbed.is_empty())?;
+    let judgements = lab.definition.judge(&measured.figures, &lab.runs)?;
     let worst = judgements.iter().map(|one| one.judgement).max();
     let quick = if setup.quick { " --quick" } else { "" };
     let result = ExperimentResult {
@@ -551,7 +549,6 @@ pub fn perform(experiment: &Experiment, setup: &Setup) -> Result<ExperimentResul
         definition: experiment.as_json()?,
         commands: lab.commands.clone(),
         runs: lab.runs.clone(),
-        disturbed: lab.disturbed.clone(),
         figures: measured.figures,
         judgements,
         plots: measured.plots.iter().map(PlotFile::from).collect(),

@@ -2,11 +2,19 @@
 
 use engine::report::Report;
 use engine::report::verdict::{Code, Level, Origin, Reason};
+use probe::step::Step;
 
 /// The reasons for which others are to blame: the hypervisor, other processes, whoever set a quota.
 /// A generator that was only late isn't among them, since that may be its own doing.
 pub(crate) fn reasons(report: &Report) -> impl Iterator<Item = &Reason> {
     report.verdict.reasons.iter().filter(|reason| reason.code.origin() == Origin::Others)
+}
+
+/// The same of a step of a search, in words; `None` if there is nothing.
+pub(crate) fn of_step(step: &Step) -> Option<String> {
+    let codes = step.verdict.codes.iter().filter(|reason| reason.code.origin() == Origin::Others);
+    let codes: Vec<String> = codes.map(|reason| reason.code.to_string()).collect();
+    (!codes.is_empty()).then(|| format!("{:.0}/s offered: {}", step.rate, codes.join(", ")))
 }
 
 /// Whether they took so much that even a median may not be the machine's own: a tenth of the cores'

@@ -52,7 +52,7 @@ fn each_experiment_is_judged_and_every_number_of_the_findings_stands_in_a_result
     for (experiment, result) in performed.into_iter().zip(&results) {
         assert!(result.quick && !result.commands.is_empty() && !result.judgements.is_empty());
         let definition = experiment.definition().expect("a definition");
-        let judged = definition.judge(&result.figures, !result.disturbed.is_empty());
+        let judged = definition.judge(&result.figures, &result.runs);
         assert_eq!(judged.expect("judged"), result.judgements, "{}", result.name);
         verify(&folder.path().join(experiment.name), result);
     }

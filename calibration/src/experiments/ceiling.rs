@@ -5,10 +5,8 @@ use std::fs;
 
 use engine::report::Report;
 use engine::report::profile::Profile;
-use engine::report::verdict::Origin;
 use probe::ceiling::Answer;
 use probe::document::CeilingDocument;
-use probe::step::Step;
 use serde::Serialize;
 use serde_json::to_value;
 
@@ -110,8 +108,7 @@ struct Closed {
 /// Makes its runs, and computes its figures.
 pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let target = lab.target("null")?;
-    let document: CeilingDocument = lab.document("ceiling", &target.url, &Extra::default())?;
-    lab.disturbed_by(disturbances(&document));
+    let document = lab.ceiling("ceiling", &target.url, &Extra::default())?;
     target.stop()?;
     let agent = lab.agent("one")?;
     let target = lab.target("null")?;
@@ -132,19 +129,6 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     }
     let figures = Figures { ceiling: CeilingFigures::of(&document), held, closed, largest };
     Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
-}
-
-/// What others did to the steps of a ceiling that decided it.
-pub(super) fn disturbances(document: &CeilingDocument) -> Vec<String> {
-    let trials = document.answer.proof.trials.iter().flat_map(|trial| &trial.steps);
-    let steps = document.made.steps.iter().chain(trials);
-    steps.filter_map(disturbance).collect()
-}
-
-fn disturbance(step: &Step) -> Option<String> {
-    let codes = step.verdict.codes.iter().filter(|reason| reason.code.origin() == Origin::Others);
-    let codes: Vec<String> = codes.map(|reason| reason.code.to_string()).collect();
-    (!codes.is_empty()).then(|| format!("{:.0}/s offered: {}", step.rate, codes.join(", ")))
 }
 
 impl CeilingFigures {

@@ -42,9 +42,8 @@ struct Run {
     corrected: Latencies,
     /// How long the target held its requests, by its ledger: p99.
     held_p99_ms: Option<f64>,
-    /// Corrected p99 by the closed form, with the load ρ of what serves the backlog.
+    /// Corrected p99 by the closed form.
     closed_form_ms: f64,
-    load: f64,
     /// Naive p99 less corrected p99.
     naive_off_ms: f64,
     /// Corrected p99 less the users' p99 without a cap, by arithmetic.
@@ -65,7 +64,6 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let observed = [observe(lab, "open")?, observe(lab, "capped")?, observe(lab, "paced")?];
     let stalls = Stalls::of(lab)?;
     let users = users(&stalls, &observed[0]);
-    let service_ms = |of: &Of| stalls.base_ms.max(of.cycle_ms);
     let capped_conns = lab.setting("capped_conns")?;
     let (paced_conns, paced_period_ms) =
         (lab.setting("paced_conns")?, lab.setting("paced_period_ms")?);
@@ -76,16 +74,14 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         paced(&stalls.grid(&observed[2], phase), paced_period_ms, whole(paced_conns), service_ms)
     });
     let [of_open, of_capped, of_paced] = &observed;
+    // At equal gaps each connection gets every so many-th request.
+    let capped_every_ms = capped_conns * 1e3 / stalls.rate_per_s;
+    let in_turn_ms =
+        |of: &Of, every_ms| stalls.in_turn_ms(0.99, every_ms, stalls.base_ms.max(of.cycle_ms));
     let runs = [
-        run(of_open, &stalls, 0.0, users, users)?,
-        run(
-            of_capped,
-            &stalls,
-            stalls.rate_per_s * service_ms(of_capped) / capped_conns / 1e3,
-            capped,
-            users,
-        )?,
-        run(of_paced, &stalls, service_ms(of_paced) / paced_period_ms, paced, users)?,
+        run(of_open, stalls.uncapped_ms(0.99), users, users)?,
+        run(of_capped, in_turn_ms(of_capped, capped_every_ms), capped, users)?,
+        run(of_paced, in_turn_ms(of_paced, paced_period_ms), paced, users)?,
     ];
     let (published, pair) = published(lab)?;
     let ten = ten(lab)?;
@@ -146,10 +142,37 @@ impl Stalls {
         Grid { first_ms: phase * period_ms, period_ms, stall_ms, window_ms }
     }
 
-    /// `d + S − (1 − ρ)P(1 − q)` while that is above the base latency.
-    fn closed_form_ms(&self, q: f64, load: f64) -> f64 {
-        let height_ms = self.stall_ms - (1.0 - load) * self.period_ms * (1.0 - q);
+    /// Of users whom nothing but the stall holds up: `d + S − P(1 − q)` while that is above d.
+    fn uncapped_ms(&self, q: f64) -> f64 {
+        let height_ms = self.stall_ms - self.period_ms * (1.0 - q);
         self.base_ms + height_ms.max(0.0)
+    }
+
+    /// Where a connection has a request every T: the first that is due in a stall is due at any
+    /// moment u of its first T and waits until its end, S − u; each later one waits T − d less. So
+    /// `P(1 − q) = Σ min(max(y − k(T − d), 0), T)` over k from 0, where y is how far the latency
+    /// lies below d + S.
+    fn in_turn_ms(&self, q: f64, every_ms: f64, service_ms: f64) -> f64 {
+        let beyond_ms = self.period_ms * (1.0 - q);
+        let gains_ms = every_ms - service_ms;
+        if gains_ms <= 0.0 {
+            return f64::INFINITY;
+        }
+        let above_ms = |y_ms: f64| -> f64 {
+            let later = (0..).map(|k| y_ms - f64::from(k) * gains_ms);
+            later.take_while(|ms| 0.0 < *ms).map(|ms| ms.min(every_ms)).sum()
+        };
+        // The sum grows with y, so halving an interval finds it.
+        let (mut low_ms, mut high_ms) = (0.0, self.stall_ms);
+        for _ in 0..64 {
+            let middle_ms = f64::midpoint(low_ms, high_ms);
+            if above_ms(middle_ms) < beyond_ms {
+                low_ms = middle_ms;
+            } else {
+                high_ms = middle_ms;
+            }
+        }
+        self.base_ms + self.stall_ms - low_ms
     }
 }
 
@@ -188,13 +211,12 @@ fn band(of: &Of, base_ms: f64, serve: impl Fn(f64, f64) -> Vec<Served>) -> Band 
     }
 }
 
-fn run(of: &Of, stalls: &Stalls, load: f64, band: Band, users: Band) -> Result<Run, LabError> {
+fn run(of: &Of, closed_form_ms: f64, band: Band, users: Band) -> Result<Run, LabError> {
     let whole = &of.both.report.whole;
     let (naive, corrected) = (Latencies::of(&whole.naive)?, Latencies::of(&whole.corrected)?);
     Ok(Run {
         held_p99_ms: of.both.ledger.held.p99.map(|us| us / 1e3),
-        closed_form_ms: stalls.closed_form_ms(0.99, load),
-        load,
+        closed_form_ms,
         naive_off_ms: naive.p99_ms - corrected.p99_ms,
         beyond_users_ms: corrected.p99_ms - users.expected_ms,
         band,
@@ -361,6 +383,8 @@ struct Ten {
     naive_high_ms: f64,
     corrected_mean_ms: f64,
     corrected_expected_ms: f64,
+    /// How long those that follow a slow one wait, by hand.
+    waits_ms: Vec<f64>,
     corrected_low_ms: f64,
     corrected_high_ms: f64,
 }
@@ -388,6 +412,11 @@ fn ten(lab: &mut Lab) -> Result<Ten, LabError> {
         naive_high_ms: naive_ms + cut_ms + PATH_MS,
         corrected_mean_ms: corrected.mean_ms,
         corrected_expected_ms: corrected_ms,
+        waits_ms: ten
+            .iter()
+            .map(|one| one.corrected_ms - one.naive_ms)
+            .filter(|ms| 0.0 < *ms)
+            .collect(),
         corrected_low_ms: corrected_ms - cut_ms,
         corrected_high_ms: corrected_ms + cut_ms + 5.0 * PATH_MS,
     })
@@ -473,10 +502,18 @@ mod tests {
     }
 
     #[test]
-    fn the_closed_form_without_load_is_that_of_users_who_wait_for_nobody() {
+    fn the_closed_form_of_users_who_wait_for_nobody() {
         let stalls = Stalls { base_ms: 5.0, stall_ms: 50.0, period_ms: 1e3, rate_per_s: 1e3 };
-        assert!((stalls.closed_form_ms(0.99, 0.0) - 45.0).abs() < 1e-9);
-        assert!((stalls.closed_form_ms(0.5, 0.0) - 5.0).abs() < 1e-9);
-        assert!((stalls.closed_form_ms(0.99, 0.84) - 53.4).abs() < 1e-9);
+        assert!((stalls.uncapped_ms(0.99) - 45.0).abs() < 1e-9);
+        assert!((stalls.uncapped_ms(0.5) - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_closed_form_of_users_in_turn_counts_their_requests() {
+        let stalls = Stalls { base_ms: 5.0, stall_ms: 50.0, period_ms: 1e3, rate_per_s: 1e3 };
+        // Three of a user's requests reach so far: y + (y − 2) + (y − 4) = 10.
+        assert!((stalls.in_turn_ms(0.99, 7.0, 5.0) - (55.0 - 16.0 / 3.0)).abs() < 1e-9);
+        // A connection that is never free again.
+        assert_eq!(stalls.in_turn_ms(0.99, 7.0, 7.0), f64::INFINITY);
     }
 }

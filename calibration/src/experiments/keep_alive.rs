@@ -16,6 +16,9 @@ use crate::lab::{Extra, Lab, LabError, Measured, Plot};
 /// a few ports only before it gives up on a nearly full range.
 const OFF: f64 = 0.02;
 
+/// The most connections of which no latency is stated.
+const FEW: u64 = 100;
+
 #[derive(Debug, Serialize)]
 struct Figures {
     kept: Kind,
@@ -140,6 +143,8 @@ impl Kind {
         let cpu_us = CpuPerRequest::new(report).total_us();
         let p50_us = whole.corrected.quantile_us(0.5);
         let ports = report.generator.ports();
+        // The few connections that a pool opens late say nothing of what connecting takes.
+        let connect_time = Some(&whole.connect_time).filter(|_| FEW < counts.connects_in_window);
         Kind {
             sent_per_s: whole.rate.sent,
             answered: counts.answered,
@@ -147,8 +152,8 @@ impl Kind {
             connects_per_request: counts.connects_in_window as f64 / counts.sent.max(1) as f64,
             p50_us,
             p99_us: whole.corrected.quantile_us(0.99),
-            connect_p50_us: whole.connect_time.quantile_us(0.5),
-            connect_p99_us: whole.connect_time.quantile_us(0.99),
+            connect_p50_us: connect_time.and_then(|time| time.quantile_us(0.5)),
+            connect_p99_us: connect_time.and_then(|time| time.quantile_us(0.99)),
             cpu_us,
             setup_cpu_percent: kept
                 .and_then(|kept| beyond_percent(CpuPerRequest::new(kept).total_us(), cpu_us)),

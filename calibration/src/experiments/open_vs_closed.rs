@@ -1,7 +1,7 @@
 //! Open against closed: a target with an independent tail, where the two agree, and one that
 //! stalls, where they don't.
 
-use engine::report::Report;
+use engine::report::{ClientPart, Report};
 use serde::Serialize;
 use serde_json::to_value;
 use target::Ledger;
@@ -19,6 +19,8 @@ const DEVIATIONS: f64 = 4.0;
 struct Figures {
     tail: Tail,
     stall: Stall,
+    /// The largest share of the generator's in an open loop's latency.
+    client_share_percent: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -45,8 +47,12 @@ struct Stall {
     truth: Band,
     /// The share of the closed loop's requests that meet a stall, by arithmetic.
     slow_closed_percent: f64,
+    /// The same, as sent: those of the stalls among all of a period.
+    slow_closed_sent_percent: f64,
     /// The same of the users.
     slow_users_percent: f64,
+    /// How long the target held the open loop's requests, by its ledger: p99.
+    held_p99_ms: f64,
     omitted: Omitted,
 }
 
@@ -72,6 +78,8 @@ struct Side {
     little_gap_percent: Option<f64>,
     client_share_p50_percent: Option<f64>,
     client_share_p99_percent: Option<f64>,
+    /// The largest of those at p50, p99 and p99.9.
+    client_share_percent: Option<f64>,
     /// Requests that the run or the ledger has and the other lacks, or that weren't answered.
     unaccounted: u64,
 }
@@ -105,7 +113,14 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         low_ms: -margin_ms,
         high_ms: margin_ms,
     };
-    let figures = Figures { tail: Tail { closed, open, gaps }, stall: of_stall(lab, &stall)? };
+    let (tail_side, stall_side) = (Tail { closed, open, gaps }, of_stall(lab, &stall)?);
+    let shares =
+        [tail_side.open.client_share_percent, stall_side.open.client_share_percent].into_iter();
+    let figures = Figures {
+        client_share_percent: shares.flatten().reduce(f64::max),
+        tail: tail_side,
+        stall: stall_side,
+    };
     let plots = vec![
         plot("tail.svg", "(a) one request in a hundred takes longer", &tail)?,
         plot("stall.svg", "(b) all requests of a stall wait for its end", &stall)?,
@@ -129,6 +144,10 @@ fn side(observed: &Observed) -> Result<Side, LabError> {
     let conns = whole.rate.target.is_none().then(|| report.config.plan.conns() as u64);
     let share = |part: Option<f64>| part.map(|share| share * 100.0);
     let of_client = whole.client_share.as_ref();
+    let shares = of_client.map(|of| {
+        let above = [&of.p99, &of.p999].into_iter().flatten();
+        above.map(ClientPart::share).fold(of.p50.share(), f64::max)
+    });
     Ok(Side {
         conns,
         rate_per_s: whole.rate.answered,
@@ -141,6 +160,7 @@ fn side(observed: &Observed) -> Result<Side, LabError> {
         client_share_p99_percent: share(
             of_client.and_then(|of| of.p99.as_ref()).map(|of| of.share()),
         ),
+        client_share_percent: share(shares),
         unaccounted: unaccounted(report, ledger),
         naive,
     })
@@ -185,7 +205,10 @@ fn of_stall(lab: &Lab, [closed, open]: &[Observed; 2]) -> Result<Stall, LabError
             high_ms: band.high_ms.max(held_ms + late_ms + PATH_MS),
         },
         slow_closed_percent: 100.0 * slow_share(conns, base_ms, stall_ms, period_ms),
+        slow_closed_sent_percent: 100.0 * omitted.sent_closed_per_stall
+            / (closed_side.rate_per_s * period_ms / 1e3),
         slow_users_percent: 100.0 * stall_ms / period_ms,
+        held_p99_ms: held_ms,
         omitted,
         closed: closed_side,
         open: open_side,

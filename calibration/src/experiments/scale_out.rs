@@ -3,11 +3,10 @@
 
 use engine::report::Report;
 use engine::sys::placement;
-use probe::document::CeilingDocument;
 use serde::Serialize;
 use serde_json::to_value;
 
-use super::ceiling::{CeilingFigures, busiest_percent, disturbances};
+use super::ceiling::{CeilingFigures, busiest_percent};
 use crate::lab::plot::{Axis, Line, Scale, lines};
 use crate::lab::{Extra, Lab, LabError, Measured, Plot, Server};
 
@@ -76,8 +75,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let five = step(lab, "five", "serial", others, capacity)?;
     let control = step(lab, "five-on-null", "null", others, f64::INFINITY)?;
     let target = lab.target("null")?;
-    let document: CeilingDocument = lab.document("ceiling", &target.url, &with_agents(&agents))?;
-    lab.disturbed_by(disturbances(&document));
+    let document = lab.ceiling("ceiling", &target.url, &with_agents(&agents))?;
     target.stop()?;
     for agent in agents {
         agent.stop()?;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::LabError;
-use super::result::Judged;
+use super::result::{Judged, RunResult};
 
 /// An experiment's definition.
 #[derive(Clone, Debug, Deserialize)]
@@ -88,6 +88,9 @@ pub struct Expectation {
     /// How others on the machine can have moved it.
     #[serde(default)]
     pub others_can: Influence,
+    /// The runs that it rests on, by name; without any, all.
+    #[serde(default)]
+    pub runs: Vec<String>,
     /// The criterion of the lab that it decides, if it is one of those.
     pub criterion: Option<String>,
 }
@@ -189,6 +192,10 @@ impl Definition {
                 return unknown("agent", agent);
             }
         }
+        let behind = definition.judgements.iter().flat_map(|one| &one.runs);
+        if let Some(run) = behind.into_iter().find(|run| !definition.runs.contains_key(*run)) {
+            return Err(LabError::Definition(format!("a judgement rests on no run: `{run}`")));
+        }
         Ok(definition)
     }
 
@@ -201,11 +208,11 @@ impl Definition {
         }
     }
 
-    /// Judges the figures of an experiment, which others on the machine disturbed or didn't.
+    /// Judges the figures of an experiment, each by the runs that it rests on.
     ///
     /// # Errors
     /// A path that leads to no number.
-    pub fn judge(&self, figures: &Value, disturbed: bool) -> Result<Vec<Judged>, LabError> {
+    pub fn judge(&self, figures: &Value, runs: &[RunResult]) -> Result<Vec<Judged>, LabError> {
         let judge = |expected: &Expectation| {
             let limit = |limit: &Option<Limit>| match limit {
                 None => Ok(None),
@@ -213,11 +220,13 @@ impl Definition {
                 Some(Limit::Figure(path)) => figure(figures, path),
             };
             let value = figure(figures, &expected.figure)?;
+            let is_behind =
+                |run: &&RunResult| expected.runs.is_empty() || expected.runs.contains(&run.of);
             Ok(Judged::new(
                 expected,
                 value,
                 (limit(&expected.from)?, limit(&expected.to)?),
-                disturbed,
+                runs.iter().filter(is_behind),
             ))
         };
         self.judgements.iter().map(judge).collect()
@@ -238,6 +247,7 @@ fn figure(figures: &Value, path: &str) -> Result<Option<f64>, LabError> {
 
 #[cfg(test)]
 mod tests {
+    use engine::report::verdict::Level;
     use serde_json::json;
 
     use super::*;
@@ -305,17 +315,46 @@ mod tests {
             (0.9, Failed, NotJudged),
         ] {
             let figures = json!({ "open": { "p99_ms": p99 }, "bounds": [5.0] });
-            let judged = |others| definition.judge(&figures, others).expect("judged")[0].judgement;
-            assert_eq!((judged(false), judged(true)), (quiet, disturbed), "{p99}");
+            let judged =
+                |runs: &[RunResult]| definition.judge(&figures, runs).expect("judged")[0].judgement;
+            let by_others = run("open", Level::Suspect, true);
+            assert_eq!((judged(&[]), judged(&[by_others])), (quiet, disturbed), "{p99}");
         }
         let judged = |p99: Value| {
             let figures = json!({ "open": { "p99_ms": p99 }, "bounds": [5.0] });
-            definition.judge(&figures, false).map(|judged| judged[0].judgement)
+            definition.judge(&figures, &[]).map(|judged| judged[0].judgement)
         };
         assert_eq!(judged(Value::Null).expect("judged"), NotJudged, "it wasn't measured");
         assert_eq!(judged(true.into()).expect("judged"), Passed);
         assert_eq!(judged(false.into()).expect("judged"), Failed);
         assert!(judged("5".into()).is_err());
+    }
+
+    #[test]
+    fn a_judgement_knows_the_verdict_of_its_own_runs() {
+        let figures = json!({ "open": { "p99_ms": 9.0 }, "bounds": [5.0] });
+        let both = [run("open", Level::Valid, false), run("closed", Level::Invalid, true)];
+        for (own, expected) in [
+            ("runs = []", (Judgement::NotJudged, Some(Level::Invalid), true)),
+            ("runs = [\"open\"]", (Judgement::Failed, Some(Level::Valid), false)),
+        ] {
+            let definition = Definition::read(&format!("{TEXT}\n{own}")).expect("a definition");
+            let judged = &definition.judge(&figures, &both).expect("judged")[0];
+            assert_eq!((judged.judgement, judged.verdict, judged.disturbed), expected, "{own}");
+        }
+        let unknown = format!("{TEXT}\nruns = [\"opne\"]");
+        assert!(Definition::read(&unknown).is_err());
+    }
+
+    fn run(of: &str, verdict: Level, disturbed: bool) -> RunResult {
+        RunResult {
+            name: of.to_owned(),
+            of: of.to_owned(),
+            command: String::new(),
+            verdict: Some(verdict),
+            reasons: Vec::new(),
+            disturbed: disturbed.then(|| "a compiler".to_owned()).into_iter().collect(),
+        }
     }
 
     #[test]
@@ -331,7 +370,8 @@ mod tests {
             let definition = Definition::read(&text).expect("a definition");
             for (p99, want) in [(6.0, above), (0.5, below)] {
                 let figures = json!({ "open": { "p99_ms": p99 }, "bounds": [5.0] });
-                let judged = definition.judge(&figures, true).expect("judged");
+                let runs = [run("open", Level::Suspect, true)];
+                let judged = definition.judge(&figures, &runs).expect("judged");
                 assert_eq!(judged[0].judgement, want, "{others_can} {p99}");
             }
         }

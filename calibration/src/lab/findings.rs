@@ -237,7 +237,6 @@ mod tests {
             definition: Value::Null,
             commands: Vec::new(),
             runs: Vec::new(),
-            disturbed: Vec::new(),
             figures: json!({ "p99_ms": p99_ms }),
             judgements: Vec::new(),
             plots: Vec::new(),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use engine::host::environment::Environment;
+use engine::report::verdict::Level;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -46,8 +47,6 @@ pub struct ExperimentResult {
     pub commands: Vec<String>,
     /// Each run with its verdict.
     pub runs: Vec<RunResult>,
-    /// What others did to the machine meanwhile, by the runs' verdicts.
-    pub disturbed: Vec<String>,
     /// The figures, each in the unit that its name ends with.
     pub figures: Value,
     /// What is judged of them.
@@ -85,14 +84,18 @@ impl From<&Environment> for Machine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunResult {
-    /// Its name in the definition.
+    /// The name of its files.
     pub name: String,
+    /// Its name in the definition, which several may have.
+    pub of: String,
     /// The command.
     pub command: String,
-    /// Its verdict's level.
-    pub verdict: String,
+    /// Its verdict's level; `None` of a search, whose steps have one each.
+    pub verdict: Option<Level>,
     /// What its verdict rests on.
     pub reasons: Vec<String>,
+    /// What others did to the machine meanwhile.
+    pub disturbed: Vec<String>,
 }
 
 /// A plot of an experiment.
@@ -121,6 +124,10 @@ pub struct Judged {
     pub to: Option<f64>,
     /// How it came out.
     pub judgement: Judgement,
+    /// The worst verdict of the runs that it rests on.
+    pub verdict: Option<Level>,
+    /// Whether others disturbed one of them.
+    pub disturbed: bool,
     /// The criterion of the lab that it decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criterion: Option<String>,
@@ -129,12 +136,13 @@ pub struct Judged {
 impl Judged {
     /// Holds a value against its limits. Others on the machine excuse a value beyond a limit if
     /// they can have moved it there; what wasn't measured isn't judged.
-    pub(super) fn new(
+    pub(super) fn new<'a>(
         expected: &Expectation,
         value: Option<f64>,
         (from, to): (Option<f64>, Option<f64>),
-        disturbed: bool,
+        runs: impl Iterator<Item = &'a RunResult> + Clone,
     ) -> Judged {
+        let disturbed = runs.clone().any(|run| !run.disturbed.is_empty());
         let below = value.zip(from).is_some_and(|(value, from)| value < from);
         let above = value.zip(to).is_some_and(|(value, to)| to < value);
         let excused = match expected.others_can {
@@ -153,6 +161,8 @@ impl Judged {
                 Some(_) => Judgement::new(!below && !above, disturbed && excused),
                 None => Judgement::NotJudged,
             },
+            verdict: runs.filter_map(|run| run.verdict).max(),
+            disturbed,
             criterion: expected.criterion.clone(),
         }
     }

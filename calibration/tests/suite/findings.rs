@@ -30,7 +30,7 @@ fn the_committed_findings_are_those_of_the_committed_results() {
         let name = experiment.name;
         assert!(!result.quick, "{name} is scaled down");
         let definition = experiment.definition().expect("a definition");
-        let judged = definition.judge(&result.figures, !result.disturbed.is_empty());
+        let judged = definition.judge(&result.figures, &result.runs);
         assert_eq!(judged.expect("judged"), result.judgements, "{name}");
         assert!(!result.plots.is_empty(), "{name} has no plot");
         for plot in &result.plots {

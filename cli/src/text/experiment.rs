@@ -20,8 +20,11 @@ pub(crate) fn result(of: &ExperimentResult) -> String {
     for judged in &of.judgements {
         text.push_str(&line(judged));
     }
-    for evidence in &of.disturbed {
-        text.push_str(&indented("      ", "        ", &format!("not quiet: {evidence}")));
+    for run in &of.runs {
+        for evidence in &run.disturbed {
+            let line = format!("not quiet: {}: {evidence}", run.name);
+            text.push_str(&indented("      ", "        ", &line));
+        }
     }
     text.push('\n');
     text
