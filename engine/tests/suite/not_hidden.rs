@@ -203,7 +203,7 @@ fn timeouts_that_are_noticed_late_leave_no_residual_of_littles_law() {
     });
     let plan = Plan { conns: Some(64), timeout: Nanos(2_000_000), ..plan(address) };
     let report = run(plan).report;
-    assert!(1_000 < report.whole.counts.timed_out, "{:?}", report.whole.counts);
+    assert!(100 < report.whole.counts.timed_out, "{:?}", report.whole.counts);
     assert!(report.littles_law.residual < 0.001, "{:?}", report.littles_law);
     assert!(!codes(&report).contains(&"littles_law".to_owned()), "{:?}", report.verdict);
 }
