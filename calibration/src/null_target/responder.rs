@@ -99,6 +99,7 @@ impl Responder {
             buffer_size: BUFFER_SIZE,
             payload: Payload::copied(&payload, b"", 1)?,
             address: None,
+            outbox: false,
         })?;
         let conns_max = u32::try_from(conns_max).map_err(io::Error::other)?;
         Ok(Responder {

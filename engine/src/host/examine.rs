@@ -78,7 +78,13 @@ pub fn require(conns: usize, shards: usize) -> Result<(), Check> {
 fn check_ring() -> Check {
     let name = "io_uring";
     let built = Payload::copied(b"", b"", 1).and_then(|payload| {
-        Ring::new(RingConfig { sockets_max: 1, buffer_size: 64, payload, address: None })
+        Ring::new(RingConfig {
+            sockets_max: 1,
+            buffer_size: 64,
+            payload,
+            address: None,
+            outbox: false,
+        })
     });
     let error = match built {
         Ok(ring) => return Check::good(name, ring.features().join(", ")),

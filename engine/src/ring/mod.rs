@@ -2,6 +2,7 @@
 
 mod buffers;
 mod option;
+mod outbox;
 mod pages;
 mod payload;
 pub(crate) mod receive_stamps;
@@ -11,6 +12,7 @@ mod sizes;
 pub(crate) mod socket;
 pub(crate) mod token;
 
+pub use outbox::{OUT_BYTES, Out};
 pub use payload::Payload;
 pub use ring::{Completion, Ring, RingConfig, TOKEN_NONE};
 pub(crate) use sizes::RingSizes;

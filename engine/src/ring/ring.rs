@@ -24,6 +24,7 @@ use io_uring::{
 use socket2::SockAddr;
 
 use crate::ring::buffers::BufferRing;
+use crate::ring::outbox::{Out, Outbox};
 use crate::ring::payload::Payload;
 use crate::ring::receive_stamps::{self, Chunk};
 use crate::ring::send_stamps::StampedSends;
@@ -51,6 +52,8 @@ pub struct RingConfig {
     pub payload: Payload,
     /// Where [`Ring::connect`] connects to.
     pub address: Option<SockAddr>,
+    /// Whether sockets also send bytes that are made as they leave: see [`Ring::send_out`].
+    pub outbox: bool,
 }
 
 /// A completion of an operation: its only one, or one of many from a multishot operation.
@@ -75,6 +78,7 @@ pub struct Ring {
     ring: NonNull<IoUring>,
     buffers: BufferRing,
     payload: Payload,
+    outbox: Outbox,
     /// In a box: the ring may move while a queued connect points to it.
     address: Option<Box<SockAddr>>,
     /// In a box, like the address: armed receives point to it.
@@ -108,6 +112,7 @@ impl Ring {
         let no_sqarray = without_array.is_ok();
         let ring = without_array.or_else(|_| builder.build(sizes.submissions))?;
         let buffers = BufferRing::new(sizes.buffers, config.buffer_size)?;
+        let outbox = Outbox::new(if config.outbox { config.sockets_max } else { 0 })?;
         let ring = NonNull::from(Box::leak(Box::new(ring)));
         // SAFETY: the box was leaked a line above, so the pointer is valid and unaliased; `drop`
         // takes the box back only after the three parts that borrow from it are gone.
@@ -134,6 +139,7 @@ impl Ring {
             buffers,
             stamped_sends: StampedSends::default(),
             payload: config.payload,
+            outbox,
             address: config.address.map(Box::new),
             stamped: Box::new(receive_stamps::message_header()),
             no_sqarray,
@@ -183,7 +189,23 @@ impl Ring {
     /// Sends a part of the payload. Success posts no completion unless `tell` is set; a failure
     /// always does, and `MSG_WAITALL` turns a short send into a failure.
     pub fn send(&mut self, token: u64, fd: RawFd, part: Range<usize>, tell: bool) {
-        let (bytes, length) = self.payload.part(part);
+        let bytes = self.payload.part(part);
+        self.send_bytes(token, fd, bytes, tell);
+    }
+
+    /// Where the bytes go that [`Ring::send_out`] sends on a socket: nothing else is under way on it.
+    pub fn out(&mut self, socket: u32) -> Out<'_> {
+        self.outbox.out(socket as usize)
+    }
+
+    /// Sends a part of what was written for a socket, and tells when it has left.
+    pub fn send_out(&mut self, token: u64, fd: RawFd, socket: u32, part: Range<usize>) {
+        let bytes = self.outbox.part(socket as usize, part);
+        self.send_bytes(token, fd, bytes, true);
+    }
+
+    fn send_bytes(&mut self, token: u64, fd: RawFd, bytes: (*const u8, u32), tell: bool) {
+        let (bytes, length) = bytes;
         let entry = opcode::Send::new(Fd(fd), bytes, length)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
@@ -228,9 +250,9 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) {
         for _ in 0..SUBMITS_MAX {
-            // SAFETY: an entry points only to the payload, the address, the message headers with
-            // their parts and the buffers, all of them on the heap: they stay where they are when
-            // the ring moves, and live as long as it.
+            // SAFETY: an entry points only to the payload, the outbox, the address, the message
+            // headers with their parts and the buffers, all of them on the heap: they stay where
+            // they are when the ring moves, and live as long as it.
             if unsafe { self.submissions.push(entry) }.is_ok() {
                 return;
             }
@@ -417,7 +439,8 @@ mod tests {
 
     fn ring() -> Ring {
         let payload = Payload::copied(REQUEST, b"", 2).expect("a page");
-        let config = RingConfig { sockets_max: 1, buffer_size: 4_096, payload, address: None };
+        let (sockets_max, buffer_size) = (1, 4_096);
+        let config = RingConfig { sockets_max, buffer_size, payload, address: None, outbox: true };
         let mut ring = Ring::new(config).expect("a ring");
         ring.stamp_sends(2);
         ring
@@ -517,10 +540,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_for_a_socket_leaves_in_parts() {
+        let mut ring = ring();
+        let (stream, mut peer) = pair("127.0.0.1:0");
+        for text in [&b"made as it leaves"[..], b"and again"] {
+            let mut out = ring.out(0);
+            out.write_all(text).expect("there is room");
+            for part in [0..3, 3..out.written()] {
+                ring.send_out(7, stream.as_raw_fd(), 0, part.clone());
+                ring.wait(crate::sys::units::SECOND_NS);
+                let sent = ring.next_completion().expect("it is told");
+                assert_eq!((sent.token, usize::try_from(sent.result)), (7, Ok(part.len())));
+            }
+            let mut came = vec![0; text.len()];
+            peer.read_exact(&mut came).expect("what was written");
+            assert_eq!(came, text);
+        }
+    }
+
+    #[test]
     fn a_thread_can_build_more_rings_in_a_row_than_it_may_register() {
         for _ in 0..20 {
             let payload = Payload::copied(b"", b"", 1).expect("a page");
-            let config = RingConfig { sockets_max: 1, buffer_size: 64, payload, address: None };
+            let (sockets_max, buffer_size) = (1, 64);
+            let config =
+                RingConfig { sockets_max, buffer_size, payload, address: None, outbox: false };
             Ring::new(config).expect("a dropped ring gives its registration back");
         }
     }

@@ -85,6 +85,7 @@ impl Shard {
             buffer_size: BUFFER_SIZE,
             payload: plan.request.clone(),
             address: Some(plan.address.clone()),
+            outbox: false,
         })?;
         let mut connections = Connections::new(ConnectionsConfig {
             conns: plan.conns,
