@@ -4,15 +4,17 @@
 //! Every request gets the same response. Each core has a thread with its own listening socket on
 //! the shared port, its own ring and its own connections; the threads share only the stop flag. It
 //! supports what a load generator needs and no more: keep-alive, pipelining, HEAD, bodies with a
-//! Content-Length, and close. It supports neither chunked request bodies (such a connection is
+//! Content-Length, close, and TLS. It supports neither chunked request bodies (such a connection is
 //! closed after its response) nor `100 Continue`.
 
 mod requests;
 mod responder;
 mod responses;
+mod tls;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -20,7 +22,9 @@ use std::thread::JoinHandle;
 
 use core_affinity::CoreId;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
+use target::{Certificate, CertificateError};
 
 use responder::Responder;
 
@@ -33,6 +37,10 @@ pub struct NullConfig {
     pub cores: Vec<usize>,
     /// The most connections per core; those beyond are closed at once.
     pub conns_max: usize,
+    /// Whether it speaks TLS, with a certificate made at the start.
+    pub tls: bool,
+    /// Where to write the certificate that signed this one, as PEM.
+    pub cacert: Option<PathBuf>,
 }
 
 /// What the null target counted.
@@ -108,6 +116,9 @@ pub enum NullError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The certificate can't be made or written.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
 }
 
 /// The most connections of one core: a token has 32 bits for the slot, a ring's queue far fewer
@@ -134,15 +145,17 @@ pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
     validate(&config)?;
     let (listeners, local_addr) = listen(config.listen, config.cores.len())
         .map_err(|source| NullError::Listen { listen: config.listen, source })?;
+    let tls = tls(&config, local_addr)?;
 
     let mut target =
         NullTarget { local_addr, stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
     let (ready, started) = mpsc::channel();
     for (&core, listener) in config.cores.iter().zip(listeners) {
         let (stop, ready, conns_max) = (target.stop.clone(), ready.clone(), config.conns_max);
+        let tls = tls.clone();
         let thread = std::thread::Builder::new()
             .name(format!("null-{core}"))
-            .spawn(move || serve(core, listener, conns_max, &stop, &ready))
+            .spawn(move || serve(core, listener, tls, conns_max, &stop, &ready))
             .map_err(|source| NullError::Ring { core, source })?;
         target.threads.push(thread);
     }
@@ -150,6 +163,21 @@ pub fn start(config: NullConfig) -> Result<NullTarget, NullError> {
         started.recv().expect("every thread reports once")?;
     }
     Ok(target)
+}
+
+/// What a server that speaks TLS at this address needs, if the configuration asks for one.
+fn tls(
+    config: &NullConfig,
+    address: SocketAddr,
+) -> Result<Option<Arc<ServerConfig>>, CertificateError> {
+    if !config.tls {
+        return Ok(None);
+    }
+    let certificate = Certificate::new(address.ip())?;
+    if let Some(path) = &config.cacert {
+        certificate.write_issuer(path)?;
+    }
+    Ok(Some(certificate.server()))
 }
 
 impl NullTarget {
@@ -186,12 +214,13 @@ impl Drop for NullTarget {
 fn serve(
     core: usize,
     listener: Socket,
+    tls: Option<Arc<ServerConfig>>,
     conns_max: usize,
     stop: &AtomicBool,
     ready: &mpsc::Sender<Result<(), NullError>>,
 ) -> Counts {
     let built = if core_affinity::set_for_current(CoreId { id: core }) {
-        Responder::new(listener, conns_max)
+        Responder::new(listener, tls, conns_max)
     } else {
         Err(io::Error::last_os_error())
     };

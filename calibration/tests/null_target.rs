@@ -2,16 +2,22 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use calibration::null_target::{Counts, NullConfig, NullError, NullTarget, start};
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const BODY: &[u8] = b"The quick brown fox jumps.\n";
 
 fn config(conns_max: usize) -> NullConfig {
     let core = core_affinity::get_core_ids().expect("cores")[0].id;
-    NullConfig { listen: SocketAddr::from(([127, 0, 0, 1], 0)), cores: vec![core], conns_max }
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    NullConfig { listen, cores: vec![core], conns_max, tls: false, cacert: None }
 }
 
 fn null_target() -> NullTarget {
@@ -26,7 +32,7 @@ fn connect(target: &NullTarget) -> TcpStream {
 }
 
 /// Reads one response and returns its head; `with_body` says whether it has a body.
-fn read_answer(stream: &mut TcpStream, with_body: bool) -> String {
+fn read_answer(stream: &mut impl Read, with_body: bool) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -44,7 +50,7 @@ fn read_answer(stream: &mut TcpStream, with_body: bool) -> String {
     head
 }
 
-fn assert_closed(stream: &mut TcpStream) {
+fn assert_closed(stream: &mut impl Read) {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
         Ok(_) => assert!(rest.is_empty(), "nothing follows: {rest:?}"),
@@ -241,6 +247,95 @@ fn the_port_is_shared_with_no_other_null_target() {
     }
 }
 
+/// A null target that speaks TLS, and what a client needs that trusts it.
+fn null_target_tls(config: NullConfig) -> (NullTarget, Arc<ClientConfig>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ca.pem");
+    let config = NullConfig { tls: true, cacert: Some(path.clone()), ..config };
+    let target = start(config).expect("the null target starts");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(path).expect("a certificate")).expect("an issuer's");
+    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider's versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (target, Arc::new(client))
+}
+
+type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect_tls(target: &NullTarget, config: &Arc<ClientConfig>) -> TlsStream {
+    let name = "localhost".try_into().expect("a name");
+    let session = ClientConnection::new(Arc::clone(config), name).expect("a client");
+    StreamOwned::new(session, connect(target))
+}
+
+#[test]
+fn it_is_the_same_through_tls() {
+    let (target, client) = null_target_tls(config(64));
+    let mut stream = connect_tls(&target, &client);
+    for _ in 0..100 {
+        stream.write_all(GET).expect("sends");
+        read_answer(&mut stream, true);
+    }
+    stream.write_all(&GET.repeat(1_000)).expect("sends");
+    for _ in 0..1_000 {
+        read_answer(&mut stream, true);
+    }
+    let body = vec![b'x'; 100_000];
+    stream.write_all(b"POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n").expect("sends");
+    stream.write_all(&body).expect("sends");
+    read_answer(&mut stream, true);
+    stream.write_all(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n").expect("sends");
+    read_answer(&mut stream, true);
+    // The end is told: without it, reading it would be an error.
+    assert_eq!(stream.read_to_end(&mut Vec::new()).expect("an orderly end"), 0);
+    assert_eq!(target.stop(), Counts { requests: 1_102, connections: 1 });
+}
+
+#[test]
+fn sessions_are_resumed_and_slots_reused() {
+    let (target, client) = null_target_tls(config(4));
+    for number in 0..10 {
+        let mut stream = connect_tls(&target, &client);
+        stream.write_all(GET).expect("sends");
+        read_answer(&mut stream, true);
+        let kind = stream.conn.handshake_kind().expect("it is over");
+        assert_eq!(kind == HandshakeKind::Resumed, 0 < number, "connection {number}: {kind:?}");
+        stream.conn.send_close_notify();
+        stream.flush().expect("sends");
+        assert_eq!(stream.read_to_end(&mut Vec::new()).expect("an orderly end"), 0);
+    }
+    assert_eq!(target.stop(), Counts { requests: 10, connections: 10 });
+}
+
+#[test]
+fn many_connections_are_held_at_once_through_tls() {
+    let (target, client) = null_target_tls(config(300));
+    let mut streams: Vec<TlsStream> = (0..200).map(|_| connect_tls(&target, &client)).collect();
+    for _ in 0..3 {
+        for stream in &mut streams {
+            stream.write_all(GET).expect("sends");
+        }
+        for stream in &mut streams {
+            read_answer(stream, true);
+        }
+    }
+    assert_eq!(target.stop(), Counts { requests: 600, connections: 200 });
+}
+
+#[test]
+fn a_client_without_tls_gets_an_alert_and_no_answer() {
+    let (target, _) = null_target_tls(config(64));
+    let mut stream = connect(&target);
+    stream.write_all(GET).expect("sends");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an end");
+    assert_eq!((answer.first(), answer.len()), (Some(&21), 7), "{answer:?}");
+    assert_eq!(target.stop(), Counts { requests: 0, connections: 1 });
+}
+
 #[test]
 fn errors_name_flag_value_and_cure() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -251,6 +346,10 @@ fn errors_name_flag_value_and_cure() {
         (NullConfig { cores: vec![9_999], ..config(1) }, "--cores 9999: ".to_owned()),
         (config(0), "--conns 0: ".to_owned()),
         (config(10_000_000), "--conns 10000000: ".to_owned()),
+        (
+            NullConfig { tls: true, cacert: Some("/nonexistent/ca.pem".into()), ..config(1) },
+            "--write-cacert /nonexistent/ca.pem: ".to_owned(),
+        ),
     ];
     for (config, beginning) in cases {
         let error: NullError = start(config).expect_err(&beginning);

@@ -413,12 +413,35 @@ impl Place {
     }
 }
 
+/// Whether a server speaks TLS.
+#[derive(Debug, Args)]
+pub(crate) struct TlsServer {
+    /// Serve https, with a certificate made at the start
+    #[arg(long)]
+    pub(crate) tls: bool,
+
+    /// Write the certificate that signed the server's, as PEM, for clients to trust
+    #[arg(long, value_name = "FILE", value_parser = file(), requires = "tls")]
+    pub(crate) write_cacert: Option<PathBuf>,
+}
+
+impl TlsServer {
+    /// The scheme of the server's addresses.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+}
+
 /// Arguments of `target`.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
     /// Where it listens and runs.
     #[command(flatten)]
     pub(crate) place: Place,
+
+    /// Whether it speaks TLS.
+    #[command(flatten)]
+    pub(crate) tls: TlsServer,
 
     /// Size of each response body, in bytes
     #[arg(
@@ -515,6 +538,10 @@ pub(crate) struct NullTargetArgs {
     /// Where it listens and runs.
     #[command(flatten)]
     pub(crate) place: Place,
+
+    /// Whether it speaks TLS.
+    #[command(flatten)]
+    pub(crate) tls: TlsServer,
 
     /// Most connections per core; any beyond that are closed
     #[arg(

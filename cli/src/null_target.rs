@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use calibration::null_target::{self, NullConfig, NullError};
+use target::CertificateError;
 
 use crate::args::NullTargetArgs;
 use crate::failure::{Failure, refused};
@@ -13,19 +14,30 @@ use crate::signals::{self, StopRequest};
 pub(crate) fn serve(args: NullTargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     signals::end_with_parent(args.end_with_parent)?;
-    let config =
-        NullConfig { listen: args.place.listen, cores: args.place.cores(), conns_max: args.conns };
+    let scheme = args.tls.scheme();
+    let config = NullConfig {
+        listen: args.place.listen,
+        cores: args.place.cores(),
+        conns_max: args.conns,
+        tls: args.tls.tls,
+        cacert: args.tls.write_cacert,
+    };
     let cores = config.cores.len();
     let target = null_target::start(config).map_err(|error| match error {
         NullError::NoCores
         | NullError::Core { .. }
         | NullError::Conns { .. }
         | NullError::OpenFiles { .. }
-        | NullError::RaiseOpenFiles { .. } => Failure::Usage(error.to_string()),
+        | NullError::RaiseOpenFiles { .. }
+        | NullError::Certificate(CertificateError::Write { .. }) => {
+            Failure::Usage(error.to_string())
+        }
         NullError::Ring { .. } => refused(cores, &error),
-        NullError::Listen { .. } => Failure::CouldNotRun(error.to_string()),
+        NullError::Listen { .. } | NullError::Certificate(_) => {
+            Failure::CouldNotRun(error.to_string())
+        }
     })?;
-    say(&format!("listening on http://{}/\n", target.local_addr()))?;
+    say(&format!("listening on {scheme}://{}/\n", target.local_addr()))?;
     stop.wait();
     let counts = target.stop();
     say(&format!("answered {} requests on {} connections\n", counts.requests, counts.connections))?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use engine::sys::units::Nanos;
-use target::{Cold, Ledger, Pause, Stall, Target, TargetConfig, TargetError};
+use target::{CertificateError, Cold, Ledger, Pause, Stall, Target, TargetConfig, TargetError};
 
 use crate::args::TargetArgs;
 use crate::failure::{Failure, complain, refused};
@@ -15,8 +15,9 @@ use crate::signals::{self, StopRequest};
 pub(crate) fn serve(args: TargetArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     signals::end_with_parent(args.end_with_parent)?;
+    let scheme = args.tls.scheme();
     let target = start(config(args), &stop)?;
-    say(&format!("listening on http://{}/, ledger at /__ledger\n", target.local_addr()))?;
+    say(&format!("listening on {scheme}://{}/, ledger at /__ledger\n", target.local_addr()))?;
     stop.wait();
     let ledger = target.stop().map_err(|error| Failure::CouldNotRun(error.to_string()))?;
     say(&format!("received {} requests, answered {}\n", ledger.received, ledger.answered))?;
@@ -62,6 +63,8 @@ fn config(args: TargetArgs) -> TargetConfig {
         body_size: args.body_size,
         cores: args.place.cores(),
         ledger: args.ledger,
+        tls: args.tls.tls,
+        cacert: args.tls.write_cacert,
     }
 }
 
@@ -91,7 +94,8 @@ fn not_started(error: TargetError, cores: usize) -> Failure {
         | TargetError::OneServer { .. }
         | TargetError::CoreTwice(_)
         | TargetError::CoreNotAllowed { .. }
-        | TargetError::LedgerFile { .. } => Failure::Usage(line),
+        | TargetError::LedgerFile { .. }
+        | TargetError::Certificate(CertificateError::Write { .. }) => Failure::Usage(line),
         TargetError::Topology(_)
         | TargetError::Rings(_)
         | TargetError::Thread(_)

@@ -46,6 +46,10 @@ pub struct TargetConfig {
     pub cores: Vec<usize>,
     /// Where [`crate::Target::stop`] writes the ledger, as JSON.
     pub ledger: Option<PathBuf>,
+    /// Whether it speaks TLS, with a certificate made at the start.
+    pub tls: bool,
+    /// Where [`crate::start`] writes the certificate that signed this one, as PEM.
+    pub cacert: Option<PathBuf>,
 }
 
 /// Periodic stalls: stall `k`, from 1, begins `k · every` after the start and lasts `hold`.
@@ -100,6 +104,8 @@ impl TargetConfig {
             body_size: 128,
             cores: Vec::new(),
             ledger: None,
+            tls: false,
+            cacert: None,
         }
     }
 

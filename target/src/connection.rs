@@ -2,19 +2,18 @@
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::net::Shutdown;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use glommio::net::TcpStream;
 use glommio::timer::Timer;
 
 use crate::executor_state::ExecutorState;
 use crate::request::{self, HEAD_LEN_MAX, Head};
 use crate::responses::{self, Persistence, Rejection};
+use crate::stream::Stream;
 use crate::system;
 
 /// Requests that may wait on one connection; beyond that it is not read until one is answered.
@@ -33,7 +32,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// A connection and its requests.
 pub(crate) struct Connection {
     executor: Rc<ExecutorState>,
-    stream: TcpStream,
+    stream: Stream,
     waker: Waker,
     input: Input,
     /// The request whose body is being read.
@@ -89,7 +88,7 @@ enum Written {
 
 impl Connection {
     /// A connection just accepted, to be served by the task that `waker` wakes.
-    pub(crate) fn new(executor: Rc<ExecutorState>, stream: TcpStream, waker: Waker) -> Connection {
+    pub(crate) fn new(executor: Rc<ExecutorState>, stream: Stream, waker: Waker) -> Connection {
         Connection {
             executor,
             stream,
@@ -110,11 +109,8 @@ impl Connection {
             End::Served if self.peer_closed => {}
             End::Served => self.linger().await,
             End::PeerGone => self.count_unanswered(),
-            End::Stop => {
-                // The ring may keep the socket open after it is dropped, so the peer is told here.
-                // If this fails, the peer already knows.
-                let _ = self.stream.shutdown(Shutdown::Both).await;
-            }
+            // The ring may keep the socket open after it is dropped, so the peer is told here.
+            End::Stop => self.stream.end().await,
         }
     }
 
@@ -253,7 +249,9 @@ impl Connection {
                 let mut written = self.write(bytes).await;
                 // A peer that closed its side may still be reading or be gone: only the socket's
                 // error tells which.
-                if self.peer_closed && written == Written::Whole && system::has_error(&self.stream)
+                if self.peer_closed
+                    && written == Written::Whole
+                    && system::has_error(self.stream.socket())
                 {
                     written = Written::PeerGone;
                 }
@@ -291,7 +289,17 @@ impl Connection {
                 None => return Written::Stop,
             }
         }
-        Written::Whole
+        let flushed = poll_fn(|context| {
+            if self.executor.is_stopping() {
+                return Poll::Ready(None);
+            }
+            Pin::new(&mut self.stream).poll_flush(context).map(Some)
+        });
+        match flushed.await {
+            Some(Ok(())) => Written::Whole,
+            Some(Err(_)) => Written::PeerGone,
+            None => Written::Stop,
+        }
     }
 
     /// Counts the requests whose peer is gone.
@@ -302,13 +310,18 @@ impl Connection {
 
     /// Closes our side and reads until the peer has closed its side, for at most [`LINGER`].
     async fn linger(&mut self) {
-        if self.stream.shutdown(Shutdown::Write).await.is_err() {
-            return;
-        }
         let mut timer = Timer::new(LINGER);
+        let mut is_closed = false;
         poll_fn(|context| {
             if self.executor.is_stopping() || Pin::new(&mut timer).poll(context).is_ready() {
                 return Poll::Ready(());
+            }
+            if !is_closed {
+                match Pin::new(&mut self.stream).poll_close(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(())) => is_closed = true,
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                }
             }
             // One read per turn: a peer that keeps sending gets no more of the core than others.
             self.input.clear();

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 
 use crate::arrivals::ArrivalRing;
 use crate::config::{HOLD_MAX, ns};
+use crate::ledger::Handshakes;
 use crate::service::Due;
 
 /// Stalls and pauses whose start and end are kept; older ones are only counted.
@@ -48,6 +49,8 @@ pub(crate) struct Counts {
     pub(crate) closed: u64,
     /// Failed accepts, for lack of descriptors or memory.
     pub(crate) accept_errors: u64,
+    /// TLS handshakes.
+    pub(crate) handshakes: Handshakes,
     /// Requests that broke the protocol, answered with an error and a close.
     pub(crate) rejected: u64,
     /// Requests for the ledger.
@@ -75,6 +78,7 @@ impl Counts {
             accepted: 0,
             closed: 0,
             accept_errors: 0,
+            handshakes: Handshakes::default(),
             rejected: 0,
             ledger_requests: 0,
         }
@@ -133,6 +137,7 @@ impl AddAssign<&Counts> for Counts {
         self.accepted += other.accepted;
         self.closed += other.closed;
         self.accept_errors += other.accept_errors;
+        self.handshakes += other.handshakes;
         self.rejected += other.rejected;
         self.ledger_requests += other.ledger_requests;
     }

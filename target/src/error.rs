@@ -7,6 +7,8 @@ use std::time::Duration;
 use glommio::GlommioError;
 use thiserror::Error;
 
+use crate::certificate::CertificateError;
+
 /// Why a target could not start, or failed while it ran.
 #[derive(Debug, Error)]
 pub enum TargetError {
@@ -160,6 +162,9 @@ pub enum TargetError {
         /// The kernel's error.
         source: std::io::Error,
     },
+    /// The target can't have its certificate.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// An executor did not publish its counts in time.
     #[error(
         "an executor did not publish its counts within {0:?}: its core is stopped or starved; \

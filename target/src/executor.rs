@@ -9,6 +9,7 @@ use std::sync::mpsc::Sender;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use futures_rustls::TlsAcceptor;
 use glommio::net::{TcpListener, TcpStream};
 use glommio::timer::Timer;
 
@@ -19,6 +20,7 @@ use crate::executor_state::{ExecutorState, LedgerJob};
 use crate::listener::BoundListener;
 use crate::responses::Responses;
 use crate::service::Service;
+use crate::stream::Stream;
 use crate::system;
 
 /// How long to wait before accepting again when there are no descriptors left.
@@ -32,6 +34,7 @@ const STOP_TURN: Duration = Duration::from_millis(1);
 /// receives a message once it accepts connections.
 pub(crate) async fn run(
     listener: BoundListener,
+    tls: Option<TlsAcceptor>,
     control: Arc<Control>,
     index: usize,
     ledger_jobs: Sender<LedgerJob>,
@@ -43,6 +46,7 @@ pub(crate) async fn run(
         Responses::new(config.body_size),
         Counts::new(control.started_ns),
         Service::new(config, index, control.started_ns),
+        tls,
         ledger_jobs,
     ));
     let open = OpenConnections::default();
@@ -98,7 +102,9 @@ fn serve(state: &Rc<ExecutorState>, open: &OpenConnections, id: u64, stream: Tcp
     glommio::spawn_local(async move {
         let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         open.borrow_mut().insert(id, waker.clone());
-        Connection::new(Rc::clone(&state), stream, waker).serve().await;
+        if let Some(stream) = Stream::open(&state, stream).await {
+            Connection::new(Rc::clone(&state), stream, waker).serve().await;
+        }
         open.borrow_mut().remove(&id);
         state.counts.borrow_mut().closed += 1;
     })

@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_rustls::TlsAcceptor;
 use glommio::timer::Timer;
 
 use crate::TargetError;
@@ -30,6 +31,8 @@ pub(crate) struct ExecutorState {
     pub(crate) service: RefCell<Service>,
     /// The requests held until they are due.
     pub(crate) holds: HoldQueue,
+    /// What accepts TLS, if it is spoken.
+    pub(crate) tls: Option<TlsAcceptor>,
     stopping: Cell<bool>,
     ledger_jobs: Sender<LedgerJob>,
 }
@@ -40,6 +43,7 @@ impl ExecutorState {
         responses: Responses,
         counts: Counts,
         service: Service,
+        tls: Option<TlsAcceptor>,
         ledger_jobs: Sender<LedgerJob>,
     ) -> ExecutorState {
         ExecutorState {
@@ -47,6 +51,7 @@ impl ExecutorState {
             counts: RefCell::new(counts),
             service: RefCell::new(service),
             holds: HoldQueue::default(),
+            tls,
             stopping: Cell::new(false),
             ledger_jobs,
         }

@@ -4,6 +4,7 @@
 //! client on the same machine can compare them with its own.
 
 use std::net::SocketAddr;
+use std::ops::AddAssign;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -17,7 +18,7 @@ use crate::counts::{Counts, EDGES_MAX};
 use crate::service::StallGrid;
 
 /// The version of the document's schema.
-pub const LEDGER_SCHEMA: u32 = 2;
+pub const LEDGER_SCHEMA: u32 = 3;
 
 /// What a target really did, from its start to `taken_ns`.
 ///
@@ -86,6 +87,28 @@ pub struct Connections {
     /// Failed accepts, for lack of descriptors or memory. Each is retried every 10 ms while the
     /// client waits.
     pub accept_errors: u64,
+    /// TLS handshakes; `null` without TLS.
+    pub handshakes: Option<Handshakes>,
+}
+
+/// Counts of TLS handshakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handshakes {
+    /// With a certificate and a new key exchange.
+    pub full: u64,
+    /// That resumed an earlier session.
+    pub resumed: u64,
+    /// That failed, for whatever reason.
+    pub failed: u64,
+}
+
+impl AddAssign for Handshakes {
+    fn add_assign(&mut self, other: Handshakes) {
+        self.full += other.full;
+        self.resumed += other.resumed;
+        self.failed += other.failed;
+    }
 }
 
 /// The distribution of hold times. A percentile is the value at rank `⌈q · count⌉`: the upper edge
@@ -205,6 +228,7 @@ impl Ledger {
                 open: counts.accepted - counts.closed,
                 closed: counts.closed,
                 accept_errors: counts.accept_errors,
+                handshakes: config.tls.then_some(counts.handshakes),
             },
             held: Held::new(&counts),
             stalls: stalls_kept.collect(),

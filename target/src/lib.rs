@@ -28,6 +28,9 @@ mod system;
 mod executor;
 mod executor_state;
 
+mod certificate;
+mod stream;
+
 mod connection;
 mod request;
 
@@ -41,10 +44,13 @@ mod arrivals;
 mod control;
 mod counts;
 mod ledger;
-mod ledger_file;
 mod watchdog;
+mod whole_file;
 
+pub use certificate::{Certificate, CertificateError};
 pub use config::{Cold, Pause, Stall, TargetConfig};
 pub use error::TargetError;
-pub use ledger::{ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span};
+pub use ledger::{
+    ArrivalsPerMs, Connections, Handshakes, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span,
+};
 pub use start::{Target, start};

@@ -7,14 +7,17 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use futures_rustls::TlsAcceptor;
 use glommio::{CpuSet, ExecutorJoinHandle, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use crate::control::Control;
 use crate::counts::Counts;
 use crate::executor_state::LedgerJob;
-use crate::ledger_file::LedgerFile;
 use crate::listener::{self, BoundListener};
-use crate::{Ledger, TargetConfig, TargetError, executor, hold_queue, system, watchdog};
+use crate::whole_file::WholeFile;
+use crate::{
+    Certificate, Ledger, TargetConfig, TargetError, executor, hold_queue, system, watchdog,
+};
 
 /// Locked memory that glommio needs for each executor, bytes.
 const MEMLOCK_PER_EXECUTOR: u64 = 512 << 10;
@@ -32,7 +35,7 @@ const POLL_BEFORE_PARK: Duration = Duration::from_nanos(hold_queue::POLL_NS + 50
 pub struct Target {
     control: Arc<Control>,
     executors: Vec<ExecutorJoinHandle<Counts>>,
-    ledger_file: Option<LedgerFile>,
+    ledger_file: Option<WholeFile>,
 }
 
 /// Starts a target, which listens by the time this returns. Raises the soft limit on open files to
@@ -51,12 +54,13 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
     CpuSet::online().map_err(TargetError::Topology)?;
     system::try_rings(RINGS_PER_EXECUTOR * config.cores.len()).map_err(TargetError::Rings)?;
     let open = |path: &PathBuf| {
-        LedgerFile::open(path)
+        WholeFile::open(path)
             .map_err(|source| TargetError::LedgerFile { path: path.clone(), source })
     };
     let ledger_file = config.ledger.as_ref().map(open).transpose()?;
     let (listeners, address) = listener::bind(config.listen, config.cores.len())
         .map_err(|source| TargetError::Listen { address: config.listen, source })?;
+    let tls = tls(&config, address)?;
 
     let control = Arc::new(Control::new(config, address, system::now_ns()));
     let (ledger_jobs, jobs) = mpsc::channel();
@@ -68,9 +72,21 @@ pub fn start(mut config: TargetConfig) -> Result<Target, TargetError> {
 
     let mut target = Target { control, executors: Vec::new(), ledger_file };
     for (index, listener) in listeners.into_iter().enumerate() {
-        target.start_executor(index, listener, ledger_jobs.clone())?;
+        target.start_executor(index, listener, tls.clone(), ledger_jobs.clone())?;
     }
     Ok(target)
+}
+
+/// What accepts TLS at this address, if the configuration asks for it.
+fn tls(config: &TargetConfig, address: SocketAddr) -> Result<Option<TlsAcceptor>, TargetError> {
+    if !config.tls {
+        return Ok(None);
+    }
+    let certificate = Certificate::new(address.ip())?;
+    if let Some(path) = &config.cacert {
+        certificate.write_issuer(path)?;
+    }
+    Ok(Some(TlsAcceptor::from(certificate.server())))
 }
 
 /// Starts a thread that ends with the target.
@@ -93,6 +109,7 @@ impl Target {
         &mut self,
         index: usize,
         listener: BoundListener,
+        tls: Option<TlsAcceptor>,
         ledger_jobs: Sender<LedgerJob>,
     ) -> Result<(), TargetError> {
         let core = self.control.config.cores[index];
@@ -106,7 +123,7 @@ impl Target {
             .spin_before_park(POLL_BEFORE_PARK)
             // Nothing here blocks, and without a thread for that none can fail to start.
             .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()))
-            .spawn(move || executor::run(listener, control, index, ledger_jobs, ready))
+            .spawn(move || executor::run(listener, tls, control, index, ledger_jobs, ready))
             .map_err(failed)?;
         if is_ready.recv().is_err() {
             let error =
@@ -120,7 +137,7 @@ impl Target {
     /// The temporary name of the ledger file, to be removed if the program ends without stopping
     /// the target; `None` without one.
     pub fn unfinished(&self) -> Option<&Path> {
-        self.ledger_file.as_ref().and_then(LedgerFile::temporary)
+        self.ledger_file.as_ref().and_then(WholeFile::temporary)
     }
 
     /// The address listened on, with the real port.
@@ -151,7 +168,7 @@ impl Target {
         }
         let ledger = self.control.sum(counts);
         if let (Some(file), Some(path)) = (self.ledger_file.take(), &self.control.config.ledger) {
-            file.write(&ledger)
+            file.write(&(ledger.to_json() + "\n"))
                 .map_err(|source| TargetError::LedgerFile { path: path.clone(), source })?;
         }
         Ok(ledger)

@@ -116,6 +116,11 @@ fn values_that_contradict_or_cannot_be() {
     let pause =
         ["target", "--pause-every-requests", "500", "--pause-for", "200ms", "--cores", "0,1"];
     refused(&pause, 2, &["--pause-every-requests", "--cores 0,1", "one core"]);
+    refused(&["target", "--write-cacert", "ca.pem"], 2, &["--tls"]);
+    for server in ["target", "null-target"] {
+        let unwritable = [server, "--tls", "--write-cacert", "/none/ca.pem", "--listen", "[::1]:0"];
+        refused(&unwritable, 2, &["--write-cacert /none/ca.pem", "writable"]);
+    }
     refused(&["target", "--listen", "nowhere"], 2, &["--listen nowhere"]);
     refused(&["null-target", "--cores", "4000"], 2, &["--cores 4000", "choose from"]);
     refused(&["man", "nothing"], 2, &["COMMAND nothing: unknown", "`truetail --help`"]);

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use rustls::{ClientConnection, StreamOwned};
 use target::{Target, TargetConfig};
 
 /// A request without a body.
@@ -29,7 +30,20 @@ pub(crate) fn now_ns() -> u64 {
 
 /// A connection to a target.
 pub(crate) struct Client {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Box<dyn Stream>>,
+    socket: TcpStream,
+}
+
+/// What a client reads and writes.
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+/// A socket with a read timeout.
+pub(crate) fn socket(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the target listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout above zero");
+    stream.set_nodelay(true).expect("a TCP socket");
+    stream
 }
 
 /// What came back.
@@ -44,10 +58,16 @@ pub(crate) struct Response {
 impl Client {
     /// Connects, with a read timeout so that a test ends even if a response never comes.
     pub(crate) fn connect(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).expect("the target listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout above zero");
-        stream.set_nodelay(true).expect("a TCP socket");
-        Client { stream: BufReader::new(stream) }
+        let socket = socket(address);
+        let stream = socket.try_clone().expect("a descriptor");
+        Client { stream: BufReader::new(Box::new(stream)), socket }
+    }
+
+    /// The same through TLS; `tls` has yet to begin.
+    pub(crate) fn connect_tls(address: SocketAddr, tls: ClientConnection) -> Client {
+        let socket = socket(address);
+        let stream = StreamOwned::new(tls, socket.try_clone().expect("a descriptor"));
+        Client { stream: BufReader::new(Box::new(stream)), socket }
     }
 
     /// Sends bytes as they are.
@@ -81,7 +101,7 @@ impl Client {
 
     /// Closes the sending side.
     pub(crate) fn finish(&mut self) {
-        self.stream.get_ref().shutdown(std::net::Shutdown::Write).expect("an open socket");
+        self.socket.shutdown(std::net::Shutdown::Write).expect("an open socket");
     }
 
     /// Asserts that the target closes the connection and sends nothing more.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::client::{Client, GET, config, start};
 use target::{LEDGER_SCHEMA, Ledger, Target, TargetConfig};
 
-fn assert_closes(ledger: &Ledger) {
+pub(crate) fn assert_closes(ledger: &Ledger) {
     let outcomes = ledger.answered + ledger.closed_by_peer_unanswered + ledger.in_flight;
     assert_eq!(ledger.received, outcomes);
     assert_eq!(ledger.held.count, ledger.answered);
@@ -32,7 +32,7 @@ fn over_http(target: &Target) -> Ledger {
 }
 
 /// Takes ledgers until one is as expected, for at most a minute.
-fn ledger_when(target: &Target, expected: impl Fn(&Ledger) -> bool) -> Ledger {
+pub(crate) fn ledger_when(target: &Target, expected: impl Fn(&Ledger) -> bool) -> Ledger {
     let began = Instant::now();
     loop {
         let ledger = target.ledger().expect("a ledger");

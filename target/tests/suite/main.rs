@@ -8,3 +8,4 @@ mod config_errors;
 mod latency;
 mod ledger;
 mod protocol;
+mod tls;

@@ -1,4 +1,5 @@
-//! The ledger file: opened before the target serves, then written completely or not at all.
+//! A file for a document: opened early, so that it is refused early, then written completely or not
+//! at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,10 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tempfile::NamedTempFile;
 
-use crate::Ledger;
-
-/// What `--ledger` points to.
-pub(crate) enum LedgerFile {
+/// What a flag such as `--ledger` points to.
+pub(crate) enum WholeFile {
     /// A device, a pipe or an open descriptor, written in place: a file renamed over `/dev/null`
     /// would replace the device. It stays open, because the reader of a pipe takes the first close
     /// as the end.
@@ -25,15 +24,15 @@ pub(crate) enum LedgerFile {
     },
 }
 
-impl LedgerFile {
-    /// Opens what a ledger is to be written to; dropped, it leaves no trace.
+impl WholeFile {
+    /// Opens what a document is to be written to; dropped, it leaves no trace.
     ///
     /// # Errors
     /// If `path` is a folder or has no file name, can't be written, or is a pipe that nobody reads.
-    pub(crate) fn open(path: &Path) -> io::Result<LedgerFile> {
+    pub(crate) fn open(path: &Path) -> io::Result<WholeFile> {
         let in_place = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
         if in_place || is_descriptor(path) {
-            return open_in_place(path).map(LedgerFile::InPlace);
+            return open_in_place(path).map(WholeFile::InPlace);
         }
         // The file behind a link is the one to replace, so that the link stays.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -55,26 +54,25 @@ impl LedgerFile {
             .suffix(".tmp")
             // Created here, because the crate's own temporary files are private to their user.
             .make_in(folder_of(&path), |path| File::create_new(path))?;
-        Ok(LedgerFile::Whole { temporary, path })
+        Ok(WholeFile::Whole { temporary, path })
     }
 
     /// The file's temporary name, if it has one.
     pub(crate) fn temporary(&self) -> Option<&Path> {
         match self {
-            LedgerFile::InPlace(_) => None,
-            LedgerFile::Whole { temporary, .. } => Some(temporary.path()),
+            WholeFile::InPlace(_) => None,
+            WholeFile::Whole { temporary, .. } => Some(temporary.path()),
         }
     }
 
     /// Writes the document; a regular file is synced under its temporary name, then renamed.
     ///
     /// # Errors
-    /// If the file can't be written or renamed. Half a ledger is of no use, so none is left.
-    pub(crate) fn write(self, ledger: &Ledger) -> io::Result<()> {
-        let document = ledger.to_json() + "\n";
+    /// If the file can't be written or renamed. Half a document is of no use, so none is left.
+    pub(crate) fn write(self, document: &str) -> io::Result<()> {
         match self {
-            LedgerFile::InPlace(mut file) => file.write_all(document.as_bytes()),
-            LedgerFile::Whole { mut temporary, path } => {
+            WholeFile::InPlace(mut file) => file.write_all(document.as_bytes()),
+            WholeFile::Whole { mut temporary, path } => {
                 temporary.write_all(document.as_bytes())?;
                 temporary.as_file().sync_all()?;
                 Ok(temporary.persist(path).map(drop)?)

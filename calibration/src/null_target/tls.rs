@@ -1,0 +1,63 @@
+//! The TLS of one of the null target's connections: what was received is decrypted, what is to be
+//! sent encrypted.
+
+use std::io::{self, Read as _, Write as _};
+use std::sync::Arc;
+
+use engine::ring::Out;
+use rustls::{ServerConfig, ServerConnection};
+
+/// One connection's session.
+#[derive(Debug)]
+pub(super) struct Tls {
+    session: ServerConnection,
+    is_closed: bool,
+}
+
+impl Tls {
+    /// A session that has yet to begin.
+    pub(super) fn new(config: &Arc<ServerConfig>) -> Tls {
+        let session = ServerConnection::new(Arc::clone(config));
+        Tls { session: session.expect("the configuration is that of a server"), is_closed: false }
+    }
+
+    /// Takes what was received and adds to `plain` what it says; returns whether the client has said
+    /// its last.
+    ///
+    /// # Errors
+    /// The client breaks the protocol: what there is to say of it is to be sent.
+    pub(super) fn take(&mut self, mut received: &[u8], plain: &mut Vec<u8>) -> io::Result<bool> {
+        let mut is_last = false;
+        while !received.is_empty() && !is_last {
+            self.session.read_tls(&mut received)?;
+            let state = self.session.process_new_packets().map_err(io::Error::other)?;
+            is_last = state.peer_has_closed();
+            let at = plain.len();
+            plain.resize(at + state.plaintext_bytes_to_read(), 0);
+            self.session.reader().read_exact(&mut plain[at..])?;
+        }
+        Ok(is_last)
+    }
+
+    /// Whether all that was to be said is written.
+    pub(super) fn is_written(&self) -> bool {
+        !self.session.wants_write()
+    }
+
+    /// Says this next.
+    pub(super) fn say(&mut self, bytes: &[u8]) {
+        self.session.writer().write_all(bytes).expect("there is room for one send");
+    }
+
+    /// Says that nothing follows; once.
+    pub(super) fn say_the_end(&mut self) {
+        if !std::mem::replace(&mut self.is_closed, true) {
+            self.session.send_close_notify();
+        }
+    }
+
+    /// Writes what is to be said, as far as there is room.
+    pub(super) fn write(&mut self, out: &mut Out) {
+        while 0 < self.session.write_tls(out).expect("memory takes what there is room for") {}
+    }
+}
