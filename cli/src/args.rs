@@ -267,6 +267,10 @@ pub(crate) struct ResultArgs {
     pub(crate) tags: BTreeMap<String, String>,
     /// The judgements as test cases.
     pub(crate) junit: Option<PathBuf>,
+    /// The run as it goes on.
+    pub(crate) ndjson: Option<PathBuf>,
+    /// The figures for Prometheus.
+    pub(crate) prom: Option<PathBuf>,
     /// The profile.
     pub(crate) flamegraph: Option<PathBuf>,
     /// What the plan has that nobody asked for, to be said with the results.

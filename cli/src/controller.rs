@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::args::ControllerArgs;
-use crate::crew::{Crew, Driven, require_for_agents};
+use crate::crew::{Crew, Driven, Meanwhile, require_for_agents};
 use crate::drive::Results;
 use crate::failure::Failure;
 use crate::gate::Gate;
@@ -27,9 +27,10 @@ pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     check_files(args.run.plan.as_ref(), &plan, &wanted, None)?;
     let crew = Crew::gather(&args.agents, &stop)?;
-    let outputs = Outputs::open(&wanted, &stop)?;
+    let mut outputs = Outputs::open(&wanted, &stop)?;
+    let meanwhile = Meanwhile { raw: raw.as_deref(), ndjson: outputs.ndjson.as_mut() };
     let Driven { mut finished, began, failure } =
-        crew.drive(plan, &stop, !wanted.quiet, None, "", raw.as_deref())?;
+        crew.drive(plan, &stop, !wanted.quiet, None, "", meanwhile)?;
     note(&mut finished.report, &wanted);
     let report = &finished.report;
     let mut results = Results::default();

@@ -31,6 +31,7 @@ use engine::sys::whole_file::WholeFileError;
 
 use crate::args::{CrewArgs, ResultArgs};
 use crate::failure::{Failure, complain, tell};
+use crate::ndjson::Ndjson;
 use crate::output::say;
 use crate::progress::{self, ProgressLine};
 use crate::signals::{POLL_INTERVAL, StopRequest};
@@ -48,6 +49,15 @@ pub(crate) struct Crew {
     shares: Vec<Share>,
     key: Option<Key>,
     on_loss: OnLoss,
+}
+
+/// The files of a run that are written while it goes on.
+#[derive(Default)]
+pub(crate) struct Meanwhile<'a> {
+    /// The folder of all agents' raw samples.
+    pub(crate) raw: Option<&'a Path>,
+    /// A line each second.
+    pub(crate) ndjson: Option<&'a mut Ndjson>,
 }
 
 /// A run on agents that has a report.
@@ -111,8 +121,7 @@ impl Crew {
 
     /// Runs a plan on the agents, to its end or to the first signal, with a view of all of them
     /// that begins with `label`, which a step of a series has: before another run it is said how
-    /// long it takes. The `head` is printed once all are set up. Their raw samples go to
-    /// the folder `raw`.
+    /// long it takes. The `head` is printed once all are set up.
     ///
     /// # Errors
     /// A plan that no agent runs, an agent that can't be used, a file that can't be written, or a
@@ -124,8 +133,9 @@ impl Crew {
         progress: bool,
         label: Option<&str>,
         head: &str,
-        raw: Option<&Path>,
+        meanwhile: Meanwhile<'_>,
     ) -> Result<Driven, Failure> {
+        let Meanwhile { raw, mut ndjson } = meanwhile;
         host::require(1, 1).map_err(|check| Failure::CouldNotRun(check.to_string()))?;
         let line = ProgressLine::new(&plan, progress, label.unwrap_or_default());
         let agents = self.placed(raw, stop)?;
@@ -160,12 +170,18 @@ impl Crew {
             if loaded.is_some() {
                 said_head.get_or_insert_with(|| line.above(|| say(head)));
             }
+            if let (Some(ndjson), Some(now)) = (&mut ndjson, loaded) {
+                ndjson.look(now);
+            }
             let elapsed_ns = loaded.map_or(0, |all| all.elapsed_ns);
             let intended = all.as_ref().map_or(0, |all| all.intended);
             line.show_text(elapsed_ns, intended, || text::live(&live, all.as_ref()));
             thread::sleep(progress::INTERVAL);
         }
         line.clear();
+        if let (Some(ndjson), Some(now)) = (ndjson, total(&run.live())) {
+            ndjson.look(&now);
+        }
         let ended = run.wait().map_err(RunError::Thread)?;
         let driven = self.finish(ended, raw)?;
         // It may have been over before anybody looked.

@@ -17,6 +17,7 @@ use engine::sys::clock;
 
 use crate::failure::{Failure, tell};
 use crate::flamegraph::Flamegraph;
+use crate::ndjson::Ndjson;
 use crate::progress::{self, ProgressLine};
 use crate::saved::Reference;
 use crate::signals::{self, StopRequest};
@@ -48,6 +49,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) reference: Option<&'a Reference>,
     /// Whether it is said how long the run takes.
     pub(crate) announced: bool,
+    /// What is written while the run goes on.
+    pub(crate) ndjson: Option<&'a mut Ndjson>,
 }
 
 /// The same, with what goes with the run.
@@ -78,7 +81,7 @@ pub(crate) fn drive_with(
     line: impl FnOnce(&Plan) -> Result<ProgressLine, Failure>,
     beside: Beside<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    let Beside { mut flamegraph, reference, announced } = beside;
+    let Beside { mut flamegraph, reference, announced, mut ndjson } = beside;
     let prepared = prepare(plan, body.clone(), stop)?;
     let calibrated = match reference {
         Some(reference) => reference.find(prepared.plan())?,
@@ -116,6 +119,9 @@ pub(crate) fn drive_with(
             stopped = true;
         }
         line.show(&now);
+        if let Some(ndjson) = &mut ndjson {
+            ndjson.look(&now);
+        }
         let pause = progress::INTERVAL;
         thread::sleep(match &mut flamegraph {
             Some(flamegraph) => flamegraph.follow(&run, pause),
@@ -123,6 +129,9 @@ pub(crate) fn drive_with(
         });
     }
     line.clear();
+    if let Some(ndjson) = ndjson {
+        ndjson.look(&run.tally());
+    }
     let mut finished = run.wait();
     if let Some(flamegraph) = flamegraph {
         flamegraph.finish(&mut finished.report);

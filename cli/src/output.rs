@@ -7,6 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::mem;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -43,7 +44,8 @@ pub(crate) fn stdout_failed(error: io::Error) -> Result<(), Failure> {
     Err(Failure::CouldNotRun(format!("can't write to standard output ({error})")))
 }
 
-/// A file named by a flag, open for writing; without [`OutputFile::finish`] it leaves no trace.
+/// A file named by a flag, open for writing; without [`OutputFile::finish`] or
+/// [`OutputFile::append`] it leaves no trace.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     flag: &'static str,
@@ -131,14 +133,48 @@ impl OutputFile {
         };
         match written {
             Ok(()) => Ok(self.shown),
-            Err(error) => Err(Failure::CouldNotRun(format!(
-                "{} {}: could not be written ({error}); free some space or name another file, \
-                 then run again",
-                self.flag,
-                self.shown.display()
-            ))),
+            Err(error) => Err(not_written(self.flag, &self.shown, &error)),
         }
     }
+
+    /// Adds to a file that is to be read while it is written: it has its name from the first time
+    /// on.
+    ///
+    /// # Errors
+    /// What went wrong in the file system.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.under_its_name()
+            .and_then(|mut file| file.write_all(bytes).map_err(|error| error.to_string()))
+            .map_err(|error| not_written(self.flag, &self.shown, &error))
+    }
+
+    /// The file, under its name.
+    fn under_its_name(&mut self) -> Result<&File, String> {
+        if let Destination::Whole(file) = &self.destination {
+            let same = file.file().try_clone().map_err(|error| error.to_string())?;
+            let unnamed = mem::replace(&mut self.destination, Destination::Through(same));
+            if let Destination::Whole(file) = unnamed {
+                file.publish().map_err(|error| error.to_string())?;
+            }
+        }
+        match &self.destination {
+            Destination::Through(file) => Ok(file),
+            Destination::Whole(file) => Ok(file.file()),
+        }
+    }
+
+    /// The path as it was given.
+    pub(crate) fn shown(&self) -> &Path {
+        &self.shown
+    }
+}
+
+fn not_written(flag: &str, shown: &Path, error: &str) -> Failure {
+    Failure::CouldNotRun(format!(
+        "{flag} {}: could not be written ({error}); free some space or name another file, then run \
+         again",
+        shown.display()
+    ))
 }
 
 /// Takes standard output for a result: whatever else is printed goes to standard error.

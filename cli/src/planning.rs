@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_file_says_where_the_results_go_and_flags_override() {
         let file = "calibration = 'k'\nout = 'a'\nhdr = 'b'\nflamegraph = 'f.svg'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
-            allow_invalid = true\njunit = 'j'\nfail-on = ['undecided', 'suspect']\nlabel = 'nightly'\n\
+            allow_invalid = true\njunit = 'j'\nndjson = 'n'\nprom = 'p'\nfail-on = ['undecided', 'suspect']\nlabel = 'nightly'\n\
             tags = ['commit=1a2b3c', 'by=me=you']\n";
         let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
         let ResultArgs {
@@ -255,6 +255,8 @@ mod tests {
             hdr,
             csv,
             junit,
+            ndjson,
+            prom,
             flamegraph,
             label,
             tags,
@@ -263,7 +265,9 @@ mod tests {
             allow_invalid,
             quiet,
         } = results;
-        assert_eq!((junit, fail_on), (Some("j".into()), vec![FailOn::Undecided, FailOn::Suspect]));
+        let beside = (Some("j".into()), Some("n".into()), Some("p".into()));
+        assert_eq!((junit, ndjson, prom), beside);
+        assert_eq!(fail_on, [FailOn::Undecided, FailOn::Suspect]);
         assert_eq!(label.as_deref(), Some("nightly"));
         let tags: Vec<_> = tags.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(tags, [("by", "me=you"), ("commit", "1a2b3c")]);

@@ -14,12 +14,13 @@ use crate::drive::{Beside, Results, drive_beside};
 use crate::failure::{Failure, complain};
 use crate::flamegraph::Flamegraph;
 use crate::gate::Gate;
+use crate::ndjson::Ndjson;
 use crate::output::{OutputFile, say};
 use crate::saved::Reference;
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
 use crate::text::verdict::coloured;
-use crate::{csv, hlog, json, junit, output, planning};
+use crate::{csv, hlog, json, junit, output, planning, prom};
 
 /// Runs a plan and writes its results.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let stop = StopRequest::listen()?;
     check_files(args.plan.as_ref(), &plan, &wanted, None)?;
     let reference = Reference::new(wanted.calibration.as_deref())?;
-    let outputs = Outputs::open(&wanted, &stop)?;
+    let mut outputs = Outputs::open(&wanted, &stop)?;
     let mut flamegraph = match &wanted.flamegraph {
         Some(path) => Some(Flamegraph::open(path, &stop)?),
         None => None,
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         flamegraph: flamegraph.as_mut(),
         reference: Some(&reference),
         announced: !wanted.quiet,
+        ndjson: outputs.ndjson.as_mut(),
     };
     let body = SharedBody::default();
     let (mut finished, began) = drive_beside(plan, &body, &stop, !wanted.quiet, "", beside)?;
@@ -70,6 +72,9 @@ pub(crate) struct Outputs {
     hdr: Option<OutputFile>,
     csv: Option<OutputFile>,
     junit: Option<OutputFile>,
+    /// What is written while the run goes on.
+    pub(crate) ndjson: Option<Ndjson>,
+    prom: Option<OutputFile>,
     assumed: Option<String>,
 }
 
@@ -87,6 +92,8 @@ impl Outputs {
             hdr: open("--hdr", &wanted.hdr)?,
             csv: open("--csv", &wanted.csv)?,
             junit: open("--junit", &wanted.junit)?,
+            ndjson: open("--ndjson", &wanted.ndjson)?.map(Ndjson::new),
+            prom: open("--prom", &wanted.prom)?,
             assumed: wanted.assumed.clone(),
         })
     }
@@ -116,6 +123,12 @@ impl Outputs {
         if let Some(junit) = self.junit {
             results.add(junit.finish(|writer| junit::write(writer, report, gate)));
         }
+        if let Some(ndjson) = self.ndjson {
+            results.add(ndjson.finish(&report.whole.counts));
+        }
+        if let Some(prom) = self.prom {
+            results.add(prom.finish(|writer| prom::write(writer, report, began)));
+        }
     }
 }
 
@@ -140,6 +153,8 @@ pub(crate) fn check_files(
         ("--csv", wanted.csv.as_ref()),
         ("--svg", svg),
         ("--junit", wanted.junit.as_ref()),
+        ("--ndjson", wanted.ndjson.as_ref()),
+        ("--prom", wanted.prom.as_ref()),
         ("--flamegraph", wanted.flamegraph.as_ref()),
     ];
     let named = files.into_iter().filter_map(|(name, file)| Some((name, file?.clone())));

@@ -21,7 +21,7 @@ use probe::{Ask, Change, Outlook, Series, make_runs};
 use serde::Serialize;
 
 use crate::args::{CrewArgs, ResultArgs, RunArgs};
-use crate::crew::{Crew, require_for_agents};
+use crate::crew::{Crew, Meanwhile, require_for_agents};
 use crate::drive::{Beside, Results, drive_with};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain};
 use crate::output::{OutputFile, say};
@@ -124,6 +124,8 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
         label,
         tags,
         junit,
+        ndjson,
+        prom,
         fail_on,
         allow_invalid,
     } = &wanted;
@@ -197,6 +199,8 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
             "a series judges its steps, and its exit code says what it found",
         ),
         ("--junit", file(junit), one_run),
+        ("--ndjson", file(ndjson), one_run),
+        ("--prom", file(prom), one_run),
     ];
     for (flag, value, problem) in useless {
         if let Some(value) = value {
@@ -372,7 +376,14 @@ impl Runs<'_> {
         let label = text::label(ask, outlook, Nanos(between));
         let plan = self.plan_of(ask);
         if let Some(crew) = &self.crew {
-            let driven = crew.drive(plan, self.stop, self.progress, Some(&label), head, None)?;
+            let driven = crew.drive(
+                plan,
+                self.stop,
+                self.progress,
+                Some(&label),
+                head,
+                Meanwhile::default(),
+            )?;
             // What an agent fewer offered is another load.
             return driven.failure.map_or(Ok(driven.finished.report), Err);
         }

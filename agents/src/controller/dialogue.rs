@@ -429,6 +429,7 @@ mod tests {
             answered,
             errors,
             in_flight,
+            counts: Default::default(),
             latency,
         })
     }

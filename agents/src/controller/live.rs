@@ -103,7 +103,8 @@ mod tests {
     fn frame(phase: Phase, elapsed_ms: u64, answered: u64) -> Tally {
         let elapsed_ns = elapsed_ms * 1_000_000;
         let (intended, latency) = (answered + 1, CoarseHistogram::default());
-        Tally { phase, elapsed_ns, intended, answered, errors: 0, in_flight: 3, latency }
+        let (errors, in_flight, counts) = (0, 3, Default::default());
+        Tally { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
     }
 
     #[test]

@@ -117,7 +117,8 @@ mod tests {
         (0..answered).for_each(|_| latency.record(latency_ns));
         let elapsed_ns = elapsed_ms * 1_000_000;
         let (intended, in_flight) = (answered + 1, elapsed_ms % 7);
-        Tally { phase, elapsed_ns, intended, answered, errors: 1, in_flight, latency }
+        let counts = Default::default();
+        Tally { phase, elapsed_ns, intended, answered, errors: 1, in_flight, counts, latency }
     }
 
     #[test]

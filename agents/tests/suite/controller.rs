@@ -251,8 +251,9 @@ async fn silence(session: Session) {
 }
 
 fn tally(phase: Phase, elapsed_ns: u64) -> Tally {
-    let latency = CoarseHistogram::default();
-    Tally { phase, elapsed_ns, intended: 10, answered: 9, errors: 1, in_flight: 2, latency }
+    let (counts, latency) = (Default::default(), CoarseHistogram::default());
+    let (intended, answered, errors, in_flight) = (10, 9, 1, 2);
+    Tally { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
 }
 
 /// Agents with these troubles.

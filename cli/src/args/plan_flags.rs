@@ -601,6 +601,32 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        value_name = "FILE|-",
+        value_parser = file_or_stdout(),
+        help_heading = RESULTS,
+        help = "Write a line of JSON each second while the run goes on; - for standard output",
+        long_help = "Write a line of JSON each second while the run goes on, warm-up included. A \
+            line has what was added since the line before: the counts of all lines add up to the \
+            report's, in whose words they are. p50_us and p99_us are corrected latencies of the \
+            requests that ended, within 6.25 %. With -, lines go to standard output, and the \
+            summary to stderr",
+    )]
+    #[serde(deserialize_with = "file_values::path_or_stdout")]
+    pub(crate) ndjson: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "FILE.prom",
+        value_parser = file(),
+        help_heading = RESULTS,
+        help = "Write the figures for Prometheus, as the node exporter's textfile collector reads \
+            them",
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) prom: Option<PathBuf>,
+
+    #[arg(
+        long,
         value_name = "FILE",
         value_parser = profile_name,
         help_heading = RESULTS,
@@ -694,6 +720,8 @@ impl PlanFlags {
             label,
             tags,
             junit,
+            ndjson,
+            prom,
             flamegraph,
             allow_invalid,
             quiet,
@@ -747,6 +775,8 @@ impl PlanFlags {
         set_some(&mut results.label, label);
         set(&mut results.tags, tags.map(BTreeMap::from_iter));
         set_some(&mut results.junit, junit);
+        set_some(&mut results.ndjson, ndjson);
+        set_some(&mut results.prom, prom);
         set_some(&mut results.flamegraph, flamegraph);
         set(&mut results.fail_on, fail_on);
         results.allow_invalid |= allow_invalid;

@@ -201,6 +201,8 @@ fn of_series(command: Command, duration: Nanos, hidden: &[&'static str]) -> Comm
         "on_agent_loss",
         "fail_on",
         "junit",
+        "ndjson",
+        "prom",
     ];
     let hidden = useless.iter().chain(hidden);
     let help = |text: &'static str| move |arg: Arg| arg.help(text).long_help(None::<&str>);

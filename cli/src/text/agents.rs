@@ -114,7 +114,17 @@ mod tests {
             let elapsed_ns = 250_000_000 * frame;
             let (intended, answered, in_flight) = (751, 750, 1_004);
             let (phase, errors, latency) = (Phase::Steady, 1, latency.clone());
-            agent.add(&Tally { phase, elapsed_ns, intended, answered, errors, in_flight, latency });
+            let counts = Default::default();
+            agent.add(&Tally {
+                phase,
+                elapsed_ns,
+                intended,
+                answered,
+                errors,
+                in_flight,
+                counts,
+                latency,
+            });
         }
         agent
     }

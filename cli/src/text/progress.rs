@@ -121,6 +121,7 @@ mod tests {
             answered: 12_300,
             errors: 1,
             in_flight: 44,
+            counts: Default::default(),
             latency: CoarseHistogram::default(),
         };
         insta::assert_snapshot!(line(&now), @"warm-up 1.2 s  intended 12,345  answered 12,300  1 error  p50 n/a  p99 n/a  44 in flight");

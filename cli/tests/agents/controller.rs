@@ -220,3 +220,30 @@ fn the_help_says_what_the_flags_mean_to_agents() {
     }
     assert!(!help("run").contains("--agents"));
 }
+
+#[test]
+fn the_lines_and_the_figures_of_a_run_on_agents_are_those_of_its_report() {
+    let target = Target::start(Place::Here);
+    let agents: Vec<Agent> = (0..2).map(|_| Agent::start(Place::Here, &[])).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let [out, lines, prom] = ["report.json", "run.ndjson", "run.prom"]
+        .map(|name| folder.path().join(name).to_str().expect("text").to_owned());
+    let (url, agents) = (target.url(), addresses(&agents));
+    let args = [&url, "--agents", &agents, "--out", &out, "--ndjson", &lines, "--prom", &prom];
+    let load = ["--rate", "200", "--duration", "2s", "--warmup", "100ms", "--settle", "100ms"];
+    let load = [&load[..], &["--allow-invalid", "--quiet"]].concat();
+    let ended = controller(Place::Here, &[&args[..], &load].concat()).ends_within(LONGEST);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report = document(out.as_ref());
+    let lines = std::fs::read_to_string(lines).expect("lines");
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(2 <= lines.len(), "{lines:?}");
+    for name in ["intended", "sent", "unsent", "answered", "timed_out", "failed", "abandoned"] {
+        let sum: i64 = lines.iter().map(|line| line[name].as_i64().expect("a count")).sum();
+        assert_eq!(Some(sum), report["counts"][name].as_i64(), "{name}");
+    }
+    let prom = std::fs::read_to_string(prom).expect("metrics");
+    let answered = format!("outcome=\"answered\"}} {}.0\n", report["counts"]["answered"]);
+    assert!(prom.contains(&answered), "{answered}: {prom}");
+}

@@ -7,6 +7,7 @@ mod support;
 mod ceiling;
 mod deploy;
 mod edges;
+mod exports;
 mod floor;
 mod gates;
 mod habits;

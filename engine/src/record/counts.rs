@@ -88,6 +88,9 @@ pub struct Counts {
     pub warmup: UnrecordedCounts,
 }
 
+/// Counts of a run under way: see [`Counts::so_far`].
+pub type CountsSoFar = [u64; 10];
+
 /// What was sent in the warm-up.
 #[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnrecordedCounts {
@@ -208,6 +211,26 @@ impl Counts {
             self.timed_out,
             self.failed,
             self.abandoned,
+        ]
+    }
+
+    /// What can be followed while the run goes on: [`Counts::outcomes`], answers of a status that
+    /// isn't a success, and what the warm-up sent and what was answered of it. None of them ever
+    /// falls.
+    pub fn so_far(&self) -> CountsSoFar {
+        let [intended, sent, unsent, answered, timed_out, failed, abandoned] = self.outcomes();
+        let UnrecordedCounts { sent: warmup_sent, answered: warmup_answered } = self.warmup;
+        [
+            intended,
+            sent,
+            unsent,
+            answered,
+            timed_out,
+            failed,
+            abandoned,
+            self.unexpected_status,
+            warmup_sent,
+            warmup_answered,
         ]
     }
 

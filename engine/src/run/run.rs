@@ -268,8 +268,8 @@ impl Run {
             elapsed_ns if elapsed_ns < plan.end_ns() => Phase::Steady,
             _ => Phase::Drain,
         };
-        let ShardProgress { intended, answered, errors, in_flight, latency } = total;
-        Tally { phase, elapsed_ns, intended, answered, errors, in_flight, latency }
+        let ShardProgress { intended, answered, errors, in_flight, counts, latency } = total;
+        Tally { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
     }
 
     /// Waits for all shards and makes the report of their numbers.

@@ -1,13 +1,17 @@
 //! What a running run has done so far: numbers that agents' runs add up from.
 
+use std::array;
+
 use serde::{Deserialize, Serialize};
 
+use crate::record::counts::CountsSoFar;
 use crate::shard::CoarseHistogram;
 
 /// Where a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
     /// Connections are being opened.
+    #[default]
     Setup,
     /// Load is offered but not recorded.
     Warmup,
@@ -20,7 +24,7 @@ pub enum Phase {
 }
 
 /// What a running run has done so far, warm-up included.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Where it is.
     pub phase: Phase,
@@ -34,6 +38,8 @@ pub struct Tally {
     pub errors: u64,
     /// Requests awaiting their response.
     pub in_flight: u64,
+    /// What the report will count, as far as it is known: of the window, and of the warm-up.
+    pub counts: CountsSoFar,
     /// Corrected latencies of the window so far.
     pub latency: CoarseHistogram,
 }
@@ -49,6 +55,7 @@ impl Tally {
             answered: self.answered.saturating_sub(earlier.answered),
             errors: self.errors.saturating_sub(earlier.errors),
             in_flight: self.in_flight,
+            counts: array::from_fn(|at| self.counts[at].saturating_sub(earlier.counts[at])),
             latency: self.latency.since(&earlier.latency),
         }
     }
@@ -61,6 +68,7 @@ impl Tally {
         self.answered = self.answered.saturating_add(other.answered);
         self.errors = self.errors.saturating_add(other.errors);
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        self.counts = array::from_fn(|at| self.counts[at].saturating_add(other.counts[at]));
         self.latency.merge(&other.latency);
     }
 
@@ -92,6 +100,7 @@ mod tests {
             answered: number,
             errors: number,
             in_flight: number,
+            counts: array::from_fn(|at| number + at as u64),
             latency,
         }
     }
@@ -110,8 +119,12 @@ mod tests {
     fn agents_are_together_as_far_as_the_last_of_them() {
         let mut both = tally(4, &[5_000]);
         both.add(&Tally { phase: Phase::Warmup, ..tally(3, &[5_000, 5_000]) });
-        let expected =
-            Tally { phase: Phase::Warmup, elapsed_ns: 3, ..tally(7, &[5_000, 5_000, 5_000]) };
+        let expected = Tally {
+            phase: Phase::Warmup,
+            elapsed_ns: 3,
+            counts: array::from_fn(|at| 7 + 2 * at as u64),
+            ..tally(7, &[5_000, 5_000, 5_000])
+        };
         assert_eq!(both, expected);
         assert_eq!(both.quantile_ns(0.5), expected.quantile_ns(0.5));
     }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::counts::CountsSoFar;
+
 /// Buckets of a [`CoarseHistogram`]: 8 per octave, from 1 µs to 64 s.
 const BUCKETS: usize = (OCTAVE_LAST - OCTAVE_FIRST + 1) * STEPS;
 const OCTAVE_FIRST: usize = 10;
@@ -109,6 +111,7 @@ pub struct SharedProgress {
     answered: AtomicU64,
     errors: AtomicU64,
     in_flight: AtomicU64,
+    counts: [AtomicU64; size_of::<CountsSoFar>() / size_of::<u64>()],
     latency: [AtomicU64; BUCKETS],
 }
 
@@ -119,6 +122,7 @@ impl Default for SharedProgress {
             answered: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
+            counts: Default::default(),
             latency: [const { AtomicU64::new(0) }; BUCKETS],
         }
     }
@@ -135,6 +139,8 @@ pub struct ShardProgress {
     pub errors: u64,
     /// Requests awaiting their response.
     pub in_flight: u64,
+    /// What the report will count, as far as it is known.
+    pub counts: CountsSoFar,
     /// Corrected latency of the window so far.
     pub latency: CoarseHistogram,
 }
@@ -147,6 +153,9 @@ impl SharedProgress {
         self.answered.store(summary.answered, Ordering::Relaxed);
         self.errors.store(summary.errors, Ordering::Relaxed);
         self.in_flight.store(summary.in_flight, Ordering::Relaxed);
+        for (shown, count) in self.counts.iter().zip(&summary.counts) {
+            shown.store(*count, Ordering::Relaxed);
+        }
         for (shown, count) in self.latency.iter().zip(summary.latency.counts.iter()) {
             shown.store(*count, Ordering::Relaxed);
         }
@@ -158,6 +167,9 @@ impl SharedProgress {
         total.answered += self.answered.load(Ordering::Relaxed);
         total.errors += self.errors.load(Ordering::Relaxed);
         total.in_flight += self.in_flight.load(Ordering::Relaxed);
+        for (shown, count) in self.counts.iter().zip(&mut total.counts) {
+            *count += shown.load(Ordering::Relaxed);
+        }
         for (shown, count) in self.latency.iter().zip(total.latency.counts.iter_mut()) {
             *count += shown.load(Ordering::Relaxed);
         }

@@ -180,6 +180,7 @@ impl Shard {
     pub(super) fn show(&mut self, now_ns: u64) {
         let in_flight = self.connections.requests() as u64;
         self.progress.in_flight = in_flight;
+        self.progress.counts = self.recorder.counts.so_far();
         self.shared.show(&self.progress);
         if self.window_ns <= now_ns && now_ns < self.end_ns {
             self.recorder.series.in_flight(now_ns - self.window_ns, in_flight);

@@ -242,19 +242,23 @@ impl Run {
             _ if elapsed_ns < self.plan.warmup.0 => Phase::Warmup,
             _ => Phase::Steady,
         };
-        let mut intended = 0;
+        let (mut intended, mut in_window) = (0, 0);
         let mut latency = CoarseHistogram::default();
         let end_ns = elapsed_ns.min(self.until_ns);
         while let Some(due_ns) = self.next_due_ns.filter(|due_ns| *due_ns < end_ns) {
             intended += 1;
             if self.plan.warmup.0 <= due_ns {
+                in_window += 1;
                 latency.record(LATE_NS + NAIVE_NS);
             }
             self.next_due_ns = self.schedule.next();
         }
         self.told_ns = elapsed_ns;
         self.is_told = phase == Phase::Done;
-        Tally { phase, elapsed_ns, intended, answered: intended, errors: 0, in_flight: 0, latency }
+        let warmup = intended - in_window;
+        let counts = [in_window, in_window, 0, in_window, 0, 0, 0, 0, warmup, warmup];
+        let (answered, errors, in_flight) = (intended, 0, 0);
+        Tally { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
     }
 
     /// What it would have measured. It is made up by a thread, since all agents are asked at once

@@ -1,0 +1,266 @@
+//! A run as it goes on: a line of JSON each second, written at once.
+//!
+//! A line counts what was added since the line before, so the counts of all lines add up to the
+//! report's. The last line has what is left when the report is made.
+
+use std::array;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use engine::record::counts::Counts;
+use engine::run::{Phase, Tally};
+use engine::sys::clock;
+use engine::sys::units::SECOND_NS;
+use humantime::format_rfc3339_millis;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::json;
+use crate::output::OutputFile;
+use crate::text::progress::phase;
+
+/// How long a line is about, ns.
+const INTERVAL_NS: u64 = SECOND_NS;
+
+/// One line.
+#[derive(Debug, Serialize)]
+struct Line {
+    /// When it was written, RFC 3339, in UTC.
+    time: String,
+    /// The same since the load began, seconds.
+    elapsed_s: f64,
+    /// How long it is since the line before, seconds.
+    interval_s: f64,
+    phase: &'static str,
+    /// Requests of the window, as in the report's counts: below 0 only in the last line, which
+    /// takes back what an agent told that was lost since.
+    intended: i64,
+    sent: i64,
+    unsent: i64,
+    answered: i64,
+    unexpected_status: i64,
+    timed_out: i64,
+    failed: i64,
+    abandoned: i64,
+    /// Requests of the warm-up.
+    warmup_sent: i64,
+    warmup_answered: i64,
+    /// Requests awaiting their response.
+    in_flight: u64,
+    /// Corrected latency of the window's requests that ended, within 6.25 %.
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+}
+
+impl Line {
+    /// What a run did between two looks at it, of which the second is of this time.
+    fn new(now: &Tally, before: &Tally, time: SystemTime) -> Line {
+        let since = now.since(before);
+        let us = |quantile| since.quantile_ns(quantile).map(|ns| ns as f64 / 1e3);
+        let [
+            intended,
+            sent,
+            unsent,
+            answered,
+            timed_out,
+            failed,
+            abandoned,
+            unexpected_status,
+            warmup_sent,
+            warmup_answered,
+        ] = array::from_fn(|at| now.counts[at].wrapping_sub(before.counts[at]).cast_signed());
+        let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
+        Line {
+            time: format_rfc3339_millis(time).to_string(),
+            elapsed_s: seconds(now.elapsed_ns),
+            interval_s: seconds(now.elapsed_ns.saturating_sub(before.elapsed_ns)),
+            phase: phase(now.phase),
+            intended,
+            sent,
+            unsent,
+            answered,
+            unexpected_status,
+            timed_out,
+            failed,
+            abandoned,
+            warmup_sent,
+            warmup_answered,
+            in_flight: now.in_flight,
+            p50_us: us(0.5),
+            p99_us: us(0.99),
+        }
+    }
+}
+
+/// The lines of a run.
+#[derive(Debug)]
+pub(crate) struct Ndjson {
+    file: OutputFile,
+    /// The run at the last line.
+    told: Tally,
+    /// The run at the last look.
+    seen: Tally,
+    /// When the next line is due, ns since the load began.
+    due_ns: u64,
+    /// Why no more are written.
+    failure: Option<Failure>,
+}
+
+impl Ndjson {
+    /// The lines of a run that has not begun, in this file.
+    pub(crate) fn new(file: OutputFile) -> Ndjson {
+        let (told, seen) = (Tally::default(), Tally::default());
+        Ndjson { file, told, seen, due_ns: INTERVAL_NS, failure: None }
+    }
+
+    /// Writes a line if one is due. What is done before the load begins is in none.
+    pub(crate) fn look(&mut self, now: &Tally) {
+        if now.phase == Phase::Setup {
+            return;
+        }
+        self.seen = now.clone();
+        if self.due_ns <= now.elapsed_ns {
+            self.due_ns = (now.elapsed_ns / INTERVAL_NS + 1) * INTERVAL_NS;
+            self.write();
+        }
+    }
+
+    /// Writes the last line of a run that ended with these counts, and returns the path of the file.
+    ///
+    /// # Errors
+    /// Why a line could not be written.
+    pub(crate) fn finish(mut self, counts: &Counts) -> Result<PathBuf, Failure> {
+        let seen = std::mem::take(&mut self.seen);
+        self.seen = Tally { phase: Phase::Done, in_flight: 0, counts: counts.so_far(), ..seen };
+        self.write();
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => Ok(self.file.shown().to_owned()),
+        }
+    }
+
+    /// Writes what was done since the last line.
+    fn write(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
+        let line = Line::new(&self.seen, &self.told, clock::wall_time(clock::now_ns()));
+        let mut bytes = Vec::new();
+        json::write_line(&line, &mut bytes).expect("writing to memory can't fail");
+        self.failure = self.file.append(&bytes).err();
+        self.told = self.seen.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use engine::record::counts::CountsSoFar;
+    use engine::shard::CoarseHistogram;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::signals::StopRequest;
+
+    fn tally(phase: Phase, elapsed_ms: u64, counts: CountsSoFar, latencies: u64) -> Tally {
+        let mut latency = CoarseHistogram::default();
+        (0..latencies).for_each(|_| latency.record(250_000));
+        let elapsed_ns = elapsed_ms * 1_000_000;
+        Tally { phase, elapsed_ns, counts, in_flight: 3, latency, ..Tally::default() }
+    }
+
+    fn open(path: &Path) -> Ndjson {
+        let file = OutputFile::open("--ndjson", path, &StopRequest::default());
+        Ndjson::new(file.expect("it can be written"))
+    }
+
+    fn lines(path: &Path) -> Vec<Value> {
+        let text = fs::read_to_string(path).expect("text");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    fn sum(lines: &[Value], name: &str) -> i64 {
+        lines.iter().map(|line| line[name].as_i64().expect("a count")).sum()
+    }
+
+    const NONE: CountsSoFar = [0; 10];
+
+    #[test]
+    fn a_line_is_there_as_soon_as_its_second_is_over_and_all_add_up_to_the_report() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.ndjson");
+        fs::write(&path, "the last run\n").expect("written");
+        let mut ndjson = open(&path);
+        ndjson.look(&tally(Phase::Setup, 5_000, NONE, 0));
+        ndjson.look(&tally(Phase::Warmup, 900, [0, 0, 0, 0, 0, 0, 0, 0, 9, 8], 0));
+        assert_eq!(fs::read_to_string(&path).expect("text"), "the last run\n", "no second is over");
+        ndjson.look(&tally(Phase::Warmup, 1_100, [0, 0, 0, 0, 0, 0, 0, 0, 11, 10], 0));
+        assert_eq!(lines(&path).len(), 1);
+        ndjson.look(&tally(Phase::Steady, 1_900, [4, 4, 0, 2, 0, 0, 0, 0, 11, 11], 2));
+        ndjson.look(&tally(Phase::Steady, 2_000, [6, 6, 0, 3, 1, 0, 0, 1, 11, 11], 3));
+        assert_eq!(lines(&path).len(), 2);
+        ndjson.look(&tally(Phase::Drain, 2_700, [9, 8, 0, 5, 1, 0, 0, 1, 11, 11], 5));
+        let mut counts = Counts::of_outcomes([9, 8, 1, 5, 1, 1, 1]);
+        counts.unexpected_status = 2;
+        (counts.warmup.sent, counts.warmup.answered) = (11, 11);
+        assert_eq!(ndjson.finish(&counts).expect("written"), path);
+        let lines = lines(&path);
+        for (at, [elapsed_s, interval_s]) in [[1.1, 1.1], [2.0, 0.9], [2.7, 0.7]].iter().enumerate()
+        {
+            let number = |name: &str| lines[at][name].as_f64().expect("a number");
+            assert_eq!(number("elapsed_s"), *elapsed_s);
+            assert!((number("interval_s") - interval_s).abs() < 1e-9, "{:?}", lines[at]);
+        }
+        for (name, count) in [
+            ("intended", 9),
+            ("sent", 8),
+            ("unsent", 1),
+            ("answered", 5),
+            ("timed_out", 1),
+            ("failed", 1),
+            ("abandoned", 1),
+            ("unexpected_status", 2),
+            ("warmup_sent", 11),
+            ("warmup_answered", 11),
+        ] {
+            assert_eq!(sum(&lines, name), count, "{name}");
+        }
+        assert_eq!((&lines[0]["p50_us"], &lines[0]["phase"]), (&Value::Null, &"warm-up".into()));
+        let p50_us = lines[1]["p50_us"].as_f64().expect("three latencies");
+        assert!((p50_us / 250.0 - 1.0).abs() <= 0.0625, "{p50_us}");
+        assert_eq!((&lines[2]["in_flight"], &lines[2]["phase"]), (&0.into(), &"done".into()));
+    }
+
+    #[test]
+    fn what_a_lost_agent_had_told_is_taken_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.ndjson");
+        let mut ndjson = open(&path);
+        ndjson.look(&tally(Phase::Steady, 1_000, [40, 40, 0, 30, 0, 0, 0, 0, 0, 0], 0));
+        ndjson.finish(&Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0])).expect("written");
+        let lines = lines(&path);
+        assert_eq!(lines[1]["intended"], -15);
+        assert_eq!((sum(&lines, "intended"), sum(&lines, "answered")), (25, 25));
+    }
+
+    #[test]
+    fn a_run_that_never_began_leaves_the_file_of_the_last_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run.ndjson");
+        fs::write(&path, "the last run\n").expect("written");
+        drop(open(&path));
+        assert_eq!(fs::read_to_string(&path).expect("text"), "the last run\n");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_ends_the_lines_and_is_said_once() {
+        let mut ndjson = open(Path::new("/dev/full"));
+        ndjson.look(&tally(Phase::Steady, 1_000, NONE, 0));
+        ndjson.look(&tally(Phase::Steady, 2_000, NONE, 0));
+        let failure = ndjson.finish(&Counts::default()).expect_err("the disk is full").to_string();
+        assert!(failure.starts_with("--ndjson /dev/full: could not be written ("), "{failure}");
+    }
+}

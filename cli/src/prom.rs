@@ -1,0 +1,297 @@
+//! The figures of a run for Prometheus, in the text that the node exporter's textfile collector
+//! reads.
+//!
+//! All of them are gauges: the file is of one run, and the next begins to count anew. Each sample
+//! has the target as a label, and the run's name if it has one, so that the files of several runs
+//! may lie side by side.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::report::verdict::Level;
+use engine::report::{DistributionPart, Report};
+use engine::stats::percentiles::{Percentile, Quantile};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::json;
+use crate::text::slo::bounded;
+
+/// What every name begins with.
+const PREFIX: &str = "truetail";
+
+/// A metric: its name without prefix and unit, what it holds, and its samples.
+#[derive(Debug)]
+struct Metric {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    samples: Vec<Sample>,
+}
+
+/// The labels of a value.
+type Labels = Vec<(&'static str, String)>;
+type Sample = (Labels, f64);
+
+/// The metrics of a run, which keep their order.
+#[derive(Debug)]
+struct Metrics(Vec<Metric>);
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        // A metric of which nothing is known isn't there.
+        for metric in self.0.iter().filter(|metric| !metric.samples.is_empty()) {
+            let unit = metric.unit.as_ref();
+            let mut metric_encoder =
+                encoder.encode_descriptor(metric.name, metric.help, unit, MetricType::Gauge)?;
+            for (labels, value) in &metric.samples {
+                ConstGauge::new(*value).encode(metric_encoder.encode_family(labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the figures of a run that began at this moment.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn write(mut writer: impl Write, report: &Report, began: SystemTime) -> io::Result<()> {
+    let target = ("target", Some(&report.config.plan.target));
+    let labels = [target, ("run", report.label.as_ref())];
+    let labels = labels
+        .into_iter()
+        .filter_map(|(name, value)| Some((Cow::Borrowed(name), Cow::Owned(value?.clone()))));
+    let mut registry = Registry::with_prefix_and_labels(PREFIX, labels);
+    registry.register_collector(Box::new(Metrics(metrics(report, began))));
+    let mut text = String::new();
+    encode(&mut text, &registry).map_err(io::Error::other)?;
+    writer.write_all(text.as_bytes())
+}
+
+fn metrics(report: &Report, began: SystemTime) -> Vec<Metric> {
+    let counts = &report.whole.counts;
+    let count = |count: u64| count as f64;
+    let plain = |name, help, unit, value: f64| Metric {
+        name,
+        help,
+        unit,
+        samples: vec![(Labels::new(), value)],
+    };
+    let began_s = began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let is_whole = !report.interrupted && !report.partial;
+    let levels = [Level::Valid, Level::Suspect, Level::Invalid].map(|level| {
+        let is_level = level == report.verdict.level;
+        (vec![("level", json::name(&level))], f64::from(u8::from(is_level)))
+    });
+    let outcomes = [
+        ("answered", counts.answered),
+        ("timed_out", counts.timed_out),
+        ("failed", counts.failed),
+        ("abandoned", counts.abandoned),
+        ("unsent", counts.unsent),
+    ];
+    let outcomes = outcomes.map(|(outcome, of)| (vec![("outcome", outcome.to_owned())], count(of)));
+    let by = |label: &'static str, of: BTreeMap<String, u64>| {
+        of.into_iter().map(|(name, of)| (vec![(label, name)], count(of))).collect()
+    };
+    let rates = &report.whole.rate;
+    let rates = [
+        ("planned", rates.target),
+        ("intended", Some(rates.intended)),
+        ("sent", Some(rates.sent)),
+        ("answered", Some(rates.answered)),
+    ];
+    let rates =
+        rates.into_iter().filter_map(|(what, per_s)| Some((vec![("of", what.to_owned())], per_s?)));
+    let traffic =
+        [("received", report.traffic.received_bytes), ("sent", report.traffic.sent_bytes)];
+    let traffic = traffic.map(|(way, bytes)| (vec![("direction", way.to_owned())], count(bytes)));
+    let kinds = [("corrected", &report.whole.corrected), ("naive", &report.whole.naive)];
+    let of_each = |samples: fn(&DistributionPart) -> Vec<Sample>| -> Vec<Sample> {
+        let of_kind = |(kind, distribution): (&str, &DistributionPart)| {
+            let with_kind = |(mut labels, us): Sample| {
+                labels.insert(0, ("kind", kind.to_owned()));
+                (labels, us / 1e6)
+            };
+            samples(distribution).into_iter().map(with_kind).collect::<Vec<Sample>>()
+        };
+        kinds.into_iter().flat_map(of_kind).collect()
+    };
+    let objectives = report.slo.iter().flat_map(|slo| &slo.objectives).map(|objective| {
+        let judgement = json::name(&objective.judgement);
+        (vec![("objective", bounded(objective)), ("judgement", judgement)], 1.0)
+    });
+    let per_s = Unit::Other("per_second".to_owned());
+    vec![
+        plain(
+            "run_start_timestamp",
+            "When the load began, warm-up included, since the epoch of Unix",
+            Some(Unit::Seconds),
+            began_s,
+        ),
+        plain(
+            "window",
+            "Length of the recorded window",
+            Some(Unit::Seconds),
+            report.config.window_s(),
+        ),
+        plain(
+            "run_complete",
+            "1 if the run came to its planned end with all its agents",
+            None,
+            f64::from(u8::from(is_whole)),
+        ),
+        Metric {
+            name: "verdict",
+            help: "1 for the level of the verdict",
+            unit: None,
+            samples: levels.into(),
+        },
+        Metric {
+            name: "objective",
+            help: "1 for each objective, with what became of it",
+            unit: None,
+            samples: objectives.collect(),
+        },
+        plain("requests_intended", "Requests due in the window", None, count(counts.intended)),
+        Metric {
+            name: "requests",
+            help: "Intended requests by their outcome",
+            unit: None,
+            samples: outcomes.into(),
+        },
+        plain("requests_bad", "Intended requests without a good answer", None, count(counts.bad())),
+        Metric {
+            name: "responses",
+            help: "Answered requests by status",
+            unit: None,
+            samples: by("status", counts.status.by_name()),
+        },
+        Metric {
+            name: "errors",
+            help: "Requests that failed or timed out, by cause",
+            unit: None,
+            samples: by("cause", counts.errors.by_name()),
+        },
+        Metric {
+            name: "requests",
+            help: "Requests over the length of the window",
+            unit: Some(per_s),
+            samples: rates.collect(),
+        },
+        Metric {
+            name: "traffic",
+            help: "Bytes of requests and responses in the window, with their heads",
+            unit: Some(Unit::Bytes),
+            samples: traffic.into(),
+        },
+        Metric {
+            name: "latency",
+            help: "Quantiles of latency, from when a request was due (corrected) or sent (naive)",
+            unit: Some(Unit::Seconds),
+            samples: of_each(quantiles),
+        },
+        Metric {
+            name: "latency_interval",
+            help: "The ends of the 95 % confidence intervals of the quantiles",
+            unit: Some(Unit::Seconds),
+            samples: of_each(intervals),
+        },
+        Metric {
+            name: "latency_mean",
+            help: "Mean latency",
+            unit: Some(Unit::Seconds),
+            samples: of_each(|part| part.mean.map(|us| (Labels::new(), us)).into_iter().collect()),
+        },
+        Metric {
+            name: "latency_max",
+            help: "Largest latency",
+            unit: Some(Unit::Seconds),
+            samples: of_each(|part| part.max.map(|us| (Labels::new(), us)).into_iter().collect()),
+        },
+    ]
+}
+
+/// The quantiles that a report states, microseconds.
+fn quantiles(part: &DistributionPart) -> Vec<Sample> {
+    let known = |(quantile, found): (Quantile, Percentile)| {
+        Some((vec![("quantile", quantile.q.to_string())], found.value?))
+    };
+    part.percentiles.iter().filter_map(known).collect()
+}
+
+/// Both ends of their intervals.
+fn intervals(part: &DistributionPart) -> Vec<Sample> {
+    let known = |(quantile, found): (Quantile, Percentile)| {
+        let ends = [("low", found.interval?[0]), ("high", found.interval?[1])];
+        let q = quantile.q.to_string();
+        Some(ends.map(|(end, us)| (vec![("quantile", q.clone()), ("end", end.to_owned())], us)))
+    };
+    part.percentiles.iter().filter_map(known).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::text::reports::{part, report};
+
+    fn written(label: Option<&str>) -> String {
+        let label = label.map(str::to_owned);
+        let report = Report { label, ..report(true, part(1_000, 1_500, 3, 2)) };
+        let began = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
+        let mut bytes = Vec::new();
+        write(&mut bytes, &report, began).expect("writing to memory succeeds");
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn each_metric_has_one_name_which_ends_with_its_unit() {
+        let text = written(None);
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        insta::assert_snapshot!(types.collect::<Vec<_>>().join("\n"), @r"
+        truetail_run_start_timestamp_seconds gauge
+        truetail_window_seconds gauge
+        truetail_run_complete gauge
+        truetail_verdict gauge
+        truetail_requests_intended gauge
+        truetail_requests gauge
+        truetail_requests_bad gauge
+        truetail_responses gauge
+        truetail_requests_per_second gauge
+        truetail_traffic_bytes gauge
+        truetail_latency_seconds gauge
+        truetail_latency_interval_seconds gauge
+        truetail_latency_mean_seconds gauge
+        truetail_latency_max_seconds gauge
+        ");
+    }
+
+    #[test]
+    fn every_sample_says_of_which_run_it_is() {
+        let text = written(Some("nightly \"big\""));
+        let run = r#"target="http://127.0.0.1:8080/",run="nightly \"big\"""#;
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(samples.iter().all(|line| line.contains(run)), "{text}");
+        for sample in [
+            "run_start_timestamp_seconds{} 1700000000.25",
+            r#"verdict{,level="valid"} 1.0"#,
+            r#"verdict{,level="suspect"} 0.0"#,
+            r#"requests{,outcome="answered"} 10000.0"#,
+            r#"latency_seconds{,kind="corrected",quantile="0.99"} 0.0015"#,
+            r#"latency_seconds{,kind="naive",quantile="0.99"} 0.001"#,
+        ] {
+            let sample = format!("truetail_{}", sample.replacen('{', &format!("{{{run}"), 1));
+            assert!(samples.contains(&&*sample), "{sample}: {text}");
+        }
+    }
+}
