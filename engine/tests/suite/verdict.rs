@@ -605,21 +605,25 @@ fn a_wait_that_the_quota_explains_is_not_blamed_on_others() {
 
 #[test]
 fn waking_an_idle_core_takes_time_that_nobody_else_had() {
-    let judged = |others: f64| -> Vec<(Code, f64)> {
+    let judged = |others: f64, interrupts: f64, named_s: f64| -> Vec<(Code, f64)> {
         let mut report = clean();
         waited_for_its_core(&mut report, 0.035);
         let shard = &report.generator.shards[0];
         let own = (shard.cpu_user_s + shard.cpu_system_s) / shard.observed_s;
-        let (core, busy) = (shard.core, own + others);
+        let (core, busy, cpu_s) = (shard.core, own + others + interrupts, named_s);
         machine(&mut report).cores =
-            vec![CoreTime { core, busy, interrupts: 0.0, soft_interrupts: 0.0 }];
+            vec![CoreTime { core, busy, interrupts, soft_interrupts: interrupts }];
+        machine(&mut report).contenders =
+            vec![Contender { name: "cc1plus".to_owned(), pid: 123, cpu_s, core }];
         machine(&mut report).throttled_s = Some(0.0);
         let reasons = judge(&report).reasons;
         reasons.iter().map(|reason| (reason.code, (reason.figure * 1e3).round())).collect()
     };
-    assert_eq!(judged(0.005), []);
-    assert_eq!(judged(0.02), [(Code::CpuContended, 20.0)]);
-    assert_eq!(judged(0.5), [(Code::CpuContended, 35.0)]);
+    assert_eq!(judged(0.005, 0.0, 0.0), []);
+    assert_eq!(judged(0.005, 0.15, 0.0), []);
+    assert_eq!(judged(0.02, 0.0, 0.0), [(Code::CpuContended, 20.0)]);
+    assert_eq!(judged(0.5, 0.0, 0.0), [(Code::CpuContended, 35.0)]);
+    assert_eq!(judged(0.0, 0.0, 0.5), [(Code::CpuContended, 35.0)], "a process that was named");
 }
 
 #[test]

@@ -148,10 +148,16 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
 ///
 /// They can't have made it wait for longer. The kernel's account has all the time from a wake-up to
 /// the moment when the thread runs, so on a core that nobody else uses it is what waking the core
-/// takes, thousands of times a second.
+/// and the network's interrupts take, thousands of times a second. A process that ended meanwhile
+/// is in the core's time alone; the interrupts that a thread was charged for hide the others there,
+/// not in the accounts of processes.
 fn others_share(report: &Report, shard: &ShardStats) -> Option<f64> {
+    let time = time_of(report, shard.core)?;
     let own = (shard.cpu_user_s + shard.cpu_system_s) / shard.observed_s;
-    Some((time_of(report, shard.core)?.busy - own).max(0.0))
+    let of_core = time.busy - time.interrupts - own;
+    let contenders = machine(report)?.contenders.iter().filter(|other| other.core == shard.core);
+    let of_processes = contenders.map(|other| other.cpu_s).sum::<f64>() / shard.observed_s;
+    Some(of_core.max(of_processes))
 }
 
 /// What was busy beside a shard: a sibling leaves it less than a whole core's speed, interrupts
