@@ -5,8 +5,10 @@ use std::fs;
 
 use engine::report::Report;
 use engine::report::profile::Profile;
+use probe::bound::Code;
 use probe::ceiling::Answer;
 use probe::document::CeilingDocument;
+use probe::proof::Scaling;
 use serde::Serialize;
 use serde_json::to_value;
 
@@ -33,7 +35,8 @@ pub(super) struct CeilingFigures {
     failed_per_s: Option<f64>,
     bound: String,
     evidence: String,
-    /// Whether the trials confirm the bound; `None` where the ceiling isn't judged.
+    /// Whether the trials confirm the bound; `None` where the ceiling isn't judged, or where there is
+    /// no core for the trial that a generator's bound takes.
     proven: Option<bool>,
     /// Why it isn't, in words.
     not_judged: Option<String>,
@@ -145,12 +148,15 @@ impl CeilingFigures {
             expected: trial.expected,
             moved: trial.moved,
         });
+        let lacks_core = !bound.proven
+            && bound.code == Code::GeneratorCore
+            && proof.scaling == Scaling::Unproven;
         CeilingFigures {
             passed_per_s: *passed,
             failed_per_s: *failed,
             bound: text_of(bound.code),
             evidence: bound.evidence.clone(),
-            proven: not_judged.is_none().then_some(bound.proven),
+            proven: (not_judged.is_none() && !lacks_core).then_some(bound.proven),
             not_judged: not_judged.as_ref().map(probe::ceiling::NotJudged::words),
             trials: trials.collect(),
             steps: document.made.steps.len(),
