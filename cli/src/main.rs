@@ -19,6 +19,7 @@ mod flamediff;
 mod flamegraph;
 mod gate;
 mod generate;
+mod hgrm;
 mod hidden_terminal;
 mod hlog;
 mod json;

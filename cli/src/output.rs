@@ -185,7 +185,7 @@ fn take_stdout() -> io::Result<File> {
 }
 
 /// Whether what is behind this path isn't a regular file by its own name.
-fn is_written_through(path: &Path) -> bool {
+pub(crate) fn is_written_through(path: &Path) -> bool {
     matches!(Place::of(path), Place::Descriptor(_))
         || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

@@ -1,6 +1,6 @@
 //! The command `run`: checks everything, drives the load, writes the results.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +20,7 @@ use crate::saved::Reference;
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
 use crate::text::verdict::coloured;
-use crate::{csv, hlog, json, junit, output, planning, prom};
+use crate::{csv, hgrm, hlog, json, junit, output, planning, prom};
 
 /// Runs a plan and writes its results.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -70,6 +70,7 @@ pub(crate) fn note(report: &mut Report, wanted: &ResultArgs) {
 pub(crate) struct Outputs {
     out: Option<OutputFile>,
     hdr: Option<OutputFile>,
+    hgrm: Option<OutputFile>,
     csv: Option<OutputFile>,
     junit: Option<OutputFile>,
     /// What is written while the run goes on.
@@ -90,6 +91,7 @@ impl Outputs {
         Ok(Outputs {
             out: open("--out", &wanted.out)?,
             hdr: open("--hdr", &wanted.hdr)?,
+            hgrm: open("--hdr", &beside(wanted.hdr.as_deref()))?,
             csv: open("--csv", &wanted.csv)?,
             junit: open("--junit", &wanted.junit)?,
             ndjson: open("--ndjson", &wanted.ndjson)?.map(Ndjson::new),
@@ -116,6 +118,9 @@ impl Outputs {
             let entries = hlog::entries(measured, begin, length);
             results.add(hdr.finish(|writer| hlog::write(writer, began, &entries)));
         }
+        if let Some(hgrm) = self.hgrm {
+            results.add(hgrm.finish(|writer| hgrm::write(writer, &measured.corrected)));
+        }
         if let Some(csv) = self.csv {
             let window_s = report.config.window_s();
             results.add(csv.finish(|writer| csv::write(writer, &report.series, window_s)));
@@ -132,6 +137,12 @@ impl Outputs {
     }
 }
 
+/// The file of percentiles beside an interval log; a device or a pipe has none.
+fn beside(hlog: Option<&Path>) -> Option<PathBuf> {
+    let hlog = hlog.filter(|hlog| !output::is_written_through(hlog))?;
+    Some(hlog.with_extension("hgrm"))
+}
+
 /// Checks that no file of the run would overwrite another.
 ///
 /// # Errors
@@ -143,6 +154,7 @@ pub(crate) fn check_files(
     svg: Option<&PathBuf>,
 ) -> Result<(), Failure> {
     let body = plan.body.as_deref().and_then(|body| body.strip_prefix('@')).map(PathBuf::from);
+    let hgrm = beside(wanted.hdr.as_deref());
     let files = [
         ("--plan", plan_file),
         ("--body", body.as_ref()),
@@ -150,6 +162,7 @@ pub(crate) fn check_files(
         ("--raw", plan.raw.as_ref()),
         ("--out", wanted.out.as_ref()),
         ("--hdr", wanted.hdr.as_ref()),
+        ("--hdr", hgrm.as_ref()),
         ("--csv", wanted.csv.as_ref()),
         ("--svg", svg),
         ("--junit", wanted.junit.as_ref()),

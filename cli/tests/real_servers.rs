@@ -1,9 +1,10 @@
 //! The binary against servers that others wrote: nginx, and Python's `http.server`, which closes
-//! after each response; and under limits that only root can set: locked memory, local ports.
+//! after each response; its histograms against HdrHistogram's own reader; and under limits that only
+//! root can set: locked memory, local ports.
 //!
-//! Behind the feature `real-servers`, because it needs root, nginx, python3 and iproute2. Each
-//! server listens on a loopback port of its own and ends with its test. The report's count has to
-//! equal nginx's log.
+//! Behind the feature `real-servers`, because it needs root, nginx, python3 with the package
+//! hdrhistogram, and iproute2. Each server listens on a loopback port of its own and ends with its
+//! test. The report's count has to equal nginx's log.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -367,4 +368,25 @@ fn ports_that_run_out_are_the_generators_fault_and_make_the_run_invalid() {
     let first = words.lines().next().expect("a line");
     assert!(first.starts_with("INVALID: ") && first.contains("local_resource"), "{words}");
     assert!(words.contains("--source-addresses"), "{words}");
+}
+
+/// Python, with HdrHistogram's package, reads the files in its folder.
+const READ_HDR: &str = include_str!("read_hdr.py");
+
+#[test]
+fn hdrhistograms_own_reader_finds_the_reports_latencies() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = nginx(folder.path(), "");
+    let hdr = folder.path().join("run.hlog");
+    let hdr = hdr.to_str().expect("text");
+    let flags = ["--rate", "500", "--duration", "2s", "--hdr", hdr];
+    let report = run(folder.path(), server.port, "/file.txt", &flags);
+    assert!(500 < count(&report, "answered"), "{}", report["counts"]);
+    let read = Command::new("python3").args(["-c", READ_HDR]).current_dir(folder.path()).output();
+    let read = read.expect("python3 is installed");
+    assert!(
+        read.status.success(),
+        "python3 with the package hdrhistogram (`pip install hdrhistogram`): {}",
+        words(&read)
+    );
 }

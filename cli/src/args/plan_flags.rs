@@ -560,7 +560,8 @@ pub(crate) struct PlanFlags {
         value_parser = file(),
         help_heading = RESULTS,
         help = "Write an HdrHistogram interval log in ns, with tags: corrected latency per \
-            interval, naive latency overall",
+            interval, naive latency overall; and beside it the percentiles of corrected latency, \
+            FILE.hgrm",
     )]
     #[serde(deserialize_with = "file_values::path")]
     pub(crate) hdr: Option<PathBuf>,

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::phases::{Held, Phase};
+use crate::phases::{FILES, Held, Phase};
 use crate::support::{BINARY, NO_CACHE, Target, bounded, document};
 
 /// Sets a limit of a run that is under way.
@@ -25,8 +25,6 @@ struct Row {
     line: [&'static str; 2],
 }
 
-const ALL: &[&str] = &["report.json", "run.hlog", "run.csv", "raw.bin"];
-
 const ROWS: [Row; 2] = [
     // Not a byte more: neither samples nor a report, nor what else is longer than nothing.
     Row {
@@ -36,7 +34,7 @@ const ROWS: [Row; 2] = [
         line: ["could not be written (File too large", "could not be written (File too large"],
     },
     // No descriptor more: connections fail, results are open already.
-    Row { limit: "--nofile=1", codes: [130, 0], files: [ALL, ALL], line: ["", ""] },
+    Row { limit: "--nofile=1", codes: [130, 0], files: [&FILES, &FILES], line: ["", ""] },
 ];
 
 #[test]
@@ -77,7 +75,7 @@ fn samples_beyond_the_limit_of_a_file_end_the_run_with_its_report() {
     let held = Held::start_as(&mut limited, Phase::Window, &target, &["--rate", "5k"]);
     let ended = held.end();
     assert_eq!(ended.output.status.code(), Some(130), "{}", ended.said());
-    assert_eq!(ended.files(), ["report.json", "run.hlog", "run.csv"]);
+    assert_eq!(ended.files(), FILES[..4], "all but the samples");
     let report = ended.report().expect("a report");
     assert_eq!(report["interrupted"], true);
     let reasons = report["verdict"]["reasons"].to_string();
@@ -96,7 +94,7 @@ fn a_limit_of_processor_time_interrupts_the_run() {
     let held = Held::start_as(&mut limited, Phase::Window, &target, &["--wait", "spin"]);
     let ended = held.end();
     assert_eq!(ended.output.status.code(), Some(130), "{}", ended.said());
-    assert_eq!(ended.files(), ALL);
+    assert_eq!(ended.files(), FILES);
     assert_eq!(ended.report().expect("a report")["interrupted"], true);
     ended.assert_verified();
     target.interrupt();

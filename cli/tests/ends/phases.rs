@@ -50,9 +50,11 @@ impl Phase {
     }
 }
 
-/// The files of a run.
-const FILES: [(&str, &str); 4] =
-    [("--out", "report.json"), ("--hdr", "run.hlog"), ("--csv", "run.csv"), ("--raw", "raw.bin")];
+/// The files of a run, by its flags.
+const FLAGS: [(&str, &str); 4] =
+    [("--out", FILES[0]), ("--hdr", FILES[1]), ("--csv", FILES[3]), ("--raw", FILES[4])];
+/// All its files: `--hdr` writes two.
+pub const FILES: [&str; 5] = ["report.json", "run.hlog", "run.hgrm", "run.csv", "raw.bin"];
 
 /// A run that is in a phase and stays there.
 pub struct Held {
@@ -74,8 +76,8 @@ impl Held {
     pub fn start_as(command: &mut Command, phase: Phase, target: &Target, flags: &[&str]) -> Held {
         let folder = tempfile::tempdir().expect("a folder");
         // A full pipe with a reader that doesn't read holds the run while it writes its report.
-        let pipe = (phase == Phase::Writing).then(|| full_pipe(&folder.path().join(FILES[0].1)));
-        for (_, name) in FILES.iter().skip(usize::from(pipe.is_some())) {
+        let pipe = (phase == Phase::Writing).then(|| full_pipe(&folder.path().join(FILES[0])));
+        for name in FILES.iter().skip(usize::from(pipe.is_some())) {
             fs::write(folder.path().join(name), OLD).expect("written");
         }
         let before = target.received();
@@ -83,7 +85,7 @@ impl Held {
             .args(["run", &target.url, "--arrivals", "constant", "--allow-invalid", "--quiet"])
             .args(if flags.contains(&"--rate") { &[][..] } else { &["--rate", "50"] })
             .args(phase.flags())
-            .args(FILES.iter().flat_map(|(flag, name)| [flag, name]))
+            .args(FLAGS.iter().flat_map(|(flag, name)| [flag, name]))
             .args(flags)
             .current_dir(folder.path())
             .stdin(Stdio::null())
@@ -191,9 +193,9 @@ impl Ended {
         let entries = fs::read_dir(self.folder.path()).expect("a folder");
         for entry in entries {
             let name = entry.expect("an entry").file_name();
-            assert!(FILES.iter().any(|(_, file)| name == *file), "{name:?} is left");
+            assert!(FILES.iter().any(|file| name == *file), "{name:?} is left");
         }
-        FILES.iter().map(|(_, name)| *name).filter(|name| self.is_new(name)).collect()
+        FILES.into_iter().filter(|name| self.is_new(name)).collect()
     }
 
     /// All that it said.

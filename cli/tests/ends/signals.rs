@@ -5,15 +5,13 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
-use crate::phases::{Held, Phase};
+use crate::phases::{FILES, Held, Phase};
 use crate::support::{BINARY, NO_CACHE, Target, binary, document, signal};
 
 /// What a user or a terminal sends; a repeated one ends the program at once.
 const USERS: [&str; 4] = ["INT", "TERM", "HUP", "QUIT"];
 /// What the kernel sends at a limit, as often as it likes.
 const LIMITS: [&str; 2] = ["XFSZ", "XCPU"];
-
-const ALL_FILES: [&str; 4] = ["report.json", "run.hlog", "run.csv", "raw.bin"];
 
 /// Lets processes started from here hear SIGHUP, even if this one was started by nohup.
 fn hear_hangups() {
@@ -37,7 +35,7 @@ fn a_signal_ends_every_phase_with_what_there_is() {
             let code = if interrupted { 130 } else { 0 };
             assert_eq!(ended.output.status.code(), Some(code), "{said}");
             assert_eq!(report["interrupted"], interrupted, "{said}");
-            assert_eq!(ended.files(), ALL_FILES, "{said}");
+            assert_eq!(ended.files(), FILES, "{said}");
             if interrupted {
                 ended.assert_verified();
             }

@@ -201,7 +201,7 @@ fn a_run_gives_the_document_the_log_and_the_summary() {
     assert_eq!(said, takes, "no progress without a terminal");
     assert_eq!(
         names(folder.path()),
-        ["ledger.json", "plan.toml", "report.json", "run.csv", "run.hlog"]
+        ["ledger.json", "plan.toml", "report.json", "run.csv", "run.hgrm", "run.hlog"]
     );
 }
 
