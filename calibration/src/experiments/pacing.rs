@@ -15,6 +15,9 @@ use crate::lab::{Extra, Lab, LabError, Measured, Plot};
 /// What a count may differ from its prediction by, as a share: a stall begins and ends within a gap
 /// between two arrivals, and the target answers a little late.
 const OFF: f64 = 0.05;
+/// How much of what is due in a stall may be outstanding on the way to the target, as a share: what
+/// a late machine makes, far below what a generator that waits for the target makes.
+const OUTSTANDING: f64 = 0.1;
 /// How much of the plot lies before and after the stall, ms.
 const AROUND_MS: u64 = 100;
 /// Width of a bar in the plot, ms.
@@ -39,6 +42,7 @@ struct Predicted {
     backlog: f64,
     backlog_min: f64,
     backlog_max: f64,
+    outstanding_max: f64,
     dropped: f64,
     dropped_min: f64,
     dropped_max: f64,
@@ -209,6 +213,7 @@ impl Predicted {
             backlog,
             backlog_min: backlog * (1.0 - OFF),
             backlog_max: backlog * (1.0 + OFF),
+            outstanding_max: due_in_stall * OUTSTANDING,
             dropped,
             dropped_min: dropped * (1.0 - OFF),
             dropped_max: dropped * (1.0 + OFF),
