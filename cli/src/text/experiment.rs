@@ -65,7 +65,8 @@ pub(crate) fn end(page: &Path, interrupted: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use calibration::lab::result::{Machine, SCHEMA};
+    use calibration::lab::result::{Machine, RunResult, SCHEMA};
+    use engine::report::verdict::Level;
 
     use super::*;
 
@@ -78,6 +79,8 @@ mod tests {
             from,
             to,
             judgement,
+            verdict: Some(Level::Suspect),
+            disturbed: true,
             criterion: None,
         };
         let (passed, failed) = (Judgement::Passed, Judgement::Failed);
@@ -94,8 +97,14 @@ mod tests {
             machine: Machine::default(),
             definition: Default::default(),
             commands: Vec::new(),
-            runs: Vec::new(),
-            disturbed: vec!["other processes ran for 48.00 % of the cores' time".to_owned()],
+            runs: vec![RunResult {
+                name: "open".to_owned(),
+                of: "open".to_owned(),
+                command: String::new(),
+                verdict: Some(Level::Suspect),
+                reasons: Vec::new(),
+                disturbed: vec!["a shard waited for its core 48.00 % of the time".to_owned()],
+            }],
             figures: Default::default(),
             judgements: vec![
                 judged("the open loop's p99, ms", Some(45.123_4), Some(38.7), Some(52.0), passed),
@@ -115,7 +124,7 @@ mod tests {
         pass  the closed loop's p99, ms: 5.1 (at most 38.7)
         FAIL  the gap, ms: 3 (at least 33)
         n/a   over TLS, ms: not measured (at most 1)
-              not quiet: other processes ran for 48.00 % of the cores' time
+              not quiet: open: a shard waited for its core 48.00 % of the time
 
         interrupted; written  DIR/FINDINGS.md
         ");
