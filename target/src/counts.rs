@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 use crate::arrivals::ArrivalRing;
 use crate::config::{HOLD_MAX, ns};
-use crate::ledger::Handshakes;
+use crate::handshakes::Handshakes;
 use crate::service::Due;
 
 /// Stalls and pauses whose start and end are kept; older ones are only counted.

@@ -4,7 +4,6 @@
 //! client on the same machine can compare them with its own.
 
 use std::net::SocketAddr;
-use std::ops::AddAssign;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -15,6 +14,7 @@ use thiserror::Error;
 
 use crate::TargetConfig;
 use crate::counts::{Counts, EDGES_MAX};
+use crate::handshakes::Handshakes;
 use crate::service::StallGrid;
 
 /// The version of the document's schema.
@@ -89,26 +89,6 @@ pub struct Connections {
     pub accept_errors: u64,
     /// TLS handshakes; `null` without TLS.
     pub handshakes: Option<Handshakes>,
-}
-
-/// Counts of TLS handshakes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Handshakes {
-    /// With a certificate and a new key exchange.
-    pub full: u64,
-    /// That resumed an earlier session.
-    pub resumed: u64,
-    /// That failed, for whatever reason.
-    pub failed: u64,
-}
-
-impl AddAssign for Handshakes {
-    fn add_assign(&mut self, other: Handshakes) {
-        self.full += other.full;
-        self.resumed += other.resumed;
-        self.failed += other.failed;
-    }
 }
 
 /// The distribution of hold times. A percentile is the value at rank `⌈q · count⌉`: the upper edge

@@ -43,6 +43,7 @@ mod service;
 mod arrivals;
 mod control;
 mod counts;
+mod handshakes;
 mod ledger;
 mod watchdog;
 mod whole_file;
@@ -50,7 +51,6 @@ mod whole_file;
 pub use certificate::{Certificate, CertificateError};
 pub use config::{Cold, Pause, Stall, TargetConfig};
 pub use error::TargetError;
-pub use ledger::{
-    ArrivalsPerMs, Connections, Handshakes, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span,
-};
+pub use handshakes::Handshakes;
+pub use ledger::{ArrivalsPerMs, Connections, Held, LEDGER_SCHEMA, Ledger, LedgerError, Span};
 pub use start::{Target, start};
