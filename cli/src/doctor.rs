@@ -35,7 +35,8 @@ struct Finding<'a> {
 
 /// Prints the findings; the exit code is 1 if a run could not start.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    let checks = host::examine();
+    let mut checks = host::examine();
+    checks.extend(host::check_timekeeping());
     let ready = checks.iter().all(|check| check.severity != Severity::Missing);
     if args.json {
         let document = Document { ready, checks: checks.iter().map(finding).collect() };

@@ -630,7 +630,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_a_reason_already_is_not_repeated() {
-        use engine::report::verdict::{Code, Reason};
+        use engine::report::verdict::{Code, Reason, Unit};
         let mut report = report(true, part(250, 260, 1, 2));
         assert!(details(&report, &[]).contains("as planned"));
         report.verdict.reasons = vec![Reason {
@@ -641,6 +641,7 @@ mod tests {
             evidence: report.arrivals_line.clone().expect("an open run"),
             figure: 1.0,
             threshold: 0.0,
+            unit: Unit::Count,
             meaning: String::new(),
             cure: String::new(),
         }];

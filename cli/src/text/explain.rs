@@ -181,7 +181,7 @@ fn cause(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use engine::report::LittlesLaw;
-    use engine::report::verdict::{Level, Reason};
+    use engine::report::verdict::{Level, Reason, Unit};
 
     use super::super::reports::{self, part, times};
     use super::*;
@@ -280,6 +280,7 @@ mod tests {
             evidence: String::new(),
             figure: 1.0,
             threshold: 0.6,
+            unit: Unit::Share,
             meaning: String::new(),
             cure: String::new(),
         }

@@ -158,6 +158,8 @@ pub(crate) fn told(reason: &Reason, level: Level) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::report::verdict::Unit;
+
     use super::*;
 
     fn reason(code: Code, level: Level, evidence: &str) -> Reason {
@@ -169,6 +171,7 @@ mod tests {
             evidence: evidence.to_owned(),
             figure: 2.0,
             threshold: 1.0,
+            unit: Unit::Ratio,
             meaning:
                 "the run measured its own generator: the target could have answered more, or sooner"
                     .to_owned(),

@@ -12,5 +12,6 @@ mod floor;
 mod gates;
 mod habits;
 mod runs;
+mod schema;
 mod series;
 mod usage;

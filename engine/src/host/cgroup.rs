@@ -8,13 +8,14 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::limits::Limit;
 use crate::sys::kernel_files::{cores_in, read};
 
 /// Limits of a control group; `None` where the kernel doesn't say.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ControlGroup {
     /// Processor time, in cores: the quota over its period (`cpu.max`; `cpu.cfs_quota_us` of
     /// version 1).

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use rustix::system::uname;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::{self, ControlGroup};
@@ -17,7 +18,7 @@ use crate::sys::placement;
 use crate::sys::topology::Topology;
 
 /// The environment when the report was made. What the kernel doesn't say is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     /// The machine's own name.
     pub host: String,
@@ -65,7 +66,7 @@ pub struct Environment {
 }
 
 /// The core of an agent's control plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ControlCore {
     /// Its number.
     pub core: usize,

@@ -9,6 +9,7 @@ use std::fs;
 
 use rustix::param::page_size;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check::{Check, OPEN_FILES, Severity, cores};
@@ -42,7 +43,9 @@ const FILES_SPARE: u64 = 64;
 const FILES_PER_SHARD: u64 = 16;
 
 /// The most of something that may be used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit<T> {
     /// No more than this.

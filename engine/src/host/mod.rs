@@ -14,6 +14,8 @@ mod processes;
 mod processor;
 mod reach;
 pub(crate) mod stamping;
+mod ticks;
+mod timekeeping;
 pub mod traffic;
 pub mod watch;
 
@@ -27,3 +29,4 @@ pub use processes::Contender;
 pub use processor::{Core, Virtualisation};
 pub use reach::resolve;
 pub(crate) use reach::{Unreached, reach};
+pub use timekeeping::check_timekeeping;

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ports::{port_range, source_towards};
@@ -12,7 +13,7 @@ use crate::sys::kernel_files::read;
 use crate::sys::topology::Attachment;
 
 /// The route to the target; `None` where the kernel doesn't say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Network {
     /// Whether the target's address is one of this machine's, so that both share its cores. A
     /// tunnel or a proxy that listens here counts as here; a target in another network namespace of

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check::{Check, Severity};
@@ -16,7 +17,7 @@ use super::check::{Check, Severity};
 const PORTS_FEW: u64 = 4_096;
 
 /// Ephemeral ports used by connections to the target.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ports {
     /// Ports that the kernel may choose from, for each source address.
     pub range: u64,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::sys::stat::{Stat, TICK_NS};
@@ -15,7 +16,7 @@ const NAMED: usize = 3;
 const CANDIDATES: usize = 10;
 
 /// A process that used the shards' cores beside this one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Contender {
     /// Its name as the kernel keeps it, up to 15 characters.
     pub name: String,

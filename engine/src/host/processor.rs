@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check::{Check, Severity};
@@ -12,7 +13,7 @@ use crate::sys::topology::Topology;
 use crate::sys::units::CoreList;
 
 /// A core that ran a shard; `None` where the kernel doesn't say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Core {
     /// Its number.
     pub core: usize,
@@ -28,7 +29,7 @@ pub struct Core {
 }
 
 /// Whether this is a virtual machine, and who made it; `None` where the kernel doesn't say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Virtualisation {
     /// Whether the processor says that a hypervisor is below it.
     pub virtual_machine: Option<bool>,

@@ -5,13 +5,14 @@
 use std::fs;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::sys::kernel_files::read;
 
 /// What passed the interface that leads to the target, of all programs, in the time that the
 /// machine was watched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterfaceTraffic {
     /// The interface. On the loopback, every byte is both sent and received.
     pub name: String,
@@ -28,7 +29,7 @@ pub struct InterfaceTraffic {
 
 /// What TCP did in this network namespace, of all programs, in the time that the machine was
 /// watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TcpCounts {
     /// Segments sent, those sent again not among them.
     pub segments_sent: u64,

@@ -5,7 +5,6 @@
 //! and the end of the window; ports, which come and go, in between as well.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -14,13 +13,14 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use derive_more::AddAssign;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host::cgroup::{Quotas, Throttled};
 use crate::host::network::interface_towards;
 use crate::host::ports::{PortCount, Ports};
 use crate::host::processes::{Contender, Processes};
+use crate::host::ticks::{self, Ticks};
 use crate::host::traffic::{InterfaceTraffic, TcpCounts, Traffic};
 use crate::sys::clock;
 use crate::sys::control::Signals;
@@ -29,7 +29,7 @@ use crate::sys::topology::Topology;
 use crate::sys::units::SECOND_NS;
 
 /// What the machine did during the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// The time that `steal` and `throttled_s` cover, seconds: the window, if the watch was awake
     /// at its start and at its end; 0 if it wasn't, and then neither is known.
@@ -58,7 +58,7 @@ pub struct Machine {
 }
 
 /// What took a core's time, as shares of it. A core is one hardware thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreTime {
     /// Its number.
     pub core: usize,
@@ -94,16 +94,6 @@ struct Accounts {
     throttled: Throttled,
     traffic: Traffic,
     processes: Processes,
-}
-
-/// A core's time so far, in ticks of the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, AddAssign)]
-struct Ticks {
-    total: u64,
-    idle: u64,
-    interrupts: u64,
-    soft_interrupts: u64,
-    steal: u64,
 }
 
 /// A thread that watches the machine until all shards have ended.
@@ -285,48 +275,12 @@ impl Rounds {
 impl Accounts {
     /// Those of the shards' cores, and of the cores beside them.
     fn read(shards: &[usize], beside: &[usize], quotas: &Quotas) -> Accounts {
-        let mut cores = ticks(&fs::read_to_string("/proc/stat").unwrap_or_default());
+        let mut cores = ticks::now();
         cores.retain(|core, _| shards.contains(core) || beside.contains(core));
         let mut sum = Ticks::default();
         shards.iter().filter_map(|core| cores.get(core)).for_each(|ticks| sum += *ticks);
         Accounts { shards: sum, cores, throttled: quotas.throttled(), ..Accounts::default() }
     }
-}
-
-impl Ticks {
-    fn since(&self, before: &Ticks) -> Ticks {
-        Ticks {
-            total: self.total.saturating_sub(before.total),
-            idle: self.idle.saturating_sub(before.idle),
-            interrupts: self.interrupts.saturating_sub(before.interrupts),
-            soft_interrupts: self.soft_interrupts.saturating_sub(before.soft_interrupts),
-            steal: self.steal.saturating_sub(before.steal),
-        }
-    }
-
-    /// A part of the total; `None` for a stretch shorter than a tick, which says nothing.
-    fn share(&self, part: u64) -> Option<f64> {
-        (0 < self.total).then(|| part as f64 / self.total as f64)
-    }
-}
-
-/// The ticks of each core in `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
-fn ticks(stat: &str) -> BTreeMap<usize, Ticks> {
-    let of_line = |line: &str| {
-        let mut words = line.split_whitespace();
-        let core = words.next()?.strip_prefix("cpu")?.parse().ok()?;
-        let ticks: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
-        let nth = |at: usize| ticks.get(at).copied().unwrap_or(0);
-        let ticks = Ticks {
-            total: ticks.iter().sum(),
-            idle: nth(3) + nth(4),
-            interrupts: nth(5) + nth(6),
-            soft_interrupts: nth(6),
-            steal: nth(7),
-        };
-        Some((core, ticks))
-    };
-    stat.lines().filter_map(of_line).collect()
 }
 
 /// The hardware siblings of these cores, those that run shards among them.
@@ -337,18 +291,6 @@ fn siblings(cores: &[usize], topology: &Topology) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_kernels_accounts_are_read() {
-        let stat = "cpu  1 1 1 1 1 1 1 99 0 0\ncpu0 10 0 5 80 0 0 1 4 0 0\ncpu1 1 0 0 8 0 0 0 1 0 0\nintr 5\n";
-        let first = Ticks { total: 100, idle: 80, interrupts: 1, soft_interrupts: 1, steal: 4 };
-        let second = Ticks { total: 10, idle: 8, steal: 1, ..Ticks::default() };
-        assert_eq!(ticks(stat), BTreeMap::from([(0, first), (1, second)]));
-        let mut sum = first;
-        sum += second;
-        let both = Ticks { total: 110, idle: 88, interrupts: 1, soft_interrupts: 1, steal: 5 };
-        assert_eq!(sum, both);
-    }
 
     #[test]
     fn a_cores_time_is_what_it_spent_between_the_edges() {

@@ -2,6 +2,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What one shard offers of the whole load. The whole is cut into equal units; an agent owns some
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// together, with all their shards, exactly the whole.
 ///
 /// Only an agent's share can be written; its shards are its own affair.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Units", into = "Units")]
 pub struct Share {
     units: Range<u32>,
@@ -19,7 +20,7 @@ pub struct Share {
 }
 
 /// An agent's share as it is written, and as it was read: unchecked.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Units {
     units: Range<u32>,
     of: u32,

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::slo::Objectives;
@@ -14,7 +15,7 @@ use crate::plan::thresholds::Thresholds;
 use crate::sys::units::{CoreList, Nanos, OneIn, Rate};
 
 /// The plan of one run. Its fields are named like the flags.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
     /// The URL to request, `http://host[:port]/path?query`.
@@ -129,7 +130,7 @@ pub struct Plan {
 }
 
 /// What drives the load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Model {
     /// Arrivals by the schedule, no matter what the target does.
@@ -139,7 +140,7 @@ pub enum Model {
 }
 
 /// How the arrivals of the open model are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// Independent arrivals: exponential gaps.
@@ -148,8 +149,11 @@ pub enum Arrivals {
     Constant,
 }
 
+/// [`Wait::Hybrid`] polls for this long before an arrival, ns: kernel wake-ups are 5 to 30 µs late.
+pub const HYBRID_SPIN_NS: u64 = 50_000;
+
 /// How a shard waits for the next arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
     /// Sleep in the kernel until it is due: the least CPU, late by the wake-up latency.
@@ -161,7 +165,7 @@ pub enum Wait {
 }
 
 /// Whose stamp the arrival of a response has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StampSource {
     /// The kernel's, of the response's last segment: latencies without the generator in them.
@@ -173,7 +177,7 @@ pub enum StampSource {
 }
 
 /// What happens to an arrival that finds no free connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Overload {
     /// It waits and is sent late, which its corrected latency includes.
@@ -183,7 +187,7 @@ pub enum Overload {
 }
 
 /// On or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Switch {
     /// Yes.

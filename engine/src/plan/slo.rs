@@ -4,13 +4,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::sys::units::{Nanos, Scalar};
 
 /// The objectives of a run, at least one, no two of the same metric: `p99<20ms,errors<0.1%`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(into = "String", from = "String")]
 pub struct Objectives(Vec<Objective>);
 
 /// One objective: what has to stay below which bound, or to reach it.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
@@ -12,7 +13,8 @@ use crate::sys::units::Scalar;
 pub const STATUS_MAX: usize = 1_000;
 
 /// A set of status codes, written as codes and classes: `200,404` or `2xx`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(into = "String", from = "String")]
 pub struct StatusSet {
     text: String,
     holds: Box<[bool]>,

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -9,7 +10,7 @@ use crate::plan::PlanError;
 use crate::sys::leaves::leaves;
 
 /// The thresholds beyond which a run is suspect or invalid. Shares are fractions of 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Thresholds {
     /// Share of the intended requests that may be missing among the sent ones.

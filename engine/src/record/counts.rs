@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 
 use derive_more::AddAssign;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::status::{STATUS_MAX, StatusSet};
 use crate::record::outcome::{Cause, Outcome, PROTOCOL_RULES, UnsentReason};
 
 /// How the intended requests of the window ended.
-#[derive(AddAssign, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(AddAssign, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Requests whose intended time lay in the window.
     pub intended: u64,
@@ -92,7 +93,9 @@ pub struct Counts {
 pub type CountsSoFar = [u64; 10];
 
 /// What was sent in the warm-up.
-#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
 pub struct UnrecordedCounts {
     /// Handed to the kernel.
     pub sent: u64,
@@ -101,7 +104,7 @@ pub struct UnrecordedCounts {
 }
 
 /// What was done before the epoch of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupCounts {
     /// Handed to the kernel.
     pub sent: u64,
@@ -125,7 +128,9 @@ impl std::ops::AddAssign for SetupCounts {
 
 /// What happened in one interval of the run: first to the requests that were due in it, then what
 /// happened in it to requests of the window whenever they were due.
-#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
 pub struct IntervalCounts {
     /// Requests that were due.
     pub intended: u64,
@@ -353,8 +358,9 @@ type ByName = BTreeMap<String, u64>;
 
 /// How often each of several things occurred. It is searched from its start, in the order in which
 /// they occurred first: a run has one status, or a few.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "ByName", try_from = "ByName", bound = "K: Key")]
+#[schemars(bound = "")]
 pub struct CountsBy<K>(Vec<(K, u64)>);
 
 impl<K: Key> CountsBy<K> {

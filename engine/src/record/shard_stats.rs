@@ -9,13 +9,14 @@ use std::ops::Range;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::sys::stat::{Stat, TICK_NS};
 use crate::sys::units::SECOND_NS;
 
 /// One shard's own figures for the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShardStats {
     /// The core that it ran on.
     pub core: usize,

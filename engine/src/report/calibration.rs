@@ -1,6 +1,7 @@
 //! What a calibration of this machine says of a run: how near it came to the generator's own
 //! capacity, and how much of its latency is the generator's own floor.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host::environment::{Environment, cpu_model, kernel_name, tool_version};
@@ -8,7 +9,7 @@ use crate::plan::{Model, Plan, StampSource, Wait};
 
 /// What the generator can do at most and at best, as it was measured on this machine against a
 /// target that costs nothing. It is of one version of truetail, on these cores, waiting like this.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
     /// When it was measured, seconds since 1970.
     pub began_s: u64,
@@ -19,16 +20,18 @@ pub struct Calibrated {
     pub stamps: StampSource,
     /// The limit of open loops, the highest rate that one kept up with, requests per second; `None`
     /// if none did, or if others were in its way.
+    #[serde(rename = "ceiling_open_per_s")]
     pub ceiling_open: Option<f64>,
     /// The peak of closed loops, what the best of them reached, requests per second; `None` if the
     /// generator's core wasn't the bound.
+    #[serde(rename = "ceiling_closed_per_s")]
     pub ceiling_closed: Option<f64>,
     /// The latency of a target that costs nothing, at rates that rise.
     pub floors: Vec<FloorAt>,
 }
 
 /// What a calibration is of. It says nothing of a run that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibratedOf {
     /// The version of truetail.
     pub tool_version: String,
@@ -43,16 +46,18 @@ pub struct CalibratedOf {
 }
 
 /// The latency of a target that costs nothing, at one rate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FloorAt {
     /// Requests per second.
+    #[serde(rename = "rate_per_s")]
     pub rate: f64,
     /// The corrected median, µs.
+    #[serde(rename = "p50_us")]
     pub p50: f64,
 }
 
 /// A run held against the last calibration of its machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldAgainst {
     /// The calibration.
     #[serde(flatten)]
@@ -62,6 +67,7 @@ pub struct HeldAgainst {
     /// something else.
     pub rate_of_ceiling: Option<f64>,
     /// The floor at the run's rate, µs; `None` where it isn't known, or of other stamps.
+    #[serde(rename = "floor_us")]
     pub floor: Option<f64>,
     /// The same as a share of the run's corrected median.
     pub floor_of_p50: Option<f64>,

@@ -3,13 +3,14 @@
 //! The time itself is the kernel's account of the process; samples only say how it was spent. So
 //! figures per request don't depend on how many samples were taken, or lost.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Frames that a profile lists.
 pub const FRAMES_MAX: usize = 10;
 
 /// Where the processor time went, over the stretch of the window that was profiled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// How it was sampled.
     #[serde(flatten)]
@@ -28,7 +29,7 @@ pub struct Profile {
 }
 
 /// How a run was sampled, and what samples don't show.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sampling {
     /// What took the samples.
     pub source: Sampler,
@@ -40,6 +41,7 @@ pub struct Sampling {
     /// What samples were taken by, in the profiler's own words: `cpu-clock`, `cycles`, `SIGPROF`.
     pub event: String,
     /// Samples asked for, per second of processor time.
+    #[serde(rename = "frequency_hz")]
     pub frequency: u32,
     /// Length of the stretch profiled, seconds: the window, to within milliseconds.
     pub observed_s: f64,
@@ -48,7 +50,7 @@ pub struct Sampling {
 }
 
 /// What takes a profile's samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sampler {
     /// `perf record`, a process beside the run.
@@ -58,7 +60,7 @@ pub enum Sampler {
 }
 
 /// A part of a profile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sampled {
     /// Its samples.
     pub samples: u64,
@@ -69,7 +71,7 @@ pub struct Sampled {
 }
 
 /// A function with the time of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfiledFrame {
     /// Its name, without generic arguments.
     pub name: String,

@@ -12,6 +12,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{
     Deserializer as HistogramReader, Serializer as _, V2DeflateSerializer,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::host::environment::Environment;
@@ -34,13 +35,13 @@ use crate::stats::stationarity::Stationarity;
 use crate::sys::units::{CoreList, OneIn};
 
 /// Version of the document. A field that is added, dropped or means something else needs a new one.
-pub const SCHEMA: u32 = 6;
+pub const SCHEMA: u32 = 7;
 
 /// The name of the agent of a run without agents.
 pub const LOCAL: &str = "local";
 
 /// The whole report of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 pub struct Report {
     /// Whether the numbers can be trusted, and why not.
@@ -123,7 +124,7 @@ impl Report {
 }
 
 /// The plan of the run and what follows from it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Config {
     /// The completed plan.
     #[serde(flatten)]
@@ -159,7 +160,7 @@ impl Config {
 }
 
 /// What the generator itself did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
     /// Each shard; of several agents, those of the first come first.
     pub shards: Vec<ShardStats>,
@@ -170,7 +171,7 @@ pub struct Generator {
 
 /// Bytes over all connections to the target in the window, requests and responses with their heads;
 /// what TCP and IP add is not among them. Each shard's window is that of its other figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
     /// Bytes received.
     pub received_bytes: u64,
@@ -212,7 +213,7 @@ impl Generator {
 }
 
 /// Little's law over the window: see [`crate::record::littles_law`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LittlesLaw {
     /// Mean number of requests on the wire in the window, the live count integrated over time.
     pub in_flight_mean: f64,
@@ -268,7 +269,7 @@ impl LittlesLaw {
 }
 
 /// What became of the raw samples.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Samples {
     /// The file if it is whole; `None` when there is none of that name.
     pub file: Option<String>,
@@ -281,7 +282,7 @@ pub struct Samples {
 }
 
 /// The run over time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesPart {
     /// Unit of the latencies and of the lateness of each interval: `us`.
     pub unit: Microseconds,
@@ -293,7 +294,7 @@ pub struct SeriesPart {
 
 /// One interval of the run: what became of the requests that were due in it, and what happened in
 /// it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IntervalPart {
     /// Its start, seconds since the start of the window.
     pub start_s: f64,
@@ -371,7 +372,7 @@ impl IntervalPart {
 }
 
 /// An agent that was lost during the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentLost {
     /// Its name.
     pub name: String,
@@ -389,7 +390,7 @@ pub struct AgentLost {
 
 /// What an agent that was lost had told of its run over time, warm-up included. A request counts
 /// where the agent told of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToldPart {
     /// Unit of the latencies of each interval: `us`.
     pub unit: Microseconds,
@@ -400,7 +401,7 @@ pub struct ToldPart {
 }
 
 /// One interval of what an agent told.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToldInterval {
     /// Its start, seconds since the epoch of the run.
     pub start_s: f64,
@@ -419,7 +420,7 @@ pub struct ToldInterval {
 }
 
 /// One agent's figures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentPart {
     /// The agent's name; `local` for a run without agents.
     pub name: String,
@@ -458,7 +459,7 @@ pub struct AgentPart {
 
 /// How an agent's clock was held against the controller's. The moment at which the run begins is
 /// exact on the agent's clock; what that is on the controller's is known to within these errors.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Synchronization {
     /// Pings that were answered before the start.
     pub pings: u64,
@@ -484,7 +485,7 @@ impl Synchronization {
 }
 
 /// What one agent had to do, and where: what the plan says of all of them is not repeated.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentConfig {
     /// What it offered of the whole load.
     pub share: Share,
@@ -511,7 +512,7 @@ pub struct AgentConfig {
 }
 
 /// Counts, rates and distributions of a run or of a part of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     /// How many requests ended how.
     pub counts: Counts,
@@ -545,7 +546,7 @@ pub struct Part {
 }
 
 /// Whose stamps the responses of a run have.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseStamps {
     /// As planned.
     pub source: StampSource,
@@ -568,7 +569,7 @@ impl ResponseStamps {
 }
 
 /// The generator's own part of the latencies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientShare {
     /// Unit of all that follows: `us`.
     pub unit: Microseconds,
@@ -584,7 +585,7 @@ pub struct ClientShare {
 }
 
 /// The generator's part at one quantile, microseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientPart {
     /// The corrected latency.
     pub corrected: f64,
@@ -604,7 +605,7 @@ impl ClientPart {
 }
 
 /// Latencies of the requests whose status counts as a success.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Successes {
     /// `received − sent`.
     pub naive: DistributionPart,
@@ -613,7 +614,7 @@ pub struct Successes {
 }
 
 /// Requests per second, over the length of the recorded window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
     /// Unit of all that follows: `1/s`.
     pub unit: PerSecond,
@@ -628,7 +629,7 @@ pub struct Rates {
 }
 
 /// The unit of times whose names have none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Microseconds {
     /// Microseconds.
     #[default]
@@ -637,7 +638,7 @@ pub enum Microseconds {
 }
 
 /// The unit of rates whose names have none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PerSecond {
     /// Per second.
     #[default]
@@ -646,7 +647,7 @@ pub enum PerSecond {
 }
 
 /// A distribution as the document shows it: microseconds, and the histogram itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DistributionPart {
     /// Unit of the numbers below: `us`.
     pub unit: Microseconds,

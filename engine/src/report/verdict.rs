@@ -7,10 +7,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether a run can be trusted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The level of the worst reason; valid if there is none.
     pub level: Level,
@@ -19,7 +20,9 @@ pub struct Verdict {
 }
 
 /// How far the numbers can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Nothing speaks against them.
@@ -31,7 +34,7 @@ pub enum Level {
 }
 
 /// What a reason is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
     /// The load sent was not the load planned.
@@ -172,7 +175,7 @@ impl fmt::Display for Code {
 }
 
 /// What a reason speaks against; the rest of the report can be trusted as far as it goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Topic {
     /// Percentiles and all other latencies.
@@ -191,8 +194,26 @@ impl Topic {
         [Topic::Throughput, Topic::Latency, Topic::Arrivals, Topic::Samples];
 }
 
+/// What the figure of a reason is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// A part of a whole: 0.01 for 1 %.
+    Share,
+    /// How many times as much one is as the other.
+    Ratio,
+    /// How many.
+    Count,
+    /// The greatest difference between two distribution functions, 0 to 1.
+    KsDistance,
+    /// Microseconds.
+    Us,
+    /// Seconds.
+    S,
+}
+
 /// One reason why a run isn't simply valid.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// What it is about.
     pub code: Code,
@@ -209,6 +230,8 @@ pub struct Reason {
     pub figure: f64,
     /// The threshold that it crossed.
     pub threshold: f64,
+    /// What both are in.
+    pub unit: Unit,
     /// What it means for the numbers.
     pub meaning: String,
     /// What to do about it.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zerocopy::IntoBytes as _;
 
@@ -24,7 +25,7 @@ use crate::sys::whole_file::{PublishError, WholeFile};
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Why samples could not be written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileError {
     /// What failed.
     pub kind: FileErrorKind,
@@ -36,7 +37,7 @@ pub struct FileError {
 }
 
 /// Where a file of samples is, by the flag that says so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleFolder {
     /// Where `--raw` says, on the machine where the report is made.
@@ -47,7 +48,7 @@ pub enum SampleFolder {
 }
 
 /// What was wrong when samples could not be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileErrorKind {
     /// The disk or the user's quota of it was full, or the file as large as it may be.

@@ -9,15 +9,13 @@
 use super::connection::{Received, State};
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
-use crate::plan::{StampSource, Wait};
+use crate::plan::{HYBRID_SPIN_NS, StampSource, Wait};
 use crate::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use crate::record::stamps::{Ending, StampedBy, Stamps};
 use crate::ring::receive_stamps::Chunk;
 use crate::ring::token::{Op, Token};
 use crate::ring::{Completion, TOKEN_NONE};
 
-/// [`Wait::Hybrid`] polls for this long before an arrival, ns: kernel wake-ups are 5 to 30 µs late.
-const SPIN_NS: u64 = 50_000;
 /// The most arrivals that one turn admits: meanwhile, completions wait.
 const ADMITTED_MAX: usize = 4_096;
 /// An arrival noticed later than this counts as late, ns: well above the length of a turn.
@@ -113,7 +111,7 @@ impl Shard {
             .min(end_ns);
         let sleep_until_ns = match self.plan.wait {
             Wait::Sleep => wake_ns.min(due_ns),
-            Wait::Hybrid => wake_ns.min(due_ns.saturating_sub(SPIN_NS)),
+            Wait::Hybrid => wake_ns.min(due_ns.saturating_sub(HYBRID_SPIN_NS)),
             Wait::Spin => 0,
         };
         if now_ns < sleep_until_ns {

@@ -16,6 +16,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::{ArrivalStats, Moments};
@@ -44,7 +45,7 @@ const PER_WINDOW_MIN: f64 = 1.0;
 const CONSTANT_GAP_ERROR_MAX_NS: f64 = 1.5;
 
 /// A figure and its bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
     /// The figure; `None` when there was too little to compute it from.
     pub value: Option<f64>,
@@ -53,7 +54,7 @@ pub struct Figure {
 }
 
 /// The index of dispersion of counts over windows of one length.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DispersionProof {
     /// Length of a window, ms.
     pub window_ms: u64,
@@ -68,15 +69,17 @@ pub struct DispersionProof {
 }
 
 /// A run's arrivals against those planned.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArrivalProof {
     /// The process planned.
     pub arrivals: plan::Arrivals,
     /// The rate planned, requests per second over all shards.
+    #[serde(rename = "rate_per_s")]
     pub rate: f64,
     /// Shards that the schedule was dealt to.
     pub shards: usize,
     /// The rate of one shard; of shards that differ, the mean over the requests of all.
+    #[serde(rename = "shard_rate_per_s")]
     pub shard_rate: f64,
     /// Requests intended in the window.
     pub intended: u64,

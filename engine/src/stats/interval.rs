@@ -17,6 +17,7 @@
 //! samples beyond the quantile, and blind to a stall that hits one batch in ten.
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::statistics::{chi_squared_point, normal_point, student_t_point};
@@ -32,7 +33,7 @@ pub(crate) const BATCHES_MIN: usize = 5;
 pub(super) const BATCHES_MAX: usize = 30;
 
 /// The 95 % confidence interval of a quantile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Interval {
     /// Lower end, ns: the lower edge of its bucket.
     pub(crate) low_ns: u64,
@@ -43,7 +44,7 @@ pub(crate) struct Interval {
 }
 
 /// How an interval was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// From the spread between consecutive pieces of the run; holds where samples depend on each

@@ -3,12 +3,15 @@
 //! Whatever lists percentiles takes them from [`PERCENTILES`]; in a document the name of each is a
 //! key.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
 use hdrhistogram::Histogram;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use crate::stats::distribution::Distribution;
 use crate::stats::interval::{Method, dependent, interval, method, needed};
@@ -34,7 +37,7 @@ pub struct Percentile {
 /// them stalls the other distributions of the run as well. So where the corrected latencies depend
 /// on each other, the others have no intervals: ranks would give them a precision that they don't
 /// have. Back-filled values follow from each other and have none either.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Document", from = "Document")]
 pub struct Percentiles {
     /// One for each of [`PERCENTILES`].
@@ -125,14 +128,14 @@ fn us(ns: u64) -> f64 {
 }
 
 /// The document's form: the values, then the intervals with what they rest on.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Document {
     #[serde(flatten)]
     values: ByKey<f64, { PERCENTILES.len() }>,
     intervals: Intervals,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Intervals {
     #[serde(flatten)]
     found: ByKey<[f64; 2], WITH_INTERVAL>,
@@ -174,6 +177,25 @@ struct ByKey<T, const N: usize>([Option<T>; N]);
 impl<T: Serialize, const N: usize> Serialize for ByKey<T, N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(PERCENTILES.iter().map(|known| known.key).zip(&self.0))
+    }
+}
+
+impl<T: JsonSchema, const N: usize> JsonSchema for ByKey<T, N> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("ByKeyOf{N}{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<Option<T>>();
+        let keys = PERCENTILES[..N].iter().map(|known| known.key);
+        let properties: Map<String, Value> =
+            keys.clone().map(|key| (key.to_owned(), value.clone().into())).collect();
+        let keys: Vec<&str> = keys.collect();
+        json_schema!({ "type": "object", "properties": properties, "required": keys })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
@@ -18,7 +19,7 @@ const APART: f64 = 0.05;
 const SLICES_MIN: usize = 32;
 
 /// The first and the last quarter of a window beside each other.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stationarity {
     /// Kolmogorov–Smirnov distance of the two quarters' distributions, where latencies within 5 %
     /// of each other count as equal.

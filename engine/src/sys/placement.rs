@@ -32,6 +32,13 @@ fn listed_online() -> Option<Vec<usize>> {
     text.trim().parse::<CoreList>().ok().map(|cores| cores.as_slice().to_vec())
 }
 
+/// Moves this thread to one core. Where the kernel refuses, it stays where it is.
+pub(crate) fn move_to(core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    let _ = sched_setaffinity(None, &set);
+}
+
 /// Moves this thread off the shards' cores, so that it never preempts a shard, and off their
 /// siblings, so that it never slows one down. Where no other core is allowed, they have to be
 /// shared.

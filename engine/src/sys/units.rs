@@ -7,6 +7,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
@@ -54,7 +55,8 @@ impl<'de> Deserialize<'de> for Scalar {
 
 /// A length of time in whole nanoseconds, written with a unit: `250us`, `5ms`, `1.5s`, `2m`, `1h`,
 /// or a sum, `1m30s`. A number alone is seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(into = "String", from = "String")]
 pub struct Nanos(pub u64);
 
 /// One second in nanoseconds.
@@ -185,7 +187,8 @@ impl<'de> Deserialize<'de> for Nanos {
 
 /// Requests per second, kept in whole millionths so that a schedule can count in integers: `20k`,
 /// `1.5M`, `0.5`, `1e4`; also written `1000/s`, or per minute, `6000/m`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(into = "f64", from = "f64")]
 pub struct Rate {
     micro: u64,
 }
@@ -276,7 +279,8 @@ impl<'de> Deserialize<'de> for Rate {
 }
 
 /// A sample: one in so many, written `1/1000`, or none at all, written `off`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(into = "String", from = "String")]
 pub struct OneIn(Option<NonZeroU32>);
 
 impl OneIn {
@@ -334,7 +338,8 @@ impl<'de> Deserialize<'de> for OneIn {
 }
 
 /// A list of core numbers in ascending order without duplicates: `0,1` or `0-3,8`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(into = "String", from = "String")]
 pub struct CoreList(Vec<usize>);
 
 /// The highest core number that a list may name; the kernel's own limit is lower.

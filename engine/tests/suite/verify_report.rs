@@ -231,7 +231,7 @@ fn a_changed_figure_of_a_calibration_is_found() {
     assert_eq!(wrong(report_alone(&report)), []);
     let document = serde_json::to_value(&report).expect("a document");
     // Of what the calibration itself measured, no figure follows from the run.
-    let words = ["/began_s", "/ceiling_open", "/ceiling_closed", "/stamps"];
+    let words = ["/began_s", "/ceiling_open_per_s", "/ceiling_closed_per_s", "/stamps"];
     let mut found = 0;
     for path in paths(&document).into_iter().filter(|path| path.starts_with("/calibration/")) {
         let value = another(document.pointer(&path).expect("a value"), &path);
@@ -252,7 +252,8 @@ fn a_changed_figure_of_a_profile_is_found() {
     assert_eq!(wrong(report_alone(&report)), []);
     let document = serde_json::to_value(&report).expect("a document");
     // How many samples fell where, and in how much time, is the profiler's word; so are the names.
-    let words = ["user_only", "kernel_unnamed", "event", "frequency", "name", "kernel", "source"];
+    let words =
+        ["user_only", "kernel_unnamed", "event", "frequency_hz", "name", "kernel", "source"];
     let mut found = 0;
     for path in paths(&document).into_iter().filter(|path| path.starts_with("/profile/")) {
         let value = another(document.pointer(&path).expect("a value"), &path);

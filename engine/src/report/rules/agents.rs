@@ -5,7 +5,7 @@ use super::share::percent;
 use crate::load::share;
 use crate::record::series::INTERVAL_FIRST_NS;
 use crate::report::figures::time;
-use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 use crate::report::{AgentPart, Report};
 use crate::stats::percentiles::Percentile;
 
@@ -43,6 +43,7 @@ pub(super) fn agent_lost(report: &Report, reasons: &mut Vec<Reason>) {
         evidence,
         figure,
         threshold: 0.0,
+        unit: Unit::Share,
         meaning:
             "the target saw less load from about then on, and no number holds what a lost agent \
                   sent and measured; nothing is scaled up for it"
@@ -94,6 +95,7 @@ pub(super) fn agents_differ(report: &Report, reasons: &mut Vec<Reason>) {
         // Of a p99 of 0 anything is infinitely many times as much, which no document can say.
         figure: times(high).min(f64::MAX),
         threshold: DIFFERENT,
+        unit: Unit::Ratio,
         meaning: "the agents saw different targets, or a difference of their own: the merged \
                   percentiles are those of all requests, and describe neither"
             .to_owned(),
@@ -155,6 +157,7 @@ pub(super) fn start_skew(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure: sum(off),
         threshold,
+        unit: Unit::Us,
         meaning:
             "the agents' loads lay apart in time: the run over time puts together what wasn't \
                   at the same time"

@@ -5,7 +5,7 @@ use super::share::percent;
 use crate::plan::Model;
 use crate::report::Report;
 use crate::report::figures::time;
-use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 
 /// Busy share of a shard below which its core has room, whatever was calibrated: the capacity is
 /// that of small responses over the loopback, and was higher if a request costs less than there.
@@ -69,6 +69,7 @@ pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold,
+        unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: cure.to_owned(),
     });
@@ -117,6 +118,7 @@ pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold,
+        unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: cure.to_owned(),
     });

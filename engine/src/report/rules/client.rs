@@ -4,7 +4,7 @@
 use super::share::{percent, share};
 use crate::plan::StampSource;
 use crate::report::figures::{count, time};
-use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 use crate::report::{ClientPart, Report};
 
 /// Share of the responses that may lack the kernel's stamp, such as those that end when the target
@@ -57,6 +57,7 @@ pub(super) fn receive_late(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: bound,
+        unit: Unit::Share,
         meaning: "latencies contain the time that responses waited for the generator".to_owned(),
         cure: "use --stamps kernel".to_owned(),
     });
@@ -82,6 +83,7 @@ pub(super) fn hardware_clock(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: UNSTAMPED_MAX,
+        unit: Unit::Share,
         meaning: "their latencies end when the kernel took the response in, after its interrupt"
             .to_owned(),
         cure: "keep the interface's clock on the wall clock: phc2sys -s CLOCK_REALTIME \
@@ -103,6 +105,7 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
             evidence,
             figure,
             threshold: bound,
+            unit: Unit::Share,
             meaning: meaning.to_owned(),
             cure: cure.to_owned(),
         });
@@ -202,6 +205,7 @@ pub(super) fn clock_stepped(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure: steps as f64,
         threshold: 0.0,
+        unit: Unit::Count,
         meaning: "for a second after each step, latencies contain the time that responses waited \
                   for the generator"
             .to_owned(),

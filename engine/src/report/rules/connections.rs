@@ -4,7 +4,7 @@ use super::share::{percent, share, share_of};
 use crate::plan::Switch;
 use crate::record::outcome::Cause;
 use crate::report::figures::{count, time};
-use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 use crate::report::{DistributionPart, Report};
 
 /// A response that takes this share of the window is slow for it: then users who are served may
@@ -54,6 +54,7 @@ pub(super) fn starved(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: bounds.starved,
+        unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: cure.to_owned(),
     });
@@ -87,6 +88,7 @@ pub(super) fn not_settled(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: bound,
+        unit: Unit::Share,
         meaning: "the window began before the load had found its number of connections, so \
                   latencies may include opening them"
             .to_owned(),
@@ -147,6 +149,7 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: share_of(allowed, counts.intended),
+        unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: cure.to_owned(),
     });
@@ -187,6 +190,7 @@ pub(super) fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure: all as f64,
         threshold: 0.0,
+        unit: Unit::Count,
         meaning: "responses can't be told apart for certain: some may have been counted for a \
                   request that they don't answer"
             .to_owned(),
@@ -215,6 +219,7 @@ pub(super) fn buffers_exhausted(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: bound,
+        unit: Unit::Ratio,
         meaning: "responses waited in the kernel for the generator to take them: latency and \
                   throughput include that"
             .to_owned(),

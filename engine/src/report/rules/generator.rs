@@ -5,7 +5,7 @@ use super::share::percent;
 use crate::plan::Model;
 use crate::record::shard_stats::ShardStats;
 use crate::report::figures::time;
-use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 use crate::report::{DistributionPart, Report};
 
 /// A core's time that a rate would need is told up to this: what a shard that sent next to nothing
@@ -54,6 +54,7 @@ fn late_for_most(report: &Report) -> Option<Reason> {
         ),
         figure,
         threshold,
+        unit: Unit::Us,
         meaning:
             "the generator itself sent requests late, and corrected latency includes that lateness"
                 .to_owned(),
@@ -89,6 +90,7 @@ fn stopped(report: &Report) -> Option<Reason> {
         ),
         figure,
         threshold: bounds.stopped,
+        unit: Unit::Share,
         meaning: "during a stall responses were seen late and nothing was sent: latency and \
                   throughput include the generator's own stalls"
             .to_owned(),
@@ -127,6 +129,7 @@ fn unobserved(report: &Report) -> Option<Reason> {
         ),
         figure,
         threshold: bounds.stopped,
+        unit: Unit::Share,
         meaning: "the shard stalled where the window began or ended, and its own figures don't \
                   cover the window"
             .to_owned(),
@@ -151,6 +154,7 @@ fn late_in_the_tail(report: &Report) -> Option<Reason> {
         ),
         figure,
         threshold,
+        unit: Unit::Us,
         meaning: "the generator paused: corrected p99.9 and above include its pauses, lower \
                   percentiles don't"
             .to_owned(),
@@ -195,6 +199,7 @@ pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure: busiest.busy,
         threshold,
+        unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: "add --cores, or lower the load".to_owned(),
     });
@@ -231,6 +236,7 @@ pub(super) fn generator_bound(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure: share,
         threshold,
+        unit: Unit::Share,
         meaning: format!(
             "{bottleneck}without these waits the target would have answered up to {most:.1} times \
              as much{latencies}"

@@ -4,7 +4,7 @@ use super::share::{percent, share, share_of};
 use crate::plan::Model;
 use crate::report::Report;
 use crate::report::figures::count;
-use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 
 pub(super) fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
     let rules = [not_sent, behind_their_pace, off_the_rate];
@@ -41,6 +41,7 @@ fn not_sent(report: &Report) -> Option<Reason> {
         evidence: unsent_evidence(late, what, report, threshold),
         figure: share(late, counts.intended),
         threshold,
+        unit: Unit::Share,
         meaning: "the target saw less load than planned: these latencies belong to a lower rate"
             .to_owned(),
         cure: cure.to_owned(),
@@ -63,6 +64,7 @@ fn behind_their_pace(report: &Report) -> Option<Reason> {
         evidence: unsent_evidence(late, "were not sent before the window's end", report, threshold),
         figure: share(late, intended),
         threshold,
+        unit: Unit::Share,
         meaning: "the users fell behind their pace: the target saw less load than planned, and \
                   corrected latency depends on --duration, since the backlog grows with it"
             .to_owned(),
@@ -108,6 +110,7 @@ fn off_the_rate(report: &Report) -> Option<Reason> {
         ),
         figure: off,
         threshold,
+        unit: Unit::Share,
         meaning: "the schedule drew a different rate than the plan's".to_owned(),
         cure: "use a longer --duration".to_owned(),
     })
@@ -161,6 +164,7 @@ pub(super) fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
         evidence,
         figure: 0.0,
         threshold: 1.0,
+        unit: Unit::Count,
         meaning: "the run says nothing about the target".to_owned(),
         cure: cure.to_owned(),
     });
@@ -193,6 +197,7 @@ pub(super) fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
             ),
             figure,
             threshold: bounds.capped,
+            unit: Unit::Share,
             meaning: format!(
                 "naive latency omits that wait; corrected latency includes it, and it depends on \
                  the cap{held}"
@@ -215,6 +220,7 @@ pub(super) fn schedule_not_as_planned(report: &Report, reasons: &mut Vec<Reason>
         evidence: report.arrivals_line.clone().unwrap_or_default(),
         figure: proof.failed.len() as f64,
         threshold: 0.0,
+        unit: Unit::Count,
         meaning: "the target saw a different arrival pattern than planned, with different bursts"
             .to_owned(),
         cure: "lower the rate per core, use --wait spin, or raise --conns if arrivals waited for \

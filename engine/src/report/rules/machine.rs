@@ -6,7 +6,7 @@ use crate::record::outcome::Cause;
 use crate::record::shard_stats::ShardStats;
 use crate::report::Report;
 use crate::report::figures::count;
-use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 
 /// The one machine of a report, or of an agent.
 fn machine(report: &Report) -> Option<&Machine> {
@@ -64,6 +64,7 @@ pub(super) fn local_resource(report: &Report, reasons: &mut Vec<Reason>) {
         evidence: evidence.join("; "),
         figure: (failed + overflows) as f64,
         threshold: 0.0,
+        unit: Unit::Count,
         meaning: "the generator's machine hit a limit, not the target".to_owned(),
         cure: cures.join("; "),
     });
@@ -85,6 +86,7 @@ pub(super) fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: bounds.stolen,
+        unit: Unit::Share,
         meaning: NO_CORE.to_owned(),
         cure: "use a dedicated machine, or one whose processors aren't shared".to_owned(),
     });
@@ -138,6 +140,7 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: bounds.stolen,
+        unit: Unit::Share,
         meaning: NO_CORE.to_owned(),
         cure: "keep other processes, including a local target, off the shards' cores (--cores)"
             .to_owned(),
@@ -199,6 +202,7 @@ fn busy_sibling(report: &Report) -> Option<Reason> {
         ),
         figure: sibling.busy,
         threshold,
+        unit: Unit::Share,
         meaning: "two hardware threads of one physical core slow each other down: the shard took \
                   longer to send and to receive"
             .to_owned(),
@@ -232,6 +236,7 @@ fn interrupted_core(report: &Report) -> Option<Reason> {
         ),
         figure: time.interrupts,
         threshold,
+        unit: Unit::Share,
         meaning:
             "the shard stood still while its core served interrupts: it sent and received late"
                 .to_owned(),
@@ -269,6 +274,7 @@ pub(super) fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
             ),
             figure,
             threshold,
+            unit: Unit::Share,
             meaning: "the generator stopped whenever it had used up its CPU quota".to_owned(),
             cure: "raise the container's CPU quota, or run without one".to_owned(),
         });

@@ -7,7 +7,7 @@ use crate::plan::Model;
 use crate::report::Report;
 use crate::report::figures::count;
 use crate::report::profile::Sampler;
-use crate::report::verdict::{Code, Level, Reason, Topic};
+use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 use crate::samples::{FileErrorKind, SampleFolder};
 use crate::stats::distribution::omitted;
 use crate::stats::interval::needed;
@@ -64,6 +64,7 @@ pub(super) fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure: left_out as f64,
         threshold: 0.0,
+        unit: Unit::Count,
         meaning,
         cure: "measure latency with --rate; add --period if your users do wait for a response"
             .to_owned(),
@@ -101,6 +102,7 @@ pub(super) fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
             ),
             figure: law.residual,
             threshold,
+            unit: Unit::Share,
             meaning: "requests were lost, counted twice or given a wrong latency".to_owned(),
             cure: "this is a bug in truetail: keep the report and file an issue".to_owned(),
         });
@@ -127,6 +129,7 @@ pub(super) fn not_stationary(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: found.distance_max,
+        unit: Unit::KsDistance,
         meaning: "percentiles over the whole window mix two states and describe neither".to_owned(),
         cure: "use a longer --warmup, or find what changed in the series (--csv)".to_owned(),
     });
@@ -149,6 +152,7 @@ pub(super) fn too_few_samples(report: &Report, reasons: &mut Vec<Reason>) {
             ),
             figure: samples as f64,
             threshold: least as f64,
+            unit: Unit::Count,
             meaning: if samples < needed(0.5) {
                 "no percentile is known: only the counts say something"
             } else {
@@ -218,6 +222,7 @@ pub(super) fn raw_samples_lost(report: &Report, reasons: &mut Vec<Reason>) {
         evidence: format!("{} raw samples were lost: {why}", count(samples.lost)),
         figure: samples.lost as f64,
         threshold: 0.0,
+        unit: Unit::Count,
         meaning: "the report is complete, but the samples aren't and can't verify it".to_owned(),
         cure: cure.to_owned(),
     });
@@ -241,6 +246,7 @@ pub(super) fn profiled(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure: profile.samples as f64,
         threshold: 0.0,
+        unit: Unit::Count,
         meaning: "each sample stops a thread for microseconds: requests cost more, and some are \
                   late"
             .to_owned(),
@@ -264,6 +270,7 @@ pub(super) fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
             },
             figure: report.config.window_s(),
             threshold: planned_s,
+            unit: Unit::S,
             meaning: "the numbers cover only the part that ran".to_owned(),
             cure: "let the run finish".to_owned(),
         });
@@ -311,6 +318,7 @@ pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
         ),
         figure,
         threshold: bounds.errors,
+        unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: match redirects {
             0 => "look at the errors by cause; list the statuses you expect with --expect-status",

@@ -2,12 +2,13 @@
 
 pub(crate) mod judge;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::slo::PercentileOf;
 
 /// What became of the objectives of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slo {
     /// Missed if one is missed, else undecided if one is undecided, else met.
     pub judgement: Judgement,
@@ -60,7 +61,9 @@ impl JudgedObjective {
 }
 
 /// Whether an objective holds, at a confidence of 95 %.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Judgement {
     /// The whole interval is on the right side of the bound; of a percentile, that of the share
@@ -73,7 +76,7 @@ pub enum Judgement {
 }
 
 /// One objective with its figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgedObjective {
     /// What is bounded: `p99`, `mean`, `max`, `errors` or `rate`.
     pub metric: String,

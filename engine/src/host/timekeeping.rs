@@ -1,0 +1,176 @@
+//! Whether the cores that a run would use can keep time: how late each wakes for the moments of a
+//! regular schedule, and what the hypervisor takes of it.
+
+use std::thread;
+use std::time::Duration;
+
+use super::check::{Check, Severity, cores};
+use super::ticks;
+use crate::plan::HYBRID_SPIN_NS;
+use crate::plan::thresholds::Thresholds;
+use crate::stats::distribution::Distribution;
+use crate::sys::topology::{Attachment, Topology};
+use crate::sys::{clock, placement};
+
+/// How long the cores are probed, all at once.
+const PROBED: Duration = Duration::from_secs(2);
+/// From one moment of the schedule to the next, ns.
+const EVERY_NS: u64 = 1_000_000;
+
+/// What a core showed.
+#[derive(Debug)]
+struct Kept {
+    core: usize,
+    /// How late the moments of the schedule were noticed.
+    lateness: Distribution,
+    /// Share of the core's time that the hypervisor took; `None` where the kernel doesn't say.
+    steal: Option<f64>,
+}
+
+/// Probes for 2 s the cores that a run would use by default against a local target, waiting as a
+/// run does.
+pub fn check_timekeeping() -> Vec<Check> {
+    let allowed = placement::allowed_cores();
+    let used = Topology::here().default_cores(&allowed, &Attachment::here("lo"));
+    judge(&probe(&used, PROBED), &Thresholds::default())
+}
+
+fn probe(cores: &[usize], probed: Duration) -> Vec<Kept> {
+    let before = ticks::now();
+    let threads: Vec<_> = cores
+        .iter()
+        .map(|&core| {
+            let thread = thread::Builder::new().spawn(move || ticked(core, probed));
+            (core, thread)
+        })
+        .collect();
+    let ticked: Vec<_> = threads
+        .into_iter()
+        .filter_map(|(core, thread)| Some((core, thread.ok()?.join().expect("it only waits"))))
+        .collect();
+    let after = ticks::now();
+    let steal = |core: &usize| {
+        let spent = after.get(core)?.since(before.get(core)?);
+        spent.share(spent.steal)
+    };
+    ticked
+        .into_iter()
+        .map(|(core, lateness)| Kept { core, lateness, steal: steal(&core) })
+        .collect()
+}
+
+/// How late this thread, on this core, notices the moments of a schedule.
+fn ticked(core: usize, probed: Duration) -> Distribution {
+    placement::move_to(core);
+    clock::set_timer_slack();
+    let mut lateness = Distribution::new();
+    let begin_ns = clock::now_ns();
+    let moments = u64::try_from(probed.as_nanos()).expect("some seconds") / EVERY_NS;
+    for moment in 1..=moments {
+        let due_ns = begin_ns + moment * EVERY_NS;
+        let sleep_ns = due_ns.saturating_sub(HYBRID_SPIN_NS).saturating_sub(clock::now_ns());
+        if 0 < sleep_ns {
+            thread::sleep(Duration::from_nanos(sleep_ns));
+        }
+        let mut now_ns = clock::now_ns();
+        while now_ns < due_ns {
+            std::hint::spin_loop();
+            now_ns = clock::now_ns();
+        }
+        lateness.record(now_ns - due_ns);
+    }
+    lateness
+}
+
+fn judge(kept: &[Kept], bounds: &Thresholds) -> Vec<Check> {
+    let p99_us = |kept: &&Kept| kept.lateness.quantile_ns(0.99).unwrap_or(0) as f64 / 1e3;
+    let latest = kept.iter().max_by(|one, other| p99_us(one).total_cmp(&p99_us(other)));
+    let robbed = kept.iter().filter_map(|kept| Some((kept.core, kept.steal?)));
+    let robbed = robbed.max_by(|one, other| one.1.total_cmp(&other.1));
+    let worst_of = |core: usize| match kept.len() {
+        1 => format!("core {core}"),
+        all => format!("core {core}, the worst of {}", cores(all)),
+    };
+    let lateness = latest.map(|latest| {
+        let name = "timekeeping";
+        let us = |q| latest.lateness.quantile_ns(q).unwrap_or(0) as f64 / 1e3;
+        let found = format!(
+            "{}: wakes {:.1} µs late at p50, {:.1} at p99, {:.1} at most",
+            worst_of(latest.core),
+            us(0.5),
+            us(0.99),
+            us(1.0)
+        );
+        if us(0.99) <= bounds.lateness_floor_us {
+            return Check::good(name, found);
+        }
+        let cause = format!(
+            "a run sends as late: with a corrected p50 below {:.1} ms it will be called suspect \
+             (generator_late)",
+            us(0.99) / bounds.lateness / 1e3
+        );
+        Check::bad(name, Severity::Warning, found, cause, CURE)
+    });
+    let steal = robbed.map(|(core, steal)| {
+        let name = "steal";
+        let found = format!("{}: the hypervisor took {:.2} %", worst_of(core), steal * 100.0);
+        if steal <= bounds.stolen {
+            return Check::good(name, found);
+        }
+        let cause = "what it takes is in every latency, and a run will be called suspect \
+                     (cpu_stolen)";
+        Check::bad(name, Severity::Warning, found, cause, "use a host that isn't shared")
+    });
+    lateness.into_iter().chain(steal).collect()
+}
+
+const CURE: &str = "stop what else runs on these cores, or keep it off them (isolcpus, a cpuset); \
+                    give a virtual machine cores of its own";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A core with so many moments in 100 noticed `late_us` late, and the others at once.
+    fn kept(core: usize, late: u64, late_us: u64, steal: Option<f64>) -> Kept {
+        let mut lateness = Distribution::new();
+        for moment in 0..100 {
+            lateness.record(if moment < late { late_us * 1_000 } else { 100 });
+        }
+        Kept { core, lateness, steal }
+    }
+
+    #[test]
+    fn a_core_that_keeps_time_is_good() {
+        let checks = judge(&[kept(1, 1, 5_000, Some(0.0))], &Thresholds::default());
+        let found: Vec<_> = checks.iter().map(|check| (check.name, check.severity)).collect();
+        assert_eq!(found, [("timekeeping", Severity::Good), ("steal", Severity::Good)]);
+        assert!(checks[0].found.starts_with("core 1: wakes 0.1 µs late at p50, 0.1 at p99, 5"));
+    }
+
+    #[test]
+    fn the_worst_core_is_named_with_what_a_run_on_it_would_show() {
+        let cores = [kept(1, 0, 0, Some(0.02)), kept(2, 5, 100, Some(0.0)), kept(3, 9, 50, None)];
+        let checks = judge(&cores, &Thresholds::default());
+        assert!(checks.iter().all(|check| check.severity == Severity::Warning), "{checks:?}");
+        let [late, steal] = &checks[..] else { panic!("{checks:?}") };
+        assert!(late.found.starts_with("core 2, the worst of 3 cores: "), "{late}");
+        // 5 % of 2 ms are 100 µs.
+        assert!(late.to_string().contains("a corrected p50 below 2.0 ms"), "{late}");
+        assert_eq!(steal.found, "core 1, the worst of 3 cores: the hypervisor took 2.00 %");
+    }
+
+    #[test]
+    fn where_nothing_is_known_of_steal_nothing_is_said_of_it() {
+        let checks = judge(&[kept(1, 0, 0, None)], &Thresholds::default());
+        assert_eq!(checks.iter().map(|check| check.name).collect::<Vec<_>>(), ["timekeeping"]);
+    }
+
+    #[test]
+    fn a_core_is_probed_once_a_moment() {
+        let core = placement::allowed_cores()[0];
+        let kept = probe(&[core], Duration::from_millis(50));
+        assert_eq!(kept.len(), 1);
+        assert_eq!((kept[0].core, kept[0].lateness.count()), (core, 50));
+    }
+}
