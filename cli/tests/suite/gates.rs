@@ -15,29 +15,26 @@ use serde_json::Value;
 
 use crate::support::{BINARY, NO_CACHE, Target, binary, document, said};
 
-/// A step of a pipeline: what it says of each exit code.
-const SCRIPT: &str = r#"
-"$TRUETAIL" run "$URL" --rate 200 --duration 2s --warmup 0s --quiet \
-  --junit results.xml "$@" > summary
-case $? in
-  0) echo held ;;
-  3) echo untrusted ;;
-  4) echo missed or undecided ;;
-  *) echo broken ;;
-esac
-"#;
+/// The step of a pipeline that users copy.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/gate.sh");
 
-fn script(folder: &Path, url: &str, args: &[&str]) -> String {
+/// Has the step load this URL for 2 s; its exit code, and what it says of the objectives.
+fn script(folder: &Path, url: &str, args: &[&str]) -> (Option<i32>, String) {
+    let binary = Path::new(BINARY).parent().expect("it is in a folder").to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = [binary].into_iter().chain(std::env::split_paths(&path));
     let output = Command::new("sh")
-        .args(["-c", SCRIPT, "ci"])
+        .args([SCRIPT, url, "--rate", "200", "--duration", "2s", "--warmup", "0s", "--quiet"])
         .args(args)
         .current_dir(folder)
         .envs(NO_CACHE)
-        .env("TRUETAIL", BINARY)
-        .env("URL", url)
+        .env("PATH", std::env::join_paths(folders).expect("they were joined"))
         .output()
         .expect("sh runs");
-    said(&output).trim().to_owned()
+    let told = said(&output);
+    let last = told.lines().last().and_then(|line| line.strip_prefix("objectives: "));
+    let last = last.unwrap_or_else(|| panic!("{told}")).to_owned();
+    (output.status.code(), last)
 }
 
 /// The test cases of the file that the step wrote: their names, and what became of each.
@@ -95,17 +92,13 @@ fn a_pipeline_tells_held_missed_undecided_and_invalid_apart() {
     let any = "--allow-invalid";
     // 400 requests of 5 ms: they show that p50 is below a minute and above 1 ms, and tell nothing
     // of p99.9.
-    for (args, said, objectives) in [
-        (&["--slo", "p50<60s,rate>=0.5", any][..], "held", &["passed", "passed"][..]),
-        (&["--slo", "p50<1ms,errors<50%", any], "missed or undecided", &["failed", "passed"]),
-        (&["--slo", "p99.9<60s", any], "held", &["skipped"]),
-        (
-            &["--slo", "p99.9<60s", "--fail-on", "undecided", any],
-            "missed or undecided",
-            &["failed"],
-        ),
+    for (args, code, said, objectives) in [
+        (&["--slo", "p50<60s,rate>=0.5", any][..], 0, "held", &["passed", "passed"][..]),
+        (&["--slo", "p50<1ms,errors<50%", any], 4, "missed", &["failed", "passed"]),
+        (&["--slo", "p99.9<60s", any], 4, "undecided: a longer --duration decides", &["failed"]),
     ] {
-        assert_eq!(script(folder.path(), &target.url, args), said, "{args:?}");
+        let told = script(folder.path(), &target.url, args);
+        assert_eq!(told, (Some(code), said.to_owned()), "{args:?}");
         let cases = cases(folder.path());
         assert_eq!(cases[0].0, "verdict", "{cases:?}");
         let found: Vec<&str> = cases[1..].iter().map(|case| case.1).collect();
@@ -114,23 +107,54 @@ fn a_pipeline_tells_held_missed_undecided_and_invalid_apart() {
     let names: Vec<String> = cases(folder.path()).into_iter().map(|case| case.0).collect();
     assert_eq!(names, ["verdict", "p99.9 < 60.0 s"]);
     // Whatever the objectives say, these numbers can't be trusted.
-    let url = failing(1);
-    let args = ["--slo", "p50<60s"];
-    assert_eq!(script(folder.path(), &url, &args), "untrusted");
+    let (code, told) = script(folder.path(), &failing(1), &["--slo", "p50<60s"]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.starts_with("the numbers cannot be trusted"), "{told}");
     assert_eq!(cases(folder.path())[0], ("verdict".to_owned(), "error"));
+    let (code, told) = script(folder.path(), "http://127.0.0.1:1/", &["--slo", "p50<60s"]);
+    assert_eq!((code, told.as_str()), (Some(1), "nothing was measured"));
+}
+
+#[test]
+fn the_step_of_a_pipeline_is_the_one_that_is_documented() {
+    let read = |path: &str| fs::read_to_string(path).expect("a file of the project");
+    let readme = read(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md"));
+    let block = format!("```sh\n{}```\n", read(SCRIPT));
+    assert!(readme.contains(&block), "README.md lacks: {block}");
+}
+
+/// A run of 2 s; its exit code, and what it said.
+fn run(folder: &Path, url: &str, args: &[&str]) -> (Option<i32>, String) {
+    let output = binary()
+        .args(["run", url, "--rate", "200", "--duration", "2s", "--warmup", "0s", "--quiet"])
+        .args(["--junit", "results.xml"])
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .expect("the binary runs");
+    (output.status.code(), said(&output))
+}
+
+#[test]
+fn an_undecided_objective_fails_only_who_asks_for_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "5ms"]);
+    let undecided = ["--slo", "p99.9<60s", "--allow-invalid"];
+    let (code, told) = run(folder.path(), &target.url, &undecided);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(cases(folder.path())[1], ("p99.9 < 60.0 s".to_owned(), "skipped"));
 }
 
 #[test]
 fn a_quarter_of_failures_does_not_pass_unnoticed() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = failing(4);
-    let missed = script(folder.path(), &url, &["--slo", "errors<1%", "--allow-invalid"]);
-    assert_eq!(missed, "missed or undecided");
+    let (code, told) = run(folder.path(), &url, &["--slo", "errors<1%", "--allow-invalid"]);
+    assert_eq!(code, Some(4), "{told}");
     assert_eq!(cases(folder.path())[1], ("errors < 1 %".to_owned(), "failed"));
     // Without an objective it is the verdict that says so.
-    assert_eq!(script(folder.path(), &url, &["--fail-on", "suspect"]), "untrusted");
-    let summary = fs::read_to_string(folder.path().join("summary")).expect("it was written");
-    assert!(summary.contains("had no good answer"), "{summary}");
+    let (code, told) = run(folder.path(), &url, &["--fail-on", "suspect"]);
+    assert!(code == Some(3) && told.contains("had no good answer"), "{told}");
 }
 
 #[test]

@@ -1,0 +1,14 @@
+#!/bin/sh
+# A step of a pipeline, which fails a build whose server is too slow:
+#   gate.sh http://127.0.0.1:8080/ -R 500 -d 60 --slo 'p99<20ms,errors<0.1%,rate>=0.99'
+truetail run "$@" --fail-on undecided --junit results.xml --out report.json
+code=$?
+case $code in
+  0) said='held' ;;
+  3) said='the numbers cannot be trusted: the summary says why' ;;
+  4) said='undecided: a longer --duration decides'
+     if grep -q '"judgement": "missed"' report.json; then said='missed'; fi ;;
+  *) said='nothing was measured' ;;
+esac
+echo "objectives: $said" >&2
+exit $code
