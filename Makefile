@@ -1,5 +1,5 @@
 # The same verbs for people and for CI.
-.PHONY: tools build demo package install deb test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents experiments findings page
+.PHONY: tools build demo package install deb test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons experiments findings page
 
 # The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -97,6 +97,11 @@ hostile:
 agents:
 	TEST_AGENTS_SCALE=20 TEST_NAMESPACES_NEEDED=1 \
 		cargo test --release --locked -p cli --test agents -- --nocapture --test-threads 1
+
+# Whether compare and ab call a difference where there is none, and find a small one: in about half an
+# hour, on a machine that has nothing else to do.
+comparisons:
+	cargo test --release --locked -p cli --test comparisons -- --ignored --nocapture --test-threads 1
 
 # In about twelve minutes; as Markdown.
 bench: build

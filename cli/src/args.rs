@@ -2,6 +2,7 @@
 //!
 //! The flags of a run are the plan's fields, see [`PlanFlags`].
 
+mod ab_flags;
 mod agent_flags;
 mod agents;
 mod file_values;
@@ -24,6 +25,7 @@ use engine::plan::Wait;
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 
+pub(crate) use ab_flags::{AbArgs, ab_defaults};
 pub(crate) use agent_flags::AgentArgs;
 pub(crate) use agents::{ControllerArgs, CrewArgs};
 use headings::{LATENCY, PLAN, STALLS};
@@ -38,7 +40,7 @@ use values::{
 };
 
 /// The commands that load a URL.
-const LOADING: [&str; 5] = ["run", "controller", "sweep", "search", "ceiling"];
+const LOADING: [&str; 6] = ["run", "controller", "sweep", "search", "ceiling", "ab"];
 
 const FIRST_STEPS: &str = "\
 First steps:
@@ -62,6 +64,16 @@ no good answer, or answers stop; then the bracket is halved. Runs above the ceil
 numbers of shards and connections show what moves it.
 
 The bound is one of generator_core, target, cap (--conns), ports, files, link, none_reached.";
+
+const AB: &str = "\
+Load two URLs in turn, slice by slice, and compare their latencies percentile by percentile.
+
+Each slice is a run with the plan's flags, warm-up included. Slices alternate, A B B A A B, behind
+one of each that isn't compared, so that what drifts on the machine hits both sides alike. The two
+slices of a pair have the same arrivals; the next pair has others.
+
+A pair with a slice whose verdict is invalid is left out. If fewer than 5 pairs are left, or fewer
+than half, nothing is called.";
 
 const EXPERIMENT: &str = "\
 Repeat an experiment about measuring latency, or all of them, and write what it found.
@@ -116,11 +128,12 @@ Exit codes:
   2    usage error
   3    don't trust the numbers: the verdict is invalid, or with --fail-on suspect
        suspect; of `sweep`, `search` and `ceiling`: that of every step that
-       decided something; or others used the machine, so that `ceiling`,
-       `calibrate` or `experiment` could not judge a figure
+       decided something; of `ab`: too few pairs of slices count; or others used
+       the machine, so that `ceiling`, `calibrate` or `experiment` could not judge
+       a figure
   4    an objective of --slo is missed, or with --fail-on undecided not decided;
-       of `search` and `ceiling`: no rate passed; of `compare --fail-on
-       regression`: side B is worse
+       of `search` and `ceiling`: no rate passed; of `compare` and `ab` with
+       --fail-on regression: side B is worse
   5    an agent could not be used
   130  interrupted; what was measured so far is written and marked";
 
@@ -175,6 +188,14 @@ Exits 0 with a rate that passed, 4 without one, and 3 if no valid step decided a
 Each step is an open run with the plan's flags."
     )]
     Ceiling(Box<CeilingArgs>),
+    /// Load two URLs in turn, slice by slice, and compare their latencies
+    #[command(
+        override_usage = "truetail ab [OPTIONS] <URL-A> <URL-B>",
+        long_about = AB,
+        after_help = "\
+Exits 0 whatever changed, 4 with --fail-on regression if B is worse, and 3 if too few pairs count."
+    )]
+    Ab(Box<AbArgs>),
     /// Print a run's raw samples as CSV or JSON Lines
     Samples(SamplesArgs),
     /// Recompute the numbers of a report from itself and from raw samples, and those of a sweep, a
@@ -719,6 +740,7 @@ pub(crate) fn definition() -> clap::Command {
         .mut_subcommand("sweep", series_flags::of_sweep)
         .mut_subcommand("search", series_flags::of_search)
         .mut_subcommand("ceiling", series_flags::of_ceiling)
+        .mut_subcommand("ab", ab_flags::of_ab)
 }
 
 /// The command that shows the help for these arguments, which include the program's name.

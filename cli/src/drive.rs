@@ -145,7 +145,14 @@ pub(crate) fn drive_with(
 
 /// Prepares a plan unless a signal comes first. Resolving a name or connecting to a silent target
 /// takes seconds, on a thread that ends with the program.
-fn prepare(plan: Plan, body: SharedBody, stop: &StopRequest) -> Result<Prepared, Failure> {
+///
+/// # Errors
+/// A plan that can't run, or a signal.
+pub(crate) fn prepare(
+    plan: Plan,
+    body: SharedBody,
+    stop: &StopRequest,
+) -> Result<Prepared, Failure> {
     let (done, is_done) = mpsc::channel();
     let preparing = move || {
         // Nobody listens any more if a signal came first.

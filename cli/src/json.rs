@@ -37,6 +37,9 @@ pub(crate) enum DocumentError {
     /// It is what a run is held against.
     #[error("a calibration, of which nothing can be verified; use it with `run --calibration`")]
     Calibration,
+    /// It is of several reports.
+    #[error("a comparison, of which nothing can be verified; verify the reports that it is of")]
+    Comparison,
     /// It is one of another version.
     #[error(
         "a {kind} of schema {found}, and this version reads schema {read}; verify it with the \
@@ -115,6 +118,9 @@ pub(crate) fn read_document(reader: impl Read) -> Result<Document, DocumentError
     let keys: HashMap<String, IgnoredAny> = serde_json::from_str(&text)?;
     if keys.contains_key("clocks") {
         return Err(DocumentError::Calibration);
+    }
+    if keys.contains_key("margin") {
+        return Err(DocumentError::Comparison);
     }
     let (kind, read) = match () {
         () if keys.contains_key("proof") => ("ceiling", document::SCHEMA),

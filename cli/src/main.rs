@@ -2,6 +2,7 @@
 //! run it, and renders the report.
 #![forbid(unsafe_code)]
 
+mod ab;
 mod agent;
 mod args;
 mod calibrate;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Search(args) => search::search(&args),
         Command::Ceiling(args) => ceiling::ceiling(&args),
+        Command::Ab(args) => ab::ab(&args),
         Command::Samples(args) => samples::samples(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Report(args) => report::report(&args),

@@ -248,8 +248,8 @@ pub(crate) fn crew(
     Crew::gather(args, stop).map(Some)
 }
 
-/// A flag that a series has no use for.
-fn refused(flag: &str, value: impl fmt::Display, problem: &str) -> Failure {
+/// A flag that a command which makes many runs has no use for.
+pub(crate) fn refused(flag: &str, value: impl fmt::Display, problem: &str) -> Failure {
     let given = format!("{flag} {value}");
     Failure::Usage(format!("{}: {problem}; omit it, or use `truetail run`", given.trim_end()))
 }

@@ -2,6 +2,7 @@
 //!
 //! Each function turns a report into text, so that tests cover every rendered word.
 
+pub(crate) mod ab;
 pub(crate) mod agents;
 pub(crate) mod calibrate;
 pub(crate) mod ceiling;

@@ -10,9 +10,7 @@
 use engine::plan::Plan;
 use engine::report::Report;
 use engine::report::verdict::Level;
-use engine::stats::comparison::{
-    Part, QuantileRatio, Sample, ShareDifference, quantile_ratio, share_difference,
-};
+use engine::stats::comparison::{Part, Sample, ShareDifference, quantile_ratio, share_difference};
 use engine::stats::distribution::Distribution;
 use engine::stats::interval::needed;
 use engine::stats::percentiles::{PERCENTILES, Quantile};
@@ -210,26 +208,44 @@ pub fn compare(
     if !plans_differ.is_empty() && !allowed.plans {
         return Err(Incomparable::Plans(plans_differ));
     }
-    let error = (1.0 - CONFIDENCE) / (PERCENTILES.len() + 1) as f64;
     let percentiles: Vec<PercentileChange> =
-        PERCENTILES.iter().map(|quantile| percentile(&a, &b, quantile, error, margin)).collect();
-    let errors = errors(&a, &b, error);
-    let changes: Vec<Change> = percentiles
-        .iter()
-        .map(|one| one.change)
-        .chain(errors.as_ref().map(|errors| errors.change))
-        .collect();
-    Ok(Comparison {
-        schema: SCHEMA,
-        change: overall(&changes),
-        confidence: CONFIDENCE,
-        margin,
-        a: a.side,
-        b: b.side,
-        plans_differ,
-        percentiles,
-        errors,
-    })
+        PERCENTILES.iter().map(|quantile| percentile(&a, &b, quantile, margin)).collect();
+    let errors = errors(a.bad(), b.bad());
+    let comparison = Comparison::new(margin, a.side, b.side, percentiles, errors);
+    Ok(Comparison { plans_differ, ..comparison })
+}
+
+/// With which probability the interval of one figure is wrong.
+pub(crate) fn error_of_each() -> f64 {
+    (1.0 - CONFIDENCE) / (PERCENTILES.len() + 1) as f64
+}
+
+impl Comparison {
+    /// The comparison that these figures are, of runs of one plan.
+    pub(crate) fn new(
+        margin: f64,
+        a: Side,
+        b: Side,
+        percentiles: Vec<PercentileChange>,
+        errors: Option<ErrorsChange>,
+    ) -> Comparison {
+        let changes: Vec<Change> = percentiles
+            .iter()
+            .map(|one| one.change)
+            .chain(errors.as_ref().map(|errors| errors.change))
+            .collect();
+        Comparison {
+            schema: SCHEMA,
+            change: overall(&changes),
+            confidence: CONFIDENCE,
+            margin,
+            a,
+            b,
+            plans_differ: Vec::new(),
+            percentiles,
+            errors,
+        }
+    }
 }
 
 /// What became of all figures together.
@@ -336,41 +352,34 @@ impl Runs {
     }
 }
 
-fn percentile(
-    a: &Runs,
-    b: &Runs,
-    quantile: &Quantile,
-    error: f64,
-    margin: f64,
-) -> PercentileChange {
+fn percentile(a: &Runs, b: &Runs, quantile: &Quantile, margin: f64) -> PercentileChange {
     let noise = [a, b].into_iter().filter_map(|side| side.noise(quantile.q)).reduce(f64::max);
     // With many runs a side, the interval has the noise in it.
     let is_within = [a, b].iter().all(|side| RUNS_MIN <= side.side.runs);
     let least = noise.filter(|_| !is_within).unwrap_or(1.0).max(1.0 + margin);
-    let found = quantile_ratio(a.sample(), b.sample(), quantile.q, error);
+    let found = quantile_ratio(a.sample(), b.sample(), quantile.q, error_of_each());
     // Below, the quantile is that of a few of the slowest.
     let known = [a, b].map(|side| needed(quantile.q) <= side.whole.count());
     let us = |at: usize| {
         let values_ns = found.filter(|_| known[at])?.values_ns;
         Some(values_ns[at] as f64 / 1e3)
     };
-    let change = found.map_or(Change::Undecided, |found| called(&found, least));
+    let interval = found.map_or([None; 2], |found| found.interval);
     PercentileChange {
         percentile: quantile.label.to_owned(),
         unit: "us".to_owned(),
         a: us(0),
         b: us(1),
         ratio: found.filter(|_| known == [true; 2]).map(|found| found.ratio),
-        interval: found.map_or([None; 2], |found| found.interval),
+        interval,
         shows: found.and_then(|found| found.shows).map(|shows| shows * least),
         noise,
-        change,
+        change: called(interval, least),
     }
 }
 
 /// What an interval says; changes by less than a factor of `least` are called by none.
-fn called(found: &QuantileRatio, least: f64) -> Change {
-    let [low, high] = found.interval;
+pub(crate) fn called([low, high]: [Option<f64>; 2], least: f64) -> Change {
     match () {
         () if low.is_some_and(|low| least < low) => Change::Worse,
         () if high.is_some_and(|high| high < 1.0 / least) => Change::Better,
@@ -383,9 +392,9 @@ fn called(found: &QuantileRatio, least: f64) -> Change {
     }
 }
 
-fn errors(a: &Runs, b: &Runs, error: f64) -> Option<ErrorsChange> {
-    let ShareDifference { shares, difference, interval } =
-        share_difference(a.bad(), b.bad(), error)?;
+/// What became of the share of requests without a good answer.
+pub(crate) fn errors(a: Part<'_>, b: Part<'_>) -> Option<ErrorsChange> {
+    let ShareDifference { shares, difference, interval } = share_difference(a, b, error_of_each())?;
     let [low, high] = interval;
     let change = match () {
         () if 0.0 < low => Change::Worse,
@@ -402,12 +411,6 @@ mod tests {
 
     #[test]
     fn a_change_is_called_only_beyond_the_margin() {
-        let found = |low: f64, high: f64| QuantileRatio {
-            values_ns: [1, 1],
-            ratio: f64::midpoint(low, high),
-            interval: [Some(low), Some(high)],
-            shows: None,
-        };
         for (low, high, change) in [
             (1.02, 1.2, Change::Worse),
             (1.005, 1.2, Change::Undecided),
@@ -415,10 +418,10 @@ mod tests {
             (0.8, 0.98, Change::Better),
             (0.8, 1.2, Change::Undecided),
         ] {
-            assert_eq!(called(&found(low, high), 1.01), change, "{low} to {high}");
+            assert_eq!(called([Some(low), Some(high)], 1.01), change, "{low} to {high}");
         }
-        let open = QuantileRatio { interval: [Some(1.5), None], ..found(1.5, 2.0) };
-        assert_eq!(called(&open, 1.01), Change::Worse);
+        assert_eq!(called([Some(1.5), None], 1.01), Change::Worse);
+        assert_eq!(called([None, None], 1.01), Change::Undecided);
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! Many runs from one plan: a sweep over rates, the search for the highest rate that holds, and the
-//! ceiling with its proof.
+//! Many runs from one plan: a sweep over rates, the search for the highest rate that holds, the
+//! ceiling with its proof, and two targets measured in turn.
 //!
 //! What to run next is decided here, from the steps so far; a closure of the caller makes the run.
 //! So a decision is tested against servers that exist as arithmetic only, without a socket or a
 //! clock. Nothing is printed here.
 #![forbid(unsafe_code)]
 
+pub mod ab;
 pub mod backlog;
 pub mod blame;
 pub mod bound;

@@ -2,7 +2,7 @@
 
 use engine::record::outcome::Cause;
 use engine::report::slo::Slo;
-use engine::report::verdict::{Code, Level};
+use engine::report::verdict::{Code, Level, Verdict};
 use engine::report::{DistributionPart, Report, SeriesPart};
 use engine::stats::percentiles::Percentiles;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ pub struct Latency {
 
 impl Latency {
     /// Of a distribution of a report.
-    fn new(part: &DistributionPart) -> Latency {
+    pub(crate) fn new(part: &DistributionPart) -> Latency {
         let DistributionPart { count, mean, max, .. } = *part;
         Latency { count, mean, percentiles: part.percentiles.clone(), max }
     }
@@ -105,6 +105,19 @@ pub struct Trust {
     pub level: Level,
     /// The reasons, the worst first.
     pub codes: Vec<Reason>,
+}
+
+impl Trust {
+    /// Of a report's verdict.
+    pub(crate) fn new(verdict: &Verdict) -> Trust {
+        let reasons = verdict.reasons.iter();
+        Trust {
+            level: verdict.level,
+            codes: reasons
+                .map(|reason| Reason { code: reason.code, level: reason.level })
+                .collect(),
+        }
+    }
 }
 
 /// One reason of a verdict.
@@ -160,7 +173,6 @@ impl Step {
         let good = counts.answered.saturating_sub(counts.unexpected_status);
         let good_share =
             if counts.answered == 0 { 1.0 } else { good as f64 / counts.answered as f64 };
-        let reasons = report.verdict.reasons.iter();
         let in_error = counts.ended_in_error();
         let failed_share = if in_error == 0 { 0.0 } else { counts.failed as f64 / in_error as f64 };
         let intervals = report.series.intervals.iter().map(|interval| Interval {
@@ -185,12 +197,7 @@ impl Step {
             naive: Latency::new(&part.naive),
             corrected: Latency::new(&part.corrected),
             pacer_lateness: Latency::new(&part.pacer_lateness),
-            verdict: Trust {
-                level: report.verdict.level,
-                codes: reasons
-                    .map(|reason| Reason { code: reason.code, level: reason.level })
-                    .collect(),
-            },
+            verdict: Trust::new(&report.verdict),
             slo: report.slo.clone(),
             cpu_us_per_request: (0 < counts.sent_in_window)
                 .then(|| cpu_s.max(0.0) * 1e6 / counts.sent_in_window as f64),

@@ -20,6 +20,8 @@ pub(super) const PLAN: &str = "Plan";
 pub(super) const SWEEP: &str = "Sweep";
 /// Of `search` and `ceiling`: how far, and how closely.
 pub(super) const SEARCH: &str = "Search";
+/// Of `ab`: how much, and what counts.
+pub(super) const COMPARISON: &str = "Comparison";
 /// Of `target`: how long its responses take.
 pub(super) const LATENCY: &str = "Latency";
 /// Of `target`: when it stops.

@@ -50,6 +50,9 @@ pub(crate) enum FailOn {
     Undecided,
     /// A suspect verdict.
     Suspect,
+    /// A side B that is worse: of `ab` alone, so no key of a file knows it.
+    #[serde(skip)]
+    Regression,
 }
 
 /// The plan's fields, and where the results go, as far as they were given.

@@ -2,36 +2,51 @@
 
 use probe::compare::{Change, Comparison, ErrorsChange, PercentileChange, RUNS_MIN, Side};
 
-use super::figures::{cell, count, time};
+use super::figures::{cell, count, things, time};
 use super::wrap::{indented, wrap};
 
 /// The whole text.
 pub(crate) fn comparison(of: &Comparison) -> String {
     let mut text = wrap(&sentence(of));
     text.push('\n');
-    for (name, side) in [("A", &of.a), ("B", &of.b)] {
-        text.push_str(&indented(&format!("{name}  "), "   ", &subject(side)));
-    }
+    text.push_str(&subjects(of, "run"));
     if !of.plans_differ.is_empty() {
         let differ = format!("The plans differ: {}.", of.plans_differ.join("; "));
         text.push_str(&indented("", "  ", &differ));
     }
-    text.push_str(&format!(
-        "\n{:<8}{:>11}{:>11}{:>8}  {:<16}{:>9}\n",
-        "", "A", "B", "B/A", "interval", "shows"
-    ));
-    of.percentiles.iter().for_each(|one| text.push_str(&percentile(one)));
-    if let Some(errors) = &of.errors {
-        text.push_str(&row_of_errors(errors));
-    }
+    text.push_str(&table(of));
     text.push('\n');
-    text.push_str(&wrap(&explanation(of)));
+    text.push_str(&wrap(&explanation(of, "runs")));
     text.push_str(&wrap(&noise(of)));
     text
 }
 
+/// What the two sides are; `run` is what one of them is called.
+pub(super) fn subjects(of: &Comparison, run: &str) -> String {
+    let line = |name: &str, side: &Side| {
+        let runs = things(side.runs as u64, run);
+        let requests = count(side.requests);
+        let told = format!("{}, {runs}, {requests} requests", side.targets.join(", "));
+        indented(&format!("{name}  "), "   ", &told)
+    };
+    line("A", &of.a) + &line("B", &of.b)
+}
+
+/// The figures.
+pub(super) fn table(of: &Comparison) -> String {
+    let mut text = format!(
+        "\n{:<8}{:>11}{:>11}{:>8}  {:<16}{:>9}\n",
+        "", "A", "B", "B/A", "interval", "shows"
+    );
+    of.percentiles.iter().for_each(|one| text.push_str(&percentile(one)));
+    if let Some(errors) = &of.errors {
+        text.push_str(&row_of_errors(errors));
+    }
+    text
+}
+
 /// What was found.
-fn sentence(of: &Comparison) -> String {
+pub(super) fn sentence(of: &Comparison) -> String {
     let of_change = |change: Change| -> Vec<String> {
         let latencies = of.percentiles.iter().filter(|one| one.change == change);
         latencies.map(told).collect()
@@ -76,12 +91,6 @@ fn told(one: &PercentileChange) -> String {
     format!("{}{change}", one.percentile)
 }
 
-fn subject(side: &Side) -> String {
-    let runs = if side.runs == 1 { "run" } else { "runs" };
-    let requests = count(side.requests);
-    format!("{}, {} {runs}, {requests} requests", side.targets.join(", "), side.runs)
-}
-
 fn percentile(one: &PercentileChange) -> String {
     let value = |us: Option<f64>| cell(&us.map_or("n/a".to_owned(), time));
     let number = |ratio: Option<f64>| ratio.map_or("n/a".to_owned(), |ratio| format!("{ratio:.3}"));
@@ -124,11 +133,11 @@ fn word(change: Change, worse: &'static str, better: &'static str) -> &'static s
     }
 }
 
-/// What the columns are.
-fn explanation(of: &Comparison) -> String {
+/// What the columns are; `runs` is what a side has several of.
+pub(super) fn explanation(of: &Comparison, runs: &str) -> String {
     format!(
-        "All intervals together hold {} times in 100. Shows: the smallest slowdown that runs such as \
-         these reveal in four comparisons of five. Changes below {} aren't called.",
+        "All intervals together hold {} times in 100. Shows: the smallest slowdown that {runs} such \
+         as these reveal in four comparisons of five. Changes below {} aren't called.",
         (of.confidence * 100.0).round(),
         share(of.margin)
     )

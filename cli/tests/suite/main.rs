@@ -4,6 +4,7 @@
 
 mod support;
 
+mod ab;
 mod ceiling;
 mod deploy;
 mod edges;

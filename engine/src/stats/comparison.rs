@@ -24,7 +24,7 @@ use super::statistics::normal_point;
 use crate::stats::distribution::Distribution;
 
 /// How often a change is found that is called just large enough to be: in four comparisons of five.
-const POWER: f64 = 0.8;
+pub(super) const POWER: f64 = 0.8;
 
 /// One of the two samples.
 #[derive(Clone, Copy, Debug)]

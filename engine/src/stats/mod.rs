@@ -15,6 +15,7 @@ mod goodness_of_fit;
 pub mod interval;
 mod milliseconds;
 pub(crate) mod offer;
+pub mod paired;
 pub mod percentiles;
 #[cfg(test)]
 mod proof_of_arrivals;

@@ -1,0 +1,235 @@
+//! The command `ab`: two targets loaded in turn, slice by slice, and what changed from one to the
+//! other.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use engine::plan::Plan;
+use engine::plan::body::SharedBody;
+use engine::report::Report;
+use probe::ab::{AbDocument, AbPlan, Name, Slice, Turn, turns};
+use probe::compare::Change;
+
+use crate::args::{AbArgs, FailOn, ResultArgs, ab_defaults};
+use crate::drive::{Beside, Results, drive_beside, prepare};
+use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain, tell};
+use crate::output::{OutputFile, say};
+use crate::run::{check_files, note};
+use crate::saved::Reference;
+use crate::series::refused;
+use crate::signals::StopRequest;
+use crate::text::ab as text;
+use crate::{json, planning};
+
+/// Loads both targets in turn and compares them.
+pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
+    let (plan, wanted) = accepted(planning::plan_over(ab_defaults(), &args.run)?)?;
+    let stop = StopRequest::listen()?;
+    check_files(args.run.plan.as_ref(), &plan, &wanted, None)?;
+    let reference = Reference::new(wanted.calibration.as_deref())?;
+    if let Some(folder) = &args.reports {
+        fs::create_dir_all(folder).map_err(|error| {
+            let folder = folder.display();
+            let cure = "name a folder where you may write";
+            Failure::Usage(format!("--reports {folder}: can't be created ({error}); {cure}"))
+        })?;
+    }
+    let out = wanted.out.as_ref().map(|out| OutputFile::open("--out", out, &stop)).transpose()?;
+    let slices = Slices {
+        args,
+        plan,
+        wanted: &wanted,
+        reference: &reference,
+        body: SharedBody::default(),
+        stop: &stop,
+    };
+    let takes = slices.check()?;
+    if !wanted.quiet {
+        tell(&takes);
+    }
+    let mut results = Results::default();
+    let (document, failure) = slices.make(&mut results)?;
+    wanted.assumed.iter().for_each(|assumed| complain(assumed));
+    if let Some(out) = out {
+        results.add(out.finish(|writer| json::write(&document, writer)));
+    }
+    let said = say(&text::ab(&document, &results.written));
+    results.failures.extend(said.err());
+    let regressed = !wanted.fail_on.is_empty() && document.comparison.change == Change::Worse;
+    Ok(results.exit_code(match failure {
+        Some(failure) => failure.report(),
+        None if document.interrupted => ExitCode::from(EXIT_INTERRUPTED),
+        None if document.not_judged.is_some() => ExitCode::from(EXIT_INVALID),
+        None if regressed => ExitCode::from(EXIT_MISSED),
+        None => ExitCode::SUCCESS,
+    }))
+}
+
+/// The plan of the slices, unless it has what only a run of its own can have.
+///
+/// # Errors
+/// The flag, or the key of the plan file.
+fn accepted((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Failure> {
+    // Each field is named, so that a new one has to be refused, or to mean something to a slice.
+    let ResultArgs {
+        out: _,
+        quiet: _,
+        calibration: _,
+        assumed: _,
+        label: _,
+        tags: _,
+        allow_invalid: _,
+        fail_on,
+        csv,
+        hdr,
+        junit,
+        ndjson,
+        prom,
+        flamegraph,
+    } = &wanted;
+    let one_run = "a file holds one run, not many slices (--reports writes the report of each)";
+    let off = |given: bool| given.then(String::new);
+    let useless = [
+        ("--raw", &plan.raw, one_run),
+        ("--csv", csv, one_run),
+        ("--hdr", hdr, one_run),
+        ("--junit", junit, one_run),
+        ("--ndjson", ndjson, one_run),
+        ("--prom", prom, one_run),
+        ("--flamegraph", flamegraph, "a profile is of one run"),
+    ]
+    .map(|(flag, file, problem)| {
+        (flag, file.as_ref().map(|file| file.display().to_string()), problem)
+    });
+    let others = [
+        ("--slo", plan.slo.as_ref().map(ToString::to_string), "a comparison has no objectives"),
+        (
+            "--backfill on",
+            off(!plan.backfill.is_off()),
+            "back-filled latencies have no confidence interval",
+        ),
+        (
+            "--fail-on",
+            off(fail_on.iter().any(|what| *what != FailOn::Regression)),
+            "a comparison fails on `regression` alone",
+        ),
+    ];
+    for (flag, value, problem) in useless.into_iter().chain(others) {
+        if let Some(value) = value {
+            return Err(refused(flag, value, problem));
+        }
+    }
+    Ok((plan, wanted))
+}
+
+/// The slices to be made.
+struct Slices<'a> {
+    args: &'a AbArgs,
+    /// The plan of side A but for its seed.
+    plan: Plan,
+    wanted: &'a ResultArgs,
+    reference: &'a Reference,
+    /// The body of all of them, which the first reads.
+    body: SharedBody,
+    stop: &'a StopRequest,
+}
+
+impl Slices<'_> {
+    /// Checks that either target can be loaded; returns how long all slices take.
+    ///
+    /// # Errors
+    /// A plan that can't run against one of them, or a signal.
+    fn check(&self) -> Result<String, Failure> {
+        let first = |of| self.plan_of(Turn { pair: 0, of });
+        let a = prepare(first(Name::A), self.body.clone(), self.stop)?;
+        prepare(first(Name::B), self.body.clone(), self.stop)?;
+        Ok(text::takes(a.plan(), turns(self.args.slices).count() as u64))
+    }
+
+    /// The plan of a slice: both slices of a pair have the same arrivals.
+    fn plan_of(&self, turn: Turn) -> Plan {
+        let target = match turn.of {
+            Name::A => self.plan.target.clone(),
+            Name::B => self.args.url_b.clone(),
+        };
+        let seed = self.plan.seed.wrapping_add(turn.pair as u64);
+        Plan { target, seed, ..self.plan.clone() }
+    }
+
+    /// Makes them, to the end, to the first signal or to the first that fails; says what they
+    /// found, and why one failed.
+    ///
+    /// # Errors
+    /// That of the first slice: then nothing was measured.
+    fn make(&self, results: &mut Results) -> Result<(AbDocument, Option<Failure>), Failure> {
+        let asked = AbPlan {
+            pairs: self.args.slices,
+            margin: self.args.margin,
+            allow_invalid: self.wanted.allow_invalid,
+        };
+        let (mut first, mut slices) = (None, Vec::new());
+        let (mut failure, mut interrupted) = (None, false);
+        for turn in turns(self.args.slices) {
+            let report = match self.slice(turn) {
+                Ok(report) => report,
+                Err(failure) if first.is_none() => return Err(failure),
+                Err(Failure::Interrupted) => {
+                    interrupted = true;
+                    break;
+                }
+                Err(problem) => {
+                    failure = Some(problem);
+                    break;
+                }
+            };
+            interrupted = report.interrupted;
+            if 0 < turn.pair {
+                self.write(turn, &report, results);
+                // One that was cut short has another window than its partner.
+                slices.extend((!interrupted).then(|| Slice::new(turn, &report)));
+            }
+            first.get_or_insert((report.config.plan, report.environment));
+            if interrupted {
+                break;
+            }
+        }
+        let (plan, environment) = first.unzip();
+        let document = AbDocument {
+            interrupted: interrupted || failure.is_some(),
+            error: failure.as_ref().map(ToString::to_string),
+            plan,
+            environment,
+            ..AbDocument::new(&asked, slices)
+        };
+        Ok((document, failure))
+    }
+
+    fn slice(&self, turn: Turn) -> Result<Report, Failure> {
+        let label = text::label(turn, self.args.slices);
+        let beside = Beside { reference: Some(self.reference), ..Beside::default() };
+        let (mut finished, _) = drive_beside(
+            self.plan_of(turn),
+            &self.body,
+            self.stop,
+            !self.wanted.quiet,
+            &label,
+            beside,
+        )?;
+        note(&mut finished.report, self.wanted);
+        Ok(finished.report)
+    }
+
+    /// Writes the report of a slice, where that is asked for.
+    fn write(&self, turn: Turn, report: &Report, results: &mut Results) {
+        let Some(folder) = &self.args.reports else { return };
+        let write = |path: &Path| {
+            let file = OutputFile::open("--reports", path, self.stop)?;
+            file.finish(|writer| json::write(report, writer))
+        };
+        match write(&folder.join(text::file_name(turn))) {
+            Ok(_) => {}
+            Err(failure) => results.failures.push(failure),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `ab`: two targets in turn, whose difference is known.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Target, binary, bounded, document, said, signal};
+
+/// Slices of half a second, without a warm-up.
+const SHORT: [&str; 8] =
+    ["--slices", "5", "--rate", "200", "--duration", "500ms", "--warmup", "0s"];
+
+fn ab(folder: &Path, args: &[&str]) -> Output {
+    let mut command = binary();
+    command.arg("ab").args(args).args(SHORT).args(["--out", "ab.json"]).current_dir(folder);
+    command.output().expect("the binary runs")
+}
+
+fn slices(document: &Value) -> &Vec<Value> {
+    document["slices"].as_array().expect("a list")
+}
+
+#[test]
+fn a_slower_target_is_found_and_the_same_one_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let fast = Target::start(&["--base-latency", "2ms"]);
+    let slow = Target::start(&["--base-latency", "30ms"]);
+    let gate = ["--allow-invalid", "--fail-on", "regression", "--reports", "slices"];
+    let output = ab(folder, &[&[&*fast.url, &slow.url], &gate[..]].concat());
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert!(told.starts_with("REGRESSION: B is slower at p50 (+"), "{told}");
+    assert!(told.contains("\ntakes 6s: 12 slices, each takes 500ms: window 500ms"), "{told}");
+    assert!(String::from_utf8_lossy(&output.stdout).lines().all(|line| line.len() <= 90), "{told}");
+    let found = document(&folder.join("ab.json"));
+    assert_eq!((&found["change"], &found["interrupted"]), (&"worse".into(), &false.into()));
+    assert_eq!(found["pairs"], Value::from(vec![1, 2, 3, 4, 5]));
+    let p50 = &found["percentiles"][0];
+    let [low, high] = [0, 1].map(|end| p50["interval"][end].as_f64().expect("an end"));
+    let ratio = p50["ratio"].as_f64().expect("a ratio");
+    assert!(2.0 < low && low < ratio && ratio < high, "{p50}");
+
+    let output = binary().arg("verify").arg(folder.join("ab.json")).output().expect("it runs");
+    let refused = said(&output);
+    assert!(refused.contains("a comparison, of which nothing can be verified"), "{refused}");
+
+    // The slices alternate, and both of a pair have the same arrivals, which the next has not.
+    let order: Vec<&str> =
+        slices(&found).iter().map(|slice| slice["of"].as_str().expect("a name")).collect();
+    assert_eq!(order.concat(), "baabbaabba");
+    let digest = |name: &str| {
+        let report = folder.join("slices").join(name);
+        let output = binary().args(["verify", "-q"]).arg(&report).output().expect("it runs");
+        assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()), "{name}");
+        document(&report)["config"]["schedule_digest"].as_str().expect("a digest").to_owned()
+    };
+    assert_eq!(digest("a-01.json"), digest("b-01.json"));
+    assert_ne!(digest("a-01.json"), digest("a-02.json"));
+    assert_eq!(fs::read_dir(folder.join("slices")).expect("a folder").count(), 10);
+    let p50_of =
+        |name: &str| document(&folder.join("slices").join(name))["corrected"]["p50"].clone();
+    let first = slices(&found).iter().find(|one| one["of"] == "a" && one["pair"] == 1);
+    assert_eq!(first.expect("a slice")["corrected"]["p50"], p50_of("a-01.json"));
+
+    // The same target on both sides; what machines do to 100 requests of 2 ms is within a factor of
+    // two, five times in a row.
+    let same = ["--allow-invalid", "--fail-on", "regression", "--margin", "100%", "--quiet"];
+    let output = ab(folder, &[&[&*fast.url, &fast.url], &same[..]].concat());
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let found = document(&folder.join("ab.json"));
+    assert_eq!(found["percentiles"][0]["change"], "same", "{told}");
+    assert_eq!(found["a"]["targets"], found["b"]["targets"]);
+}
+
+#[test]
+fn slices_that_cannot_be_trusted_are_named_and_nothing_is_judged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "2ms"]);
+    let (url, other) = (target.url.as_str(), format!("{}other", target.url));
+    // Every answer is another than the one expected.
+    let output = ab(folder.path(), &[url, &other, "--expect-status", "404"]);
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.starts_with("NOT JUDGED: 0 of 5 pairs count, and it takes 5."), "{told}");
+    assert!(told.contains("Left out, with the other slice of the pair: B1 ("), "{told}");
+    let found = document(&folder.path().join("ab.json"));
+    assert_eq!((&found["change"], slices(&found).len()), (&"undecided".into(), 10));
+}
+
+#[test]
+fn a_signal_ends_it_and_what_was_measured_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "2ms"]);
+    let mut run = binary()
+        .args(["ab", &target.url, &target.url, "--rate", "200", "--duration", "1m"])
+        .args(["--warmup", "0s", "--out", "ab.json"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    target.wait_for_requests(&mut run, 20);
+    signal(&run, "INT");
+    let output = bounded(run);
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    assert!(said(&output).starts_with("interrupted: a signal came; "), "{}", said(&output));
+    let found = document(&folder.path().join("ab.json"));
+    assert_eq!((&found["interrupted"], slices(&found).len()), (&true.into(), 0));
+}
+
+#[test]
+fn what_two_targets_cannot_share_is_refused_before_anything_is_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&[]);
+    let url = target.url.as_str();
+    let nobody = "http://127.0.0.1:1/";
+    for (args, code, line) in [
+        (&[url, nobody][..], 1, "--target http://127.0.0.1:1/: 127.0.0.1:1 accepts no"),
+        (&[nobody, url], 1, "--target http://127.0.0.1:1/: 127.0.0.1:1 accepts no"),
+        (&[url, "ftp://h/"], 2, "--target ftp://h/: the scheme isn't http"),
+        (&[url], 2, "the following required arguments were not provided: <URL-B>"),
+        (&[url, url, "--raw", "r"], 2, "--raw r: a file holds one run, not many slices"),
+        (&[url, url, "--csv", "c"], 2, "--csv c: a file holds one run, not many slices"),
+        (&[url, url, "--slo", "p99<1s"], 2, "--slo p99<1s: a comparison has no objectives"),
+        (&[url, url, "--slices", "4"], 2, "--slices 4: invalid number: give a whole number from 5"),
+        (&[url, url, "--fail-on", "suspect"], 2, "--fail-on suspect"),
+        (&[url, url, "--flamegraph", "f.svg"], 2, "--flamegraph f.svg: a profile is of one run"),
+    ] {
+        let output = binary().arg("ab").args(args).current_dir(folder.path()).output();
+        let output = output.expect("the binary runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
+        assert!(told.starts_with(&format!("truetail: {line}")), "{args:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+    assert_eq!(target.received(), 0);
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "a file was left");
+}
