@@ -15,6 +15,7 @@ use crate::args::{AbArgs, FailOn, ResultArgs, ab_defaults};
 use crate::drive::{Beside, Results, drive_beside, prepare};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain, tell};
 use crate::output::{OutputFile, say};
+use crate::progress::{Progress, Shown, View};
 use crate::run::{check_files, note};
 use crate::saved::Reference;
 use crate::series::refused;
@@ -40,6 +41,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
         args,
         plan,
         wanted: &wanted,
+        shown: Progress::shown(wanted.progress, wanted.quiet)?,
         reference: &reference,
         body: SharedBody::default(),
         stop: &stop,
@@ -75,6 +77,7 @@ fn accepted((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Fa
     let ResultArgs {
         out: _,
         quiet: _,
+        progress: _,
         calibration: _,
         assumed: _,
         label: _,
@@ -129,6 +132,8 @@ struct Slices<'a> {
     /// The plan of side A but for its seed.
     plan: Plan,
     wanted: &'a ResultArgs,
+    /// What is shown while a slice goes on.
+    shown: Shown,
     reference: &'a Reference,
     /// The body of all of them, which the first reads.
     body: SharedBody,
@@ -212,8 +217,7 @@ impl Slices<'_> {
             self.plan_of(turn),
             &self.body,
             self.stop,
-            !self.wanted.quiet,
-            &label,
+            View { label: &label, ..View::of(self.shown) },
             beside,
         )?;
         note(&mut finished.report, self.wanted);

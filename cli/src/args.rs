@@ -25,6 +25,8 @@ use engine::plan::Wait;
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 
+use crate::failure::Failure;
+use crate::progress::{Progress, Shown};
 pub(crate) use ab_flags::{AbArgs, ab_defaults};
 pub(crate) use agent_flags::AgentArgs;
 pub(crate) use agents::{ControllerArgs, CrewArgs};
@@ -300,8 +302,38 @@ pub(crate) struct ResultArgs {
     pub(crate) fail_on: Vec<FailOn>,
     /// Whether to exit with 0 even if the verdict is invalid.
     pub(crate) allow_invalid: bool,
-    /// Whether to hide the progress line.
+    /// How progress is shown.
+    pub(crate) progress: Option<Progress>,
+    /// Whether to hide what is said before the results.
     pub(crate) quiet: bool,
+}
+
+/// How the progress of a command is shown.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ProgressArgs {
+    /// How progress is shown, on stderr: a bar, a line every 10 s, or not at all [default: bar on a
+    /// terminal, else lines]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = choice::<Progress>(&Progress::NAMES),
+        conflicts_with = "quiet"
+    )]
+    pub(crate) progress: Option<Progress>,
+
+    /// The same as --progress off
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+impl ProgressArgs {
+    /// What is shown.
+    ///
+    /// # Errors
+    /// A bar where there is no terminal.
+    pub(crate) fn shown(&self) -> Result<Shown, Failure> {
+        Progress::shown(self.progress, self.quiet)
+    }
 }
 
 /// Arguments of `samples`.
@@ -612,9 +644,8 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE", value_parser = profile_name, conflicts_with = "truth")]
     pub(crate) flamegraph: Option<PathBuf>,
 
-    /// Hide the progress line
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
 }
 
 /// Arguments of `experiment`.
@@ -664,9 +695,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub(crate) duration: Nanos,
 
-    /// Hide the progress line
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
 }
 
 /// The arguments, with the command `run` where they begin with its flags or its URL.

@@ -18,13 +18,14 @@ use crate::flamegraph::Flamegraph;
 use crate::hidden_terminal::HiddenTerminal;
 use crate::null_process::{NullTarget, cores_apart};
 use crate::output::{self, OutputFile, say};
-use crate::progress::ProgressLine;
+use crate::progress::{Announce, ProgressLine, Shown, View};
 use crate::signals::StopRequest;
 use crate::text::calibrate as text;
 use crate::{json, saved};
 
 /// Measures section by section, and prints each as it ends.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
+    let shown = args.progress.shown()?;
     let stop = StopRequest::listen()?;
     let files = [("--out", args.out.as_ref()), ("--flamegraph", args.flamegraph.as_ref())];
     let named = files.into_iter().filter_map(|(flag, file)| Some((flag, file?.clone())));
@@ -47,7 +48,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     say(&text::head(&calibration))?;
     let mut results = Results::default();
     for section in Section::ALL {
-        let run = |plan, display| run(plan, display, &stop, !args.quiet);
+        let run = |plan, display| run(plan, display, &stop, shown);
         let measured = calibration.measure(section, &setup, run);
         say(&text::section(&calibration, section))?;
         match measured {
@@ -62,7 +63,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
             && !calibration.interrupted
             && let Some(flamegraph) = flamegraph.take()
         {
-            match profile(&mut calibration, &setup, flamegraph, &stop, !args.quiet) {
+            match profile(&mut calibration, &setup, flamegraph, &stop, shown) {
                 Err(Failure::Interrupted) => calibration.interrupted = true,
                 written => results.add(written),
             }
@@ -86,12 +87,12 @@ fn profile(
     setup: &Setup,
     mut flamegraph: Flamegraph,
     stop: &StopRequest,
-    progress: bool,
+    shown: Shown,
 ) -> Result<PathBuf, Failure> {
     let plan = calibration.plateau(setup).expect("the capacity was measured");
     let beside = Beside { flamegraph: Some(&mut flamegraph), ..Beside::default() };
     let body = SharedBody::default();
-    let (Finished { report, .. }, _) = drive_beside(plan, &body, stop, progress, "", beside)?;
+    let (Finished { report, .. }, _) = drive_beside(plan, &body, stop, View::of(shown), beside)?;
     calibration.interrupted |= report.interrupted;
     calibration.profile.clone_from(&report.profile);
     if let Some(profile) = &calibration.profile {
@@ -110,12 +111,12 @@ fn run(
     plan: Plan,
     display: Display,
     stop: &StopRequest,
-    progress: bool,
+    shown: Shown,
 ) -> Result<Finished, Failure> {
     let body = SharedBody::default();
     let driven = match display {
-        Display::User => drive(plan, &body, stop, progress, ""),
-        Display::Off => drive(plan, &body, stop, false, ""),
+        Display::User => drive(plan, &body, stop, View::of(shown)),
+        Display::Off => drive(plan, &body, stop, View::of(Shown::Nothing)),
         Display::Hidden => {
             let hidden = HiddenTerminal::open().map_err(|error| {
                 Failure::CouldNotRun(format!(
@@ -124,7 +125,7 @@ fn run(
             })?;
             let term = hidden.term();
             let line = |plan: &Plan| Ok(ProgressLine::on(plan, term));
-            drive_with(plan, &body, stop, line, Beside::default())
+            drive_with(plan, &body, stop, Announce::Nothing, line, Beside::default())
         }
     };
     driven.map(|(finished, _)| finished)

@@ -23,6 +23,7 @@ use crate::flamegraph::Flamegraph;
 use crate::null_process::{NullTarget, cores_apart};
 use crate::output::say;
 use crate::planning;
+use crate::progress::{Progress, View};
 use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
 use crate::text::ceiling as text;
@@ -57,6 +58,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     }
     let search = args.bracket.search_plan(&plan)?;
     let first = search.first;
+    let shown = Progress::shown(wanted.progress, wanted.quiet)?;
     let stop = StopRequest::listen()?;
     let crew = series::crew(&args.agents, &plan, &wanted, &stop)?;
     let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
@@ -83,10 +85,10 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     let head = text::begins(args.null, first);
     let ceiling_plan = CeilingPlan { search, cores, conns_max };
     let mut ceiling = Ceiling::new(ceiling_plan.clone());
-    let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
+    let (cooldown, announced) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
     // Its steps are what a calibration is held against, not the other way round.
-    let runs = Runs { plan, body, cooldown, progress, reference: None, crew, stop: &stop };
+    let runs = Runs { plan, body, cooldown, shown, announced, reference: None, crew, stop: &stop };
     let Ended { mut made, mut failure } =
         match runs.make(&mut ceiling, &head, Ceiling::steps, text::row) {
             // What the machine lacks before the first run is an answer as well.
@@ -208,7 +210,13 @@ fn profiled(
     let plan = runs.plan_of(&ask);
     let label = text::profiling(passed, Nanos(plan.end_ns()));
     let beside = Beside { flamegraph: Some(&mut flamegraph), ..Beside::default() };
-    let (finished, _) = drive_beside(plan, &runs.body, runs.stop, runs.progress, &label, beside)?;
+    let (finished, _) = drive_beside(
+        plan,
+        &runs.body,
+        runs.stop,
+        View { label: &label, ..View::of(runs.shown) },
+        beside,
+    )?;
     let report = finished.report;
     match flamegraph.write(&report) {
         Err(failure) if report.interrupted => complain(&failure.to_string()),

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::output::say;
 use crate::planning;
+use crate::progress::{Announce, Progress, View};
 use crate::run::{Outputs, check_files, note};
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
@@ -17,6 +18,9 @@ use crate::text::verdict::coloured;
 /// Runs a plan on agents and writes its results.
 pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
     let (mut plan, wanted) = planning::plan(&args.run)?;
+    let shown = Progress::shown(wanted.progress, wanted.quiet)?;
+    let announce = if wanted.quiet { Announce::Nothing } else { Announce::Run };
+    let view = View { shown, label: "", announce };
     let raw = plan.raw.take();
     require_for_agents(&plan, &wanted)?;
     if !args.agents.are_named() {
@@ -29,8 +33,7 @@ pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
     let crew = Crew::gather(&args.agents, &stop)?;
     let mut outputs = Outputs::open(&wanted, &stop)?;
     let meanwhile = Meanwhile { raw: raw.as_deref(), ndjson: outputs.ndjson.as_mut() };
-    let Driven { mut finished, began, failure } =
-        crew.drive(plan, &stop, !wanted.quiet, None, "", meanwhile)?;
+    let Driven { mut finished, began, failure } = crew.drive(plan, &stop, view, "", meanwhile)?;
     note(&mut finished.report, &wanted);
     let report = &finished.report;
     let mut results = Results::default();

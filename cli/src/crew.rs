@@ -33,10 +33,10 @@ use crate::args::{CrewArgs, ResultArgs};
 use crate::failure::{Failure, complain, tell};
 use crate::ndjson::Ndjson;
 use crate::output::say;
-use crate::progress::{self, ProgressLine};
+use crate::progress::{self, ProgressLine, View};
 use crate::signals::{POLL_INTERVAL, StopRequest};
 use crate::text::agents as text;
-use crate::text::progress::{awaiting, takes};
+use crate::text::progress::awaiting;
 
 /// How long agents behind a name are waited for.
 const GATHERING_MAX: Duration = Duration::from_secs(300);
@@ -119,9 +119,8 @@ impl Crew {
         Ok(Crew { agents, shares: weights::shares(&weights), key, on_loss })
     }
 
-    /// Runs a plan on the agents, to its end or to the first signal, with a view of all of them
-    /// that begins with `label`, which a step of a series has: before another run it is said how
-    /// long it takes. The `head` is printed once all are set up.
+    /// Runs a plan on the agents, to its end or to the first signal, as `view` shows it. The `head`
+    /// is printed once all are set up.
     ///
     /// # Errors
     /// A plan that no agent runs, an agent that can't be used, a file that can't be written, or a
@@ -130,21 +129,19 @@ impl Crew {
         &self,
         plan: Plan,
         stop: &StopRequest,
-        progress: bool,
-        label: Option<&str>,
+        view: View<'_>,
         head: &str,
         meanwhile: Meanwhile<'_>,
     ) -> Result<Driven, Failure> {
         let Meanwhile { raw, mut ndjson } = meanwhile;
         host::require(1, 1).map_err(|check| Failure::CouldNotRun(check.to_string()))?;
-        let line = ProgressLine::new(&plan, progress, label.unwrap_or_default());
         let agents = self.placed(raw, stop)?;
         let (key, on_loss, name) = (self.key.clone(), self.on_loss, name());
         let order = Order { agents, key, plan, on_loss, name };
         let run = Controlled::start(order)?;
-        if progress && label.is_none() {
-            line.above(|| tell(&takes(run.plan(), START_AHEAD_MIN_NS)));
-        }
+        let takes = view.announce.line(run.plan(), START_AHEAD_MIN_NS);
+        takes.iter().for_each(|takes| tell(takes));
+        let mut line = ProgressLine::new(run.plan(), view.shown, view.label);
         let (mut told_of_drain, mut told_of) = (false, vec![false; self.agents.len()]);
         let mut said_head = None;
         while !run.is_finished() {
@@ -173,9 +170,7 @@ impl Crew {
             if let (Some(ndjson), Some(now)) = (&mut ndjson, loaded) {
                 ndjson.look(now);
             }
-            let elapsed_ns = loaded.map_or(0, |all| all.elapsed_ns);
-            let intended = all.as_ref().map_or(0, |all| all.intended);
-            line.show_text(elapsed_ns, intended, || text::live(&live, all.as_ref()));
+            line.show_agents(&live, all.as_ref());
             thread::sleep(progress::INTERVAL);
         }
         line.clear();

@@ -18,6 +18,7 @@ use crate::args::DemoArgs;
 use crate::drive::{Results, drive};
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::output::{OutputFile, say};
+use crate::progress::View;
 use crate::signals::StopRequest;
 use crate::text::demo::{Stalls, begins, doubts, explanation, tables};
 use crate::{json, target_server};
@@ -45,6 +46,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
             args.out_dir.display()
         ))
     })?;
+    let view = View::of(args.progress.shown()?);
     let stop = StopRequest::listen()?;
     let open_file = |name| OutputFile::open("--out-dir", &args.out_dir.join(name), &stop);
     let (closed_file, open_file) = (open_file("closed.json")?, open_file("open.json")?);
@@ -75,7 +77,7 @@ pub(crate) fn demo(args: DemoArgs) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let mut results = Results::default();
     for (plan, file) in [(closed, closed_file), (open, open_file)] {
-        let (finished, _) = drive(plan, &SharedBody::default(), &stop, !args.quiet, "")?;
+        let (finished, _) = drive(plan, &SharedBody::default(), &stop, view)?;
         results.add(file.finish(|writer| json::write(&finished.report, writer)));
         let interrupted = finished.report.interrupted;
         reports.push(finished.report);

@@ -18,14 +18,14 @@ use engine::sys::clock;
 use crate::failure::{Failure, tell};
 use crate::flamegraph::Flamegraph;
 use crate::ndjson::Ndjson;
-use crate::progress::{self, ProgressLine};
+use crate::progress::{self, Announce, ProgressLine, View};
 use crate::saved::Reference;
 use crate::signals::{self, StopRequest};
-use crate::text::progress::{awaiting, takes};
+use crate::text::progress::awaiting;
 
-/// Prepares a plan and runs it to its end or to the first signal, with a progress line that begins
-/// with `label`. `body` is read unless an earlier run with the same body did. Returns the
-/// wall-clock time of the run's epoch as well.
+/// Prepares a plan and runs it to its end or to the first signal, as `view` shows it. `body` is read
+/// unless an earlier run with the same body did. Returns the wall-clock time of the run's epoch as
+/// well.
 ///
 /// # Errors
 /// A plan that can't run, a shard that can't start, a file that can't be written, or a signal
@@ -34,10 +34,9 @@ pub(crate) fn drive(
     plan: Plan,
     body: &SharedBody,
     stop: &StopRequest,
-    progress: bool,
-    label: &str,
+    view: View<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    drive_beside(plan, body, stop, progress, label, Beside::default())
+    drive_beside(plan, body, stop, view, Beside::default())
 }
 
 /// What goes with a run beside its plan.
@@ -47,8 +46,6 @@ pub(crate) struct Beside<'a> {
     pub(crate) flamegraph: Option<&'a mut Flamegraph>,
     /// What the report is held against.
     pub(crate) reference: Option<&'a Reference>,
-    /// Whether it is said how long the run takes.
-    pub(crate) announced: bool,
     /// What is written while the run goes on.
     pub(crate) ndjson: Option<&'a mut Ndjson>,
 }
@@ -62,12 +59,11 @@ pub(crate) fn drive_beside(
     plan: Plan,
     body: &SharedBody,
     stop: &StopRequest,
-    progress: bool,
-    label: &str,
+    view: View<'_>,
     beside: Beside<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    let line = |plan: &Plan| Ok(ProgressLine::new(plan, progress, label));
-    drive_with(plan, body, stop, line, beside)
+    let line = |plan: &Plan| Ok(ProgressLine::new(plan, view.shown, view.label));
+    drive_with(plan, body, stop, view.announce, line, beside)
 }
 
 /// The same, with a progress line of the caller's for the completed plan, which can run.
@@ -78,10 +74,11 @@ pub(crate) fn drive_with(
     plan: Plan,
     body: &SharedBody,
     stop: &StopRequest,
+    announce: Announce,
     line: impl FnOnce(&Plan) -> Result<ProgressLine, Failure>,
     beside: Beside<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    let Beside { mut flamegraph, reference, announced, mut ndjson } = beside;
+    let Beside { mut flamegraph, reference, mut ndjson } = beside;
     let prepared = prepare(plan, body.clone(), stop)?;
     let calibrated = match reference {
         Some(reference) => reference.find(prepared.plan())?,
@@ -90,7 +87,7 @@ pub(crate) fn drive_with(
     if stop.asked() {
         return Err(Failure::Interrupted);
     }
-    let line = line(prepared.plan())?;
+    let mut line = line(prepared.plan())?;
     let shards = prepared.plan().cores().len();
     let samples = prepared.plan().raw.as_ref().map(|raw| {
         stop.covering(|| {
@@ -103,7 +100,7 @@ pub(crate) fn drive_with(
     if let Some(flamegraph) = &mut flamegraph {
         flamegraph.prepare(prepared.plan())?;
     }
-    let takes = announced.then(|| takes(prepared.plan(), 0));
+    let takes = announce.line(prepared.plan(), 0);
     let run = Run::start_with(prepared, samples)?;
     takes.iter().for_each(|takes| line.above(|| tell(takes)));
     let (mut stopped, mut told) = (false, false);
@@ -118,7 +115,7 @@ pub(crate) fn drive_with(
             run.stop();
             stopped = true;
         }
-        line.show(&now);
+        line.show(&now, || run.health());
         if let Some(ndjson) = &mut ndjson {
             ndjson.look(&now);
         }

@@ -33,6 +33,7 @@ mod page;
 mod planning;
 mod progress;
 mod prom;
+mod recent;
 mod report;
 mod run;
 mod samples;

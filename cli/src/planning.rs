@@ -86,7 +86,8 @@ fn read(path: &Path) -> Result<PlanFlags, Failure> {
             return Err(refuse(format!("line {}: `{key}` repeats --{flag}; keep one", line(at))));
         }
     }
-    PlanFlags::deserialize(Deserializer::from(Spanned::new(span, flags))).map_err(|error| {
+    let flags = PlanFlags::deserialize(Deserializer::from(Spanned::new(span, flags)));
+    let flags = flags.map_err(|error| {
         let at = start(&error);
         let problem = error.message();
         let problem = match problem.strip_prefix("unknown field ").and_then(|x| x.split_once(',')) {
@@ -101,7 +102,14 @@ fn read(path: &Path) -> Result<PlanFlags, Failure> {
             }
         };
         refuse(format!("line {}: {problem}; see `truetail run --help`", line(at)))
-    })
+    })?;
+    if let (true, Some((at, _))) =
+        (flags.quiet && flags.progress.is_some(), places.iter().find(|(_, flag)| flag == "quiet"))
+    {
+        let problem = "`quiet` contradicts `progress`; keep one";
+        return Err(refuse(format!("line {}: {problem}", line(*at))));
+    }
+    Ok(flags)
 }
 
 /// The flag that a key of the file stands for: its name with - or _ between words, or the plural of
@@ -123,6 +131,7 @@ mod tests {
 
     use super::*;
     use crate::args::{Command, FailOn};
+    use crate::progress::Progress;
 
     fn read_both(args: &[&str], file: Option<&str>) -> Result<(Plan, ResultArgs), Failure> {
         let folder = tempfile::tempdir().expect("a folder");
@@ -263,8 +272,10 @@ mod tests {
             assumed: _,
             fail_on,
             allow_invalid,
+            progress,
             quiet,
         } = results;
+        assert_eq!(progress, None);
         let beside = (Some("j".into()), Some("n".into()), Some("p".into()));
         assert_eq!((junit, ndjson, prom), beside);
         assert_eq!(fail_on, [FailOn::Undecided, FailOn::Suspect]);
@@ -275,6 +286,11 @@ mod tests {
         assert_eq!(flamegraph, Some("f.svg".into()));
         assert_eq!((out, hdr, csv), (Some("e".into()), Some("b".into()), Some("c".into())));
         assert_eq!((plan.raw, allow_invalid, quiet), (Some("d".into()), true, true));
+        let (_, results) =
+            read_both(&["--progress", "lines"], Some("quiet = true\n")).expect("a plan");
+        assert_eq!((results.progress, results.quiet), (Some(Progress::Lines), false));
+        let (_, results) = read_both(&["--quiet"], Some("progress = 'bar'\n")).expect("a plan");
+        assert_eq!((results.progress, results.quiet), (None, true));
         let (_, results) = read_both(&["--quiet"], Some("quiet = false\n")).expect("a plan");
         assert_eq!((results.quiet, results.allow_invalid), (true, false));
     }
@@ -342,6 +358,8 @@ mod tests {
                 "line 1: --flamegraph: invalid file name `a.png`: it must end in .svg, .folded or",
             ),
             ("quiet = 5", "line 1: --quiet: invalid type: integer `5`, expected a boolean"),
+            ("progress = 'ba'", "line 1: --progress: unknown variant `ba`, expected one of"),
+            ("progress = 'off'\nquiet = true", "line 2: `quiet` contradicts `progress`; keep one"),
             (
                 "seed = 1\n[thresholds]\nspeed = 1",
                 "--threshold: unknown threshold `speed=1`: choose",

@@ -1,15 +1,22 @@
-//! The progress line on stderr, shown on a terminal only.
+//! How far a run is, on stderr while it goes on: a line that is drawn anew on a terminal, or a plain
+//! line every ten seconds.
 
 use std::io::{IsTerminal as _, stderr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use agents::controller::live::AgentLive;
 use console::Term;
 use engine::plan::Plan;
-use engine::run::{Phase, Tally};
+use engine::run::{Health, Phase, Tally};
+use engine::sys::units::Nanos;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use probe::Outlook;
+use serde::Deserialize;
 
-use crate::failure::complain;
-use crate::text::progress;
+use crate::failure::{Failure, complain, tell};
+use crate::recent::Recent;
+use crate::text::agents::live;
+use crate::text::progress as text;
 
 /// How often the line is redrawn. Shards publish on their own schedule: faster shows nothing new.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
@@ -17,59 +24,197 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 /// Redraws per second at most, as on a user's terminal.
 const HERTZ: u8 = 20;
 
-/// A progress line, or nothing if there is no terminal to show it.
+/// From one plain line to the next.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// What the user wants to see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Progress {
+    /// A bar on a terminal, else lines.
+    #[default]
+    Auto,
+    /// A line that is drawn anew, with a bar.
+    Bar,
+    /// A line every ten seconds.
+    Lines,
+    /// Nothing.
+    Off,
+}
+
+impl Progress {
+    /// The names of all.
+    pub(crate) const NAMES: [&str; 4] = ["auto", "bar", "lines", "off"];
+
+    /// What is shown, if the user gave this and perhaps `--quiet`.
+    ///
+    /// # Errors
+    /// A bar where there is no terminal, as a usage error.
+    pub(crate) fn shown(given: Option<Progress>, quiet: bool) -> Result<Shown, Failure> {
+        let is_terminal = stderr().is_terminal();
+        match given.unwrap_or_default() {
+            _ if quiet => Ok(Shown::Nothing),
+            Progress::Auto if is_terminal => Ok(Shown::Bar),
+            Progress::Auto | Progress::Lines => Ok(Shown::Lines),
+            Progress::Bar if is_terminal => Ok(Shown::Bar),
+            Progress::Bar => Err(Failure::Usage(
+                "--progress bar: standard error is no terminal; give lines, or omit it".to_owned(),
+            )),
+            Progress::Off => Ok(Shown::Nothing),
+        }
+    }
+}
+
+/// What is shown of a run while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// A line that is drawn anew on stderr, which is a terminal.
+    Bar,
+    /// Plain lines.
+    Lines,
+    /// Nothing.
+    Nothing,
+}
+
+/// What is said before a run of how long it will take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Announce {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// How long the run takes.
+    Run,
+    /// How long the series takes that begins with it, with so long a rest between its runs.
+    Series(Outlook, Nanos),
+}
+
+impl Announce {
+    /// The line for a completed plan whose load begins `ahead_ns` after its setup, if one is to be
+    /// said.
+    pub(crate) fn line(self, plan: &Plan, ahead_ns: u64) -> Option<String> {
+        match self {
+            Announce::Nothing => None,
+            Announce::Run => Some(text::takes(plan, ahead_ns)),
+            Announce::Series(outlook, rest) => {
+                Some(text::series_takes(plan, ahead_ns, outlook, rest))
+            }
+        }
+    }
+}
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    /// While it goes on.
+    pub(crate) shown: Shown,
+    /// What each text begins with then.
+    pub(crate) label: &'a str,
+    /// Before it begins.
+    pub(crate) announce: Announce,
+}
+
+impl View<'_> {
+    /// A run that is shown like this and has nothing to be said before.
+    pub(crate) fn of(shown: Shown) -> View<'static> {
+        View { shown, label: "", announce: Announce::Nothing }
+    }
+}
+
+/// Where the text goes.
+enum Place {
+    Bar(ProgressBar),
+    /// Standard error, in lines, of which the next is due so long after the start.
+    Lines {
+        next: Duration,
+    },
+    Nowhere,
+}
+
+/// How far a run is, as it is shown to the user.
 pub(crate) struct ProgressLine {
-    bar: Option<ProgressBar>,
+    place: Place,
     label: String,
-    /// Whether the bar shows requests; otherwise time.
-    counts: bool,
+    plan: Plan,
+    recent: Recent,
+    began: Instant,
 }
 
 impl ProgressLine {
-    /// A line for a run of this plan, if stderr is a terminal and the user wants one; each text
-    /// begins with the label.
-    pub(crate) fn new(plan: &Plan, wanted: bool, label: &str) -> ProgressLine {
-        let shown = wanted && stderr().is_terminal();
-        let bar = shown.then(|| bar(plan, ProgressDrawTarget::stderr()));
-        ProgressLine { bar, label: label.to_owned(), counts: plan.ends_by_count() }
+    /// That of a run of this completed plan; each text begins with the label.
+    pub(crate) fn new(plan: &Plan, shown: Shown, label: &str) -> ProgressLine {
+        let place = match shown {
+            Shown::Bar => Place::Bar(bar(plan, ProgressDrawTarget::stderr())),
+            Shown::Lines => Place::Lines { next: LINE_EVERY },
+            Shown::Nothing => Place::Nowhere,
+        };
+        ProgressLine::at(place, plan, label)
     }
 
-    /// A line on this terminal.
+    /// A bar on this terminal.
     pub(crate) fn on(plan: &Plan, term: Term) -> ProgressLine {
-        let bar = Some(bar(plan, ProgressDrawTarget::term(term, HERTZ)));
-        ProgressLine { bar, label: String::new(), counts: plan.ends_by_count() }
+        ProgressLine::at(Place::Bar(bar(plan, ProgressDrawTarget::term(term, HERTZ))), plan, "")
     }
 
-    /// Redraws the line.
-    pub(crate) fn show(&self, now: &Tally) {
-        let elapsed_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
-        self.show_text(elapsed_ns, now.intended, || progress::line(now));
+    fn at(place: Place, plan: &Plan, label: &str) -> ProgressLine {
+        let (label, plan, recent) = (label.to_owned(), plan.clone(), Recent::default());
+        ProgressLine { place, label, plan, recent, began: Instant::now() }
     }
 
-    /// Redraws it with another text, which may have several lines, so long after the epoch, when so
-    /// many requests have been due.
-    pub(crate) fn show_text(&self, elapsed_ns: u64, intended: u64, text: impl FnOnce() -> String) {
-        let Some(bar) = &self.bar else { return };
-        bar.set_position(if self.counts { intended } else { elapsed_ns / 1_000_000 });
-        bar.set_message(format!("{}{}", self.label, text()));
+    /// Shows how far a run on this machine is.
+    pub(crate) fn show(&mut self, now: &Tally, health: impl FnOnce() -> Health) {
+        if matches!(self.place, Place::Nowhere) {
+            return;
+        }
+        self.recent.look(now, Some(health()));
+        self.draw(now, |line| text::line(&line.plan, now, line.recent.second().as_ref()));
     }
 
-    /// Says something above the line, or where it would be.
+    /// Shows how far each agent is, and what all have done together once they told.
+    pub(crate) fn show_agents(&mut self, agents: &[AgentLive], all: Option<&Tally>) {
+        let setup = Tally::default();
+        let now = all.unwrap_or(&setup);
+        self.recent.look(now, None);
+        self.draw(now, |line| match line.place {
+            Place::Bar(_) => live(agents, all),
+            _ if all.is_none() => "setting up".to_owned(),
+            _ => text::line(&line.plan, now, line.recent.second().as_ref()),
+        });
+    }
+
+    fn draw(&mut self, now: &Tally, text: impl FnOnce(&ProgressLine) -> String) {
+        match &mut self.place {
+            Place::Bar(_) => {}
+            Place::Lines { next } if *next <= self.began.elapsed() => *next += LINE_EVERY,
+            Place::Lines { .. } | Place::Nowhere => return,
+        }
+        let text = format!("{}{}", self.label, text(self));
+        match &self.place {
+            Place::Bar(bar) => {
+                let loaded_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
+                let by_count = self.plan.ends_by_count();
+                bar.set_position(if by_count { now.intended } else { loaded_ns / 1_000_000 });
+                bar.set_message(text);
+            }
+            _ => tell(&text),
+        }
+    }
+
+    /// Says something above the bar, or where it would be.
     pub(crate) fn say(&self, text: &str) {
         self.above(|| complain(text));
     }
 
-    /// Writes something above the line, or where it would be.
+    /// Writes something above the bar, or where it would be.
     pub(crate) fn above<T>(&self, write: impl FnOnce() -> T) -> T {
-        match &self.bar {
-            Some(bar) => bar.suspend(write),
-            None => write(),
+        match &self.place {
+            Place::Bar(bar) => bar.suspend(write),
+            _ => write(),
         }
     }
 
-    /// Removes the line.
+    /// Removes the bar.
     pub(crate) fn clear(&self) {
-        if let Some(bar) = &self.bar {
+        if let Place::Bar(bar) = &self.place {
             bar.finish_and_clear();
         }
     }
@@ -82,4 +227,24 @@ fn bar(plan: &Plan, target: ProgressDrawTarget) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:20} {msg}");
     bar.set_style(style.expect("the template is a constant"));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_hides_it_and_a_bar_needs_a_terminal() {
+        for given in [None, Some(Progress::Auto), Some(Progress::Bar), Some(Progress::Lines)] {
+            assert_eq!(Progress::shown(given, true).expect("shown"), Shown::Nothing);
+        }
+        for (given, shown) in [(Progress::Lines, Shown::Lines), (Progress::Off, Shown::Nothing)] {
+            assert_eq!(Progress::shown(Some(given), false).expect("shown"), shown);
+        }
+        if !stderr().is_terminal() {
+            assert_eq!(Progress::shown(None, false).expect("shown"), Shown::Lines);
+            let refused = Progress::shown(Some(Progress::Bar), false).expect_err("no terminal");
+            assert!(refused.to_string().starts_with("--progress bar: "), "{refused}");
+        }
+    }
 }

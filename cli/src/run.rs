@@ -16,6 +16,7 @@ use crate::flamegraph::Flamegraph;
 use crate::gate::Gate;
 use crate::ndjson::Ndjson;
 use crate::output::{OutputFile, say};
+use crate::progress::{Announce, Progress, View};
 use crate::saved::Reference;
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
@@ -25,6 +26,9 @@ use crate::{csv, hgrm, hlog, json, junit, output, planning, prom};
 /// Runs a plan and writes its results.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (plan, wanted) = planning::plan(args)?;
+    let shown = Progress::shown(wanted.progress, wanted.quiet)?;
+    let announce = if wanted.quiet { Announce::Nothing } else { Announce::Run };
+    let view = View { shown, label: "", announce };
     let gate = Gate::new(&plan, &wanted)?;
     let stop = StopRequest::listen()?;
     check_files(args.plan.as_ref(), &plan, &wanted, None)?;
@@ -37,11 +41,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let beside = Beside {
         flamegraph: flamegraph.as_mut(),
         reference: Some(&reference),
-        announced: !wanted.quiet,
         ndjson: outputs.ndjson.as_mut(),
     };
     let body = SharedBody::default();
-    let (mut finished, began) = drive_beside(plan, &body, &stop, !wanted.quiet, "", beside)?;
+    let (mut finished, began) = drive_beside(plan, &body, &stop, view, beside)?;
 
     note(&mut finished.report, &wanted);
     let report = &finished.report;

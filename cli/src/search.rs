@@ -12,6 +12,7 @@ use crate::args::SearchArgs;
 use crate::drive::Results;
 use crate::failure::Failure;
 use crate::output::say;
+use crate::progress::Progress;
 use crate::saved::Reference;
 use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
@@ -38,6 +39,7 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     plan.slo = Some(slo.parse().expect("objectives with one more are objectives"));
     let search_plan = args.bracket.search_plan(&plan)?;
     let first = search_plan.first;
+    let shown = Progress::shown(wanted.progress, wanted.quiet)?;
     let stop = StopRequest::listen()?;
     let crew = series::crew(&args.agents, &plan, &wanted, &stop)?;
     let reference = match &crew {
@@ -48,9 +50,9 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
     let mut search = Search::new(search_plan.clone(), Rule::OBJECTIVES);
     let head = text::search_begins(&slo, implied, first);
-    let (cooldown, progress) = (args.bracket.cooldown, !wanted.quiet);
+    let (cooldown, announced) = (args.bracket.cooldown, !wanted.quiet);
     let body = SharedBody::default();
-    let runs = Runs { plan, body, cooldown, progress, reference, crew, stop: &stop };
+    let runs = Runs { plan, body, cooldown, shown, announced, reference, crew, stop: &stop };
     let Ended { made, failure } = runs.make(&mut search, &head, Search::steps, text::search_row)?;
     let mut results = Results::default();
     let document = SearchDocument { bracket: search.bracket(), slo, search: search_plan, made };

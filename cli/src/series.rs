@@ -25,7 +25,7 @@ use crate::crew::{Crew, Meanwhile, require_for_agents};
 use crate::drive::{Beside, Results, drive_with};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain};
 use crate::output::{OutputFile, say};
-use crate::progress::ProgressLine;
+use crate::progress::{Announce, ProgressLine, Shown, View};
 use crate::run::check_files;
 use crate::saved::Reference;
 use crate::signals::{POLL_INTERVAL, StopRequest};
@@ -118,6 +118,7 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
         csv: _,
         flamegraph: _,
         quiet: _,
+        progress: _,
         calibration: _,
         assumed: _,
         hdr,
@@ -262,8 +263,10 @@ pub(crate) struct Runs<'a> {
     pub(crate) body: SharedBody,
     /// Rest between two runs.
     pub(crate) cooldown: Nanos,
-    /// Whether to show the progress line.
-    pub(crate) progress: bool,
+    /// What is shown while one goes on.
+    pub(crate) shown: Shown,
+    /// Whether it is said before the first how long all take.
+    pub(crate) announced: bool,
     /// What each is held against.
     pub(crate) reference: Option<Reference>,
     /// The agents that make them; `None` if this machine does.
@@ -332,8 +335,12 @@ impl Runs<'_> {
             if first.is_some() && !self.rest() {
                 return Ok(ControlFlow::Break(()));
             }
-            let head = if first.is_none() { head } else { "" };
-            let report = match self.run(ask, outlook, head) {
+            let (head, announce) = match (&first, self.announced) {
+                (None, true) => (head, Announce::Series(outlook, self.cooldown)),
+                (None, false) => (head, Announce::Nothing),
+                (Some(_), _) => ("", Announce::Nothing),
+            };
+            let report = match self.run(ask, outlook, announce, head) {
                 Err(Failure::Interrupted) if first.is_some() => {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -371,28 +378,28 @@ impl Runs<'_> {
         })
     }
 
-    fn run(&self, ask: &Ask, outlook: Outlook, head: &str) -> Result<Report, Failure> {
+    fn run(
+        &self,
+        ask: &Ask,
+        outlook: Outlook,
+        announce: Announce,
+        head: &str,
+    ) -> Result<Report, Failure> {
         let between = self.plan.warmup.0 + self.plan.settle.0 + self.cooldown.0;
         let label = text::label(ask, outlook, Nanos(between));
         let plan = self.plan_of(ask);
         if let Some(crew) = &self.crew {
-            let driven = crew.drive(
-                plan,
-                self.stop,
-                self.progress,
-                Some(&label),
-                head,
-                Meanwhile::default(),
-            )?;
+            let view = View { shown: self.shown, label: &label, announce };
+            let driven = crew.drive(plan, self.stop, view, head, Meanwhile::default())?;
             // What an agent fewer offered is another load.
             return driven.failure.map_or(Ok(driven.finished.report), Err);
         }
         let beside = Beside { reference: self.reference.as_ref(), ..Beside::default() };
         let line = |plan: &Plan| {
             say(head)?;
-            Ok(ProgressLine::new(plan, self.progress, &label))
+            Ok(ProgressLine::new(plan, self.shown, &label))
         };
-        let (finished, _) = drive_with(plan, &self.body, self.stop, line, beside)?;
+        let (finished, _) = drive_with(plan, &self.body, self.stop, announce, line, beside)?;
         Ok(finished.report)
     }
 

@@ -11,6 +11,7 @@ use crate::args::SweepArgs;
 use crate::drive::Results;
 use crate::failure::Failure;
 use crate::output::say;
+use crate::progress::Progress;
 use crate::saved::Reference;
 use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
@@ -23,6 +24,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
         let cure = "omit it: --rates gives the rates of all steps";
         return Err(Failure::Usage(format!("--rate {rate}: a sweep has many rates; {cure}")));
     }
+    let shown = Progress::shown(wanted.progress, wanted.quiet)?;
     let stop = StopRequest::listen()?;
     let crew = series::crew(&args.agents, &plan, &wanted, &stop)?;
     let reference = match &crew {
@@ -39,9 +41,9 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<ExitCode, Failure> {
     };
     let head = text::sweep_begins(&sweep_plan);
     let mut sweep = Sweep::new(sweep_plan.clone());
-    let (cooldown, progress) = (args.cooldown, !wanted.quiet);
+    let (cooldown, announced) = (args.cooldown, !wanted.quiet);
     let body = SharedBody::default();
-    let runs = Runs { plan, body, cooldown, progress, reference, crew, stop: &stop };
+    let runs = Runs { plan, body, cooldown, shown, announced, reference, crew, stop: &stop };
     let Ended { made, failure } = runs.make(&mut sweep, &head, Sweep::steps, text::sweep_row)?;
     let mut results = Results::default();
     let document = SweepDocument { knee: sweep.knee(), sweep: sweep_plan, made };

@@ -14,6 +14,7 @@ use crate::drive::{Results, drive};
 use crate::failure::{EXIT_INTERRUPTED, Failure, judged};
 use crate::json;
 use crate::output::{OutputFile, say};
+use crate::progress::{Shown, View};
 use crate::signals::StopRequest;
 use crate::text::truth as text;
 
@@ -28,6 +29,7 @@ struct Document<'a> {
 
 /// Runs each case against a target of its own and prints it as it ends.
 pub(crate) fn truth(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
+    let shown = args.progress.shown()?;
     let stop = StopRequest::listen()?;
     let out = args.out.as_ref().map(|path| OutputFile::open("--out", path, &stop)).transpose()?;
     let size = if args.quick { Size::Smoke } else { Size::Full };
@@ -35,7 +37,7 @@ pub(crate) fn truth(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     let mut outcomes = Vec::new();
     let mut interrupted = false;
     for case in &cases {
-        match outcome(case, &stop, !args.quiet) {
+        match outcome(case, &stop, shown) {
             Ok(Some(outcome)) => {
                 say(&text::case(&outcome))?;
                 outcomes.push(outcome);
@@ -60,9 +62,9 @@ pub(crate) fn truth(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Runs one case; `None` if a signal cut it short.
-fn outcome(case: &Case, stop: &StopRequest, progress: bool) -> Result<Option<Outcome>, Failure> {
+fn outcome(case: &Case, stop: &StopRequest, shown: Shown) -> Result<Option<Outcome>, Failure> {
     let observed = observe_with(case.target.clone(), case.plan.clone(), |plan| {
-        drive(plan, &SharedBody::default(), stop, progress, "").map(|(finished, _)| finished)
+        drive(plan, &SharedBody::default(), stop, View::of(shown)).map(|(finished, _)| finished)
     })?;
     if observed.report.interrupted {
         return Ok(None);

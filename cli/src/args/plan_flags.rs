@@ -36,6 +36,7 @@ use super::values::{
 };
 use super::{ResultArgs, file_values};
 use crate::csv;
+use crate::progress::Progress;
 
 const THRESHOLD: &str = "A threshold of the verdict; repeatable. Overrides the plan file's";
 
@@ -655,9 +656,22 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        value_name = "HOW",
+        value_parser = choice::<Progress>(&Progress::NAMES),
+        conflicts_with = "quiet",
+        help_heading = RESULTS,
+        help = "How progress is shown, on stderr: a bar, a line every 10 s, or not at all \
+            [default: bar on a terminal, else lines]",
+    )]
+    #[serde(deserialize_with = "file_values::choice")]
+    pub(crate) progress: Option<Progress>,
+
+    #[arg(
+        long,
         short,
         help_heading = RESULTS,
-        help = "Hide the progress line; the summary is still printed",
+        help = "Like --progress off, and don't say how long it will take; the summary is still \
+            printed",
     )]
     pub(crate) quiet: bool,
 }
@@ -728,6 +742,7 @@ impl PlanFlags {
             prom,
             flamegraph,
             allow_invalid,
+            progress,
             quiet,
         } = self;
         set(&mut plan.target, url.or(target));
@@ -784,7 +799,10 @@ impl PlanFlags {
         set_some(&mut results.flamegraph, flamegraph);
         set(&mut results.fail_on, fail_on);
         results.allow_invalid |= allow_invalid;
-        results.quiet |= quiet;
+        // Of two that contradict each other, the flag drops what the file says.
+        if progress.is_some() || quiet {
+            (results.progress, results.quiet) = (progress, quiet);
+        }
     }
 
     /// Those that can contradict a plan file.
@@ -891,6 +909,7 @@ mod tests {
             ("keepalive", known::<Switch>()),
             ("backfill", known::<Switch>()),
             ("fail_on", known::<FailOn>()),
+            ("progress", known::<Progress>()),
         ] {
             let run = run();
             let flag = run.get_arguments().find(|arg| *arg.get_id() == flag).expect(flag);

@@ -1,11 +1,13 @@
 //! The text of the progress line.
 
 use engine::plan::{DURATION_MAX, Plan};
-use engine::run::{Phase, Tally};
+use engine::run::{Phase, Tally, Trouble};
 use engine::shard::DRAIN_INTERRUPTED_NS;
-use engine::sys::units::Nanos;
+use engine::sys::units::{Nanos, SECOND_NS};
+use probe::Outlook;
 
-use super::figures::{count, things, time};
+use super::figures::{count, percent, rate, things, time};
+use crate::recent::Second;
 
 /// To what a length that is known in advance is rounded up, ns.
 const TENTH_NS: u64 = 100_000_000;
@@ -21,53 +23,146 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// How far the run is, in one line.
-pub(crate) fn line(now: &Tally) -> String {
-    let phase = phase(now.phase);
-    let shown = |ns: Option<u64>| ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3));
-    format!(
-        "{phase} {:.1} s  intended {}  answered {}  {}  p50 {}  p99 {}  {} in flight",
-        now.elapsed_ns as f64 / 1e9,
-        count(now.intended),
-        count(now.answered),
-        things(now.errors, "error"),
-        shown(now.quantile_ns(0.5)),
-        shown(now.quantile_ns(0.99)),
-        count(now.in_flight)
-    )
+/// How far a run of a completed plan is, in one line, with what it did in the last second.
+pub(crate) fn line(plan: &Plan, now: &Tally, second: Option<&Second>) -> String {
+    let mut parts = vec![phase_of(plan, now)];
+    if now.phase != Phase::Setup {
+        parts.extend(second.into_iter().flat_map(|second| {
+            [
+                format!("intended {}/s", rate(second.intended)),
+                format!("answered {}/s", rate(second.answered)),
+            ]
+        }));
+        parts.push(format!("{} bad", count(now.bad())));
+    }
+    if Phase::Warmup < now.phase {
+        let shown = |quantile| {
+            let ns = second.and_then(|second| second.latency.quantile_ns(quantile));
+            ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3))
+        };
+        parts.push(format!("p50 {}", shown(0.5)));
+        parts.push(format!("p99 {}", shown(0.99)));
+    }
+    match now.phase {
+        Phase::Steady => {
+            parts.extend(second.and_then(|second| second.trouble(plan)).map(generator));
+        }
+        Phase::Drain => parts.push(format!("{} in flight", count(now.in_flight))),
+        Phase::Setup | Phase::Warmup | Phase::Done => {}
+    }
+    parts.join("  ")
+}
+
+/// Where a run is, for how long, and how long it still takes, as far as that is known.
+pub(crate) fn phase_of(plan: &Plan, now: &Tally) -> String {
+    let left = |ns: u64| Nanos::from_secs(ns.saturating_sub(now.elapsed_ns).div_ceil(SECOND_NS));
+    let counted = plan.requests.filter(|_| plan.ends_by_count());
+    let left = match (now.phase, counted) {
+        (Phase::Drain | Phase::Done, _) => String::new(),
+        (_, Some(requests)) => {
+            let [intended, ..] = now.counts;
+            format!(", {} left", things(requests.saturating_sub(intended), "request"))
+        }
+        (Phase::Setup, None) => {
+            let (_, most_ns) = plan.setup_ns();
+            format!(", up to {} left", left(most_ns.saturating_add(plan.end_ns())))
+        }
+        (Phase::Warmup | Phase::Steady, None) => format!(", {} left", left(plan.end_ns())),
+    };
+    format!("{} {:.1} s{left}", phase(now.phase), now.elapsed_ns as f64 / SECOND_NS as f64)
+}
+
+/// How the generator itself does.
+pub(crate) fn generator(trouble: Result<(), Trouble>) -> String {
+    match trouble {
+        Ok(()) => "generator ok".to_owned(),
+        Err(Trouble::Stalled { core, for_ns }) => {
+            format!("generator stalled: {} on core {core}", time(for_ns as f64 / 1e3))
+        }
+        Err(Trouble::Busy { core, share }) => {
+            format!("generator busy: core {core} for {}", percent(share))
+        }
+        Err(Trouble::Late { quantile, ns }) => {
+            let name = quantile * 100.0;
+            format!("generator late: p{name:.0} {}", time(ns as f64 / 1e3))
+        }
+    }
 }
 
 /// How long a run of a completed plan takes, as far as that is known before, if its load begins
 /// `ahead_ns` after its setup.
 pub(crate) fn takes(plan: &Plan, ahead_ns: u64) -> String {
-    let shown = |ns: u64| Nanos(ns.div_ceil(TENTH_NS).saturating_mul(TENTH_NS)).to_string();
-    let span = |least_ns: u64, most_ns: u64| match shown(least_ns) {
-        least if least_ns == most_ns => least,
-        least => format!("{least} to {}", shown(most_ns)),
+    let [least_ns, most_ns] = length_ns(plan, ahead_ns);
+    let counted = plan.requests.filter(|_| plan.ends_by_count());
+    let all = match counted {
+        None => span(least_ns, most_ns),
+        Some(number) if plan.duration == DURATION_MAX => {
+            format!("as long as {}", things(number, "request"))
+        }
+        Some(_) => format!("up to {}", tenths(most_ns)),
     };
+    format!("takes {all}: {}", parts(plan, ahead_ns))
+}
+
+/// The same of a series of open runs, of which this is the plan of the first; they rest in between.
+pub(crate) fn series_takes(plan: &Plan, ahead_ns: u64, outlook: Outlook, rest: Nanos) -> String {
+    let Outlook { steps_max, windows_left, .. } = outlook;
+    let [least_ns, most_ns] = length_ns(plan, ahead_ns);
+    let rests_ns = |steps: u64| rest.0.saturating_mul(steps.saturating_sub(1));
+    let steps = steps_max as u64;
+    let all = match windows_left {
+        Some(windows) => {
+            let beside_ns = most_ns.saturating_sub(plan.duration.0).saturating_mul(steps);
+            let all_ns = windows.0.saturating_add(beside_ns).saturating_add(rests_ns(steps));
+            format!("up to {}: at most {}, each", tenths(all_ns), things(steps, "step"))
+        }
+        // A window that brought too few samples is made longer.
+        None => {
+            let (each, steps) = (span(least_ns, most_ns), things(steps, "step"));
+            format!("{each} a step or, for more samples, longer, at most {steps}:")
+        }
+    };
+    let rest = if rest.0 == 0 { String::new() } else { format!("; {rest} between two") };
+    format!("takes {all} {}{rest}", parts(plan, ahead_ns))
+}
+
+/// The least and the most time that a run takes, ns.
+fn length_ns(plan: &Plan, ahead_ns: u64) -> [u64; 2] {
     let (least_ns, most_ns) = plan.setup_ns();
     let load_ns = ahead_ns.saturating_add(plan.end_ns());
-    let [least_all_ns, most_all_ns] = [least_ns, most_ns].map(|ns| ns.saturating_add(load_ns));
-    let window = shown(plan.duration.0);
-    let counted = plan.requests.filter(|_| plan.ends_by_count());
-    let (all, window) = match counted {
-        None => (span(least_all_ns, most_all_ns), window),
-        Some(number) if plan.duration == DURATION_MAX => {
-            (format!("as long as {}", things(number, "request")), "until their end".to_owned())
-        }
-        Some(number) => (
-            format!("up to {}", shown(most_all_ns)),
-            format!("{window} or {}", things(number, "request")),
-        ),
+    [least_ns, most_ns].map(|ns| ns.saturating_add(load_ns))
+}
+
+/// A length that is known in advance, rounded up to tenths of a second.
+fn tenths(ns: u64) -> String {
+    Nanos(ns.div_ceil(TENTH_NS).saturating_mul(TENTH_NS)).to_string()
+}
+
+/// A length of which these two are known.
+fn span(least_ns: u64, most_ns: u64) -> String {
+    match tenths(least_ns) {
+        least if least_ns == most_ns => least,
+        least => format!("{least} to {}", tenths(most_ns)),
+    }
+}
+
+/// The parts of a run with their lengths.
+fn parts(plan: &Plan, ahead_ns: u64) -> String {
+    let (least_ns, most_ns) = plan.setup_ns();
+    let window = tenths(plan.duration.0);
+    let window = match plan.requests.filter(|_| plan.ends_by_count()) {
+        None => window,
+        Some(_) if plan.duration == DURATION_MAX => "until their end".to_owned(),
+        Some(number) => format!("{window} or {}", things(number, "request")),
     };
     let before = [
         ("setup", span(least_ns, most_ns), most_ns),
-        ("start", shown(ahead_ns), ahead_ns),
-        ("warm-up", shown(plan.warmup.0), plan.warmup.0),
+        ("start", tenths(ahead_ns), ahead_ns),
+        ("warm-up", tenths(plan.warmup.0), plan.warmup.0),
     ];
     let before = before.into_iter().filter(|(_, _, most_ns)| 0 < *most_ns);
     let parts: String = before.map(|(name, length, _)| format!("{name} {length}, ")).collect();
-    format!("takes {all}: {parts}window {window}")
+    format!("{parts}window {window}")
 }
 
 /// What an interrupted run waits for.
@@ -82,6 +177,7 @@ pub(crate) fn awaiting(in_flight: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::run::Health;
     use engine::shard::CoarseHistogram;
 
     use super::*;
@@ -113,21 +209,53 @@ mod tests {
     }
 
     #[test]
+    fn a_series_says_how_long_it_takes() {
+        let target = "http://127.0.0.1:1/".to_owned();
+        let rate = Some("5k".parse().expect("a rate"));
+        let plan = Plan { target, rate, ..Plan::default() }.complete(&[0]).expect("a plan");
+        let takes = |windows_s: Option<u64>, rest_s| {
+            let windows_left = windows_s.map(Nanos::from_secs);
+            let outlook = Outlook { step: 1, steps_max: 10, windows_left };
+            series_takes(&plan, 0, outlook, Nanos::from_secs(rest_s))
+        };
+        insta::assert_snapshot!(takes(Some(300), 1), @"takes up to 6m49s: at most 10 steps, each setup 1s to 5s, warm-up 5s, window 30s; 1s between two");
+        insta::assert_snapshot!(takes(None, 0), @"takes 36s to 40s a step or, for more samples, longer, at most 10 steps: setup 1s to 5s, warm-up 5s, window 30s");
+    }
+
+    #[test]
     fn the_line_says_where_the_run_is() {
-        let mut now = Tally {
-            phase: Phase::Warmup,
+        let target = "http://127.0.0.1:1/".to_owned();
+        let rate = Some("5k".parse().expect("a rate"));
+        let plan = Plan { target, rate, ..Plan::default() }.complete(&[0]).expect("a plan");
+        let mut latency = CoarseHistogram::default();
+        (0..98).for_each(|_| latency.record(250_000));
+        (0..2).for_each(|_| latency.record(1_250_000));
+        let health = Some(Health::default());
+        let second = Second { intended: 5_004.2, answered: 5_000.7, latency, health };
+        let now = |phase| Tally {
+            phase,
             elapsed_ns: 1_250_000_000,
-            intended: 12_345,
-            answered: 12_300,
             errors: 1,
             in_flight: 44,
-            counts: Default::default(),
-            latency: CoarseHistogram::default(),
+            ..Tally::default()
         };
-        insta::assert_snapshot!(line(&now), @"warm-up 1.2 s  intended 12,345  answered 12,300  1 error  p50 n/a  p99 n/a  44 in flight");
-        now.phase = Phase::Steady;
-        (0..98).for_each(|_| now.latency.record(250_000));
-        (0..2).for_each(|_| now.latency.record(1_250_000));
-        insta::assert_snapshot!(line(&now), @"steady 1.2 s  intended 12,345  answered 12,300  1 error  p50 254 µs  p99 1.25 ms  44 in flight");
+        let line = |phase| line(&plan, &now(phase), Some(&second));
+        insta::assert_snapshot!(line(Phase::Setup), @"setup 1.2 s, up to 39s left");
+        insta::assert_snapshot!(line(Phase::Warmup), @"warm-up 1.2 s, 34s left  intended 5,004/s  answered 5,001/s  1 bad");
+        insta::assert_snapshot!(line(Phase::Steady), @"steady 1.2 s, 34s left  intended 5,004/s  answered 5,001/s  1 bad  p50 254 µs  p99 1.25 ms  generator ok");
+        insta::assert_snapshot!(line(Phase::Drain), @"drain 1.2 s  intended 5,004/s  answered 5,001/s  1 bad  p50 254 µs  p99 1.25 ms  44 in flight");
+        insta::assert_snapshot!(super::line(&plan, &now(Phase::Steady), None), @"steady 1.2 s, 34s left  1 bad  p50 n/a  p99 n/a");
+        let warmup = Nanos(0);
+        let plan = Plan { warmup, requests: Some(2_000), ..Plan::default() };
+        let counts = [1_500, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let counted = Tally { counts, ..now(Phase::Steady) };
+        assert_eq!(phase_of(&plan, &counted), "steady 1.2 s, 500 requests left");
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_generator_is_named() {
+        insta::assert_snapshot!(generator(Err(Trouble::Stalled { core: 1, for_ns: 34_000_000 })), @"generator stalled: 34.0 ms on core 1");
+        insta::assert_snapshot!(generator(Err(Trouble::Busy { core: 1, share: 0.987 })), @"generator busy: core 1 for 98.7 %");
+        insta::assert_snapshot!(generator(Err(Trouble::Late { quantile: 0.99, ns: 320_000 })), @"generator late: p99 320 µs");
     }
 }

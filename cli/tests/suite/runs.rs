@@ -289,10 +289,41 @@ fn quiet_hides_only_the_progress_and_names_are_resolved() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
         text(&output)
     };
-    let progress = " s  intended ";
-    let (shown, hidden) = (run(""), run("--quiet"));
-    assert!(shown.contains(progress) && shown.contains("corrected"), "{shown}");
-    assert!(!hidden.contains(progress) && hidden.contains("corrected"), "{hidden}");
+    for (flags, drawn, announced) in [
+        ("", true, true),
+        ("--progress bar", true, true),
+        ("--progress lines", false, true),
+        ("--progress off", false, true),
+        ("--quiet", false, false),
+    ] {
+        let said = run(flags);
+        assert_eq!(said.contains("s left"), drawn, "{flags}: {said}");
+        assert_eq!(said.contains("takes 300ms: window 300ms"), announced, "{flags}: {said}");
+        assert!(said.contains("corrected"), "{flags}: {said}");
+    }
+    target.interrupt();
+}
+
+#[test]
+fn without_a_terminal_there_is_a_line_every_ten_seconds() {
+    let target = Target::start(&["--base-latency", "0s", "--tail-fraction", "0"]);
+    let output = binary()
+        .args(["run", &target.url, "--rate", "200", "--conns", "50", "--allow-invalid"])
+        .args(["--warmup", "0s", "--duration", "11s"])
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let told = String::from_utf8(output.stderr).expect("text");
+    let [takes, line] = told.lines().collect::<Vec<_>>()[..] else { panic!("two lines: {told}") };
+    assert_eq!(takes, "takes 11s: window 11s");
+    assert!(line.starts_with("steady ") || line.starts_with("drain "), "{told}");
+    for part in [" left  intended ", "/s  answered ", "/s  ", " bad  p50 ", "  generator "] {
+        assert!(line.contains(part) || line.starts_with("drain "), "{part}: {told}");
+    }
+    let output =
+        binary().args(["run", &target.url, "--progress", "bar"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).starts_with("truetail: --progress bar: standard error is no terminal; "));
     target.interrupt();
 }
 

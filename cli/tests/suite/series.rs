@@ -185,7 +185,14 @@ fn a_signal_ends_a_sweep_with_what_it_has() {
     let (sweep, rest) = after_one_step(folder.path(), &target.url);
     signal(&sweep, "INT");
     let said: Vec<String> = rest.collect();
-    assert_eq!(bounded(sweep).status.code(), Some(130), "{said:?}");
+    let ended = bounded(sweep);
+    assert_eq!(ended.status.code(), Some(130), "{said:?}");
+    let takes = String::from_utf8(ended.stderr).expect("text");
+    assert!(
+        takes.starts_with("takes up to ")
+            && takes.ends_with(" steps, each window 1s; 5s between two\n"),
+        "{takes}"
+    );
     let document = document(&folder.path().join("s.json"));
     assert_eq!((&document["interrupted"], &document["error"]), (&true.into(), &Value::Null));
     assert_eq!(steps(&document).len(), 1);

@@ -72,6 +72,19 @@ pub struct ShardStats {
     pub closing_s: f64,
 }
 
+/// What a shard's thread has done with its time, up to one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardTime {
+    /// That moment, ns of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Processor time, ns.
+    pub cpu_ns: u64,
+    /// Of it, polling while nothing was due, ns.
+    pub polling_ns: u64,
+    /// Stalls of more than 10 ms in the window, ns.
+    pub stopped_ns: u64,
+}
+
 /// Measures a shard while it runs.
 #[derive(Clone, Debug)]
 pub struct ShardMeter {
@@ -232,6 +245,12 @@ impl ShardMeter {
         }
     }
 
+    /// What the thread has done with its time; it is `at_ns` of CLOCK_MONOTONIC.
+    pub fn time(&self, at_ns: u64) -> ShardTime {
+        let ShardMeter { polling_ns, stopped_ns, .. } = *self;
+        ShardTime { at_ns, cpu_ns: thread_cpu_ns(), polling_ns, stopped_ns }
+    }
+
     /// The accounts as they are now, at no known time.
     fn edge(&self) -> Edge {
         Edge {
@@ -304,11 +323,10 @@ pub struct ThreadTimes {
 impl ThreadTimes {
     /// This thread's times so far.
     pub fn of_this_thread() -> ThreadTimes {
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
         let folder = format!("/proc/self/task/{}", gettid().as_raw_nonzero());
         let read = |file: &str| fs::read_to_string(format!("{folder}/{file}")).unwrap_or_default();
         ThreadTimes {
-            cpu_ns: cpu.tv_sec.cast_unsigned() * SECOND_NS + cpu.tv_nsec.cast_unsigned(),
+            cpu_ns: thread_cpu_ns(),
             system_ns: Stat::parse(&read("stat")).map_or(0, |stat| stat.system_ticks * TICK_NS),
             involuntary_switches: involuntary_switches(&read("status")),
             run_queue_ns: run_queue_ns(&read("schedstat")),
@@ -326,6 +344,12 @@ impl ThreadTimes {
             run_queue_ns: self.run_queue_ns.saturating_sub(before.run_queue_ns),
         }
     }
+}
+
+/// Processor time of this thread so far, ns.
+fn thread_cpu_ns() -> u64 {
+    let cpu = clock_gettime(ClockId::ThreadCPUTime);
+    cpu.tv_sec.cast_unsigned() * SECOND_NS + cpu.tv_nsec.cast_unsigned()
 }
 
 fn involuntary_switches(status: &str) -> u64 {

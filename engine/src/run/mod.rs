@@ -1,10 +1,12 @@
 //! The life of a run: from a plan to its report.
 
+mod health;
 mod prepare;
 mod run;
 mod shard_plan;
 mod tally;
 
+pub use health::{Health, Trouble};
 pub use prepare::{
     PrepareError, Prepared, Targets, check_sources, common, connections, prepare, prepare_with,
 };

@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use glommio::ExecutorJoinHandle;
 
+use super::health::Health;
 use super::prepare::Prepared;
 use super::tally::{Phase, Tally};
 use crate::host::environment::{Environment, environment};
@@ -268,8 +269,17 @@ impl Run {
             elapsed_ns if elapsed_ns < plan.end_ns() => Phase::Steady,
             _ => Phase::Drain,
         };
-        let ShardProgress { intended, answered, errors, in_flight, counts, latency } = total;
+        let ShardProgress { intended, answered, errors, in_flight, counts, latency, .. } = total;
         Tally { phase, elapsed_ns, intended, answered, errors, in_flight, counts, latency }
+    }
+
+    /// How the generator has done so far.
+    pub fn health(&self) -> Health {
+        let mut total = ShardProgress::default();
+        self.progress.iter().for_each(|shared| shared.add_to(&mut total));
+        let cores = self.prepared.plan.cores().iter().copied();
+        let shards = cores.zip(self.progress.iter().map(|shared| shared.time())).collect();
+        Health { lateness: total.lateness, shards }
     }
 
     /// Waits for all shards and makes the report of their numbers.

@@ -79,6 +79,13 @@ impl Tally {
         (self.phase, self.elapsed_ns, self.in_flight) = (phase, elapsed_ns, in_flight);
     }
 
+    /// Requests without a good answer: errors, those of the warm-up too, and of the window what
+    /// wasn't sent and what had an unexpected status.
+    pub fn bad(&self) -> u64 {
+        let [_, _, unsent, _, _, _, _, unexpected_status, _, _] = self.counts;
+        self.errors.saturating_add(unsent).saturating_add(unexpected_status)
+    }
+
     /// Corrected latency of the window so far that this share of requests is within, ns, to 6.25 %;
     /// `None` without a response.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
@@ -103,6 +110,12 @@ mod tests {
             counts: array::from_fn(|at| number + at as u64),
             latency,
         }
+    }
+
+    #[test]
+    fn what_had_no_good_answer_is_bad() {
+        let counts = [10, 9, 1, 7, 1, 1, 0, 3, 0, 0];
+        assert_eq!(Tally { errors: 2, counts, ..Tally::default() }.bad(), 6);
     }
 
     #[test]

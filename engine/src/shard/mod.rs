@@ -23,6 +23,6 @@ mod wire;
 pub use life::DRAIN_INTERRUPTED_NS;
 pub(crate) use life::EPOCH_AHEAD_NS;
 pub use plan::{Drive, ShardPlan, ShardReport};
-pub use progress::CoarseHistogram;
+pub use progress::{CoarseHistogram, Lateness};
 pub use shard::Shard;
 pub(crate) use wire::SEND_SILENT_MAX;

@@ -1,13 +1,17 @@
 //! A running shard's progress: a small summary that it publishes in a cache line of its own.
 //!
 //! Nobody reads a running shard's counters. Twenty times a second it copies a few numbers, with
-//! plain stores, to memory that no other shard writes; readers see only that copy.
+//! plain stores, to memory that no other shard writes; readers see only that copy. Numbers only
+//! grow, so what a second brought is the difference of two looks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::counts::CountsSoFar;
+use crate::record::outcome::Outcome;
+use crate::record::shard_stats::ShardTime;
+use crate::record::stamps::{Ending, Stamps};
 
 /// Buckets of a [`CoarseHistogram`]: 8 per octave, from 1 µs to 64 s.
 const BUCKETS: usize = (OCTAVE_LAST - OCTAVE_FIRST + 1) * STEPS;
@@ -73,9 +77,14 @@ impl CoarseHistogram {
         rest
     }
 
+    /// How many latencies it holds.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count))
+    }
+
     /// The middle of the bucket that holds quantile `q`, ns; `None` if empty.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
-        let count = self.counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
+        let count = self.count();
         if count == 0 {
             return None;
         }
@@ -103,6 +112,33 @@ fn bucket(value_ns: u64) -> usize {
     (octave - OCTAVE_FIRST) * STEPS + step
 }
 
+/// How late a shard was by its own doing: of the window's requests that ended.
+#[derive(Clone, Debug, Default)]
+pub struct Lateness {
+    /// Intended → noticed, of those that were sent.
+    pub pacer: CoarseHistogram,
+    /// Sent → left the host, of those of the sample.
+    pub send_path: CoarseHistogram,
+    /// Received → handled, of the responses that the kernel stamped.
+    pub receive: CoarseHistogram,
+}
+
+impl Lateness {
+    fn each(&self) -> [&CoarseHistogram; 3] {
+        [&self.pacer, &self.send_path, &self.receive]
+    }
+
+    /// What was added since it was as `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Lateness) -> Lateness {
+        Lateness {
+            pacer: self.pacer.since(&earlier.pacer),
+            send_path: self.send_path.since(&earlier.send_path),
+            receive: self.receive.since(&earlier.receive),
+        }
+    }
+}
+
 /// What one shard publishes. The alignment keeps two shards from sharing a cache line, or the pair
 /// of lines that is prefetched together.
 #[repr(align(128))]
@@ -113,6 +149,8 @@ pub struct SharedProgress {
     in_flight: AtomicU64,
     counts: [AtomicU64; size_of::<CountsSoFar>() / size_of::<u64>()],
     latency: [AtomicU64; BUCKETS],
+    lateness: [[AtomicU64; BUCKETS]; 3],
+    time: [AtomicU64; 4],
 }
 
 impl Default for SharedProgress {
@@ -124,6 +162,8 @@ impl Default for SharedProgress {
             in_flight: AtomicU64::new(0),
             counts: Default::default(),
             latency: [const { AtomicU64::new(0) }; BUCKETS],
+            lateness: [const { [const { AtomicU64::new(0) }; BUCKETS] }; 3],
+            time: Default::default(),
         }
     }
 }
@@ -143,6 +183,40 @@ pub struct ShardProgress {
     pub counts: CountsSoFar,
     /// Corrected latency of the window so far.
     pub latency: CoarseHistogram,
+    /// How late the generator was.
+    pub lateness: Lateness,
+    /// What one shard did with its time; of all together nothing.
+    pub time: ShardTime,
+}
+
+impl ShardProgress {
+    /// A request ended, which was due in the window or before it.
+    #[inline]
+    pub(super) fn ended(
+        &mut self,
+        stamps: &Stamps,
+        ending: Ending,
+        outcome: Outcome,
+        due_in: bool,
+    ) {
+        let was_sent = !matches!(outcome, Outcome::Unsent(_));
+        match outcome {
+            Outcome::Answered(_) => self.answered += 1,
+            _ => self.errors += u64::from(was_sent),
+        }
+        if !due_in {
+            return;
+        }
+        if outcome.has_latency() {
+            self.latency.record(ending.ended_ns() - stamps.intended_ns);
+        }
+        if was_sent {
+            self.lateness.pacer.record(stamps.noticed_ns - stamps.intended_ns);
+        }
+        if let Some(late_ns) = ending.receive_lateness_ns() {
+            self.lateness.receive.record(late_ns);
+        }
+    }
 }
 
 impl SharedProgress {
@@ -156,8 +230,15 @@ impl SharedProgress {
         for (shown, count) in self.counts.iter().zip(&summary.counts) {
             shown.store(*count, Ordering::Relaxed);
         }
-        for (shown, count) in self.latency.iter().zip(summary.latency.counts.iter()) {
-            shown.store(*count, Ordering::Relaxed);
+        let lateness = self.lateness.iter().zip(summary.lateness.each());
+        for (shown, histogram) in lateness.chain([(&self.latency, &summary.latency)]) {
+            for (shown, count) in shown.iter().zip(histogram.counts.iter()) {
+                shown.store(*count, Ordering::Relaxed);
+            }
+        }
+        let ShardTime { at_ns, cpu_ns, polling_ns, stopped_ns } = summary.time;
+        for (shown, ns) in self.time.iter().zip([at_ns, cpu_ns, polling_ns, stopped_ns]) {
+            shown.store(ns, Ordering::Relaxed);
         }
     }
 
@@ -170,15 +251,28 @@ impl SharedProgress {
         for (shown, count) in self.counts.iter().zip(&mut total.counts) {
             *count += shown.load(Ordering::Relaxed);
         }
-        for (shown, count) in self.latency.iter().zip(total.latency.counts.iter_mut()) {
-            *count += shown.load(Ordering::Relaxed);
+        let Lateness { pacer, send_path, receive } = &mut total.lateness;
+        let lateness = self.lateness.iter().zip([pacer, send_path, receive]);
+        for (shown, histogram) in lateness.chain([(&self.latency, &mut total.latency)]) {
+            for (shown, count) in shown.iter().zip(histogram.counts.iter_mut()) {
+                *count += shown.load(Ordering::Relaxed);
+            }
         }
+    }
+
+    /// What the shard did with its time until its last summary.
+    pub fn time(&self) -> ShardTime {
+        let [at_ns, cpu_ns, polling_ns, stopped_ns] =
+            self.time.each_ref().map(|shown| shown.load(Ordering::Relaxed));
+        ShardTime { at_ns, cpu_ns, polling_ns, stopped_ns }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::outcome::UnsentReason;
+    use crate::record::stamps::StampedBy;
 
     #[test]
     fn a_quantile_is_within_its_error() {
@@ -192,6 +286,38 @@ mod tests {
             );
         }
         assert_eq!(CoarseHistogram::default().quantile_ns(0.5), None);
+    }
+
+    #[test]
+    fn a_reader_sees_what_all_shards_published() {
+        let shards = [SharedProgress::default(), SharedProgress::default()];
+        for (number, shard) in (1_u64..).zip(&shards) {
+            let mut summary = ShardProgress { intended: number, ..ShardProgress::default() };
+            let stamps = Stamps { noticed_ns: 30_000, sent_ns: 40_000, ..Stamps::default() };
+            let (received_ns, handled_ns) = (900_000, 1_000_000);
+            let ending = Ending { received_ns, handled_ns, stamped_by: StampedBy::Kernel };
+            summary.ended(&stamps, ending, Outcome::Answered(200), true);
+            summary.ended(&stamps, ending, Outcome::Answered(200), false);
+            summary.ended(&stamps, Ending::at(900_000), Outcome::Abandoned, false);
+            let unsent = Outcome::Unsent(UnsentReason::End);
+            summary.ended(&stamps, Ending::at(900_000), unsent, true);
+            summary.lateness.send_path.record(5_000);
+            summary.time = ShardTime { at_ns: 1, cpu_ns: 2, polling_ns: 3, stopped_ns: number };
+            shard.show(&summary);
+            assert_eq!(shard.time(), summary.time);
+        }
+        let mut total = ShardProgress::default();
+        shards.iter().for_each(|shard| shard.add_to(&mut total));
+        assert_eq!((total.intended, total.answered, total.errors), (3, 4, 2));
+        let each = total.lateness.each();
+        assert_eq!(each.map(CoarseHistogram::count), [2, 2, 2], "of the window");
+        assert_eq!(total.latency.count(), 4, "who was given up unsent waited too");
+        for (histogram, ns) in each.into_iter().zip([30_000.0, 5_000.0, 100_000.0]) {
+            let seen = histogram.quantile_ns(0.5).expect("two values") as f64;
+            assert!((seen / ns - 1.0).abs() <= 0.0625, "{seen}, {ns}");
+        }
+        let none = total.lateness.since(&total.lateness);
+        assert_eq!(none.each().map(CoarseHistogram::count), [0, 0, 0]);
     }
 
     #[test]

@@ -677,21 +677,12 @@ impl Shard {
 
     /// Hands a request's one outcome to the recorder.
     pub(super) fn record(&mut self, stamps: &Stamps, ending: Ending, outcome: Outcome) {
-        let ended_ns = ending.ended_ns();
-        match outcome {
-            Outcome::Answered(_) => self.progress.answered += 1,
-            Outcome::Unsent(_) => {}
-            Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => {
-                self.progress.errors += 1
-            }
-        }
-        if self.window_ns <= stamps.intended_ns {
-            self.recorder.ended(stamps, ending, ended_ns <= self.end_ns, outcome);
+        let due_in_window = self.window_ns <= stamps.intended_ns;
+        self.progress.ended(stamps, ending, outcome, due_in_window);
+        if due_in_window {
+            self.recorder.ended(stamps, ending, ending.ended_ns() <= self.end_ns, outcome);
             if let Some(sampler) = &mut self.sampler {
                 sampler.push(stamps, ending, outcome);
-            }
-            if outcome.has_latency() {
-                self.progress.latency.record(ended_ns - stamps.intended_ns);
             }
         } else if matches!(outcome, Outcome::Answered(_)) {
             let answered = if self.running {

@@ -45,7 +45,11 @@ impl Shard {
         // Read before the window too, or its stamps would wait ahead of the window's.
         if self.window_ns <= stamps.intended_ns {
             // Both clocks are read one after the other: the stamp may seem to be of just before.
-            self.recorder.left(left_ns.map(|left_ns| left_ns.saturating_sub(stamps.sent_ns)));
+            let path_ns = left_ns.map(|left_ns| left_ns.saturating_sub(stamps.sent_ns));
+            self.recorder.left(path_ns);
+            if let Some(path_ns) = path_ns {
+                self.progress.lateness.send_path.record(path_ns);
+            }
         }
     }
 }

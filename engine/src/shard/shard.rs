@@ -181,6 +181,7 @@ impl Shard {
         let in_flight = self.connections.requests() as u64;
         self.progress.in_flight = in_flight;
         self.progress.counts = self.recorder.counts.so_far();
+        self.progress.time = self.meter.time(self.epoch_ns + now_ns);
         self.shared.show(&self.progress);
         if self.window_ns <= now_ns && now_ns < self.end_ns {
             self.recorder.series.in_flight(now_ns - self.window_ns, in_flight);

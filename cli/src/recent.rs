@@ -1,0 +1,131 @@
+//! The last second of a run that goes on: the difference of two looks at it.
+
+use std::collections::VecDeque;
+
+use engine::plan::Plan;
+use engine::run::{Health, Phase, Tally, Trouble};
+use engine::shard::CoarseHistogram;
+use engine::sys::units::SECOND_NS;
+
+/// The most looks that are kept: who looks more often sees a shorter stretch.
+const LOOKS_MAX: usize = 32;
+
+/// One look at a run.
+#[derive(Clone, Debug)]
+struct Look {
+    /// When its numbers were told: they may be a little older than the look.
+    told_ns: u64,
+    tally: Tally,
+    health: Option<Health>,
+}
+
+/// The looks of the last second, which begin with the load.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recent {
+    looks: VecDeque<Look>,
+}
+
+/// What a run did in about a second.
+#[derive(Clone, Debug)]
+pub(crate) struct Second {
+    /// Requests per second that fell due.
+    pub(crate) intended: f64,
+    /// Requests per second that were answered.
+    pub(crate) answered: f64,
+    /// Corrected latencies of the window's requests that ended.
+    pub(crate) latency: CoarseHistogram,
+    /// How the generator did; `None` where nobody tells.
+    pub(crate) health: Option<Health>,
+}
+
+impl Recent {
+    /// Takes a look at a run, with how its generator did if that is known.
+    pub(crate) fn look(&mut self, now: &Tally, health: Option<Health>) {
+        let told_ns = health.as_ref().map_or(now.elapsed_ns, Health::told_ns);
+        let last = self.looks.back();
+        // The load begins with numbers and a clock of its own.
+        if now.phase == Phase::Setup || last.is_some_and(|last| told_ns < last.told_ns) {
+            self.looks.clear();
+        }
+        if now.phase == Phase::Setup {
+            return;
+        }
+        // The last look before the stretch is where it begins.
+        while LOOKS_MAX <= self.looks.len()
+            || self.looks.get(1).is_some_and(|second| second.told_ns + SECOND_NS <= told_ns)
+        {
+            self.looks.pop_front();
+        }
+        self.looks.push_back(Look { told_ns, tally: now.clone(), health });
+    }
+
+    /// What was done in the last second or so; `None` as long as nobody told twice.
+    pub(crate) fn second(&self) -> Option<Second> {
+        let (before, now) = (self.looks.front()?, self.looks.back()?);
+        let span_ns = now.told_ns.saturating_sub(before.told_ns);
+        if span_ns == 0 {
+            return None;
+        }
+        let since = now.tally.since(&before.tally);
+        let per_second = |count: u64| count as f64 * SECOND_NS as f64 / span_ns as f64;
+        let health = now.health.as_ref().zip(before.health.as_ref());
+        Some(Second {
+            intended: per_second(since.intended),
+            answered: per_second(since.answered),
+            latency: since.latency,
+            health: health.map(|(now, before)| now.since(before)),
+        })
+    }
+}
+
+impl Second {
+    /// What isn't right with the generator, or that nothing is; `None` where nobody knows.
+    pub(crate) fn trouble(&self, plan: &Plan) -> Option<Result<(), Trouble>> {
+        let health = self.health.as_ref()?;
+        Some(health.trouble(plan, &self.latency).map_or(Ok(()), Err))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(phase: Phase, elapsed_ms: u64, count: u64) -> Tally {
+        let mut latency = CoarseHistogram::default();
+        (0..count).for_each(|number| latency.record(number * 1_000));
+        let elapsed_ns = elapsed_ms * 1_000_000;
+        let (intended, answered) = (2 * count, count);
+        Tally { phase, elapsed_ns, intended, answered, latency, ..Tally::default() }
+    }
+
+    #[test]
+    fn a_second_is_the_last_one_however_long_the_run_was() {
+        let mut recent = Recent::default();
+        recent.look(&tally(Phase::Setup, 9_000, 70), None);
+        assert!(recent.second().is_none());
+        recent.look(&tally(Phase::Warmup, 100, 0), None);
+        assert!(recent.second().is_none(), "one look has no length");
+        recent.look(&tally(Phase::Warmup, 600, 50), None);
+        let second = recent.second().expect("half a second");
+        assert_eq!((second.intended, second.answered), (200.0, 100.0));
+        for look in 1..=1_000_u64 {
+            recent.look(&tally(Phase::Steady, 600 + 200 * look, 50 + 10 * look), None);
+        }
+        let second = recent.second().expect("a second");
+        assert_eq!((second.intended, second.answered, second.latency.count()), (100.0, 50.0, 50));
+        assert!(second.trouble(&Plan::default()).is_none(), "nobody told of the generator");
+        assert!(recent.looks.len() <= 6);
+        for _ in 0..1_000 {
+            recent.look(&tally(Phase::Steady, 300_000, 10_050), None);
+        }
+        assert_eq!(recent.looks.len(), LOOKS_MAX, "looks without end take no memory");
+    }
+
+    #[test]
+    fn the_load_begins_anew() {
+        let mut recent = Recent::default();
+        recent.look(&tally(Phase::Drain, 5_000, 100), None);
+        recent.look(&tally(Phase::Warmup, 200, 10), None);
+        assert!(recent.second().is_none());
+    }
+}
