@@ -78,6 +78,7 @@ fn accepted((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Fa
         out: _,
         quiet: _,
         progress: _,
+        live,
         calibration: _,
         assumed: _,
         label: _,
@@ -106,6 +107,7 @@ fn accepted((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Fa
         (flag, file.as_ref().map(|file| file.display().to_string()), problem)
     });
     let others = [
+        ("--live", off(*live), "the view is of one run"),
         ("--slo", plan.slo.as_ref().map(ToString::to_string), "a comparison has no objectives"),
         (
             "--backfill on",

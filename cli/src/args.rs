@@ -304,6 +304,8 @@ pub(crate) struct ResultArgs {
     pub(crate) allow_invalid: bool,
     /// How progress is shown.
     pub(crate) progress: Option<Progress>,
+    /// Whether the run is shown on the whole screen.
+    pub(crate) live: bool,
     /// Whether to hide what is said before the results.
     pub(crate) quiet: bool,
 }

@@ -20,7 +20,7 @@ pub(crate) fn controller(args: &ControllerArgs) -> Result<ExitCode, Failure> {
     let (mut plan, wanted) = planning::plan(&args.run)?;
     let shown = Progress::shown(wanted.progress, wanted.quiet)?;
     let announce = if wanted.quiet { Announce::Nothing } else { Announce::Run };
-    let view = View { shown, label: "", announce };
+    let view = View { live: wanted.live, shown, label: "", announce };
     let raw = plan.raw.take();
     require_for_agents(&plan, &wanted)?;
     if !args.agents.are_named() {

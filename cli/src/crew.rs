@@ -141,7 +141,7 @@ impl Crew {
         let run = Controlled::start(order)?;
         let takes = view.announce.line(run.plan(), START_AHEAD_MIN_NS);
         takes.iter().for_each(|takes| tell(takes));
-        let mut line = ProgressLine::new(run.plan(), view.shown, view.label);
+        let mut line = ProgressLine::new(run.plan(), view);
         let (mut told_of_drain, mut told_of) = (false, vec![false; self.agents.len()]);
         let mut said_head = None;
         while !run.is_finished() {
@@ -306,6 +306,12 @@ fn behind(
 /// The flag, or the key of the plan file.
 pub(crate) fn require_for_agents(plan: &Plan, wanted: &ResultArgs) -> Result<(), Failure> {
     let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
+    if wanted.live {
+        let cure = "omit it: a terminal shows each agent";
+        return Err(Failure::Usage(format!(
+            "--live: the view is of this machine's shards; {cure}"
+        )));
+    }
     for (flag, value, problem) in [
         ("--flamegraph", file(&wanted.flamegraph), "a profile is of one machine"),
         ("--calibration", file(&wanted.calibration), "a calibration is of one machine"),

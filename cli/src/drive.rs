@@ -62,7 +62,7 @@ pub(crate) fn drive_beside(
     view: View<'_>,
     beside: Beside<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    let line = |plan: &Plan| Ok(ProgressLine::new(plan, view.shown, view.label));
+    let line = |plan: &Plan| Ok(ProgressLine::new(plan, view));
     drive_with(plan, body, stop, view.announce, line, beside)
 }
 
@@ -113,6 +113,7 @@ pub(crate) fn drive_with(
         }
         if stop.asked() {
             run.stop();
+            line.leave_screen();
             stopped = true;
         }
         line.show(&now, || run.health());
@@ -120,7 +121,7 @@ pub(crate) fn drive_with(
             ndjson.look(&now);
         }
         let pause = progress::INTERVAL;
-        thread::sleep(match &mut flamegraph {
+        line.pause(match &mut flamegraph {
             Some(flamegraph) => flamegraph.follow(&run, pause),
             None => pause,
         });

@@ -25,6 +25,7 @@ mod hidden_terminal;
 mod hlog;
 mod json;
 mod junit;
+mod live;
 mod ndjson;
 mod null_process;
 mod null_target;

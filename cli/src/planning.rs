@@ -103,10 +103,12 @@ fn read(path: &Path) -> Result<PlanFlags, Failure> {
         };
         refuse(format!("line {}: {problem}; see `truetail run --help`", line(at)))
     })?;
-    if let (true, Some((at, _))) =
-        (flags.quiet && flags.progress.is_some(), places.iter().find(|(_, flag)| flag == "quiet"))
+    if let (true, Some((at, _))) = (flags.quiet, places.iter().find(|(_, flag)| flag == "quiet"))
+        && let Some(other) = [("progress", flags.progress.is_some()), ("live", flags.live)]
+            .into_iter()
+            .find_map(|(name, is_given)| is_given.then_some(name))
     {
-        let problem = "`quiet` contradicts `progress`; keep one";
+        let problem = format!("`quiet` contradicts `{other}`; keep one");
         return Err(refuse(format!("line {}: {problem}", line(*at))));
     }
     Ok(flags)
@@ -273,9 +275,10 @@ mod tests {
             fail_on,
             allow_invalid,
             progress,
+            live,
             quiet,
         } = results;
-        assert_eq!(progress, None);
+        assert_eq!((progress, live), (None, false));
         let beside = (Some("j".into()), Some("n".into()), Some("p".into()));
         assert_eq!((junit, ndjson, prom), beside);
         assert_eq!(fail_on, [FailOn::Undecided, FailOn::Suspect]);
@@ -291,6 +294,13 @@ mod tests {
         assert_eq!((results.progress, results.quiet), (Some(Progress::Lines), false));
         let (_, results) = read_both(&["--quiet"], Some("progress = 'bar'\n")).expect("a plan");
         assert_eq!((results.progress, results.quiet), (None, true));
+        let (_, results) = read_both(&["--quiet"], Some("live = true\n")).expect("a plan");
+        assert_eq!((results.live, results.quiet), (false, true));
+        let (_, results) = read_both(&["--live"], Some("quiet = true\n")).expect("a plan");
+        assert_eq!((results.live, results.quiet), (true, false));
+        let file = "live = true\nprogress = 'lines'\n";
+        let (_, results) = read_both(&["--progress", "off"], Some(file)).expect("a plan");
+        assert_eq!((results.live, results.progress), (true, Some(Progress::Off)));
         let (_, results) = read_both(&["--quiet"], Some("quiet = false\n")).expect("a plan");
         assert_eq!((results.quiet, results.allow_invalid), (true, false));
     }
@@ -360,6 +370,7 @@ mod tests {
             ("quiet = 5", "line 1: --quiet: invalid type: integer `5`, expected a boolean"),
             ("progress = 'ba'", "line 1: --progress: unknown variant `ba`, expected one of"),
             ("progress = 'off'\nquiet = true", "line 2: `quiet` contradicts `progress`; keep one"),
+            ("live = true\nquiet = true", "line 2: `quiet` contradicts `live`; keep one"),
             (
                 "seed = 1\n[thresholds]\nspeed = 1",
                 "--threshold: unknown threshold `speed=1`: choose",

@@ -1,7 +1,8 @@
-//! How far a run is, on stderr while it goes on: a line that is drawn anew on a terminal, or a plain
-//! line every ten seconds.
+//! How far a run is, on stderr while it goes on: on the whole screen, in a line that is drawn anew,
+//! or in a plain line every ten seconds.
 
 use std::io::{IsTerminal as _, stderr};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use agents::controller::live::AgentLive;
@@ -14,6 +15,7 @@ use probe::Outlook;
 use serde::Deserialize;
 
 use crate::failure::{Failure, complain, tell};
+use crate::live::Live;
 use crate::recent::Recent;
 use crate::text::agents::live;
 use crate::text::progress as text;
@@ -105,6 +107,8 @@ impl Announce {
 /// How a run is shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
+    /// Whether on the whole screen, until the user has seen enough.
+    pub(crate) live: bool,
     /// While it goes on.
     pub(crate) shown: Shown,
     /// What each text begins with then.
@@ -116,12 +120,14 @@ pub(crate) struct View<'a> {
 impl View<'_> {
     /// A run that is shown like this and has nothing to be said before.
     pub(crate) fn of(shown: Shown) -> View<'static> {
-        View { shown, label: "", announce: Announce::Nothing }
+        View { live: false, shown, label: "", announce: Announce::Nothing }
     }
 }
 
 /// Where the text goes.
 enum Place {
+    /// The whole screen, which is taken when there is something to show.
+    Screen(Option<Box<Live>>),
     Bar(ProgressBar),
     /// Standard error, in lines, of which the next is due so long after the start.
     Lines {
@@ -130,9 +136,22 @@ enum Place {
     Nowhere,
 }
 
+impl Place {
+    /// That of what is shown of a run that began then.
+    fn of(shown: Shown, plan: &Plan, began: Instant) -> Place {
+        match shown {
+            Shown::Bar => Place::Bar(bar(plan, ProgressDrawTarget::stderr())),
+            Shown::Lines => Place::Lines { next: began.elapsed() + LINE_EVERY },
+            Shown::Nothing => Place::Nowhere,
+        }
+    }
+}
+
 /// How far a run is, as it is shown to the user.
 pub(crate) struct ProgressLine {
     place: Place,
+    /// What is shown once the user has left the screen.
+    shown: Shown,
     label: String,
     plan: Plan,
     recent: Recent,
@@ -141,23 +160,18 @@ pub(crate) struct ProgressLine {
 
 impl ProgressLine {
     /// That of a run of this completed plan; each text begins with the label.
-    pub(crate) fn new(plan: &Plan, shown: Shown, label: &str) -> ProgressLine {
-        let place = match shown {
-            Shown::Bar => Place::Bar(bar(plan, ProgressDrawTarget::stderr())),
-            Shown::Lines => Place::Lines { next: LINE_EVERY },
-            Shown::Nothing => Place::Nowhere,
-        };
-        ProgressLine::at(place, plan, label)
+    pub(crate) fn new(plan: &Plan, view: View<'_>) -> ProgressLine {
+        let View { live, shown, label, .. } = view;
+        let began = Instant::now();
+        let place = if live { Place::Screen(None) } else { Place::of(shown, plan, began) };
+        let (label, plan, recent) = (label.to_owned(), plan.clone(), Recent::default());
+        ProgressLine { place, shown, label, plan, recent, began }
     }
 
     /// A bar on this terminal.
     pub(crate) fn on(plan: &Plan, term: Term) -> ProgressLine {
-        ProgressLine::at(Place::Bar(bar(plan, ProgressDrawTarget::term(term, HERTZ))), plan, "")
-    }
-
-    fn at(place: Place, plan: &Plan, label: &str) -> ProgressLine {
-        let (label, plan, recent) = (label.to_owned(), plan.clone(), Recent::default());
-        ProgressLine { place, label, plan, recent, began: Instant::now() }
+        let place = Place::Bar(bar(plan, ProgressDrawTarget::term(term, HERTZ)));
+        ProgressLine { place, ..ProgressLine::new(plan, View::of(Shown::Nothing)) }
     }
 
     /// Shows how far a run on this machine is.
@@ -165,8 +179,44 @@ impl ProgressLine {
         if matches!(self.place, Place::Nowhere) {
             return;
         }
-        self.recent.look(now, Some(health()));
-        self.draw(now, |line| text::line(&line.plan, now, line.recent.second().as_ref()));
+        let health = health();
+        self.recent.look(now, Some(health.clone()));
+        let second = self.recent.second();
+        if let Place::Screen(live) = &mut self.place {
+            let opened = match live.take() {
+                Some(live) => Ok(live),
+                None => Live::open(self.plan.cores()).map(Box::new),
+            };
+            let drawn = opened.and_then(|mut opened| {
+                opened.draw(&self.plan, now, &health, second.as_ref())?;
+                *live = Some(opened);
+                Ok(())
+            });
+            if let Err(error) = drawn {
+                self.leave_screen();
+                complain(&format!("--live: the terminal can't be drawn on ({error})"));
+            }
+        }
+        self.draw(now, |line| text::line(&line.plan, now, second.as_ref()));
+    }
+
+    /// Waits so long, or until the user leaves the screen.
+    pub(crate) fn pause(&mut self, pause: Duration) {
+        match &self.place {
+            Place::Screen(Some(live)) => {
+                if live.wait(pause) {
+                    self.leave_screen();
+                }
+            }
+            _ => thread::sleep(pause),
+        }
+    }
+
+    /// Goes on without the screen, if it was taken.
+    pub(crate) fn leave_screen(&mut self) {
+        if let Place::Screen(_) = &self.place {
+            self.place = Place::of(self.shown, &self.plan, self.began);
+        }
     }
 
     /// Shows how far each agent is, and what all have done together once they told.
@@ -185,7 +235,7 @@ impl ProgressLine {
         match &mut self.place {
             Place::Bar(_) => {}
             Place::Lines { next } if *next <= self.began.elapsed() => *next += LINE_EVERY,
-            Place::Lines { .. } | Place::Nowhere => return,
+            Place::Screen(_) | Place::Lines { .. } | Place::Nowhere => return,
         }
         let text = format!("{}{}", self.label, text(self));
         match &self.place {
@@ -212,11 +262,12 @@ impl ProgressLine {
         }
     }
 
-    /// Removes the bar.
-    pub(crate) fn clear(&self) {
+    /// Removes the bar, or leaves the screen.
+    pub(crate) fn clear(&mut self) {
         if let Place::Bar(bar) = &self.place {
             bar.finish_and_clear();
         }
+        self.place = Place::Nowhere;
     }
 }
 

@@ -10,13 +10,46 @@ use engine::sys::units::SECOND_NS;
 /// The most looks that are kept: who looks more often sees a shorter stretch.
 const LOOKS_MAX: usize = 32;
 
-/// One look at a run.
+/// So long after its start, ns, the shards have told of the load, and no more of the setup.
+const LOADED_NS: u64 = 100_000_000;
+
+/// One look at a run whose load has begun.
 #[derive(Clone, Debug)]
-struct Look {
+pub(crate) struct Look {
     /// When its numbers were told: they may be a little older than the look.
     told_ns: u64,
     tally: Tally,
     health: Option<Health>,
+}
+
+impl Look {
+    /// A look at a run, with how its generator did if that is known; `None` before the load.
+    pub(crate) fn new(now: &Tally, health: Option<Health>) -> Option<Look> {
+        if now.phase == Phase::Setup || now.elapsed_ns < LOADED_NS {
+            return None;
+        }
+        let told_ns = health.as_ref().map_or(now.elapsed_ns, Health::told_ns);
+        Some(Look { told_ns, tally: now.clone(), health })
+    }
+
+    /// When its numbers were told, ns.
+    pub(crate) fn told_ns(&self) -> u64 {
+        self.told_ns
+    }
+
+    /// What was done since an earlier look; `None` if nobody has told anything since then.
+    pub(crate) fn since(&self, before: &Look) -> Option<Second> {
+        let span_ns = self.told_ns.checked_sub(before.told_ns).filter(|span_ns| 0 < *span_ns)?;
+        let since = self.tally.since(&before.tally);
+        let per_second = |count: u64| count as f64 * SECOND_NS as f64 / span_ns as f64;
+        let health = self.health.as_ref().zip(before.health.as_ref());
+        Some(Second {
+            intended: per_second(since.intended),
+            answered: per_second(since.answered),
+            latency: since.latency,
+            health: health.map(|(now, before)| now.since(before)),
+        })
+    }
 }
 
 /// The looks of the last second, which begin with the load.
@@ -41,40 +74,19 @@ pub(crate) struct Second {
 impl Recent {
     /// Takes a look at a run, with how its generator did if that is known.
     pub(crate) fn look(&mut self, now: &Tally, health: Option<Health>) {
-        let told_ns = health.as_ref().map_or(now.elapsed_ns, Health::told_ns);
-        let last = self.looks.back();
-        // The load begins with numbers and a clock of its own.
-        if now.phase == Phase::Setup || last.is_some_and(|last| told_ns < last.told_ns) {
-            self.looks.clear();
-        }
-        if now.phase == Phase::Setup {
-            return;
-        }
+        let Some(look) = Look::new(now, health) else { return };
         // The last look before the stretch is where it begins.
         while LOOKS_MAX <= self.looks.len()
-            || self.looks.get(1).is_some_and(|second| second.told_ns + SECOND_NS <= told_ns)
+            || self.looks.get(1).is_some_and(|second| second.told_ns + SECOND_NS <= look.told_ns)
         {
             self.looks.pop_front();
         }
-        self.looks.push_back(Look { told_ns, tally: now.clone(), health });
+        self.looks.push_back(look);
     }
 
     /// What was done in the last second or so; `None` as long as nobody told twice.
     pub(crate) fn second(&self) -> Option<Second> {
-        let (before, now) = (self.looks.front()?, self.looks.back()?);
-        let span_ns = now.told_ns.saturating_sub(before.told_ns);
-        if span_ns == 0 {
-            return None;
-        }
-        let since = now.tally.since(&before.tally);
-        let per_second = |count: u64| count as f64 * SECOND_NS as f64 / span_ns as f64;
-        let health = now.health.as_ref().zip(before.health.as_ref());
-        Some(Second {
-            intended: per_second(since.intended),
-            answered: per_second(since.answered),
-            latency: since.latency,
-            health: health.map(|(now, before)| now.since(before)),
-        })
+        self.looks.back()?.since(self.looks.front()?)
     }
 }
 
@@ -122,10 +134,12 @@ mod tests {
     }
 
     #[test]
-    fn the_load_begins_anew() {
+    fn what_is_told_at_the_start_may_be_of_the_setup() {
         let mut recent = Recent::default();
-        recent.look(&tally(Phase::Drain, 5_000, 100), None);
-        recent.look(&tally(Phase::Warmup, 200, 10), None);
+        recent.look(&tally(Phase::Warmup, 30, 10_000), None);
+        recent.look(&tally(Phase::Warmup, 230, 20), None);
         assert!(recent.second().is_none());
+        recent.look(&tally(Phase::Warmup, 430, 40), None);
+        assert_eq!(recent.second().map(|second| second.answered), Some(100.0));
     }
 }

@@ -21,14 +21,17 @@ use crate::saved::Reference;
 use crate::signals::StopRequest;
 use crate::text::summary::summary;
 use crate::text::verdict::coloured;
-use crate::{csv, hgrm, hlog, json, junit, output, planning, prom};
+use crate::{csv, hgrm, hlog, json, junit, live, output, planning, prom};
 
 /// Runs a plan and writes its results.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (plan, wanted) = planning::plan(args)?;
+    if wanted.live {
+        live::require_terminal()?;
+    }
     let shown = Progress::shown(wanted.progress, wanted.quiet)?;
     let announce = if wanted.quiet { Announce::Nothing } else { Announce::Run };
-    let view = View { shown, label: "", announce };
+    let view = View { live: wanted.live, shown, label: "", announce };
     let gate = Gate::new(&plan, &wanted)?;
     let stop = StopRequest::listen()?;
     check_files(args.plan.as_ref(), &plan, &wanted, None)?;

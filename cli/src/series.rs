@@ -119,6 +119,7 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
         flamegraph: _,
         quiet: _,
         progress: _,
+        live,
         calibration: _,
         assumed: _,
         hdr,
@@ -200,6 +201,7 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
             "a series judges its steps, and its exit code says what it found",
         ),
         ("--junit", file(junit), one_run),
+        ("--live", live.then(String::new), "the view is of one run"),
         ("--ndjson", file(ndjson), one_run),
         ("--prom", file(prom), one_run),
     ];
@@ -389,7 +391,7 @@ impl Runs<'_> {
         let label = text::label(ask, outlook, Nanos(between));
         let plan = self.plan_of(ask);
         if let Some(crew) = &self.crew {
-            let view = View { shown: self.shown, label: &label, announce };
+            let view = View { label: &label, announce, ..View::of(self.shown) };
             let driven = crew.drive(plan, self.stop, view, head, Meanwhile::default())?;
             // What an agent fewer offered is another load.
             return driven.failure.map_or(Ok(driven.finished.report), Err);
@@ -397,7 +399,7 @@ impl Runs<'_> {
         let beside = Beside { reference: self.reference.as_ref(), ..Beside::default() };
         let line = |plan: &Plan| {
             say(head)?;
-            Ok(ProgressLine::new(plan, self.shown, &label))
+            Ok(ProgressLine::new(plan, View { label: &label, ..View::of(self.shown) }))
         };
         let (finished, _) = drive_with(plan, &self.body, self.stop, announce, line, beside)?;
         Ok(finished.report)

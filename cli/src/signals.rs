@@ -19,6 +19,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
 use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::live;
 
 /// What users and their terminals send. A program under `nohup` ignores SIGHUP, and so it stays.
 const USERS: [c_int; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
@@ -73,6 +74,7 @@ impl StopRequest {
             // It may have its final name already, or may never have been created.
             let _ = fs::remove_file(file);
         }
+        live::leave_screen_at_last();
         // Still under the lock, and without exit handlers: nothing may create another file now.
         low_level::exit(i32::from(EXIT_INTERRUPTED));
     }

@@ -12,7 +12,7 @@ mod details;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
 mod explain;
-mod figures;
+pub(crate) mod figures;
 pub(crate) mod flamediff;
 #[cfg(test)]
 #[path = "../../engine/tests/suite/made_up.rs"]

@@ -65,6 +65,14 @@ impl Bench {
     }
 }
 
+/// The shards' CPU time for each request answered in the window, µs. The rest of a process is its
+/// setup, whose load is in no count, and what it shows and writes.
+pub(crate) fn cpu_us_per_request(report: &Report) -> f64 {
+    let shards = report.generator.shards.iter();
+    let cpu_s: f64 = shards.map(|shard| shard.cpu_user_s + shard.cpu_system_s).sum();
+    1e6 * cpu_s / report.whole.counts.answered as f64
+}
+
 /// A duration as a flag's value.
 pub(crate) fn milliseconds(length: Duration) -> String {
     format!("{}ms", length.as_millis())

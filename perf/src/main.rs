@@ -70,7 +70,7 @@ enum Part {
     Open,
     /// Pacer lateness and its CPU cost, for each way of waiting
     Pacing,
-    /// What raw samples, stamps and the progress line cost
+    /// What raw samples, stamps, the progress line and the live view cost
     Pairs,
     /// ns of the hot functions
     Micro,

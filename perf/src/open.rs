@@ -7,7 +7,7 @@ use engine::plan::CONNS_OPEN_DEFAULT;
 use engine::report::Report;
 use engine::report::verdict::Level;
 
-use crate::bench::{Bench, milliseconds};
+use crate::bench::{Bench, cpu_us_per_request, milliseconds};
 use crate::process::Stderr;
 use crate::servers::NullTarget;
 use crate::summary::{Spread, heading, or_dash, show, table};
@@ -83,14 +83,6 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     ];
     println!("{}", table(&heading(&columns), &rows));
     Ok(())
-}
-
-/// Of the shard within the window: the rest of an open loop's process is mostly the load of its
-/// setup, which is in no count.
-fn cpu_us_per_request(report: &Report) -> f64 {
-    let shards = report.generator.shards.iter();
-    let cpu_s: f64 = shards.map(|shard| shard.cpu_user_s + shard.cpu_system_s).sum();
-    1e6 * cpu_s / report.whole.counts.answered as f64
 }
 
 impl Runs {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, cpu_us_per_request};
 use crate::process::Stderr;
 use crate::servers::NullTarget;
 use crate::summary::{Spread, heading, or_dash, show, table};
@@ -27,7 +27,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
     println!(
         "Closed loop on {CONNS} connections, runs of {length:?} in pairs ({rounds}); CPU of the \
          whole process in µs per request, medians; the multiple as median (lowest–highest) of the \
-         pairs:\n"
+         pairs, of the process and of its shards alone:\n"
     );
     let target = NullTarget::start(bench, CONNS)?;
     let folder = tempfile::tempdir()?;
@@ -41,13 +41,14 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
         ("`--stamp-sends 1/1000`", Manner { ..plain }, &unsampled),
         ("progress line", Manner { stderr: Stderr::Terminal, ..plain }, &plain),
         ("all three", Manner { flags: &["--raw", &file], stderr: Stderr::Terminal }, &user),
+        ("`--live`", Manner { flags: &["--live"], stderr: Stderr::Terminal }, &plain),
     ];
     let mut rows = Vec::new();
     for (name, with, without) in &pairs {
         let mut on = Vec::new();
         let mut off = Vec::new();
         for round in 0..rounds {
-            let cost = |manner: &Manner| cpu_us_per_request(bench, &target.url, manner, length);
+            let cost = |manner: &Manner| Cost::of_a_run(bench, &target.url, manner, length);
             // Either goes first in turn.
             if round % 2 == 0 {
                 off.push(cost(without)?);
@@ -57,18 +58,37 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
                 off.push(cost(without)?);
             }
         }
-        let ratio = Spread::of(on.iter().zip(&off).map(|(on, off)| on / off));
-        let median =
-            |values: Vec<f64>| or_dash(Spread::of(values).map(|spread| show(spread.median, 2)));
-        let ratio = or_dash(ratio.map(|ratio| ratio.show(3)));
-        rows.push(vec![(*name).to_owned(), median(off), median(on), ratio]);
+        let multiple = |of: fn(&Cost) -> f64| {
+            let ratio = Spread::of(on.iter().zip(&off).map(|(on, off)| of(on) / of(off)));
+            or_dash(ratio.map(|ratio| ratio.show(3)))
+        };
+        let multiples = [multiple(|cost| cost.process_us), multiple(|cost| cost.shards_us)];
+        let median = |costs: &[Cost]| {
+            let spread = Spread::of(costs.iter().map(|cost| cost.process_us));
+            or_dash(spread.map(|spread| show(spread.median, 2)))
+        };
+        let row = vec![(*name).to_owned(), median(&off), median(&on)];
+        rows.push([row, multiples.into()].concat());
     }
     target.stop()?;
-    println!("{}", table(&heading(&["feature", "off", "on", "multiple"]), &rows));
+    let columns = ["feature", "off", "on", "multiple", "of the shards"];
+    println!("{}", table(&heading(&columns), &rows));
     Ok(())
 }
 
-fn cpu_us_per_request(bench: &Bench, url: &str, manner: &Manner, length: Duration) -> Result<f64> {
-    let (report, finished) = bench.run_closed(url, CONNS, manner.flags, length, manner.stderr)?;
-    Ok(finished.cpu_us / report.whole.counts.answered as f64)
+/// CPU time for each request of a run, µs.
+struct Cost {
+    /// Of the whole process.
+    process_us: f64,
+    /// Of its shards within the window.
+    shards_us: f64,
+}
+
+impl Cost {
+    fn of_a_run(bench: &Bench, url: &str, manner: &Manner, length: Duration) -> Result<Cost> {
+        let (report, finished) =
+            bench.run_closed(url, CONNS, manner.flags, length, manner.stderr)?;
+        let answered = report.whole.counts.answered as f64;
+        Ok(Cost { process_us: finished.cpu_us / answered, shards_us: cpu_us_per_request(&report) })
+    }
 }

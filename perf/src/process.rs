@@ -65,17 +65,17 @@ pub(crate) fn run_pinned(
 ) -> Result<Finished> {
     let mut stdout_file = tempfile::tempfile()?;
     let mut stderr_file = tempfile::tempfile()?;
-    let (stderr_end, terminal) = match stderr {
-        Stderr::File => (Stdio::from(stderr_file.try_clone()?), None),
+    let ((stdin_end, stderr_end), terminal) = match stderr {
+        Stderr::File => ((Stdio::null(), Stdio::from(stderr_file.try_clone()?)), None),
         Stderr::Terminal => {
-            let (end, terminal) = Terminal::open()?;
-            (end, Some(terminal))
+            let (ends, terminal) = Terminal::open()?;
+            (ends, Some(terminal))
         }
     };
     let started = Instant::now();
     let mut child = Running(
         pinned(core, command)
-            .stdin(Stdio::null())
+            .stdin(stdin_end)
             .stdout(stdout_file.try_clone()?)
             .stderr(stderr_end)
             .spawn()
@@ -110,8 +110,8 @@ fn whole(file: &mut File) -> io::Result<String> {
 struct Terminal(JoinHandle<Vec<u8>>);
 
 impl Terminal {
-    /// A new terminal, and its far end, for a child.
-    fn open() -> Result<(Stdio, Terminal)> {
+    /// A new terminal, and its far end twice, for a child.
+    fn open() -> Result<((Stdio, Stdio), Terminal)> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let near = openpt(flags).context("can't open a terminal")?;
         grantpt(&near)?;
@@ -126,7 +126,8 @@ impl Terminal {
             }
             text
         });
-        Ok((Stdio::from(far), Terminal(reader)))
+        let far_too = far.try_clone()?;
+        Ok(((Stdio::from(far), Stdio::from(far_too)), Terminal(reader)))
     }
 
     /// All that was written to it.

@@ -78,6 +78,7 @@ fn runs_give_tables() {
         ("## Cost of features", "`--raw`", &[1, 2, 3]),
         ("## Cost of features", "progress line", &[1, 2, 3]),
         ("## Cost of features", "all three", &[1, 2, 3]),
+        ("## Cost of features", "`--live`", &[1, 2, 3, 4]),
     ] {
         let figures = numbers(&output, heading, row, columns);
         assert!(figures.iter().all(|figure| 0.0 < *figure), "{heading}, {row}: {output}");

@@ -10,12 +10,11 @@ use crate::message::Finding;
 /// run takes by default: one that disturbs none of them, else the last of theirs; then with what
 /// controllers are told of that.
 pub(super) fn choose(shards: Option<&[usize]>) -> (usize, Option<Finding>) {
-    let (topology, allowed) = (Topology::here(), placement::allowed_cores());
-    let default = topology.default_cores(&allowed, &Attachment::default());
+    let allowed = placement::allowed_cores();
+    let default = Topology::here().default_cores(&allowed, &Attachment::default());
     let shards = shards.unwrap_or(&default);
-    let beside = topology.cores_beside(shards, allowed);
-    match beside.iter().find(|core| !shards.contains(core)) {
-        Some(free) => (*free, None),
+    match placement::core_beside(shards) {
+        Some(free) => (free, None),
         None => {
             let last = *shards.last().expect("a run has a shard");
             (last, Some(shared(last)))

@@ -668,6 +668,19 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        conflicts_with = "quiet",
+        help_heading = RESULTS,
+        help = "Show the run on the whole screen while it goes on; q leaves that, and the run goes \
+            on",
+        long_help = "Show the run on the whole screen while it goes on, second by second: requests \
+            intended and answered, latencies, requests in flight, and how late the generator is. It \
+            is drawn from a core without a shard where one is allowed. q or Esc leaves the view, and \
+            the run goes on with what --progress shows; Ctrl-C ends the run, as always",
+    )]
+    pub(crate) live: bool,
+
+    #[arg(
+        long,
         short,
         help_heading = RESULTS,
         help = "Like --progress off, and don't say how long it will take; the summary is still \
@@ -743,6 +756,7 @@ impl PlanFlags {
             flamegraph,
             allow_invalid,
             progress,
+            live,
             quiet,
         } = self;
         set(&mut plan.target, url.or(target));
@@ -800,8 +814,10 @@ impl PlanFlags {
         set(&mut results.fail_on, fail_on);
         results.allow_invalid |= allow_invalid;
         // Of two that contradict each other, the flag drops what the file says.
-        if progress.is_some() || quiet {
-            (results.progress, results.quiet) = (progress, quiet);
+        if progress.is_some() || live || quiet {
+            results.quiet = quiet;
+            results.live = !quiet && (live || results.live);
+            results.progress = progress.or(results.progress).filter(|_| !quiet);
         }
     }
 

@@ -6,6 +6,7 @@ mod support;
 
 mod agent;
 mod limits;
+mod live;
 mod outputs;
 mod phases;
 mod profiles;

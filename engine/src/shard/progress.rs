@@ -77,6 +77,17 @@ impl CoarseHistogram {
         rest
     }
 
+    /// How many latencies each bucket holds, from the shortest up.
+    pub fn counts(&self) -> &[u64] {
+        &*self.counts
+    }
+
+    /// From where on a bucket holds latencies, ns; the first holds all shorter ones too.
+    pub fn from_ns(bucket: usize) -> u64 {
+        let octave_ns = 1_u64 << (bucket / STEPS + OCTAVE_FIRST);
+        octave_ns + octave_ns * (bucket % STEPS) as u64 / STEPS as u64
+    }
+
     /// How many latencies it holds.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count))
@@ -93,10 +104,9 @@ impl CoarseHistogram {
         for (at, bucket_count) in self.counts.iter().enumerate() {
             seen = bucket_count.saturating_add(seen);
             if rank <= seen {
-                let octave_ns = 1_u64 << (at / STEPS + OCTAVE_FIRST);
-                return Some(
-                    octave_ns + octave_ns * (2 * (at % STEPS) as u64 + 1) / (2 * STEPS as u64),
-                );
+                let (from_ns, to_ns) =
+                    (CoarseHistogram::from_ns(at), CoarseHistogram::from_ns(at + 1));
+                return Some(u64::midpoint(from_ns, to_ns));
             }
         }
         unreachable!("the rank is at most the count")
@@ -284,6 +294,9 @@ mod tests {
                 (seen / value_ns as f64 - 1.0).abs() <= 0.0625 + 1e-9,
                 "{value_ns} was seen as {seen}"
             );
+            let at = bucket(value_ns);
+            let range = CoarseHistogram::from_ns(at)..CoarseHistogram::from_ns(at + 1);
+            assert!(range.contains(&value_ns) && latency.counts()[at] == 1, "{range:?}");
         }
         assert_eq!(CoarseHistogram::default().quantile_ns(0.5), None);
     }

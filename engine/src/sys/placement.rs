@@ -39,6 +39,13 @@ pub(crate) fn move_to(core: usize) {
     let _ = sched_setaffinity(None, &set);
 }
 
+/// An allowed core on which a thread disturbs no shard on these cores; `None` if there is none
+/// without a shard.
+pub fn core_beside(shards: &[usize]) -> Option<usize> {
+    let beside = Topology::here().cores_beside(shards, allowed_cores());
+    beside.into_iter().find(|core| !shards.contains(core))
+}
+
 /// Moves this thread off the shards' cores, so that it never preempts a shard, and off their
 /// siblings, so that it never slows one down. Where no other core is allowed, they have to be
 /// shared.
