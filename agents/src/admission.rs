@@ -252,6 +252,11 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
         let cure = "omit it; start the agent with --source-addresses";
         return Err(PlanError::new("--source-addresses", address, own, cure));
     }
+    if let Some(path) = &plan.unix {
+        let problem = "an agent connects to no socket that a controller names";
+        let cure = "omit it; give the URL of a server that the agents reach";
+        return Err(PlanError::new("--unix", path.display(), problem, cure));
+    }
     if let Some(file) = &plan.raw {
         let cure = "give the controller --raw with a folder, which the agents' samples go to";
         return Err(PlanError::new("--raw", file.display(), own, cure));
@@ -473,6 +478,7 @@ mod tests {
                 "--source-addresses",
                 "10.0.0.1",
             ),
+            (Plan { unix: Some("/run/x".into()), ..Plan::default() }, "--unix", "/run/x"),
             (Plan { raw: Some("/etc/x".into()), ..Plan::default() }, "--raw", "/etc/x"),
             (text("@/etc/passwd"), "--body", "@/etc/passwd"),
         ] {

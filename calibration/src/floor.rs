@@ -153,7 +153,7 @@ pub struct Calibration {
 impl Calibration {
     /// Nothing measured yet.
     pub fn new(setup: &Setup) -> Calibration {
-        let environment = environment(&setup.cores, Vec::new(), setup.null_target);
+        let environment = environment(&setup.cores, Vec::new(), Some(setup.null_target));
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Calibration {
             schema: SCHEMA,

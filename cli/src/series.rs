@@ -161,6 +161,7 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
         requests_per_connection: _,
         connect_to: _,
         resolve: _,
+        unix: _,
         source_addresses: _,
         settle: _,
         settle_min: _,

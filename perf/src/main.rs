@@ -96,7 +96,7 @@ fn find_truetail(given: Option<PathBuf>) -> Result<PathBuf> {
 /// The line that says where figures come from.
 fn machine() -> Result<String> {
     let target = "127.0.0.1:80".parse().context("an address")?;
-    let here = environment(&[], Vec::new(), target);
+    let here = environment(&[], Vec::new(), Some(target));
     let date = Command::new("date").args(["-u", "+%F"]).output().context("can't start `date`")?;
     Ok(format!(
         "{}, {} cores, {}, {}",

@@ -33,8 +33,17 @@ const ERRORS_SAME: f64 = 0.001;
 
 /// Fields of a plan that two sides may differ in: where the target is, when requests are due, what
 /// is kept, and what it is judged by.
-const MAY_DIFFER: [&str; 8] =
-    ["target", "connect_to", "resolve", "seed", "raw", "slo", "thresholds", "source_addresses"];
+const MAY_DIFFER: [&str; 9] = [
+    "target",
+    "connect_to",
+    "resolve",
+    "unix",
+    "seed",
+    "raw",
+    "slo",
+    "thresholds",
+    "source_addresses",
+];
 
 /// What is compared in spite of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

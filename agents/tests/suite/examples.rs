@@ -20,6 +20,7 @@ use engine::plan::redact::Redacted;
 use engine::report::collected::CollectedHead;
 use engine::run::{Phase, Tally};
 use engine::shard::CoarseHistogram;
+use engine::sys::address::Address;
 use engine::sys::units::Nanos;
 
 /// The nonces of both sides.
@@ -71,8 +72,8 @@ pub fn head() -> CollectedHead {
     let address = "127.0.0.1:8080".parse().expect("an address");
     CollectedHead {
         plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
-        address,
-        environment: environment(&[0], Vec::new(), address),
+        address: Address::Ip(address),
+        environment: environment(&[0], Vec::new(), Some(address)),
         machine: Machine::default(),
         interrupted: false,
         until_ns: 1_000_000_000,

@@ -94,7 +94,7 @@ fn on_loss() -> impl TypedValueParser<Value = OnLoss> {
 /// Says what the flags of a plan mean to a run on agents, and hides those that name what is an
 /// agent's own.
 pub(super) fn of_controller(command: Command) -> Command {
-    ["cores", "source_addresses", "calibration", "flamegraph", "live"]
+    ["cores", "source_addresses", "unix", "calibration", "flamegraph", "live"]
         .iter()
         .fold(command, |command, name| command.mut_arg(*name, |arg| arg.hide(true)))
         .mut_arg("raw", |arg: Arg| {

@@ -398,6 +398,20 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        value_name = "PATH",
+        value_parser = file_name,
+        help_heading = CONNECTIONS,
+        help = "Connect to this Unix-domain socket instead of the URL's host and port; requests stay \
+            as they are",
+        long_help = "Connect to this Unix-domain socket instead of the URL's host and port; requests \
+            stay as they are. The kernel stamps nothing that passes it: latencies end where the \
+            response is handled, as with --stamps user, and the verdict says so",
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) unix: Option<PathBuf>,
+
+    #[arg(
+        long,
         value_name = "LIST",
         value_delimiter = ',',
         value_parser = ip_address,
@@ -734,6 +748,7 @@ impl PlanFlags {
             requests_per_connection,
             connect_to,
             resolve,
+            unix,
             source_addresses,
             settle,
             settle_min,
@@ -795,6 +810,7 @@ impl PlanFlags {
         set_some(&mut plan.requests_per_connection, requests_per_connection);
         set_some(&mut plan.connect_to, connect_to);
         set_some(&mut plan.resolve, resolve);
+        set_some(&mut plan.unix, unix);
         set_some(&mut plan.prewarm, prewarm);
         set_some(&mut plan.spare, spare);
         set_some(&mut plan.settle_min, settle_min);

@@ -105,7 +105,9 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
             format!("closed loop, {conns}, one request every {period}")
         }
     };
-    [format!("{length}  {load}  {}", plan.target), requests(report)]
+    let socket = plan.unix.as_ref().map(|path| format!("  over {}", path.display()));
+    let target = format!("{}{}", plan.target, socket.unwrap_or_default());
+    [format!("{length}  {load}  {target}"), requests(report)]
 }
 
 /// How many requests there were, and what was bad about those that had no good answer: a response

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::process::{Output, Stdio};
 use std::thread;
 
@@ -214,6 +215,36 @@ fn a_run_connects_where_it_is_told_to_and_asks_for_its_url() {
         assert_eq!(config["target_address"], place);
     }
     assert_eq!(target.received(), 40);
+}
+
+#[test]
+fn a_run_over_a_unix_domain_socket_is_verified_and_says_where_it_went() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("app.sock");
+    let listener = UnixListener::bind(&path).expect("a free path");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            thread::spawn(move || {
+                let mut answers = stream.try_clone().expect("a descriptor");
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                    if line.is_empty() && answers.write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let socket = path.to_str().expect("text");
+    let url = "http://app.invalid/";
+    let output = run(&["-n", "50", "-c", "2", url, "--unix", socket, "-o", "-"]);
+    let config = &printed(&output)["config"];
+    assert_eq!((&config["target"], &config["unix"]), (&url.into(), &socket.into()));
+    assert_eq!(config["target_address"], format!("unix:{socket}"));
+    verified(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("50 good, 0 bad") && said.contains(&format!("over {socket}")), "{said}");
 }
 
 #[test]

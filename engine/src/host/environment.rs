@@ -74,16 +74,20 @@ pub struct ControlCore {
     pub shared: bool,
 }
 
-/// The environment of a run on these cores against `target`, for its report.
+/// The environment of a run on these cores against `target`, for its report; `None` is a socket of
+/// this machine.
 pub fn environment(
     cores_used: &[usize],
     ring_features: Vec<String>,
-    target: SocketAddr,
+    target: Option<SocketAddr>,
 ) -> Environment {
     Environment {
         cores: processor::cores(cores_used, &CpuInfo::read(), &Topology::here()),
         cores_used: cores_used.to_vec(),
-        network: network::network(target),
+        network: match target {
+            Some(target) => network::network(target),
+            None => Network { target_on_this_host: Some(true), ..Network::default() },
+        },
         ring_features,
         ..of_controller()
     }
@@ -254,7 +258,7 @@ mod tests {
     fn what_is_not_known_is_null_and_never_an_empty_text() {
         let cores = placement::allowed_cores();
         let target = "127.0.0.1:80".parse().expect("an address");
-        let environment = environment(&cores, vec!["x".to_owned()], target);
+        let environment = environment(&cores, vec!["x".to_owned()], Some(target));
         let document = serde_json::to_value(&environment).expect("a document");
         let mut found = Vec::new();
         texts(&document, &mut found);

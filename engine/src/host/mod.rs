@@ -28,5 +28,5 @@ pub(crate) use network::attachment_towards;
 pub use processes::Contender;
 pub use processor::{Core, Virtualisation};
 pub use reach::resolve;
-pub(crate) use reach::{Unreached, reach};
+pub(crate) use reach::{Unreached, reach, reach_unix};
 pub use timekeeping::check_timekeeping;

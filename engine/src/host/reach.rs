@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::plan::endpoint::{Endpoint, named};
 use crate::plan::{Plan, PlanError};
+use crate::sys::address::Address;
 
 /// Timeout of the connection that is opened once before the run.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -75,6 +77,29 @@ pub(crate) fn reach(addresses: &[SocketAddr], plan: &Plan) -> Result<SocketAddr,
         });
     }
     Err(last.expect("a host has an address"))
+}
+
+/// Connects once to the plan's Unix-domain socket.
+///
+/// # Errors
+/// Nothing listens there.
+pub(crate) fn reach_unix(path: &Path, plan: &Plan) -> Result<Address, PlanError> {
+    let address = Address::Unix(path.to_owned());
+    let probed = address.for_kernel().and_then(|address| {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.connect(&address)
+    });
+    match probed {
+        Ok(()) => Ok(address),
+        // Its queue is full: somebody listens.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(address),
+        Err(error) => {
+            let (flag, value) = named(plan);
+            let cure = "start the server, or check the path and who may write to it";
+            Err(PlanError::new(flag, value, format!("accepts no connection ({error})"), cure))
+        }
+    }
 }
 
 /// Connects to an address and closes the connection.

@@ -111,8 +111,8 @@ pub(crate) struct Watched {
     pub(crate) window_ns: u64,
     /// End of the window, ns since the epoch.
     pub(crate) end_ns: u64,
-    /// The target's address.
-    pub(crate) target: SocketAddr,
+    /// The target's address; `None` of a Unix-domain socket.
+    pub(crate) target: Option<SocketAddr>,
     /// Source addresses to connect from; empty for the kernel's choice.
     pub(crate) sources: Vec<IpAddr>,
 }
@@ -146,11 +146,11 @@ fn watch(watched: &Watched, signals: &Signals, shards: usize) -> Machine {
     let has_own_core = allowed_cores().iter().any(|core| !watched.cores.contains(core));
     let quotas = Quotas::of_this_process();
     let beside = siblings(&watched.cores, &Topology::here());
-    let interface = interface_towards(watched.target);
+    let interface = watched.target.and_then(interface_towards);
     let mut edges = Edges { interface: interface.clone(), ..Edges::default() };
     let mut rounds = Rounds::default();
     let mut contenders = None;
-    let mut ports = PortCount::new(watched.target, &watched.sources);
+    let mut ports = watched.target.and_then(|target| PortCount::new(target, &watched.sources));
     loop {
         // Asked before the clock: when all shards have ended, the window is over by then.
         let ended = shards <= signals.ended.load(Ordering::Relaxed);

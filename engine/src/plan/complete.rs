@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use super::error::PlanError;
 use super::plan::{Model, Overload, Plan, StampSource, Switch};
 use super::slo::{Objective, Objectives};
+use crate::sys::address::Address;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::{CoreList, Nanos, OneIn, Rate, SECOND_NS};
 
@@ -151,6 +152,7 @@ impl Plan {
         self.check_durations(conns)?;
         self.check_policies(model, conns)?;
         self.complete_cores(allowed_cores, conns)?;
+        self.complete_unix()?;
         self.stamps.get_or_insert(StampSource::Kernel);
         let flush = *self.flush.get_or_insert(match model {
             Model::Open => FLUSH_OPEN_DEFAULT,
@@ -165,6 +167,39 @@ impl Plan {
             ));
         }
         Ok(self)
+    }
+
+    /// What a Unix-domain socket leaves to choose: it has no addresses, and the kernel stamps nothing
+    /// that passes it.
+    fn complete_unix(&mut self) -> Result<(), PlanError> {
+        let Some(path) = &self.unix else { return Ok(()) };
+        if let Err(error) = Address::Unix(path.clone()).for_kernel() {
+            let problem = format!("no path of a socket ({error})");
+            let cure = "give one of 1 to 107 bytes, such as a link to it";
+            return Err(PlanError::new("--unix", path.display(), problem, cure));
+        }
+        let refuse = |flag, value, problem| {
+            Err(PlanError::new(flag, value, problem, "omit it, or load a TCP port without --unix"))
+        };
+        if let Some(address) = self.source_addresses.first() {
+            let problem = "a Unix-domain socket has no address to connect from";
+            return refuse("--source-addresses", address.to_string(), problem);
+        }
+        let problem = "the kernel stamps nothing that passes a Unix-domain socket";
+        match self.stamps {
+            Some(StampSource::Kernel) => return refuse("--stamps", "kernel".to_owned(), problem),
+            Some(StampSource::Hardware) => {
+                return refuse("--stamps", "hardware".to_owned(), problem);
+            }
+            Some(StampSource::User) | None => self.stamps = Some(StampSource::User),
+        }
+        match self.stamp_sends {
+            Some(one_in) if one_in != OneIn::OFF => {
+                return refuse("--stamp-sends", one_in.to_string(), problem);
+            }
+            _ => self.stamp_sends = Some(OneIn::OFF),
+        }
+        Ok(())
     }
 
     /// Whether setup of a completed plan offers load until its pool of connections has settled.

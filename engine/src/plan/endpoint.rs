@@ -32,6 +32,13 @@ impl Endpoint {
     /// Those of [`Endpoint::parse`], and a place that isn't one or that is somewhere else.
     pub fn of(plan: &Plan) -> Result<Endpoint, PlanError> {
         let endpoint = Endpoint::parse(&plan.target)?;
+        let others = [("--connect-to", &plan.connect_to), ("--resolve", &plan.resolve)];
+        if let (Some(_), Some((flag, place))) =
+            (&plan.unix, others.into_iter().find_map(|(flag, place)| Some((flag, place.as_ref()?))))
+        {
+            let problem = "--unix says already where to connect to";
+            return Err(PlanError::new(flag, shown(place), problem, "omit one of them"));
+        }
         match (&plan.connect_to, &plan.resolve) {
             (None, None) => Ok(endpoint),
             (Some(_), Some(resolve)) => {
@@ -147,10 +154,11 @@ fn parse_place(text: &str) -> Option<(String, u16)> {
 
 /// The flag that says where a plan connects to, and what an error may show of its value.
 pub(crate) fn named(plan: &Plan) -> (&'static str, String) {
-    match (&plan.connect_to, &plan.resolve) {
-        (Some(place), _) => ("--connect-to", shown(place)),
-        (None, Some(resolve)) => ("--resolve", shown(resolve)),
-        (None, None) => ("--target", shown(&plan.target)),
+    match (&plan.unix, &plan.connect_to, &plan.resolve) {
+        (Some(path), ..) => ("--unix", path.display().to_string()),
+        (None, Some(place), _) => ("--connect-to", shown(place)),
+        (None, None, Some(resolve)) => ("--resolve", shown(resolve)),
+        (None, None, None) => ("--target", shown(&plan.target)),
     }
 }
 

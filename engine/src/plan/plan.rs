@@ -98,6 +98,9 @@ pub struct Plan {
     /// The address of the URL's host and port, `host:port:address`. Default: the resolver's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolve: Option<String>,
+    /// The Unix-domain socket of this machine to connect to, instead of the URL's host and port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unix: Option<PathBuf>,
     /// Local addresses to connect from, in turn. Default: the kernel chooses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
@@ -233,6 +236,7 @@ impl Default for Plan {
             requests_per_connection: None,
             connect_to: None,
             resolve: None,
+            unix: None,
             source_addresses: Vec::new(),
             settle: Nanos::from_secs(1),
             settle_min: None,

@@ -1,6 +1,5 @@
 //! What a run on one agent brings home, and what a report of several agents is made from.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -16,6 +15,7 @@ use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardStats;
 use crate::report::{Samples, ToldPart};
 use crate::shard::ShardReport;
+use crate::sys::address::Address;
 
 pub use crate::report::{LOCAL, Synchronization};
 
@@ -34,7 +34,7 @@ pub struct CollectedHead {
     /// The completed plan, as a report may show it.
     pub plan: Redacted,
     /// The target's address.
-    pub address: SocketAddr,
+    pub address: Address,
     /// Where it ran.
     pub environment: Environment,
     /// What the machine did meanwhile.

@@ -1,4 +1,4 @@
-//! New TCP sockets for the ring: options set, bound to a source address if the plan names one, not
+//! New sockets for the ring, of TCP or of the Unix domain: options set, bound to a source address if the plan names one, not
 //! yet connected.
 
 use std::io;
@@ -26,6 +26,9 @@ pub(crate) fn new_socket(
     source: Option<&SockAddr>,
     stamps: ReceiveStamps,
 ) -> io::Result<RawFd> {
+    if target.is_unix() {
+        return Ok(Socket::new(Domain::UNIX, Type::STREAM, None)?.into_raw_fd());
+    }
     let domain = if target.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     // A request is a single send: Nagle's algorithm would only delay it.

@@ -20,6 +20,7 @@ use crate::plan::{Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
 use crate::ring::Payload;
 use crate::samples;
 use crate::shard::SEND_SILENT_MAX;
+use crate::sys::address::Address;
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::OneIn;
@@ -29,7 +30,7 @@ use crate::sys::units::OneIn;
 pub struct Prepared {
     pub(super) plan: Plan,
     pub(super) redacted: Redacted,
-    pub(super) address: SocketAddr,
+    pub(super) address: Address,
     pub(super) request: Payload,
     pub(super) head_request: bool,
     /// What of the plan's load this process offers.
@@ -138,43 +139,35 @@ pub fn prepare_with(
         samples::check_writable(file).map_err(PrepareError::File)?;
     }
     check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
-    let addresses = match targets {
-        Targets::Resolve => host::resolve(&endpoint, &plan).map_err(PrepareError::Target)?,
-        Targets::Only(addresses) if addresses.is_empty() => {
-            let problem = "none of its addresses may be connected to";
-            let cure = "name a target that is permitted here";
-            let (flag, target) = named(&plan);
-            return Err(PrepareError::Target(PlanError::new(flag, target, problem, cure)));
-        }
-        Targets::Only(addresses) => addresses,
+    let address = match &plan.unix {
+        Some(path) => host::reach_unix(path, &plan).map_err(PrepareError::Target)?,
+        None => reach(&endpoint, &plan, targets)?.into(),
     };
-    let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
-    let address = host::reach(&addresses, &plan).map_err(|unreached| match unreached {
-        Unreached::NoPort(error) => PrepareError::NoPort(error),
-        Unreached::Refused(error) => PrepareError::Target(error),
-    })?;
     if !names_cores {
         // The interface is known only now. The cores may change with it, but not grow in number.
-        plan.place(&topology.default_cores(&allowed, &host::attachment_towards(address)), conns);
+        let attachment = address.ip().map(host::attachment_towards).unwrap_or_default();
+        plan.place(&topology.default_cores(&allowed, &attachment), conns);
     }
-    if plan.stamps() == StampSource::Hardware {
+    if let (StampSource::Hardware, Some(address)) = (plan.stamps(), address.ip()) {
         host::require_hardware_stamps(address).map_err(PrepareError::Host)?;
     }
     let mut unstamped = None;
-    let stamping = match (plan.stamps(), Stamping::on()) {
-        (_, Ok(stamping)) => Some(Arc::new(stamping)),
-        (StampSource::Kernel | StampSource::Hardware, Err(check)) if names_stamps => {
+    let stamping = match (plan.stamps(), plan.unix.is_none().then(Stamping::on)) {
+        // Nothing that passes a Unix-domain socket is stamped, not even as a control.
+        (_, None) => None,
+        (_, Some(Ok(stamping))) => Some(Arc::new(stamping)),
+        (StampSource::Kernel | StampSource::Hardware, Some(Err(check))) if names_stamps => {
             return Err(PrepareError::Host(check));
         }
-        (StampSource::Kernel | StampSource::Hardware, Err(check)) => {
+        (StampSource::Kernel | StampSource::Hardware, Some(Err(check))) => {
             plan.stamps = Some(StampSource::User);
             unstamped = Some(check.found);
             None
         }
         // Only a few connections would be stamped, as a control, and a run does without.
-        (StampSource::User, Err(_)) => None,
+        (StampSource::User, Some(Err(_))) => None,
     };
-    complete_sample(&mut plan, payload.len(), address)?;
+    complete_sample(&mut plan, payload.len(), address.ip())?;
     Ok(Prepared {
         stamping,
         unstamped,
@@ -184,6 +177,25 @@ pub fn prepare_with(
         address,
         head_request: request.is_head(),
         share,
+    })
+}
+
+/// The first of the addresses that a plan's host stands for that accepts a connection.
+fn reach(endpoint: &Endpoint, plan: &Plan, targets: Targets) -> Result<SocketAddr, PrepareError> {
+    let addresses = match targets {
+        Targets::Resolve => host::resolve(endpoint, plan).map_err(PrepareError::Target)?,
+        Targets::Only(addresses) if addresses.is_empty() => {
+            let problem = "none of its addresses may be connected to";
+            let cure = "name a target that is permitted here";
+            let (flag, target) = named(plan);
+            return Err(PrepareError::Target(PlanError::new(flag, target, problem, cure)));
+        }
+        Targets::Only(addresses) => addresses,
+    };
+    let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
+    host::reach(&addresses, plan).map_err(|unreached| match unreached {
+        Unreached::NoPort(error) => PrepareError::NoPort(error),
+        Unreached::Refused(error) => PrepareError::Target(error),
     })
 }
 
@@ -208,7 +220,7 @@ pub fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
 fn complete_sample(
     plan: &mut Plan,
     request_length: usize,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
 ) -> Result<(), PrepareError> {
     if plan.stamp_sends == Some(OneIn::OFF) {
         return Ok(());
@@ -218,7 +230,7 @@ fn complete_sample(
     let Some(one_in) = plan.stamp_sends else {
         let is_stamped = plan.stamps() != StampSource::User
             && fits
-            && stamping::require_send_stamps(Some(address)).is_ok();
+            && stamping::require_send_stamps(address).is_ok();
         plan.stamp_sends = Some(if is_stamped { STAMP_SENDS_DEFAULT } else { OneIn::OFF });
         return Ok(());
     };
@@ -230,7 +242,7 @@ fn complete_sample(
         let error = PlanError::new("--stamp-sends", one_in, problem, cure);
         return Err(PrepareError::Plan(error));
     }
-    stamping::require_send_stamps(Some(address)).map_err(PrepareError::Host)
+    stamping::require_send_stamps(address).map_err(PrepareError::Host)
 }
 
 /// The bytes of the request: a file's are mapped, and all shards send the same. Where a
@@ -306,8 +318,8 @@ impl Prepared {
     }
 
     /// The target's address that accepted a connection.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 }
 

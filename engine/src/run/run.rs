@@ -159,7 +159,7 @@ impl Run {
             cores: cores.clone(),
             window_ns: plan.warmup.0,
             end_ns: plan.end_ns(),
-            target: prepared.address,
+            target: prepared.address.ip(),
             sources: plan.source_addresses.clone(),
         };
         // The threads beside the shards come first: once all shards are ready, the run begins.
@@ -321,11 +321,12 @@ impl Run {
             });
             samples_part(writer.finish(ends.collect(), until_ns, epoch_ns))
         });
+        let target = self.prepared.address.ip();
         let head = CollectedHead {
             address: self.prepared.address,
             environment: Environment {
                 unstamped: self.prepared.unstamped,
-                ..environment(plan.cores(), self.ring_features, self.prepared.address)
+                ..environment(plan.cores(), self.ring_features, target)
             },
             plan: self.prepared.redacted,
             machine: self.watch.finish(),

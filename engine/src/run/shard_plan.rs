@@ -56,7 +56,7 @@ impl Prepared {
             flush: plan.flush(),
             request: self.request.clone(),
             head_request: self.head_request,
-            address: self.address.into(),
+            address: self.address.for_kernel().expect("it was connected to"),
             sources: plan
                 .source_addresses
                 .iter()

@@ -142,6 +142,7 @@ mod tests {
             requests_per_connection: None,
             connect_to: None,
             resolve: None,
+            unix: None,
             source_addresses: vec!["127.0.0.2".parse().expect("an address")],
             settle: Nanos(0),
             prewarm: None,

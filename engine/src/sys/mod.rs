@@ -1,6 +1,7 @@
 //! The floor of the engine: units, the clocks, CPU placement, executors, and what a run's threads
 //! share.
 
+pub mod address;
 pub mod clock;
 pub(crate) mod control;
 pub(crate) mod executor;

@@ -19,6 +19,7 @@ use engine::report::merge;
 use engine::report::profile::{Sampler, Sampling, Taken};
 use engine::report::{Report, Samples};
 use engine::shard::ShardReport;
+use engine::sys::address::Address;
 
 /// What becomes of a request: its stamps, when it ends, and how.
 pub type Fate = (Stamps, Ending, Outcome);
@@ -122,8 +123,8 @@ pub fn collected(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>)
         .collect();
     let head = CollectedHead {
         plan: Redacted::new(plan, &Body::of_bytes(Vec::new())),
-        address,
-        environment: host::environment::environment(&cores, Vec::new(), address),
+        address: Address::Ip(address),
+        environment: host::environment::environment(&cores, Vec::new(), Some(address)),
         machine: Machine::default(),
         interrupted: false,
         until_ns: plan.end_ns(),

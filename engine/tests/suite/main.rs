@@ -26,6 +26,7 @@ mod secrets;
 mod send_stamps;
 mod shards;
 mod slo;
+mod unix;
 mod uploads;
 mod verdict;
 mod verify_report;

@@ -36,6 +36,7 @@ use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::collected::CollectedHead;
 use engine::run::{Phase, Tally};
 use engine::shard::{CoarseHistogram, ShardReport};
+use engine::sys::address::Address;
 use engine::sys::clock::now_ns;
 use engine::sys::placement::allowed_cores;
 use glommio::timer::timeout;
@@ -315,8 +316,8 @@ impl Run {
         let stats = ShardStats { observed_s, ..meter.report(recorder.counts.sent, 0, 0) };
         let head = CollectedHead {
             plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
-            address: target,
-            environment: environment::environment(&[core], Vec::new(), address),
+            address: Address::Ip(target),
+            environment: environment::environment(&[core], Vec::new(), Some(address)),
             machine: Machine::default(),
             interrupted: until_ns < plan.end_ns(),
             until_ns,

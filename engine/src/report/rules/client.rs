@@ -162,6 +162,10 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
     let unstamped = share(report.whole.stamps.program, counts.answered);
     if MOST < unstamped {
         let (because, cure) = match (plan.stamps(), &report.environment.unstamped) {
+            (StampSource::User, _) if plan.unix.is_some() => (
+                "the kernel stamps nothing that passes a Unix-domain socket".to_owned(),
+                "to know that share, load the server's TCP port",
+            ),
             (StampSource::User, None) => ("--stamps user".to_owned(), "use --stamps kernel"),
             (StampSource::User, Some(why)) => (
                 format!("the kernel's stamps were {why}"),
