@@ -175,7 +175,7 @@ fn files_that_cannot_be_written_or_read() {
     // One of an older version: it lacks what this one reads, and its number says why.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
-    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 6"]);
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 7"]);
     let calibration = path("calibration.json");
     fs::write(&calibration, "{\"schema\": 4, \"clocks\": null}").expect("written");
     refused(&["verify", &calibration], 1, &["REPORT", &calibration, "a calibration", "run"]);
