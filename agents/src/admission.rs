@@ -261,6 +261,13 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
         let cure = "give the controller --raw with a folder, which the agents' samples go to";
         return Err(PlanError::new("--raw", file.display(), own, cure));
     }
+    for (flag, file) in [("--cacert", &plan.cacert), ("--cert", &plan.cert), ("--key", &plan.key)] {
+        if let Some(file) = file {
+            let problem = "an agent reads no file that a controller names";
+            let cure = "install the issuer on the agents' systems, or use --insecure";
+            return Err(PlanError::new(flag, file.display(), problem, cure));
+        }
+    }
     if let Some(file) = plan.body.as_ref().filter(|body| body.starts_with('@')) {
         let problem = "an agent reads no file that a controller names";
         return Err(PlanError::new("--body", file, problem, "give the body itself"));
@@ -481,6 +488,9 @@ mod tests {
             (Plan { unix: Some("/run/x".into()), ..Plan::default() }, "--unix", "/run/x"),
             (Plan { raw: Some("/etc/x".into()), ..Plan::default() }, "--raw", "/etc/x"),
             (text("@/etc/passwd"), "--body", "@/etc/passwd"),
+            (Plan { cacert: Some("ca.pem".into()), ..Plan::default() }, "--cacert", "ca.pem"),
+            (Plan { cert: Some("c.pem".into()), ..Plan::default() }, "--cert", "c.pem"),
+            (Plan { key: Some("k.pem".into()), ..Plan::default() }, "--key", "k.pem"),
         ] {
             let error = check_placement(&plan).expect_err(flag);
             assert_eq!((error.flag, error.value.as_str()), (flag, value));

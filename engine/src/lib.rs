@@ -15,6 +15,8 @@ pub mod stats;
 
 pub mod record;
 
+pub mod tls;
+
 pub mod host;
 
 pub mod samples;

@@ -115,7 +115,20 @@ const FOREIGN: &[Foreign] = &[
         Value::None,
         Omit("only HTTP/1.1 is spoken; for HTTP/2 use h2load"),
     ),
-    flag(&["-k", "--insecure", "-insecure"], Value::None, Omit("there is no TLS yet")),
+    flag(
+        &["--http3", "-http3", "--h3", "-h3", "--quic"],
+        Value::None,
+        Omit("only HTTP/1.1 is spoken, over TCP; for HTTP/3 and QUIC use h2load or oha"),
+    ),
+    flag(
+        &["--ktls", "-ktls"],
+        Value::None,
+        Omit("TLS is spoken by the program, not by the kernel"),
+    ),
+    flag(&["-insecure"], Value::None, As("--insecure", "")),
+    flag(&["-root-certs"], Value::Any, As("--cacert", "{}")),
+    flag(&["-cert"], Value::Any, As("--cert", "{}")),
+    flag(&["-key"], Value::Any, As("--key", "{}")),
     flag(
         &["-x", "--proxy"],
         Value::Any,

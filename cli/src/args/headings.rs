@@ -6,6 +6,8 @@ pub(super) const REQUEST: &str = "Request";
 pub(super) const LOAD: &str = "Load";
 /// Of `run`: over which connections.
 pub(super) const CONNECTIONS: &str = "Connections";
+/// Of `run`: what TLS is spoken with.
+pub(super) const TLS: &str = "TLS";
 /// Of `controller` and others: which agents offer the load.
 pub(super) const AGENTS: &str = "Agents";
 /// Of `run`: where it runs, and how.

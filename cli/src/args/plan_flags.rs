@@ -21,7 +21,7 @@ use engine::plan::thresholds::{Bound, Thresholds};
 use engine::plan::{
     Arrivals, CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_MAX,
     FLUSH_OPEN_DEFAULT, Model, Overload, Overrides, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT,
-    STAMP_SENDS_DEFAULT, StampSource, Switch, Wait,
+    STAMP_SENDS_DEFAULT, StampSource, Switch, TlsSession, Wait,
 };
 use engine::report::moves::MOVES;
 use engine::report::verdict::Code;
@@ -29,7 +29,7 @@ use engine::sys::units::{CoreList, Nanos, OneIn, Rate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, VERDICT};
+use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, TLS, VERDICT};
 use super::values::{
     WHOLE_MAX, by_name, credentials, file, file_name, file_or_stdout, ip_address, profile_name,
     tag, whole_number,
@@ -63,7 +63,7 @@ pub(crate) struct PlanFlags {
     #[arg(
         value_name = "URL",
         conflicts_with = "target",
-        help = "The URL to request, http://HOST[:PORT]/PATH"
+        help = "The URL to request, http://HOST[:PORT]/PATH or https://…"
     )]
     #[serde(skip)]
     pub(crate) url: Option<String>,
@@ -412,6 +412,59 @@ pub(crate) struct PlanFlags {
 
     #[arg(
         long,
+        value_name = "FILE",
+        value_parser = file(),
+        help_heading = TLS,
+        help = "Trust the issuers whose certificates this PEM file has, beside the system's",
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) cacert: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_parser = file(),
+        help_heading = TLS,
+        help = "The client's certificate and those of its issuers, a PEM file; with --key \
+            [default: none]",
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) cert: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_parser = file(),
+        help_heading = TLS,
+        help = "The key of --cert, a PEM file",
+    )]
+    #[serde(deserialize_with = "file_values::path")]
+    pub(crate) key: Option<PathBuf>,
+
+    #[arg(
+        long,
+        short = 'k',
+        help_heading = TLS,
+        help = "Accept any certificate; the report says so",
+    )]
+    pub(crate) insecure: bool,
+
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_parser = choice::<TlsSession>(&["full", "resume"]),
+        help_heading = TLS,
+        help = with_default(
+            "What each connection's handshake is: full, or that of a client who comes again and \
+                resumes a session",
+            Plan::default().tls_session
+        ),
+    )]
+    #[serde(deserialize_with = "file_values::choice")]
+    pub(crate) tls_session: Option<TlsSession>,
+
+    #[arg(
+        long,
         value_name = "LIST",
         value_delimiter = ',',
         value_parser = ip_address,
@@ -749,6 +802,11 @@ impl PlanFlags {
             connect_to,
             resolve,
             unix,
+            cacert,
+            cert,
+            key,
+            insecure,
+            tls_session,
             source_addresses,
             settle,
             settle_min,
@@ -790,6 +848,8 @@ impl PlanFlags {
         set(&mut plan.overload, overload);
         set(&mut plan.backfill, backfill);
         set(&mut plan.keepalive, keepalive);
+        plan.insecure |= insecure;
+        set(&mut plan.tls_session, tls_session);
         set(&mut plan.source_addresses, source_addresses);
         set(&mut plan.settle, settle);
         set(&mut plan.expect_status, expect_status);
@@ -811,6 +871,9 @@ impl PlanFlags {
         set_some(&mut plan.connect_to, connect_to);
         set_some(&mut plan.resolve, resolve);
         set_some(&mut plan.unix, unix);
+        set_some(&mut plan.cacert, cacert);
+        set_some(&mut plan.cert, cert);
+        set_some(&mut plan.key, key);
         set_some(&mut plan.prewarm, prewarm);
         set_some(&mut plan.spare, spare);
         set_some(&mut plan.settle_min, settle_min);
@@ -940,6 +1003,7 @@ mod tests {
             ("overload", known::<Overload>()),
             ("keepalive", known::<Switch>()),
             ("backfill", known::<Switch>()),
+            ("tls_session", known::<TlsSession>()),
             ("fail_on", known::<FailOn>()),
             ("progress", known::<Progress>()),
         ] {

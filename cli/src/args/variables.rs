@@ -24,10 +24,11 @@ pub(super) fn with_variables(command: Command) -> Command {
     })
 }
 
-/// The variable of a flag; of the URL it is that of `--target`.
+/// The variable of a flag; of the URL it is that of `--target`. What would be that of `--key` holds
+/// the key that agents share.
 fn variable_of(arg: &Arg) -> Option<String> {
     match arg.get_long() {
-        Some("help" | "target") => None,
+        Some("help" | "target" | "key") => None,
         Some(long) => Some(variable(long)),
         None => (arg.get_id() == "url").then(|| variable("target")),
     }

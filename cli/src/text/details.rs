@@ -10,7 +10,7 @@ use engine::plan::{Model, StampSource, Switch};
 use engine::record::counts::{Counts, CountsBy, Key};
 use engine::record::shard_stats::ShardStats;
 use engine::report::profile::{Profile, Sampler};
-use engine::report::{ClientPart, ClientShare, DistributionPart, Report, ResponseStamps};
+use engine::report::{ClientPart, ClientShare, DistributionPart, Report, ResponseStamps, TlsPart};
 use engine::sys::units::{CoreList, OneIn};
 
 use super::figures::{count, percent, rate, things, time};
@@ -173,11 +173,49 @@ impl Lines {
         if 0 < counts.connects_in_window {
             self.add("connect time", &p50_p99(&part.connect_time));
         }
+        if let Some(tls) = &part.tls {
+            self.tls(report, tls);
+        }
         // Each of several agents has ports of its own, which the report tells of it.
         if plan.keepalive == Switch::Off && !report.is_joint() {
             let machine = report.generator.machine.as_ref();
             let ports = machine.and_then(|machine| machine.ports.as_ref());
             self.add("local ports", &ports.map_or("unknown".to_owned(), taken));
+        }
+    }
+
+    /// What TLS did, and what its handshakes took.
+    fn tls(&mut self, report: &Report, tls: &TlsPart) {
+        let mut text = [&tls.version, &tls.cipher, &tls.group]
+            .into_iter()
+            .filter(|name| !name.is_empty())
+            .map(|name| format!("{name}; "))
+            .collect::<String>();
+        let resumed = count(tls.resumed);
+        text += &format!("{}, {resumed} resumed", things(tls.full, "full handshake"));
+        if 0 < tls.truncated {
+            text += &format!("; {} closed without close_notify", count(tls.truncated));
+        }
+        if tls.insecure {
+            text += "; any certificate was accepted (--insecure)";
+        }
+        self.add("tls", &text);
+        if 0 < tls.handshake_time.count {
+            let shards = report.generator.shards.iter();
+            let busy_s: f64 = shards.map(|shard| shard.busy * shard.observed_s).sum();
+            let share = if busy_s == 0.0 { 0.0 } else { tls.handshake_work_s / busy_s };
+            let window_s = report.config.window_s();
+            let per_s =
+                if window_s == 0.0 { 0.0 } else { tls.handshake_time.count as f64 / window_s };
+            self.add(
+                "handshakes",
+                &format!(
+                    "{}; {} per second in the window, {} of the generator's own work",
+                    p50_p99(&tls.handshake_time),
+                    rate(per_s),
+                    percent(share)
+                ),
+            );
         }
     }
 

@@ -152,13 +152,14 @@ pub(crate) fn latenesses(report: &Report) -> Table {
         ("send path", &part.send_path),
         ("connect time", &part.connect_time),
     ];
+    let tls = part.tls.as_ref().map(|tls| ("TLS handshake", &tls.handshake_time));
     let shown = |of: &DistributionPart, us: Option<f64>| percentile(of, us);
     let row = |(name, of): (&str, &DistributionPart)| {
         let at = |q| shown(of, of.quantile_us(q));
         let mean = of.mean.map_or("n/a".to_owned(), time);
         vec![name.to_owned(), at(0.5), at(0.99), at(0.999), shown(of, of.max), mean]
     };
-    let known = parts.into_iter().filter(|(_, of)| 0 < of.count);
+    let known = parts.into_iter().chain(tls).filter(|(_, of)| 0 < of.count);
     Table {
         head: words(&["", "p50", "p99", "p99.9", "max", "mean"]),
         rows: known.map(row).collect(),

@@ -75,6 +75,7 @@ pub(crate) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
         pacer_lateness: times(pacer),
         connection_wait: times(wait),
         connect_time: DistributionPart::new(&Distribution::new(), &[]),
+        tls: None,
         successes: None,
     }
 }

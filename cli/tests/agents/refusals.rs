@@ -84,7 +84,7 @@ fn what_is_wrong_wherever_it_runs_is_told_before_any_agent_is_asked() {
     let long = "x".repeat(100_000);
     for (load, words) in [
         (&["--rate", "10"][..], "the URL is missing"),
-        (&["https://127.0.0.1:1/", "--rate", "10"], "https is not supported yet"),
+        (&["gopher://127.0.0.1:1/", "--rate", "10"], "the scheme is neither http nor https"),
         (&["http://127.0.0.1:1/", "--rate", "10", "--conns", "1"], "--conns 1: leaves an agent"),
         (&["http://127.0.0.1:1/", "--rate", "10", "--body", &long], "--body of 100000 bytes: "),
     ] {

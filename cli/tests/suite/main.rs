@@ -15,4 +15,5 @@ mod habits;
 mod runs;
 mod schema;
 mod series;
+mod tls;
 mod usage;

@@ -52,7 +52,7 @@ impl Target {
         let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = String::new();
         stdout.read_line(&mut line).expect("a line");
-        let url = line.split([' ', ',']).find(|word| word.starts_with("http://"));
+        let url = line.split([' ', ',']).find(|word| word.starts_with("http"));
         let url = url.unwrap_or_else(|| panic!("no URL in: {line}")).to_owned();
         Target { child, stdout, url }
     }

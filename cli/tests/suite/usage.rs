@@ -35,14 +35,32 @@ fn listening() -> (TcpListener, String) {
 #[test]
 fn a_url_that_is_no_http_target_is_refused() {
     refused(&["run"], 2, &["--target '': the URL is missing", "http://"]);
-    refused(
-        &["run", "https://127.0.0.1/"],
-        2,
-        &["--target", "https://127.0.0.1/", "https is not supported yet"],
-    );
-    refused(&["run", "gopher://127.0.0.1/"], 2, &["--target", "gopher", "isn't http"]);
+    refused(&["run", "gopher://127.0.0.1/"], 2, &["--target", "gopher", "http nor https"]);
     refused(&["run", "127.0.0.1:8080"], 2, &["--target", "scheme is missing", "http://"]);
     refused(&["run", "http://x/", "--target", "http://y/"], 2, &["--target"]);
+}
+
+#[test]
+fn what_has_a_meaning_only_with_tls_is_refused_without() {
+    for flags in [&["--cacert", "ca.pem"][..], &["--insecure"], &["--tls-session", "resume"]] {
+        let args = [&["run", "http://127.0.0.1/"], flags].concat();
+        refused(&args, 2, &[flags[0], "the URL's scheme is http", "give an https URL"]);
+    }
+    let url = "https://127.0.0.1/";
+    refused(&["run", url, "--cacert", "/none/ca.pem"], 2, &["--cacert /none/ca.pem", "can't read"]);
+    refused(&["run", url, "-k", "--cert", "/none/c.pem"], 2, &["--cert /none/c.pem", "add --key"]);
+}
+
+#[test]
+fn what_of_tls_and_its_heirs_is_not_spoken_is_named() {
+    for (flag, words) in [
+        ("--http2", "--http2: only HTTP/1.1 is spoken; for HTTP/2 use h2load"),
+        ("--http3", "for HTTP/3 and QUIC use h2load or oha"),
+        ("--quic", "for HTTP/3 and QUIC use h2load or oha"),
+        ("--ktls", "--ktls: TLS is spoken by the program, not by the kernel"),
+    ] {
+        refused(&["run", "https://127.0.0.1/", flag], 2, &[words, "type `truetail run https"]);
+    }
 }
 
 #[test]
@@ -175,7 +193,7 @@ fn files_that_cannot_be_written_or_read() {
     // One of an older version: it lacks what this one reads, and its number says why.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
-    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 7"]);
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 8"]);
     let calibration = path("calibration.json");
     fs::write(&calibration, "{\"schema\": 4, \"clocks\": null}").expect("written");
     refused(&["verify", &calibration], 1, &["REPORT", &calibration, "a calibration", "run"]);
@@ -218,8 +236,8 @@ fn temporary_files_of_other_runs_stay() {
     for name in ["keep.json.tmp", "keep.bin.tmp"] {
         fs::write(path(name), "another's").expect("written");
     }
-    refused(&["run", "https://127.0.0.1/", "--out", &path("keep.json")], 2, &["https"]);
-    refused(&["run", "https://127.0.0.1/", "--raw", &path("keep.bin")], 2, &["https"]);
+    refused(&["run", "gopher://127.0.0.1/", "--out", &path("keep.json")], 2, &["gopher"]);
+    refused(&["run", "gopher://127.0.0.1/", "--raw", &path("keep.bin")], 2, &["gopher"]);
     for name in ["keep.json.tmp", "keep.bin.tmp"] {
         assert_eq!(fs::read_to_string(path(name)).expect("there"), "another's");
     }
@@ -232,7 +250,7 @@ fn a_refused_run_leaves_an_old_report_alone() {
     let report = folder.path().join("report.json");
     fs::write(&report, "old").expect("written");
     let shown = report.to_str().expect("text");
-    refused(&["run", "https://127.0.0.1/", "--out", shown], 2, &["https"]);
+    refused(&["run", "gopher://127.0.0.1/", "--out", shown], 2, &["gopher"]);
     assert_eq!(fs::read_to_string(&report).expect("there"), "old");
     assert_eq!(files(folder.path()), 1, "no temporary file is left");
 }

@@ -1,7 +1,7 @@
 //! The way to the target: the address behind its host that accepts a connection.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
@@ -45,21 +45,24 @@ pub(crate) enum Unreached {
     Refused(PlanError),
 }
 
-/// Connects once to each of the host's addresses until one accepts, and returns that one. The
-/// connection comes from the first address that the run will connect from, if it names any.
+/// Connects once to each of the host's addresses until one accepts, and returns that one with its
+/// connection. The connection comes from the first address that the run will connect from, if it names any.
 ///
 /// # Errors
 /// None accepts a connection.
 ///
 /// # Panics
 /// Without an address.
-pub(crate) fn reach(addresses: &[SocketAddr], plan: &Plan) -> Result<SocketAddr, Unreached> {
+pub(crate) fn reach(
+    addresses: &[SocketAddr],
+    plan: &Plan,
+) -> Result<(SocketAddr, TcpStream), Unreached> {
     let (flag, value) = named(plan);
     let source = plan.source_addresses.first().copied();
     let mut last = None;
     for address in addresses {
         let error = match probe(*address, source) {
-            Ok(()) => return Ok(*address),
+            Ok(stream) => return Ok((*address, stream)),
             Err(error) => error,
         };
         let refuse = |problem, cure| PlanError::new(flag, &value, problem, cure);
@@ -102,11 +105,12 @@ pub(crate) fn reach_unix(path: &Path, plan: &Plan) -> Result<Address, PlanError>
     }
 }
 
-/// Connects to an address and closes the connection.
-fn probe(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
+/// Connects to an address.
+fn probe(address: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if let Some(source) = source {
         socket.bind(&SocketAddr::new(source, 0).into())?;
     }
-    socket.connect_timeout(&address.into(), PROBE_TIMEOUT)
+    socket.connect_timeout(&address.into(), PROBE_TIMEOUT)?;
+    Ok(socket.into())
 }

@@ -173,6 +173,11 @@ impl Plan {
     /// that passes it.
     fn complete_unix(&mut self) -> Result<(), PlanError> {
         let Some(path) = &self.unix else { return Ok(()) };
+        if self.is_https() {
+            let problem = "TLS is spoken over TCP alone";
+            let cure = "give an http URL, or omit it";
+            return Err(PlanError::new("--unix", path.display(), problem, cure));
+        }
         if let Err(error) = Address::Unix(path.clone()).for_kernel() {
             let problem = format!("no path of a socket ({error})");
             let cure = "give one of 1 to 107 bytes, such as a link to it";

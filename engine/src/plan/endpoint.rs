@@ -14,6 +14,8 @@ use crate::plan::{Plan, PlanError};
 pub struct Endpoint {
     /// Host and, unless it is the scheme's own, port: the value of the Host field.
     pub authority: String,
+    /// The URL's host, without brackets: the name that a certificate has to have.
+    pub name: String,
     /// The name or the address of the host to connect to, without brackets.
     pub host: String,
     /// The port to connect to.
@@ -24,6 +26,8 @@ pub struct Endpoint {
 
 /// The port of `http`.
 const PORT_DEFAULT: u16 = 80;
+/// The port of `https`.
+const TLS_PORT_DEFAULT: u16 = 443;
 
 impl Endpoint {
     /// The parts of the plan's URL, with the host and the port that the plan connects to.
@@ -94,17 +98,12 @@ impl Endpoint {
         if url.is_empty() {
             return refuse("the URL is missing".to_owned(), example);
         }
-        match url.split_once("://") {
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => {}
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return refuse(
-                    "https is not supported yet".to_owned(),
-                    "use the server's plain HTTP port",
-                );
-            }
-            Some(_) => return refuse("the scheme isn't http".to_owned(), example),
+        let default_port = match url.split_once("://") {
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => PORT_DEFAULT,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => TLS_PORT_DEFAULT,
+            Some(_) => return refuse("the scheme is neither http nor https".to_owned(), example),
             None => return refuse("the scheme is missing".to_owned(), example),
-        }
+        };
         // A fragment names a place in the response and is never sent (RFC 9110, section 4.2.5).
         let sent = url.split_once('#').map_or(url, |(sent, _)| sent);
         let uri: Uri = match sent.parse() {
@@ -126,7 +125,7 @@ impl Endpoint {
             (None, Some((before, after))) if !before.is_empty() && !after.ends_with(']') => {
                 return refuse("invalid port after the host".to_owned(), example);
             }
-            (None, _) => PORT_DEFAULT,
+            (None, _) => default_port,
         };
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         if host.is_empty() {
@@ -134,12 +133,12 @@ impl Endpoint {
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
-        let authority = if port == PORT_DEFAULT {
+        let authority = if port == default_port {
             authority.host().to_owned()
         } else {
             authority.as_str().to_owned()
         };
-        Ok(Endpoint { authority, host, port, path })
+        Ok(Endpoint { authority, name: host.clone(), host, port, path })
     }
 }
 
@@ -190,9 +189,13 @@ mod tests {
             ("http://[::1]:8080/x", "[::1]:8080", "::1", 8080, "/x"),
             ("http://[::1]/", "[::1]", "::1", 80, "/"),
             ("HTTP://h:1?q", "h:1", "h", 1, "/?q"),
+            ("https://example.test/", "example.test", "example.test", 443, "/"),
+            ("https://example.test:443/a", "example.test", "example.test", 443, "/a"),
+            ("https://h:80/", "h:80", "h", 80, "/"),
         ] {
             let want = Endpoint {
                 authority: authority.to_owned(),
+                name: host.to_owned(),
                 host: host.to_owned(),
                 port,
                 path: path.to_owned(),
@@ -222,10 +225,8 @@ mod tests {
         ] {
             let endpoint = of(connect_to, resolve).expect("a place");
             assert_eq!((endpoint.host.as_str(), endpoint.port), (host, port));
-            assert_eq!(
-                (endpoint.authority.as_str(), endpoint.path.as_str()),
-                ("api.test:81", "/x")
-            );
+            let Endpoint { authority, name, path, .. } = endpoint;
+            assert_eq!([authority, name, path], ["api.test:81", "api.test", "/x"]);
         }
         for (connect_to, resolve, start) in [
             (Some("10.0.0.2"), None, "--connect-to 10.0.0.2: not a host with its port"),
@@ -246,7 +247,6 @@ mod tests {
         let bad = [
             "",
             "127.0.0.1:8080",
-            "https://h/",
             "ftp://h/",
             "http://",
             "http:///x",
@@ -275,11 +275,11 @@ mod tests {
             ("user@pa55://w0rd@h", "…@h"),
             ("", "''"),
             ("http://h:0/", "http://h:0/"),
-            ("https://h/x?token=pa55", "https://h/x?…"),
-            ("https://h/x#pa55", "https://h/x?…"),
+            ("https://h:0/x?token=pa55", "https://h:0/x?…"),
+            ("https://h:0/x#pa55", "https://h:0/x?…"),
             ("https://user@h/?token=pa55", "https://…@h/?…"),
             ("https://user:pa55?w0rd@h/", "https://…"),
-            ("https://h/?user=a@pa55", "https://…"),
+            ("https://h:0/?user=a@pa55", "https://…"),
             ("h?pa55", "h?…"),
         ] {
             let error = Endpoint::parse(url).expect_err(url);

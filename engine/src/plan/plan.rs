@@ -4,6 +4,7 @@
 //! run; after it, what the accessors below return is there.
 
 use std::net::IpAddr;
+use std::ops::Not;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -18,7 +19,7 @@ use crate::sys::units::{CoreList, Nanos, OneIn, Rate};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// The URL to request, `http://host[:port]/path?query`.
+    /// The URL to request, `http://host[:port]/path?query` or the same with `https`.
     pub target: String,
     /// Whether arrivals or responses drive the load. Default: open if a rate is given, else closed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,6 +102,21 @@ pub struct Plan {
     /// The Unix-domain socket of this machine to connect to, instead of the URL's host and port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unix: Option<PathBuf>,
+    /// A file with certificates of issuers, PEM, that are trusted beside the system's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cacert: Option<PathBuf>,
+    /// A file with the client's certificate and those of its issuers, PEM. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// The file with its key, PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// Whether any certificate of the target's is accepted.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub insecure: bool,
+    /// What a connection's handshake begins with.
+    #[serde(skip_serializing_if = "TlsSession::is_full")]
+    pub tls_session: TlsSession,
     /// Local addresses to connect from, in turn. Default: the kernel chooses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<IpAddr>,
@@ -199,6 +215,23 @@ pub enum Switch {
     Off,
 }
 
+/// What the TLS handshake of a connection begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TlsSession {
+    /// Nothing: each is a full one, as that of a client that comes for the first time.
+    Full,
+    /// The session of an earlier connection, where the target offered one.
+    Resume,
+}
+
+impl TlsSession {
+    /// Whether each handshake is a full one.
+    pub fn is_full(&self) -> bool {
+        *self == TlsSession::Full
+    }
+}
+
 impl Switch {
     /// Whether it is off.
     pub fn is_off(&self) -> bool {
@@ -237,6 +270,11 @@ impl Default for Plan {
             connect_to: None,
             resolve: None,
             unix: None,
+            cacert: None,
+            cert: None,
+            key: None,
+            insecure: false,
+            tls_session: TlsSession::Full,
             source_addresses: Vec::new(),
             settle: Nanos::from_secs(1),
             settle_min: None,
@@ -265,6 +303,13 @@ impl Plan {
             file.with_file_name(name)
         };
         Plan { raw: self.raw.as_ref().map(numbered), ..self.clone() }
+    }
+
+    /// Whether its URL asks for TLS.
+    pub fn is_https(&self) -> bool {
+        self.target
+            .split_once("://")
+            .is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
     }
 
     /// The model of a completed plan.

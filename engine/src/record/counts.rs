@@ -365,7 +365,7 @@ pub struct CountsBy<K>(Vec<(K, u64)>);
 
 impl<K: Key> CountsBy<K> {
     /// None yet, with room for all that there are, so that counting doesn't allocate.
-    fn preallocated() -> CountsBy<K> {
+    pub(super) fn preallocated() -> CountsBy<K> {
         CountsBy(Vec::with_capacity(K::MAX))
     }
 

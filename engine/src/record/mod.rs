@@ -11,3 +11,4 @@ pub mod series;
 pub mod shard_stats;
 pub mod stamps;
 pub mod times;
+pub mod tls;

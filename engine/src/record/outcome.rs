@@ -110,6 +110,30 @@ pub enum Cause {
     BehindFailed,
     /// The file of the request's body was cut short during the run: always the generator's side.
     BodyUnreadable,
+    /// The target's certificate is signed by nobody who is trusted.
+    TlsUnknownIssuer,
+    /// The target's certificate is for other names.
+    TlsWrongName,
+    /// The target's certificate has expired.
+    TlsExpired,
+    /// The target's certificate can't be used for another reason.
+    TlsCertificate,
+    /// The target speaks no version of TLS that is spoken here.
+    TlsVersion,
+    /// No cipher, key exchange or protocol inside TLS that both sides know.
+    TlsNoAgreement,
+    /// The target refused the client's certificate, or wanted one.
+    TlsClientCertificate,
+    /// The target answered the handshake with something else than TLS.
+    TlsNotTls,
+    /// The peer closed or reset the connection during the handshake.
+    TlsClosed,
+    /// The handshake wasn't done within the timeout, counted from the connect.
+    TlsTimedOut,
+    /// The target ended the connection with an alert that stands under no other cause.
+    TlsAlert,
+    /// What the target sent broke TLS: its form, its order or its encryption.
+    TlsBroken,
     /// The response broke a rule of the protocol: the rule's short name.
     Protocol(&'static str),
 }
@@ -143,7 +167,7 @@ pub(crate) const PROTOCOL_RULES: [&str; 22] = [
 
 impl Cause {
     /// All causes but the rules of the protocol.
-    pub(crate) const PLAIN: [Cause; 18] = [
+    pub(crate) const PLAIN: [Cause; 30] = [
         Cause::ConnectRefused,
         Cause::ConnectTimedOut,
         Cause::ConnectUnreachable,
@@ -162,6 +186,18 @@ impl Cause {
         Cause::BodyUnreadable,
         Cause::NoLocalPort,
         Cause::NoFile,
+        Cause::TlsUnknownIssuer,
+        Cause::TlsWrongName,
+        Cause::TlsExpired,
+        Cause::TlsCertificate,
+        Cause::TlsVersion,
+        Cause::TlsNoAgreement,
+        Cause::TlsClientCertificate,
+        Cause::TlsNotTls,
+        Cause::TlsClosed,
+        Cause::TlsTimedOut,
+        Cause::TlsAlert,
+        Cause::TlsBroken,
     ];
 
     /// Those of what this machine ran out of.
@@ -199,6 +235,18 @@ impl Cause {
             Cause::EarlyResponse => "early_response",
             Cause::BehindFailed => "behind_failed",
             Cause::BodyUnreadable => "body_unreadable",
+            Cause::TlsUnknownIssuer => "tls_unknown_issuer",
+            Cause::TlsWrongName => "tls_wrong_name",
+            Cause::TlsExpired => "tls_expired",
+            Cause::TlsCertificate => "tls_certificate",
+            Cause::TlsVersion => "tls_version",
+            Cause::TlsNoAgreement => "tls_no_agreement",
+            Cause::TlsClientCertificate => "tls_client_certificate",
+            Cause::TlsNotTls => "tls_not_tls",
+            Cause::TlsClosed => "tls_closed",
+            Cause::TlsTimedOut => "tls_timed_out",
+            Cause::TlsAlert => "tls_alert",
+            Cause::TlsBroken => "tls_broken",
             Cause::Protocol(rule) => return format!("protocol:{rule}"),
         }
         .to_owned()

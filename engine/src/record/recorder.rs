@@ -12,6 +12,7 @@ use crate::record::outcome::{Outcome, UnsentReason};
 use crate::record::series::Series;
 use crate::record::stamps::{Ending, StampedBy, Stamps};
 use crate::record::times::Times;
+use crate::record::tls::TlsCounts;
 use crate::stats::arrivals::ArrivalStats;
 
 /// The numbers of one shard.
@@ -28,6 +29,8 @@ pub struct Recorder {
     pub arrivals: Option<ArrivalStats>,
     /// How many requests ended how.
     pub counts: Counts,
+    /// What TLS did; nothing where it isn't spoken.
+    pub tls: TlsCounts,
 }
 
 impl Recorder {
@@ -43,6 +46,7 @@ impl Recorder {
             in_flight,
             arrivals,
             counts: Counts::preallocated(),
+            tls: TlsCounts::preallocated(),
         }
     }
 
@@ -183,5 +187,6 @@ impl Recorder {
             mine.merge(theirs);
         }
         self.counts += other.counts.clone();
+        self.tls += other.tls.clone();
     }
 }

@@ -106,6 +106,8 @@ pub struct Times {
     pub corrected_when_handled: Distribution,
     /// Connect → connected, of connections opened during the window.
     pub connect_time: Distribution,
+    /// Connected → the TLS handshake done, of the same.
+    pub handshake_time: Distribution,
 }
 
 impl Times {

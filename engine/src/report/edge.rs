@@ -14,7 +14,7 @@ impl Report {
 
 /// The same of so many shards that measured this in a window of this length.
 pub(super) fn at_the_edge(part: &Part, window_s: f64, shards: usize) -> f64 {
-    let connect_s = part.connect_time.mean.unwrap_or(0.0) / 1e6;
+    let connect_s = part.opening_us() / 1e6;
     let connects = part.counts.connects_in_window as f64;
     let per_second = if window_s == 0.0 { 0.0 } else { connects / window_s };
     let opening = per_second * connect_s;

@@ -21,6 +21,7 @@ use crate::report::edge::at_the_edge;
 use crate::report::profile::{Profile, Taken};
 use crate::report::rules::{judge, judge_agent};
 use crate::report::slo::judge::Figures;
+use crate::report::tls;
 use crate::report::together::{NotTogether, check_shares, common_plan, unplaced};
 use crate::report::verdict::{Level, Verdict};
 use crate::report::{
@@ -446,6 +447,10 @@ fn part(
         send_path: alone(&recorder.times.send_path),
         receive_lateness: alone(&recorder.times.receive_lateness),
         connect_time: alone(&recorder.times.connect_time),
+        tls: plan.is_https().then(|| {
+            let handshake_time = alone(&recorder.times.handshake_time);
+            tls::part(&recorder.tls, plan, handshake_time)
+        }),
         stamps: ResponseStamps::new(plan.stamps(), &counts),
         successes: differ.then(|| Successes {
             naive: alone(&success_naive),

@@ -12,6 +12,7 @@ mod report;
 mod rules;
 pub mod slo;
 pub mod spectrum;
+mod tls;
 mod together;
 pub mod verdict;
 

@@ -19,7 +19,7 @@ use crate::host::environment::Environment;
 use crate::host::ports::Ports;
 use crate::host::watch::Machine;
 use crate::load::share::Share;
-use crate::plan::{Plan, StampSource};
+use crate::plan::{Plan, StampSource, TlsSession};
 use crate::record::counts::{Counts, IntervalCounts};
 use crate::record::series::{Series, SeriesInterval};
 use crate::record::shard_stats::ShardStats;
@@ -35,7 +35,7 @@ use crate::stats::stationarity::Stationarity;
 use crate::sys::units::{CoreList, OneIn};
 
 /// Version of the document. A field that is added, dropped or means something else needs a new one.
-pub const SCHEMA: u32 = 7;
+pub const SCHEMA: u32 = 8;
 
 /// The name of the agent of a run without agents.
 pub const LOCAL: &str = "local";
@@ -534,8 +534,12 @@ pub struct Part {
     /// Received → handled, of the responses that the kernel stamped when they arrived: the
     /// generator's lateness, in no latency.
     pub receive_lateness: DistributionPart,
-    /// Connect → connected, of connections opened in the window.
+    /// Connect → connected, of connections opened in the window; what TLS takes on top of that is
+    /// in `tls`.
     pub connect_time: DistributionPart,
+    /// What TLS did and took; `None` where it isn't spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsPart>,
     /// Whose stamps the responses have.
     pub stamps: ResponseStamps,
     /// The generator's own part of the latencies; `None` where there are no latencies by intended
@@ -543,6 +547,42 @@ pub struct Part {
     pub client_share: Option<ClientShare>,
     /// Latencies of successes alone; `None` where all requests with a latency are successes.
     pub successes: Option<Successes>,
+}
+
+/// What TLS did, and what it took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsPart {
+    /// The version of TLS; of several, all of them.
+    pub version: String,
+    /// The cipher suite; of several, all of them.
+    pub cipher: String,
+    /// The group of the key exchange; of several, all of them. Empty where every handshake resumed a
+    /// session of TLS 1.2, which has none.
+    pub group: String,
+    /// Whether any certificate was accepted.
+    pub insecure: bool,
+    /// What handshakes began with.
+    pub session: TlsSession,
+    /// Handshakes with a new key exchange and the target's certificate, from setup to drain.
+    pub full: u64,
+    /// Those that resumed the session of an earlier connection.
+    pub resumed: u64,
+    /// Connections that the target closed without saying so (close_notify).
+    pub truncated: u64,
+    /// What the generator spent on handshakes in the window, the kernel's part not included,
+    /// seconds.
+    pub handshake_work_s: f64,
+    /// Connected → the handshake done, of connections opened in the window.
+    pub handshake_time: DistributionPart,
+}
+
+impl Part {
+    /// Mean time that it took to open a connection in the window, handshake included, microseconds;
+    /// 0 without one.
+    pub fn opening_us(&self) -> f64 {
+        let handshake_us = self.tls.as_ref().and_then(|tls| tls.handshake_time.mean);
+        self.connect_time.mean.unwrap_or(0.0) + handshake_us.unwrap_or(0.0)
+    }
 }
 
 /// Whose stamps the responses of a run have.

@@ -2,12 +2,15 @@
 //! once or several times in a row.
 //!
 //! Head and body have one range of addresses, so that any part of them is one send. Only the kernel
-//! reads a file's pages: where the file was cut short, a send fails, and no signal comes.
+//! reads a mapped file's pages: where the file was cut short, a send fails, and no signal comes.
+//! What TLS is to encrypt is read into memory for that reason.
 #![expect(unsafe_code, reason = "bytes are laid out in pages; every block says why it is sound")]
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::slice;
 use std::sync::Arc;
 
 use rustix::param::page_size;
@@ -24,6 +27,8 @@ pub struct Payload {
     length: usize,
     /// How often they stand in a row.
     copies: usize,
+    /// Whether a part of them is a file, which may be cut short.
+    is_mapped: bool,
 }
 
 impl Payload {
@@ -38,7 +43,7 @@ impl Payload {
             fill(&mut pages, copy * length, head);
             fill(&mut pages, copy * length + head.len(), body);
         }
-        Ok(Payload { pages: Arc::new(pages), offset: 0, length, copies })
+        Ok(Payload { pages: Arc::new(pages), offset: 0, length, copies, is_mapped: false })
     }
 
     /// A head, copied, and as its body the first `length` bytes of a file, mapped.
@@ -52,7 +57,29 @@ impl Payload {
         let offset = body_at - head.len();
         fill(&mut pages, offset, head);
         pages.replace(body_at, file, length)?;
-        Ok(Payload { pages: Arc::new(pages), offset, length: head.len() + length, copies: 1 })
+        let length = head.len() + length;
+        Ok(Payload { pages: Arc::new(pages), offset, length, copies: 1, is_mapped: true })
+    }
+
+    /// A head and, read into memory, the first `length` bytes of a file as its body.
+    ///
+    /// # Errors
+    /// No memory for them, or the file can't be read.
+    pub fn loaded(head: &[u8], file: &File, length: usize) -> io::Result<Payload> {
+        let whole = head.len() + length;
+        let mut pages = Pages::reserved(whole.max(1))?;
+        fill(&mut pages, 0, head);
+        // SAFETY: the pages were made a few lines above, zeroed and as long as head and body, and
+        // nobody else knows them.
+        let bytes = unsafe { slice::from_raw_parts_mut(pages.address(), whole) };
+        file.read_exact_at(&mut bytes[head.len()..], 0)?;
+        Ok(Payload {
+            pages: Arc::new(pages),
+            offset: 0,
+            length: whole,
+            copies: 1,
+            is_mapped: false,
+        })
     }
 
     /// How many bytes head and body have.
@@ -68,6 +95,15 @@ impl Payload {
     /// How many bytes there are in a row.
     pub(crate) fn whole_len(&self) -> usize {
         self.copies * self.length
+    }
+
+    /// A part of the row, which is in memory.
+    pub(crate) fn bytes(&self, part: Range<usize>) -> &[u8] {
+        assert!(!self.is_mapped, "a file that is cut short would raise a signal");
+        let (address, length) = self.part(part);
+        // SAFETY: the part lies in the pages, which are anonymous, were filled before this value was
+        // there and live as long; nobody writes to them.
+        unsafe { slice::from_raw_parts(address, length as usize) }
     }
 
     /// The address and the length of a part of the row.

@@ -204,6 +204,14 @@ impl Ring {
         self.send_bytes(token, fd, bytes, true);
     }
 
+    /// The same before the socket is closed, if there is room for all of it at once; tells nothing.
+    pub(crate) fn send_out_last(&mut self, fd: RawFd, socket: u32, part: Range<usize>) {
+        let (bytes, length) = self.outbox.part(socket as usize, part);
+        let at_once = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        let entry = opcode::Send::new(Fd(fd), bytes, length).flags(at_once).build();
+        self.push(&entry.user_data(TOKEN_NONE).flags(Flags::SKIP_SUCCESS));
+    }
+
     fn send_bytes(&mut self, token: u64, fd: RawFd, bytes: (*const u8, u32), tell: bool) {
         let (bytes, length) = bytes;
         let entry = opcode::Send::new(Fd(fd), bytes, length)

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use http1::request::Request;
@@ -24,6 +25,7 @@ use crate::sys::address::Address;
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::OneIn;
+use crate::tls::Client;
 
 /// A plan that has passed every check.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct Prepared {
     pub(super) address: Address,
     pub(super) request: Payload,
     pub(super) head_request: bool,
+    /// What TLS is spoken with, if it is.
+    pub(super) tls: Option<Client>,
     /// What of the plan's load this process offers.
     pub(super) share: Share,
     /// Held until the run is over; `None` where the kernel doesn't stamp what arrives.
@@ -99,6 +103,7 @@ struct Completed {
 
 fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
     let endpoint = Endpoint::of(&plan)?;
+    refuse_tls_without_https(&plan)?;
     let mut plan = plan.complete(allowed)?;
     requests::end_window(&mut plan)?;
     let body = body.read(&plan)?;
@@ -126,6 +131,8 @@ pub fn prepare_with(
     let names_stamps = plan.stamps.is_some();
     let Completed { mut plan, endpoint, body, request } =
         complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
+    let tls = plan.is_https().then(|| Client::new(&plan, &endpoint.name)).transpose();
+    let tls = tls.map_err(PrepareError::Plan)?;
     let conns = connections(&plan, &share).map_err(PrepareError::Plan)?;
     let cores = match names_cores {
         true => plan.cores().to_vec(),
@@ -141,7 +148,7 @@ pub fn prepare_with(
     check_sources(&plan.source_addresses).map_err(PrepareError::Plan)?;
     let address = match &plan.unix {
         Some(path) => host::reach_unix(path, &plan).map_err(PrepareError::Target)?,
-        None => reach(&endpoint, &plan, targets)?.into(),
+        None => reach(&endpoint, &plan, targets, tls.as_ref())?.into(),
     };
     if !names_cores {
         // The interface is known only now. The cores may change with it, but not grow in number.
@@ -176,12 +183,19 @@ pub fn prepare_with(
         plan,
         address,
         head_request: request.is_head(),
+        tls,
         share,
     })
 }
 
-/// The first of the addresses that a plan's host stands for that accepts a connection.
-fn reach(endpoint: &Endpoint, plan: &Plan, targets: Targets) -> Result<SocketAddr, PrepareError> {
+/// The first of the addresses that a plan's host stands for that accepts a connection; over TLS, it
+/// has to agree to a handshake as well.
+fn reach(
+    endpoint: &Endpoint,
+    plan: &Plan,
+    targets: Targets,
+    tls: Option<&Client>,
+) -> Result<SocketAddr, PrepareError> {
     let addresses = match targets {
         Targets::Resolve => host::resolve(endpoint, plan).map_err(PrepareError::Target)?,
         Targets::Only(addresses) if addresses.is_empty() => {
@@ -193,10 +207,14 @@ fn reach(endpoint: &Endpoint, plan: &Plan, targets: Targets) -> Result<SocketAdd
         Targets::Only(addresses) => addresses,
     };
     let addresses = of_version(addresses, &plan.source_addresses).map_err(PrepareError::Plan)?;
-    host::reach(&addresses, plan).map_err(|unreached| match unreached {
+    let (address, stream) = host::reach(&addresses, plan).map_err(|unreached| match unreached {
         Unreached::NoPort(error) => PrepareError::NoPort(error),
         Unreached::Refused(error) => PrepareError::Target(error),
-    })
+    })?;
+    if let Some(tls) = tls {
+        tls.probe(&stream, plan).map_err(PrepareError::Target)?;
+    }
+    Ok(address)
 }
 
 /// How many connections of a completed plan are opened by who has this share.
@@ -215,6 +233,26 @@ pub fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
     }
 }
 
+/// Refuses what only TLS gives a meaning to, where it isn't spoken.
+fn refuse_tls_without_https(plan: &Plan) -> Result<(), PlanError> {
+    let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
+    let session = (!plan.tls_session.is_full()).then(|| "resume".to_owned());
+    let given = [
+        ("--cacert", file(&plan.cacert)),
+        ("--cert", file(&plan.cert)),
+        ("--key", file(&plan.key)),
+        ("--insecure", plan.insecure.then(|| "on".to_owned())),
+        ("--tls-session", session),
+    ];
+    match given.into_iter().find_map(|(flag, value)| Some((flag, value?))) {
+        Some((flag, value)) if !plan.is_https() => {
+            let problem = "the URL's scheme is http, without TLS";
+            Err(PlanError::new(flag, value, problem, "omit it, or give an https URL"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks that the kernel can stamp the last byte of each send of these requests, if it is to; with
 /// nothing said, a few are stamped where that is possible.
 fn complete_sample(
@@ -230,10 +268,16 @@ fn complete_sample(
     let Some(one_in) = plan.stamp_sends else {
         let is_stamped = plan.stamps() != StampSource::User
             && fits
+            && !plan.is_https()
             && stamping::require_send_stamps(address).is_ok();
         plan.stamp_sends = Some(if is_stamped { STAMP_SENDS_DEFAULT } else { OneIn::OFF });
         return Ok(());
     };
+    if plan.is_https() {
+        let problem = "what leaves through TLS isn't the request's own bytes";
+        let error = PlanError::new("--stamp-sends", one_in, problem, "omit it");
+        return Err(PrepareError::Plan(error));
+    }
     if !fits {
         let problem = format!(
             "a send of {length} bytes may leave in parts, and the kernel would stamp the first"
@@ -257,7 +301,11 @@ fn payload(plan: &Plan, request: &Request, body: &Body) -> io::Result<Payload> {
         }
         Content::File(file) => {
             let length = usize::try_from(body.length()).map_err(io::Error::other)?;
-            Payload::mapped(head, file, length)
+            match plan.is_https() {
+                // It is encrypted here, and a look at a mapping could be a signal.
+                true => Payload::loaded(head, file, length),
+                false => Payload::mapped(head, file, length),
+            }
         }
     }
 }

@@ -57,6 +57,7 @@ impl Prepared {
             request: self.request.clone(),
             head_request: self.head_request,
             address: self.address.for_kernel().expect("it was connected to"),
+            tls: self.tls.clone(),
             sources: plan
                 .source_addresses
                 .iter()

@@ -29,6 +29,18 @@ pub(super) fn code(cause: Cause) -> u16 {
         Cause::BodyUnreadable => 16,
         Cause::NoLocalPort => 17,
         Cause::NoFile => 18,
+        Cause::TlsUnknownIssuer => 19,
+        Cause::TlsWrongName => 20,
+        Cause::TlsExpired => 21,
+        Cause::TlsCertificate => 22,
+        Cause::TlsVersion => 23,
+        Cause::TlsNoAgreement => 24,
+        Cause::TlsClientCertificate => 25,
+        Cause::TlsNotTls => 26,
+        Cause::TlsClosed => 27,
+        Cause::TlsTimedOut => 28,
+        Cause::TlsAlert => 29,
+        Cause::TlsBroken => 30,
         Cause::Protocol(rule) => (RULE_FIRST..)
             .zip(PROTOCOL_RULES)
             .find(|(_, known)| *known == rule)
@@ -49,8 +61,11 @@ pub(super) fn code_of_unsent(reason: UnsentReason) -> u16 {
 /// `connect_timed_out`, 3 `connect_unreachable`, 4 `connect_failed`, 5 `local_resource`, 6 `reset`,
 /// 7 `closed_before_response`, 8 `cut_short`, 9 `read_failed`, 10 `write_failed`, 11 `timed_out`,
 /// 12 `unsolicited_bytes`, 13 `deadline`, 14 `early_response`, 15 `behind_failed`, 16
-/// `body_unreadable`, 17 `no_local_port`, 18 `no_file`; of the unsent 64 `dropped`, 65 `deadline`,
-/// 66 `end_of_run`; and from 256 on `protocol:` with the broken rule. `None` for a number without a
+/// `body_unreadable`, 17 `no_local_port`, 18 `no_file`, 19 `tls_unknown_issuer`, 20
+/// `tls_wrong_name`, 21 `tls_expired`, 22 `tls_certificate`, 23 `tls_version`, 24
+/// `tls_no_agreement`, 25 `tls_client_certificate`, 26 `tls_not_tls`, 27 `tls_closed`, 28
+/// `tls_timed_out`, 29 `tls_alert`, 30 `tls_broken`; of the unsent 64 `dropped`, 65 `deadline`, 66
+/// `end_of_run`; and from 256 on `protocol:` with the broken rule. `None` for a number without a
 /// meaning, 0 among them.
 pub fn cause_name(code: u16) -> Option<String> {
     let unsent = || unsent_of(code).map(|reason| reason.name().to_owned());
@@ -99,6 +114,8 @@ mod tests {
             (11, "timed_out"),
             (17, "no_local_port"),
             (18, "no_file"),
+            (19, "tls_unknown_issuer"),
+            (30, "tls_broken"),
             (64, "dropped"),
             (66, "end_of_run"),
             (256, "protocol:not_http"),

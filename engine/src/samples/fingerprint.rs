@@ -19,7 +19,7 @@ use crate::sys::leaves::{leaf_text, leaves};
 /// - a number in decimal with the fewest digits that read back as the same double, without an
 ///   exponent, and without a point when it is whole. The rate is the number of requests per second;
 /// - what the plan doesn't say, and an empty list, has no line. Neither has `backfill` when it is
-///   off.
+///   off, `insecure` when it isn't asked for, and `tls_session` when it is `full`.
 ///
 /// Two things are not as the flags had them. `raw`, `cores` and `source_addresses` are left out:
 /// where the samples go and what offers the load say nothing about the load, and all agents of a
@@ -55,7 +55,7 @@ mod tests {
     use crate::plan::body::Body;
     use crate::plan::redact::Redacted;
     use crate::plan::thresholds::Thresholds;
-    use crate::plan::{Arrivals, Model, Overload, StampSource, Switch, Wait};
+    use crate::plan::{Arrivals, Model, Overload, StampSource, Switch, TlsSession, Wait};
     use crate::sys::units::{CoreList, Nanos};
 
     fn plan() -> Plan {
@@ -143,6 +143,11 @@ mod tests {
             connect_to: None,
             resolve: None,
             unix: None,
+            cacert: None,
+            cert: None,
+            key: None,
+            insecure: false,
+            tls_session: TlsSession::Full,
             source_addresses: vec!["127.0.0.2".parse().expect("an address")],
             settle: Nanos(0),
             prewarm: None,

@@ -44,6 +44,17 @@ impl Shard {
             self.give_up(slot, Cause::of_connect(-result));
             return;
         }
+        self.expect_send_stamps(slot);
+        if self.sessions.is_some() {
+            return self.shake_hands(slot);
+        }
+        self.connected(slot, self.now_ns());
+        self.arm(slot);
+    }
+
+    /// The slot's connection, whose socket was connected at `socket_ns`, can carry requests; returns
+    /// whether that is so since the window.
+    pub(super) fn connected(&mut self, slot: u32, socket_ns: u64) -> bool {
         let now_ns = self.now_ns();
         self.connections.connected(slot);
         let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
@@ -55,9 +66,8 @@ impl Shard {
                 self.recorder.counts.pool_grew += 1;
             }
         }
-        self.expect_send_stamps(slot);
-        self.recorder.connected(self.connections[slot].since_ns, now_ns, in_window);
-        self.arm(slot);
+        self.recorder.connected(self.connections[slot].since_ns, socket_ns, in_window);
+        in_window
     }
 
     /// Gives requests to new connections. Bytes that arrive before the first request can't answer

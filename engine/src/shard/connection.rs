@@ -290,12 +290,13 @@ impl Connection {
         }
     }
 
-    /// The peer closed its side.
-    pub fn received_end(&mut self) -> Received {
+    /// The peer closed its side; `known`: that the peer did so, and nobody cut the connection.
+    pub fn received_end(&mut self, known: bool) -> Received {
         if self.requests() == 0 {
             return Received::Closed;
         }
         match (self.parser.finish(), self.broken) {
+            (Ok(_), _) if !known => Received::Failed(Cause::CutShort),
             (Ok(response), _) => response_received(Response { keep_alive: false, ..response }),
             (Err(Violation::ClosedBeforeResponse), Some(errno)) => {
                 Received::Failed(Cause::of_send(errno))

@@ -17,6 +17,7 @@ use crate::record::stamps::{Ending, Stamps};
 use crate::samples::Sampler;
 use crate::sys::control::Signals;
 use crate::sys::{clock, seal};
+use crate::tls::Sessions;
 
 /// From the last shard being ready to the epoch, ns: time for every shard to see it. That long
 /// before an epoch, shards are awake.
@@ -122,6 +123,7 @@ impl Shard {
                 self.deadlines.check_by(slot, self.plan.timeout_ns);
             }
         }
+        self.sessions.iter_mut().for_each(Sessions::begin_epoch);
         self.connections.retry_now();
         let ahead_ns = self.epoch_ns.saturating_sub(clock::now_ns());
         std::thread::sleep(Duration::from_nanos(ahead_ns.saturating_sub(EPOCH_AHEAD_NS)));

@@ -2,8 +2,8 @@
 //!
 //! A shard shares nothing: a [`ShardPlan`] goes in and a [`ShardReport`] comes out, both plain
 //! data. Below it nobody reads the clock. Follow a request from `turn` through `request`, `wire`
-//! and `connections`; `connect` opens connections where one is missing; `setup` and `life` are what
-//! happens before and after the turns.
+//! and `connections`; `connect` opens connections where one is missing; `secure` stands between where
+//! TLS is spoken; `setup` and `life` are what happens before and after the turns.
 
 mod connect;
 mod connection;
@@ -14,6 +14,7 @@ mod plan;
 mod polling;
 pub(crate) mod progress;
 mod request;
+mod secure;
 mod send_stamps;
 mod setup;
 mod shard;

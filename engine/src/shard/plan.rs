@@ -15,6 +15,7 @@ use crate::record::shard_stats::ShardStats;
 use crate::ring::Payload;
 use crate::samples::{Lane, Sampled};
 use crate::sys::units::Rate;
+use crate::tls::Client;
 
 /// What one shard has to do, derived from the plan.
 #[derive(Clone, Debug)]
@@ -74,6 +75,8 @@ pub struct ShardPlan {
     pub head_request: bool,
     /// The target.
     pub address: SockAddr,
+    /// What TLS is spoken with, if it is.
+    pub(crate) tls: Option<Client>,
     /// Where to connect from, in turn; empty for the kernel's choice.
     pub sources: Vec<SockAddr>,
     /// Where the raw samples go.
@@ -164,6 +167,7 @@ impl ShardPlan {
             request: Payload::copied(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", 1).expect("a page"),
             head_request: false,
             address: target,
+            tls: None,
             sources: Vec::new(),
             samples: None,
         }

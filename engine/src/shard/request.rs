@@ -7,12 +7,12 @@
 //! outcomes into numbers.
 
 use super::connection::{Received, State};
+use super::secure::Arrival;
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
 use crate::plan::{HYBRID_SPIN_NS, StampSource, Wait};
 use crate::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use crate::record::stamps::{Ending, StampedBy, Stamps};
-use crate::ring::receive_stamps::Chunk;
 use crate::ring::token::{Op, Token};
 use crate::ring::{Completion, TOKEN_NONE};
 
@@ -368,6 +368,8 @@ impl Shard {
 
     /// A send has completed, or failed.
     fn send_done(&mut self, slot: u32, result: i32) {
+        self.meter.sent_bytes += u64::try_from(result).unwrap_or(0);
+        let Some(result) = self.sent_sealed(slot, result) else { return };
         let connection = &mut self.connections[slot];
         match (usize::try_from(result), -result) {
             // The peer is gone. It may have answered before, so what was received decides.
@@ -380,7 +382,6 @@ impl Shard {
             (Ok(0), _) => self.fail(slot, Cause::WriteFailed),
             (Ok(sent), _) => {
                 connection.sent_bytes += sent;
-                self.meter.sent_bytes += sent as u64;
                 connection.sending =
                     connection.sent_bytes < connection.last_send() * self.plan.request.len();
                 if connection.sending {
@@ -401,7 +402,7 @@ impl Shard {
                 (Some(buffer), Ok(length)) if 0 < length => {
                     self.received_bytes(slot, buffer, length);
                 }
-                (_, Ok(_)) => self.received_end(slot),
+                (_, Ok(_)) => self.received_close(slot),
                 (_, Err(_)) if completion.result == -libc::ENOBUFS => {}
                 (_, Err(_)) => self.fail(slot, Cause::of_receive(-completion.result)),
             }
@@ -417,30 +418,36 @@ impl Shard {
         }
     }
 
-    /// Bytes arrived: a part of a response, or the rest of one and what follows it.
+    /// Bytes arrived, with their stamp or without.
     fn received_bytes(&mut self, slot: u32, buffer: u16, length: usize) {
+        let stamped = self.connections[slot].stamped;
+        let mut arrival = Arrival { buffer, length, stamped, kernel_ns: None, hardware_ns: None };
+        let mut received = length;
+        if stamped {
+            let chunk = self.ring.received_stamped(buffer, length);
+            received = chunk.bytes.len();
+            arrival.kernel_ns = chunk.wall_ns.and_then(|wall_ns| self.since_epoch_ns(wall_ns));
+            arrival.hardware_ns = chunk.by_hardware().and_then(|ns| self.since_epoch_ns(ns));
+        }
+        self.meter.received_bytes += received as u64;
+        if received == 0 {
+            self.received_close(slot);
+        } else if self.sessions.is_some() {
+            self.received_sealed(slot, arrival);
+        } else {
+            self.parse(slot, arrival);
+        }
+    }
+
+    /// The target said something: a part of a response, or the rest of one and what follows it.
+    pub(super) fn parse(&mut self, slot: u32, arrival: Arrival) {
         let answered = self.recorder.counts.answered;
         let mut at = 0;
         loop {
-            let connection = &self.connections[slot];
-            let chunk = if connection.stamped {
-                self.ring.received_stamped(buffer, length)
-            } else {
-                let bytes = self.ring.received(buffer, length);
-                Chunk { bytes, wall_ns: None, hardware_ns: None }
-            };
-            if at == 0 {
-                self.meter.received_bytes += chunk.bytes.len() as u64;
-            }
-            let bytes = &chunk.bytes[at..];
-            if bytes.is_empty() {
-                return self.received_end(slot);
-            }
-            let arrived_ns = chunk.wall_ns.and_then(|wall_ns| self.since_epoch_ns(wall_ns));
-            let by_hardware_ns = chunk.by_hardware().and_then(|ns| self.since_epoch_ns(ns));
-            let Stamps { sent_ns, intended_ns, .. } = connection.oldest;
-            let early = arrived_ns.is_some_and(|ns| ns + CLOCKS_DIFFER_NS < sent_ns);
-            let received = if early && connection.state == State::InFlight {
+            let Stamps { sent_ns, intended_ns, .. } = self.connections[slot].oldest;
+            let early = arrival.kernel_ns.is_some_and(|ns| ns + CLOCKS_DIFFER_NS < sent_ns);
+            let bytes = &arrival.plain(&self.ring, &mut self.sessions, slot)[at..];
+            let received = if early && self.connections[slot].state == State::InFlight {
                 // It can't answer a request that was sent after it.
                 Received::Failed(Cause::EarlyResponse)
             } else {
@@ -453,10 +460,11 @@ impl Shard {
             match received {
                 Received::Response { status, consumed, keep_alive } => {
                     at += consumed;
-                    if by_hardware_ns.is_some() && self.window_ns <= intended_ns {
+                    if arrival.hardware_ns.is_some() && self.window_ns <= intended_ns {
                         self.recorder.counts.stamped_by_hardware += 1;
                     }
-                    let whole = self.answered(slot, status, by_hardware_ns.or(arrived_ns));
+                    let arrived_ns = arrival.hardware_ns.or(arrival.kernel_ns);
+                    let whole = self.answered(slot, status, arrived_ns);
                     let trailing = 0 < left && self.connections[slot].state != State::InFlight;
                     self.recorder.counts.trailing += u64::from(trailing);
                     if trailing || !keep_alive || !whole {
@@ -485,9 +493,15 @@ impl Shard {
         }
     }
 
-    /// The peer closed its side.
-    fn received_end(&mut self, slot: u32) {
-        match self.connections[slot].received_end() {
+    /// The connection was closed.
+    fn received_close(&mut self, slot: u32) {
+        self.count_close(slot);
+        self.received_end(slot, self.sessions.is_none());
+    }
+
+    /// The peer closed its side; `known`: that it did, and nobody cut the connection.
+    pub(super) fn received_end(&mut self, slot: u32, known: bool) {
+        match self.connections[slot].received_end(known) {
             Received::Response { status, .. } => {
                 // The kernel stamps no close, and the last bytes may have come long before it.
                 self.answered(slot, status, None);
@@ -496,6 +510,9 @@ impl Shard {
             Received::Failed(cause) => self.fail(slot, cause),
             Received::Closed if self.connections[slot].fresh => {
                 self.give_up(slot, Cause::ClosedBeforeResponse);
+            }
+            Received::Closed if self.is_shaking_hands(slot) => {
+                self.give_up(slot, Cause::TlsClosed);
             }
             Received::Closed => self.replace(slot),
             Received::More => unreachable!("nothing follows the end"),
@@ -547,9 +564,12 @@ impl Shard {
 
     /// The slot's connection failed, and with it its requests, if any; another connection replaces
     /// it.
-    fn fail(&mut self, slot: u32, cause: Cause) {
+    pub(super) fn fail(&mut self, slot: u32, cause: Cause) {
         if self.connections[slot].fresh {
             return self.give_up(slot, cause);
+        }
+        if self.is_shaking_hands(slot) {
+            return self.give_up(slot, Shard::of_handshake(cause));
         }
         if self.connections[slot].requests() == 0 {
             self.recorder.counts.connection_errors.add(cause);
@@ -586,7 +606,7 @@ impl Shard {
         while let Some((slot, over_ns)) = self.next_expired(now_ns) {
             let connection = &self.connections[slot];
             if connection.state == State::Connecting {
-                self.give_up(slot, Cause::ConnectTimedOut);
+                self.give_up(slot, self.took_too_long(slot));
                 continue;
             }
             let sent_ns = connection.oldest.sent_ns;

@@ -17,6 +17,7 @@ use crate::samples::{Lane, Sampler};
 use crate::sys::clock;
 use crate::sys::control::Signals;
 use crate::sys::wall_clock::{ClockLook, WallClock};
+use crate::tls::Sessions;
 
 /// How often the executor gets the thread, ns: too rarely to show in the CPU time of a request.
 pub(super) const YIELD_NS: u64 = 50_000_000;
@@ -31,6 +32,8 @@ pub struct Shard {
     pub(super) plan: ShardPlan,
     pub(super) ring: Ring,
     pub(super) connections: Connections,
+    /// The TLS of its connections, where the plan has any.
+    pub(super) sessions: Option<Sessions>,
     /// The head of the last response, on any connection.
     pub(super) known_head: KnownHead,
     pub(super) deadlines: Deadlines,
@@ -85,7 +88,7 @@ impl Shard {
             buffer_size: BUFFER_SIZE,
             payload: plan.request.clone(),
             address: Some(plan.address.clone()),
-            outbox: false,
+            outbox: plan.tls.is_some(),
         })?;
         let mut connections = Connections::new(ConnectionsConfig {
             conns: plan.conns,
@@ -103,6 +106,7 @@ impl Shard {
         Ok(Shard {
             ring,
             connections,
+            sessions: plan.tls.as_ref().map(|tls| Sessions::new(tls, plan.conns)),
             known_head: KnownHead::default(),
             deadlines: Deadlines::new(plan.conns),
             load: plan.load(),

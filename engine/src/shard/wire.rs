@@ -99,7 +99,10 @@ impl Shard {
         let Connection { fd, sent_bytes, .. } = *connection;
         let start = sent_bytes % request.len();
         let left = connection.last_send() * request.len() - sent_bytes;
-        let end = request.whole_len().min(start + left.min(SEND_MAX));
+        let end = request.whole_len().min(start + left.min(self.send_max(SEND_MAX)));
+        if self.sessions.is_some() {
+            return self.send_sealed(slot, start..end);
+        }
         self.ring.send(token, fd, start..end, true);
     }
 
@@ -129,7 +132,8 @@ impl Shard {
             let token = self.connections.token(Op::Send, slot);
             let connection = &mut self.connections[slot];
             connection.send_queued();
-            connection.sending = SEND_SILENT_MAX < connection.requests() * length;
+            connection.sending =
+                SEND_SILENT_MAX < connection.requests() * length || self.sessions.is_some();
             let (fd, last_send) = (connection.fd, connection.last_send());
             if !connection.sending {
                 // The kernel tells nothing of these: they leave whole, or the connection breaks.
@@ -176,11 +180,12 @@ impl Shard {
     /// Closes the slot's socket.
     pub(super) fn close(&mut self, slot: u32) {
         let connection = &self.connections[slot];
-        let is_connecting = connection.state == State::Connecting;
+        let is_connecting = connection.state == State::Connecting && !self.is_shaking_hands(slot);
         let armed = if is_connecting { Op::Connect } else { Op::Receive };
         let pending = [armed, Op::Send].map(|kind| self.connections.token(kind, slot));
         // A request that nobody answered, or that was answered early, may still be on its way out.
         let may_send = connection.unanswered || connection.sending;
+        self.say_farewell(slot);
         let fd = self.connections.close(slot);
         self.ring.close(fd, if may_send { &pending } else { &pending[..1] });
     }

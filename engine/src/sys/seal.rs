@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 thread_local! {
     static SEALED: Cell<bool> = const { Cell::new(false) };
+    static LENT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// From here on this thread must not allocate.
@@ -22,5 +23,19 @@ pub fn unseal() {
 
 /// Whether this thread is in a stretch that must not allocate.
 pub fn is_sealed() -> bool {
-    SEALED.get()
+    SEALED.get() && !LENT.get()
+}
+
+/// Calls what allocates by itself, a library's code: [`is_lent`] tells its allocations apart.
+#[inline]
+pub fn lend<T>(call: impl FnOnce() -> T) -> T {
+    LENT.set(true);
+    let result = call();
+    LENT.set(false);
+    result
+}
+
+/// Whether a sealed thread is in such a call.
+pub fn is_lent() -> bool {
+    SEALED.get() && LENT.get()
 }

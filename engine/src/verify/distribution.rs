@@ -51,6 +51,9 @@ pub(super) fn distributions(part: &Part) -> Vec<(&'static str, &DistributionPart
         ("receive_lateness", &part.receive_lateness),
         ("connect_time", &part.connect_time),
     ];
+    if let Some(tls) = &part.tls {
+        all.push(("tls.handshake_time", &tls.handshake_time));
+    }
     if let Some(successes) = &part.successes {
         all.push(("successes.naive", &successes.naive));
         all.push(("successes.corrected", &successes.corrected));

@@ -48,7 +48,7 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
         "corrected" if !plan.backfill.is_off() => None,
         "corrected" => Some(with_latency(counts)),
         "pacer_lateness" | "connection_wait" => Some(counts.sent),
-        "connect_time" => Some(counts.connects_in_window),
+        "connect_time" | "tls.handshake_time" => Some(counts.connects_in_window),
         "send_path" => Some(counts.sends_stamped),
         // With the program's stamps, those of a few are a control.
         "receive_lateness" if plan.stamps() == StampSource::User => None,
@@ -121,6 +121,25 @@ pub(super) fn part(
         part.successes.is_some(),
     ));
     findings.extend(rates(report, part));
+    findings.extend(tls(plan, part));
+    findings
+}
+
+/// What TLS did, against the plan and the connections.
+fn tls(plan: &Plan, part: &Part) -> Vec<Finding> {
+    let spoken = |is: bool| if is { "spoken" } else { "not spoken" };
+    let mut findings =
+        vec![Finding::equal("tls", spoken(plan.is_https()), spoken(part.tls.is_some()))];
+    if let Some(tls) = &part.tls {
+        let handshakes = tls.full.saturating_add(tls.resumed);
+        let counts = &part.counts;
+        findings.extend([
+            Finding::equal("handshakes of connections", counts.connects, handshakes),
+            Finding::at_most("tls.truncated", counts.connects, tls.truncated),
+            Finding::equal("tls.insecure", plan.insecure, tls.insecure),
+        ]);
+        findings.extend(compare("tls.session", &plan.tls_session, &tls.session));
+    }
     findings
 }
 

@@ -348,7 +348,7 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
         ..part.counts
     };
     let (send_path, connect_time) = (whole.send_path.clone(), whole.connect_time.clone());
-    let part = Part { counts, send_path, connect_time, ..part };
+    let part = Part { counts, send_path, connect_time, tls: whole.tls.clone(), ..part };
     compare("samples: ", &part, whole)
 }
 

@@ -8,19 +8,25 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use engine::plan::Plan;
+use engine::plan::{Plan, Switch};
 use engine::sys::seal;
 use engine::sys::units::Nanos;
 
 use crate::support::{OK, always_ok, open, plan, run, serve};
+use crate::tls_server::{self, Authority, BOTH};
 
 struct Counting;
 
 static SEALED_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// Those of libraries that a sealed thread calls.
+static LENT_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 fn count() {
     if seal::is_sealed() {
         SEALED_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+    if seal::is_lent() {
+        LENT_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -96,5 +102,37 @@ fn the_request_loop_allocates_nothing() {
         let troubled = ["cut_short", "protocol:not_http", "timed_out"];
         assert_eq!(causes, if plan.timeout == timeout { &troubled[..] } else { &[] }, "{counts:?}");
         assert_eq!(SEALED_ALLOCATIONS.load(Ordering::Relaxed), 0, "{plan:?}");
+    }
+}
+
+/// What rustls allocates for a request and its response of one record each, on a connection whose
+/// handshake was done before. ARCHITECTURE states it.
+const RUSTLS_PER_REQUEST: f64 = 4.0;
+
+#[test]
+fn through_tls_rustls_alone_allocates() {
+    let _process = crate::process();
+    SEALED_ALLOCATIONS.store(0, Ordering::Relaxed);
+    let authority = Authority::new();
+    for version in BOTH {
+        let address =
+            tls_server::serve(authority.server("127.0.0.1", &[version]), |_, peer| peer.say(OK));
+        let plans = [
+            Plan { conns: Some(8), ..authority.plan(address) },
+            open(authority.plan(address), "2k"),
+            Plan { keepalive: Switch::Off, ..open(authority.plan(address), "200") },
+        ];
+        for plan in plans {
+            LENT_ALLOCATIONS.store(0, Ordering::Relaxed);
+            let counts = run(plan.clone()).report.whole.counts;
+            assert!(50 < counts.answered && counts.failed == 0, "{counts:?}");
+            assert_eq!(SEALED_ALLOCATIONS.load(Ordering::Relaxed), 0, "{plan:?}");
+            let lent = LENT_ALLOCATIONS.load(Ordering::Relaxed) as f64;
+            assert!(0.0 < lent, "rustls isn't told apart");
+            if plan.rate.is_none() {
+                let each = lent / counts.answered as f64;
+                assert!(each <= RUSTLS_PER_REQUEST, "{version:?}: {each} for a request");
+            }
+        }
     }
 }

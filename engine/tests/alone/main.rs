@@ -2,6 +2,8 @@
 
 #[path = "../suite/support.rs"]
 mod support;
+#[path = "../suite/tls_server.rs"]
+mod tls_server;
 
 mod allocations;
 mod open_files;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use engine::plan::Plan;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
+use engine::record::tls::Agreed;
 use engine::report::{Report, Samples, merge};
 use engine::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::sys::units::{CoreList, Nanos};
@@ -20,7 +21,7 @@ const MS: u64 = 1_000_000;
 /// A report that has every part that a report can have.
 fn complete() -> Report {
     let plan = Plan {
-        target: "http://127.0.0.1:1/".to_owned(),
+        target: "https://127.0.0.1:1/".to_owned(),
         rate: Some("500".parse().expect("a rate")),
         duration: Nanos::from_secs(8),
         warmup: Nanos::from_secs(1),
@@ -34,6 +35,8 @@ fn complete() -> Report {
         (0..2).map(|shard| made_up::record(&plan, (shard, 2), fate, |_, _, _| {})).collect();
     for (recorder, _) in &mut recorded {
         recorder.connected(0, MS, true);
+        recorder.times.handshake_time.record(MS);
+        recorder.tls.shook_hands(Agreed { version: 0x0304, cipher: 0x1301, group: 0x1d }, false);
     }
     let (kind, folder) = (FileErrorKind::NoRoom, SampleFolder::Raw);
     let error = Some(FileError { kind, text: "no room".to_owned(), folder });

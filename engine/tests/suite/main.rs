@@ -5,6 +5,7 @@
 
 mod made_up;
 mod support;
+mod tls_server;
 
 mod agents;
 mod document;
@@ -26,6 +27,7 @@ mod secrets;
 mod send_stamps;
 mod shards;
 mod slo;
+mod tls;
 mod unix;
 mod uploads;
 mod verdict;

@@ -110,7 +110,7 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
     // However well it was set up, a pool grows while the target or the generator stalls. What that
     // costs is the time to connect, of which the stall leaves little in the latencies of those who
     // met it.
-    let connect_us = report.whole.connect_time.mean.unwrap_or(0.0);
+    let connect_us = report.whole.opening_us();
     let slow_us = typical_of_slowest(&report.whole.corrected, counts.pool_grew);
     let is_costly = slow_us.is_some_and(|us| bounds.lateness * us < connect_us);
     let is_invalid = is_costly && bounds.pool_grew_invalid < figure;

@@ -1,0 +1,17 @@
+//! TLS as a client speaks it: what it is configured with, whether the target is to be trusted, and
+//! the sessions of connections, as bytes in and bytes out.
+//!
+//! rustls does no I/O, so a session knows neither socket nor ring: the shard hands it what was
+//! received, and sends what it writes. Only [`probe`](Client::probe), before a run, has a socket.
+
+mod anyone;
+mod client;
+mod failure;
+mod issuer;
+mod probe;
+mod sessions;
+mod tickets;
+mod witness;
+
+pub(crate) use client::Client;
+pub(crate) use sessions::{Left, RECORD_MAX, Sessions};

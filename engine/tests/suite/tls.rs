@@ -1,0 +1,462 @@
+//! A run over TLS: what it counts and takes, and how each failure is told, before a run and in it.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::plan::{Plan, Switch, TlsSession};
+use engine::record::outcome::Cause;
+use engine::report::{Report, TlsPart};
+use engine::run;
+use engine::sys::units::Nanos;
+use engine::verify::report_alone;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
+
+use crate::support::{OK, open, run as run_to_its_end};
+use crate::tls_server::{Authority, BOTH, Peer, always_ok, listen, serve, server_with};
+
+fn tls(report: &Report) -> &TlsPart {
+    report.whole.tls.as_ref().expect("a run over TLS")
+}
+
+fn assert_verified(report: &Report) {
+    let findings = report_alone(report);
+    let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The refusal of a plan.
+fn refused(plan: Plan) -> String {
+    match run::prepare(plan) {
+        Ok(_) => panic!("it is refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_run_over_each_version_says_what_it_spoke_and_what_it_took() {
+    let authority = Authority::new();
+    for (version, name) in [(&TLS13, "TLS 1.3"), (&TLS12, "TLS 1.2")] {
+        let address = serve(authority.server("127.0.0.1", &[version]), always_ok);
+        for plan in [authority.plan(address), open(authority.plan(address), "1k")] {
+            let report = run_to_its_end(plan).report;
+            let counts = &report.whole.counts;
+            assert!(100 < counts.answered, "{counts:?}");
+            assert_eq!(counts.answered, counts.intended, "{counts:?}");
+            assert_eq!(counts.stamped_by_kernel, counts.answered, "{counts:?}");
+            let tls = tls(&report);
+            assert_eq!((tls.version.as_str(), tls.group.as_str()), (name, "X25519"));
+            assert!(tls.cipher.contains("AES_256_GCM") || tls.cipher.contains("AES_128_GCM"));
+            assert_eq!((tls.full, tls.resumed, tls.truncated), (counts.connects, 0, 0));
+            assert_eq!(tls.handshake_time.count, counts.connects_in_window);
+            assert!(!tls.insecure);
+            assert_verified(&report);
+        }
+    }
+}
+
+#[test]
+fn without_keep_alive_each_request_has_its_handshake_and_sessions_are_resumed_if_asked() {
+    let authority = Authority::new();
+    for version in BOTH {
+        let address = serve(authority.server("127.0.0.1", &[version]), always_ok);
+        for session in [TlsSession::Full, TlsSession::Resume] {
+            let plan = Plan {
+                keepalive: Switch::Off,
+                tls_session: session,
+                ..open(authority.plan(address), "200")
+            };
+            let report = run_to_its_end(plan).report;
+            let counts = &report.whole.counts;
+            assert_eq!(counts.answered, counts.intended, "{counts:?}");
+            let tls = tls(&report);
+            assert!(50 < tls.handshake_time.count, "{tls:?}");
+            assert_eq!(tls.handshake_time.count, counts.connects_in_window);
+            assert_eq!(tls.full + tls.resumed, counts.connects);
+            match session {
+                TlsSession::Full => assert_eq!(tls.resumed, 0),
+                // Those that begin before the first has its ticket can't resume anything.
+                TlsSession::Resume => assert!(tls.full * 2 < tls.resumed, "{tls:?}"),
+            }
+            assert!(0.0 < tls.handshake_work_s);
+            assert_verified(&report);
+        }
+    }
+}
+
+#[test]
+fn bodies_longer_than_a_record_go_both_ways_and_requests_share_connections() {
+    const LENGTH: usize = 1 << 20;
+    let authority = Authority::new();
+    let mut upload = tempfile::NamedTempFile::new().expect("a file");
+    upload.write_all(&vec![b'u'; 3 * LENGTH]).expect("written");
+    for version in BOTH {
+        let address = serve(authority.server("127.0.0.1", &[version]), |_, peer| {
+            let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
+            response.extend(std::iter::repeat_n('d', LENGTH));
+            peer.say(response.as_bytes())
+        });
+        let pipelined = Plan { pipeline: 4, conns: Some(2), ..authority.plan(address) };
+        let report = run_to_its_end(pipelined).report;
+        let counts = &report.whole.counts;
+        assert_eq!((counts.answered, counts.failed), (counts.intended, 0), "{counts:?}");
+        assert!(0 < counts.shared_sends && 10 < counts.answered, "{counts:?}");
+
+        let body = format!("@{}", upload.path().display());
+        for body in [body, "x".repeat(40_000)] {
+            let length = if body.starts_with('@') { 3 * LENGTH } else { body.len() };
+            let address = serve(authority.server("127.0.0.1", &[version]), move |_, peer| {
+                let mut left = length - peer.unread.len();
+                peer.unread.clear();
+                let mut bytes = vec![0; 65_536];
+                while 0 < left {
+                    let Peer { tls, socket, .. } = peer;
+                    match rustls::Stream::new(tls, socket).read(&mut bytes) {
+                        Ok(0) | Err(_) => return false,
+                        Ok(length) => left -= length,
+                    }
+                }
+                peer.say(OK)
+            });
+            let method = "POST".to_owned();
+            let plan = Plan { method, body: Some(body), conns: Some(2), ..authority.plan(address) };
+            let counts = run_to_its_end(plan).report.whole.counts;
+            assert_eq!((counts.answered, counts.failed), (counts.intended, 0), "{counts:?}");
+            assert!(5 < counts.answered && counts.incomplete_uploads == 0, "{counts:?}");
+        }
+    }
+}
+
+#[test]
+fn a_response_arrives_with_the_segment_that_completes_its_last_record() {
+    const BETWEEN: Duration = Duration::from_millis(15);
+    let authority = Authority::new();
+    for version in BOTH {
+        let address = serve(authority.server("127.0.0.1", &[version]), |_, peer| {
+            let bytes = peer.encrypted(OK);
+            let (first, last) = bytes.split_at(bytes.len() - 1);
+            let sent = peer.socket.write_all(first).is_ok();
+            std::thread::sleep(BETWEEN);
+            sent && peer.socket.write_all(last).is_ok()
+        });
+        let report = run_to_its_end(open(authority.plan(address), "100")).report;
+        let counts = &report.whole.counts;
+        assert_eq!((counts.answered, counts.stamped_by_kernel), (counts.intended, counts.intended));
+        let least_us = report.whole.naive.min.expect("a latency");
+        assert!(BETWEEN.as_micros() as f64 <= least_us, "{least_us} µs");
+    }
+}
+
+#[test]
+fn records_that_say_nothing_are_no_part_of_a_response() {
+    let authority = Authority::new();
+    let address = serve(authority.server("127.0.0.1", &[&TLS13]), |_, peer| {
+        let answered = peer.say(OK);
+        // The client answers with new keys of its own.
+        peer.tls.refresh_traffic_keys().expect("keys");
+        let bytes = peer.pending();
+        answered && peer.socket.write_all(&bytes).is_ok()
+    });
+    for plan in [authority.plan(address), open(authority.plan(address), "500")] {
+        let counts = run_to_its_end(plan).report.whole.counts;
+        assert!(100 < counts.answered, "{counts:?}");
+        assert_eq!((counts.answered, counts.unsolicited), (counts.intended, 0), "{counts:?}");
+        assert_eq!((counts.trailing, counts.connection_errors.total()), (0, 0), "{counts:?}");
+    }
+}
+
+#[test]
+fn what_is_sent_as_the_handshake_ends_is_no_answer() {
+    let authority = Authority::new();
+    let mut config = authority.server("127.0.0.1", &[&TLS13]);
+    config.send_half_rtt_data = true;
+    let config = Arc::new(config);
+    let address = listen(move |number, mut socket| {
+        let mut tls = ServerConnection::new(config.clone()).expect("a configuration of a server");
+        if 0 < number {
+            tls.writer().write_all(OK).expect("there is room");
+        }
+        while tls.is_handshaking() && tls.complete_io(&mut socket).is_ok() {}
+        // Until the client closes.
+        let _ = socket.read(&mut [0; 64]);
+    });
+    let counts = run_to_its_end(authority.plan(address)).report.whole.counts;
+    assert_eq!(counts.answered, 0, "{counts:?}");
+    assert!(0 < counts.unsolicited, "{counts:?}");
+}
+
+#[test]
+fn a_close_is_a_farewell_or_cuts_the_response_short() {
+    const ENDLESS: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nuntil the close";
+    const LONGER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf of it";
+    let authority = Authority::new();
+    for version in BOTH {
+        for (text, farewell, cause) in [
+            (ENDLESS, true, None),
+            (ENDLESS, false, Some(Cause::CutShort)),
+            (LONGER, true, Some(Cause::CutShort)),
+            (LONGER, false, Some(Cause::CutShort)),
+            (b"".as_slice(), true, Some(Cause::ClosedBeforeResponse)),
+            (b"".as_slice(), false, Some(Cause::ClosedBeforeResponse)),
+        ] {
+            let address = serve(authority.server("127.0.0.1", &[version]), move |_, peer| {
+                peer.say(text);
+                if farewell {
+                    peer.say_the_end();
+                }
+                false
+            });
+            let report = run_to_its_end(open(authority.plan(address), "200")).report;
+            let counts = &report.whole.counts;
+            let told = format!("{} {farewell} {counts:?}", String::from_utf8_lossy(text));
+            match cause {
+                None => assert_eq!(counts.answered, counts.intended, "{told}"),
+                Some(cause) => assert_eq!(counts.errors.of(cause), counts.intended, "{told}"),
+            }
+            let truncated = tls(&report).truncated;
+            assert_eq!(truncated == 0, farewell, "{told}: {truncated}");
+        }
+    }
+}
+
+#[test]
+fn a_record_that_ends_in_its_middle_cuts_the_response_short() {
+    let authority = Authority::new();
+    let address = serve(authority.server("127.0.0.1", BOTH), |_, peer| {
+        let first = peer.encrypted(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n");
+        let second = peer.encrypted(b"x".repeat(20).as_slice());
+        let bytes = [&first[..], &second[..second.len() / 2]].concat();
+        let _ = peer.socket.write_all(&bytes);
+        false
+    });
+    let report = run_to_its_end(open(authority.plan(address), "200")).report;
+    let counts = &report.whole.counts;
+    assert_eq!(counts.errors.of(Cause::CutShort), counts.intended, "{counts:?}");
+    assert!(0 < tls(&report).truncated);
+}
+
+#[test]
+fn a_record_that_is_not_what_was_sent_breaks_the_connection() {
+    let authority = Authority::new();
+    for version in BOTH {
+        let address = serve(authority.server("127.0.0.1", &[version]), |_, peer| {
+            let mut bytes = peer.encrypted(OK);
+            *bytes.last_mut().expect("a record") ^= 1;
+            peer.socket.write_all(&bytes).is_ok()
+        });
+        let counts = run_to_its_end(open(authority.plan(address), "200")).report.whole.counts;
+        assert_eq!(counts.errors.of(Cause::TlsBroken), counts.intended, "{counts:?}");
+    }
+}
+
+/// What a server does whose handshakes all fail.
+type Behaviour = fn(&Authority, TcpStream);
+
+fn read_hello(socket: &mut TcpStream) {
+    // As much of it as is there.
+    let _ = socket.read(&mut [0; 4_096]);
+}
+
+/// Failing handshakes by the cause that they count under, and what a refusal says of them.
+fn failures() -> Vec<(Cause, &'static str, Behaviour)> {
+    fn shake(config: ServerConfig, socket: TcpStream) {
+        Peer::accept(&Arc::new(config), socket);
+    }
+    fn send(mut socket: TcpStream, bytes: &[u8]) {
+        read_hello(&mut socket);
+        let _ = socket.write_all(bytes);
+        // Until the client closes.
+        let _ = socket.read(&mut [0; 64]);
+    }
+    vec![
+        (Cause::TlsUnknownIssuer, "issued by `CN=issuer ", |_, socket| {
+            shake(Authority::new().server("127.0.0.1", BOTH), socket);
+        }),
+        (Cause::TlsWrongName, "--connect-to HOST:PORT", |authority, socket| {
+            shake(authority.server("elsewhere.test", BOTH), socket);
+        }),
+        (Cause::TlsExpired, "expired", |authority, socket| {
+            let (certificate, key) = authority.certificate("127.0.0.1", |params| {
+                (params.not_before, params.not_after) =
+                    (rcgen::date_time_ymd(2001, 1, 1), rcgen::date_time_ymd(2002, 1, 1));
+            });
+            shake(server_with(certificate, &key, BOTH), socket);
+        }),
+        (Cause::TlsCertificate, "renew it", |authority, socket| {
+            let (certificate, key) = authority.certificate("127.0.0.1", |params| {
+                (params.not_before, params.not_after) =
+                    (rcgen::date_time_ymd(2901, 1, 1), rcgen::date_time_ymd(2902, 1, 1));
+            });
+            shake(server_with(certificate, &key, BOTH), socket);
+        }),
+        (Cause::TlsNoAgreement, "HTTP/1.1", |authority, socket| {
+            let mut config = authority.server("127.0.0.1", BOTH);
+            config.alpn_protocols = vec![b"h2".to_vec()];
+            shake(config, socket);
+        }),
+        (Cause::TlsVersion, "neither TLS 1.3 nor TLS 1.2", |_, socket| {
+            // The alert protocol_version in a record of TLS 1.1.
+            send(socket, &[21, 3, 2, 0, 2, 2, 70]);
+        }),
+        (Cause::TlsAlert, "the server's log", |_, socket| send(socket, &[21, 3, 3, 0, 2, 2, 80])),
+        (Cause::TlsNotTls, "give http://", |_, socket| {
+            send(socket, b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }),
+        (Cause::TlsNotTls, "give http://", |_, socket| send(socket, b"<html>")),
+        (Cause::TlsClosed, "the server's log", |_, mut socket| read_hello(&mut socket)),
+        // Closed with unread bytes, which is a reset.
+        (Cause::TlsClosed, "the server's log", |_, socket| drop(socket)),
+        // In the middle of the handshake: the beginning of a record.
+        (Cause::TlsClosed, "the server's log", |_, mut socket| {
+            read_hello(&mut socket);
+            let _ = socket.write_all(&[22, 3, 3, 0, 90, 2, 0]);
+        }),
+    ]
+}
+
+#[test]
+fn a_target_whose_handshake_fails_is_refused_with_cause_and_cure() {
+    for (cause, words, behave) in failures() {
+        let authority = Arc::new(Authority::new());
+        let of_server = authority.clone();
+        let address = listen(move |_, socket| behave(&of_server, socket));
+        let text = refused(authority.plan(address));
+        let start = format!("--target https://{address}/: ");
+        assert!(text.starts_with(&start), "{text}");
+        let name = format!("({})", cause.name());
+        assert!(text.contains(&name) && text.contains(words), "{cause:?}: {text}");
+    }
+}
+
+#[test]
+fn a_handshake_that_fails_in_a_run_counts_like_a_refused_connection() {
+    for (cause, _, behave) in failures() {
+        let authority = Arc::new(Authority::new());
+        let of_server = authority.clone();
+        let good = Arc::new(authority.server("127.0.0.1", BOTH));
+        let address = listen(move |number, socket| match number {
+            // The handshake before the run.
+            0 => drop(Peer::accept(&good, socket)),
+            _ => behave(&of_server, socket),
+        });
+        let report = run_to_its_end(open(authority.plan(address), "200")).report;
+        let counts = &report.whole.counts;
+        assert!(50 < counts.intended, "{counts:?}");
+        assert_eq!(counts.errors.of(cause), counts.intended, "{cause:?}: {counts:?}");
+        assert_eq!(counts.unconnected, counts.intended, "{counts:?}");
+        assert_eq!((counts.connects, tls(&report).full), (0, 0), "{counts:?}");
+        assert_verified(&report);
+    }
+}
+
+#[test]
+fn a_handshake_that_never_ends_times_out_as_one() {
+    let authority = Authority::new();
+    let good = Arc::new(authority.server("127.0.0.1", BOTH));
+    let address = listen(move |number, mut socket| match number {
+        0 => drop(Peer::accept(&good, socket)),
+        _ => while socket.read(&mut [0; 4_096]).is_ok_and(|length| 0 < length) {},
+    });
+    let timeout = Nanos(100_000_000);
+    let plan = Plan { timeout, ..open(authority.plan(address), "100") };
+    let counts = run_to_its_end(plan).report.whole.counts;
+    assert_eq!(counts.errors.of(Cause::TlsTimedOut), counts.failed, "{counts:?}");
+    assert!(10 < counts.failed && counts.answered == 0, "{counts:?}");
+}
+
+#[test]
+fn any_certificate_is_accepted_if_asked_and_the_report_says_so() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let address = serve(other.server("elsewhere.test", BOTH), always_ok);
+    let plan = Plan { insecure: true, cacert: None, ..authority.plan(address) };
+    let report = run_to_its_end(plan).report;
+    let counts = &report.whole.counts;
+    assert!(100 < counts.answered && counts.answered == counts.intended, "{counts:?}");
+    assert!(tls(&report).insecure && report.config.plan.insecure);
+}
+
+#[test]
+fn a_certificate_of_the_clients_is_shown_to_a_target_that_asks_for_it() {
+    let authority = Authority::new();
+    let key = KeyPair::generate().expect("a key");
+    let file = |name: &str, text: String| {
+        let path = authority.folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        Some(path)
+    };
+    let params = CertificateParams::new(["client.test".to_owned()]).expect("a name");
+    let issued = params.signed_by(&key, &authority.issuer).expect("a certificate");
+    let (cert, key) = (file("cert.pem", issued.pem()), file("key.pem", key.serialize_pem()));
+    for version in BOTH {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.issuer.der().clone()).expect("an issuer");
+        let provider = Arc::new(ring::default_provider());
+        let asks = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let (certificate, own) = authority.certificate("127.0.0.1", |_| {});
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .expect("a version of the provider")
+            .with_client_cert_verifier(asks.build().expect("roots"))
+            .with_single_cert(vec![certificate], PrivateKeyDer::Pkcs8(own.serialize_der().into()))
+            .expect("a certificate with its key");
+        let address = serve(config, always_ok);
+        let with = Plan { cert: cert.clone(), key: key.clone(), ..authority.plan(address) };
+        let counts = run_to_its_end(with).report.whole.counts;
+        assert!(100 < counts.answered && counts.answered == counts.intended, "{counts:?}");
+        // TLS 1.3 tells a client without one only after its side of the handshake.
+        let without = open(authority.plan(address), "100");
+        let refusal = Cause::TlsClientCertificate;
+        if **version == TLS12 {
+            let text = refused(without);
+            assert!(text.contains("(tls_client_certificate)") && text.contains("--cert"), "{text}");
+        } else {
+            let counts = run_to_its_end(without).report.whole.counts;
+            assert_eq!(counts.answered, 0, "{counts:?}");
+            assert_eq!(counts.errors.of(refusal), counts.failed, "{counts:?}");
+        }
+    }
+}
+
+#[test]
+fn files_that_are_none_of_the_kind_are_refused_by_flag_value_and_cure() {
+    let authority = Authority::new();
+    let address = listen(|_, _| {});
+    let plan = || authority.plan(address);
+    let junk = authority.folder.path().join("junk.pem");
+    fs::write(&junk, "junk").expect("written");
+    let key = KeyPair::generate().expect("a key");
+    let other = authority.folder.path().join("key.pem");
+    fs::write(&other, key.serialize_pem()).expect("written");
+    let missing = PathBuf::from("/none/ca.pem");
+    let root = Some(authority.file());
+    let http = format!("http://{address}/");
+    for (plan, start, words) in [
+        (Plan { cacert: Some(missing), ..plan() }, "--cacert /none/ca.pem: ", "can't read it"),
+        (Plan { cacert: Some(junk), ..plan() }, "--cacert ", "no certificate is in it"),
+        (Plan { cert: root.clone(), ..plan() }, "--cert ", "add --key"),
+        (Plan { key: root.clone(), ..plan() }, "--key ", "add --cert"),
+        (Plan { cert: root.clone(), key: root.clone(), ..plan() }, "--key ", "give the PEM files"),
+        (Plan { cert: root, key: Some(other), ..plan() }, "--key ", "give the PEM files"),
+        (Plan { target: http.clone(), ..plan() }, "--cacert ", "https URL"),
+        (
+            Plan { target: http, cacert: None, insecure: true, ..plan() },
+            "--insecure on: ",
+            "https URL",
+        ),
+    ] {
+        let text = refused(plan);
+        assert!(text.starts_with(start) && text.contains(words), "{start} {words}: {text}");
+    }
+    let address = serve(authority.server("127.0.0.1", BOTH), always_ok);
+    let stamp_sends = Some("1/5".parse().expect("a sample"));
+    let text = refused(Plan { stamp_sends, ..authority.plan(address) });
+    assert!(text.starts_with("--stamp-sends 1/5: what leaves through TLS"), "{text}");
+}
