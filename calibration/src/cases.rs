@@ -133,6 +133,7 @@ fn of_the_generator(observed: &Observed) -> Vec<String> {
 pub fn cases(size: Size, wait: Wait) -> Vec<Case> {
     let all = [
         hold(size),
+        hold_over_tls(size),
         hold_with_tail(size),
         serial(size, 200),
         serial(size, 400),
@@ -196,6 +197,16 @@ fn hold(size: Size) -> Case {
     let name = format!("each request in a stall waits for its end; 2,000/s for {seconds} s");
     let plan = open("2k", Arrivals::Poisson, seconds);
     case(name, stalling(Duration::from_millis(1)), plan, hold_truth)
+}
+
+/// Records are encrypted and decrypted on either side of the hold, which the path has room for.
+fn hold_over_tls(size: Size) -> Case {
+    let seconds = size.seconds(60);
+    let name = format!("the same over TLS, for {seconds} s");
+    let target = TargetConfig { tls: true, ..stalling(Duration::from_millis(1)) };
+    // The certificate is made when the target starts.
+    let plan = Plan { insecure: true, ..open("2k", Arrivals::Poisson, seconds) };
+    case(name, target, plan, hold_truth)
 }
 
 fn hold_with_tail(size: Size) -> Case {

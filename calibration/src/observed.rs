@@ -76,9 +76,10 @@ pub fn observe_with<E: From<ObserveError>>(
     if config.cores.is_empty() {
         config.cores = vec![first];
     }
+    let scheme = if config.tls { "https" } else { "http" };
     let target = target::start(config).map_err(ObserveError::Target)?;
     let plan = Plan {
-        target: format!("http://{}/", target.local_addr()),
+        target: format!("{scheme}://{}/", target.local_addr()),
         cores: Some(plan.cores.unwrap_or_else(|| CoreList::new(vec![last]))),
         ..plan
     };
