@@ -84,7 +84,7 @@ ratchet:
 	cargo build --release --locked -p perf --bin truetail-bench
 	build/release/truetail-bench --update-limits
 
-# Tests against nginx and Python's http.server, which must be installed.
+# Tests against nginx, openssl and Python's http.server, which must be installed.
 real-servers:
 	cargo test --workspace --locked --features cli/real-servers --test real_servers
 

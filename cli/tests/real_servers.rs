@@ -1,8 +1,8 @@
-//! The binary against servers that others wrote: nginx, and Python's `http.server`, which closes
-//! after each response; its histograms against HdrHistogram's own reader; and under limits that only
-//! root can set: locked memory, local ports.
+//! The binary against servers that others wrote: nginx, with TLS and without, `openssl s_server`, and
+//! Python's `http.server`, which closes after each response; its histograms against HdrHistogram's
+//! own reader; and under limits that only root can set: locked memory, local ports.
 //!
-//! Behind the feature `real-servers`, because it needs root, nginx, python3 with the package
+//! Behind the feature `real-servers`, because it needs root, nginx, openssl, python3 with the package
 //! hdrhistogram, and iproute2. Each server listens on a loopback port of its own and ends with its
 //! test. The report's count has to equal nginx's log.
 
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::Value;
 
 /// A process that ends with its test.
@@ -57,6 +58,11 @@ fn free_port() -> u16 {
 
 /// nginx in the foreground, as one process, with these locations; it logs to `access.log`.
 fn nginx(folder: &Path, locations: &str) -> Server {
+    nginx_listening(folder, "", locations)
+}
+
+/// The same with more than an address behind `listen`.
+fn nginx_listening(folder: &Path, how: &str, locations: &str) -> Server {
     let port = free_port();
     let at = folder.display();
     fs::write(folder.join("file.txt"), "x".repeat(1_024)).expect("writable");
@@ -64,10 +70,11 @@ fn nginx(folder: &Path, locations: &str) -> Server {
         "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log;
          events {{ worker_connections 2048; }}
          http {{
+           log_format tls '$request $status $ssl_protocol $ssl_session_reused';
            access_log {at}/access.log; gzip off; root {at};
            client_body_temp_path {at}/body; proxy_temp_path {at}/proxy; fastcgi_temp_path {at}/fastcgi;
            uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;
-           server {{ listen 127.0.0.1:{port}; {locations} }}
+           server {{ listen 127.0.0.1:{port}{how}; {locations} }}
          }}"
     );
     let file = folder.join("nginx.conf");
@@ -80,18 +87,16 @@ fn nginx(folder: &Path, locations: &str) -> Server {
 
 /// Runs the binary against the server's path and returns its report.
 fn run(folder: &Path, port: u16, path: &str, flags: &[&str]) -> Value {
+    run_url(folder, &format!("http://127.0.0.1:{port}{path}"), flags)
+}
+
+/// Runs the binary against a URL and returns its report.
+fn run_url(folder: &Path, url: &str, flags: &[&str]) -> Value {
     let out = folder.join("report.json");
     let output = Command::new(env!("CARGO_BIN_EXE_truetail"))
         // No calibration that this user has saved is within its reach.
         .env("XDG_CACHE_HOME", "/dev/null")
-        .args([
-            "run",
-            &format!("http://127.0.0.1:{port}{path}"),
-            "--warmup",
-            "0s",
-            "--quiet",
-            "--out",
-        ])
+        .args(["run", url, "--warmup", "0s", "--quiet", "--out"])
         .arg(&out)
         .args(flags)
         .output()
@@ -145,6 +150,121 @@ fn nginx_serves_a_static_file_over_kept_connections() {
             report["counts"]
         );
     }
+}
+
+/// Certificates for 127.0.0.1: `ca.pem` of the issuer, `cert.pem` and `key.pem` of the server.
+fn certificates(folder: &Path) {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "issuer of the tests");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    let issuer = CertifiedIssuer::self_signed(params, key).expect("a certificate");
+    let own = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
+    let certificate = params.signed_by(&own, &issuer).expect("a certificate");
+    for (name, text) in [
+        ("ca.pem", issuer.pem()),
+        ("cert.pem", certificate.pem()),
+        ("key.pem", own.serialize_pem()),
+    ] {
+        fs::write(folder.join(name), text).expect("writable");
+    }
+}
+
+/// nginx with TLS of this version.
+fn nginx_tls(folder: &Path, version: &str) -> Server {
+    certificates(folder);
+    let at = folder.display();
+    let locations = format!(
+        "access_log {at}/access.log tls; keepalive_requests 100000000;
+         ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem;
+         ssl_protocols {version}; ssl_session_cache shared:tls:1m;"
+    );
+    nginx_listening(folder, " ssl", &locations)
+}
+
+/// What the binary says when it refuses to run.
+fn refusal(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_truetail")).arg("run").args(args).output();
+    let output = output.expect("the binary runs");
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    words(&output)
+}
+
+#[test]
+fn nginx_serves_over_each_version_of_tls_and_logs_what_is_counted() {
+    for (version, name) in [("TLSv1.3", "TLS 1.3"), ("TLSv1.2", "TLS 1.2")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = nginx_tls(folder.path(), version);
+        let url = format!("https://127.0.0.1:{}/file.txt", server.port);
+        let root = folder.path().join("ca.pem").display().to_string();
+        let log = folder.path().join("access.log");
+        let off = ["--rate", "300", "--duration", "2s", "--keepalive", "off"];
+        let resume = [&off[..], &["--tls-session", "resume"]].concat();
+        for flags in [&OPEN[..], &CLOSED[..], &off[..], &resume[..]] {
+            fs::write(&log, "").expect("writable");
+            let flags = [flags, &["--cacert", &root]].concat();
+            let report = run_url(folder.path(), &url, &flags);
+            assert_all_answered(&report, "200");
+            let logged = fs::read_to_string(&log).expect("nginx keeps a log");
+            let line = |end: &str| format!("GET /file.txt HTTP/1.1 200 {version} {end}");
+            let count_of = |line: String| logged.lines().filter(|one| **one == line).count() as u64;
+            let (full, reused) = (count_of(line(".")), count_of(line("r")));
+            assert_eq!(full + reused, count(&report, "answered"), "nginx's own log");
+            let tls = &report["tls"];
+            assert_eq!(tls["version"], name, "{tls}");
+            if flags.contains(&"off") {
+                assert_eq!(tls["resumed"].as_u64(), Some(reused), "{tls}");
+                assert_eq!(0 < reused, flags.contains(&"resume"), "{tls}");
+            }
+            assert_eq!(tls["truncated"], 0, "{tls}");
+        }
+
+        let text = refusal(&[&url]);
+        for part in [&*url, "`CN=issuer of the tests`", "tls_unknown_issuer", "--cacert FILE"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let local = url.replace("127.0.0.1", "localhost");
+        assert!(refusal(&[&local, "--cacert", &root]).contains("(tls_wrong_name)"));
+        let report = run_url(folder.path(), &local, &["--rate", "200", "-d1s", "--insecure"]);
+        assert_all_answered(&report, "200");
+        assert_eq!(report["tls"]["insecure"], true);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = nginx(folder.path(), "");
+    let text = refusal(&[&format!("https://127.0.0.1:{}/", server.port)]);
+    assert!(text.contains("(tls_not_tls)") && text.contains("give http://"), "{text}");
+}
+
+#[test]
+fn openssl_serves_files_over_each_version_and_is_refused_with_an_older_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    certificates(folder.path());
+    fs::write(folder.path().join("file.txt"), "x".repeat(100_000)).expect("writable");
+    let start = |version: &[&str]| {
+        let port = free_port();
+        let mut command = Command::new("openssl");
+        command.args(["s_server", "-quiet", "-WWW", "-cert", "cert.pem", "-key", "key.pem"]);
+        command.args(["-accept", &format!("127.0.0.1:{port}")]).args(version);
+        Server::start(command.current_dir(folder.path()).stderr(Stdio::null()), port)
+    };
+    let root = folder.path().join("ca.pem").display().to_string();
+    // It serves one connection after the other, and ends each response by closing its.
+    let one = ["--model", "closed", "--conns", "1", "--duration", "2s", "--cacert", &root];
+    for (flag, name) in [("-tls1_3", "TLS 1.3"), ("-tls1_2", "TLS 1.2")] {
+        let server = start(&[flag]);
+        let url = format!("https://127.0.0.1:{}/file.txt", server.port);
+        let report = run_url(folder.path(), &url, &one);
+        assert_all_answered(&report, "200");
+        assert_eq!(
+            (&report["tls"]["version"], &report["tls"]["truncated"]),
+            (&name.into(), &0.into())
+        );
+    }
+    let server = start(&["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"]);
+    let url = format!("https://127.0.0.1:{}/file.txt", server.port);
+    let text = refusal(&[&url, "--cacert", &root]);
+    assert!(text.contains("(tls_version)"), "{text}");
 }
 
 #[test]
