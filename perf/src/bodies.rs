@@ -21,7 +21,7 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
         return Ok(());
     }
     let peers: Vec<&Peer> = peers.iter().copied().filter(|peer| peer.name == "wrk").collect();
-    let nginx = Nginx::start(bench, sizes)?;
+    let nginx = Nginx::start(bench, sizes, false)?;
     let mut rows = Vec::new();
     for &size in sizes {
         let url = nginx.url(size);

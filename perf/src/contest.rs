@@ -19,7 +19,7 @@ const ROUNDS_BRIEF: usize = 2;
 /// Where the load goes.
 pub(crate) enum Target<'a> {
     /// A null target, a new one for each run, with room for these connections.
-    Null { conns: usize },
+    Null { conns: usize, tls: bool },
     /// A server that runs already.
     Url(&'a str),
 }
@@ -92,8 +92,8 @@ impl Contest<'_> {
             Target::Url(url) => {
                 Ok(self.run_on(client, url).map(|answered| self.figures(&answered)))
             }
-            Target::Null { conns } => {
-                let target = NullTarget::start(self.bench, *conns)?;
+            Target::Null { conns, tls } => {
+                let target = NullTarget::start(self.bench, *conns, *tls)?;
                 let answered = self.run_on(client, &target.url);
                 let cost = target.stop()?;
                 Ok(answered.and_then(|answered| {
@@ -134,10 +134,16 @@ impl Contest<'_> {
 
 fn run_truetail(bench: &Bench, load: &Load) -> Result<Answered> {
     let depth = load.depth.to_string();
-    let pipeline = ["--pipeline", &depth];
-    let more: &[&str] = if 1 < load.depth { &pipeline } else { &[] };
+    let mut more = Vec::new();
+    if 1 < load.depth {
+        more.extend(["--pipeline", &depth]);
+    }
+    if load.url.starts_with("https:") {
+        // The peers accept any certificate.
+        more.push("--insecure");
+    }
     let length = Duration::from_secs(load.seconds);
-    let (report, finished) = bench.run_closed(load.url, load.conns, more, length, Stderr::File)?;
+    let (report, finished) = bench.run_closed(load.url, load.conns, &more, length, Stderr::File)?;
     Ok(Answered {
         requests: report.whole.counts.answered as f64,
         requests_per_second: report.whole.rate.answered,

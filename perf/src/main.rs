@@ -19,6 +19,7 @@ mod process;
 mod ratchet;
 mod servers;
 mod summary;
+mod tls;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -66,6 +67,8 @@ enum Part {
     Pipelined,
     /// Response bodies of 128 B to 1 MiB from nginx, beside wrk
     Bodies,
+    /// Closed loops over TLS beside wrk, and handshakes per second
+    Tls,
     /// The open loop at shares of the closed loop's ceiling
     Open,
     /// Pacer lateness and its CPU cost, for each way of waiting
@@ -138,6 +141,7 @@ fn main() -> Result<()> {
             Part::Closed => closed::print(&bench, &peers, quick)?,
             Part::Pipelined => pipelined::print(&bench, &peers, quick)?,
             Part::Bodies => bodies::print(&bench, &peers, quick)?,
+            Part::Tls => tls::print(&bench, &peers, quick)?,
             Part::Open => open::print(&bench, quick)?,
             Part::Pacing => pacing::print(&bench, quick)?,
             Part::Pairs => pairs::print(&bench, quick)?,

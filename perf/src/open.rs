@@ -40,7 +40,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
         if quick { (Duration::from_millis(500), 1) } else { (Duration::from_secs(3), 5) };
     println!("## Open loop at shares of the closed loop's ceiling\n");
     let warmup = milliseconds(WARMUP);
-    let target = NullTarget::start(bench, CONNS_OPEN_DEFAULT)?;
+    let target = NullTarget::start(bench, CONNS_OPEN_DEFAULT, false)?;
     let (mut ceiling, mut closed_cpu) = (Vec::new(), Vec::new());
     let mut offers = OFFERS.map(|_| Runs::default());
     for _ in 0..rounds {

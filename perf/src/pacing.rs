@@ -28,7 +28,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
         "{RATE}/s Poisson for {length:?}; lateness in µs, CPU in seconds of the process per \
          second:\n"
     );
-    let target = NullTarget::start(bench, CONNS_OPEN_DEFAULT)?;
+    let target = NullTarget::start(bench, CONNS_OPEN_DEFAULT, false)?;
     let mut rows = Vec::new();
     for wait in waits {
         rows.push(row(bench, &target.url, wait, length)?);

@@ -29,7 +29,7 @@ pub(crate) fn print(bench: &Bench, quick: bool) -> Result<()> {
          whole process in µs per request, medians; the multiple as median (lowest–highest) of the \
          pairs, of the process and of its shards alone:\n"
     );
-    let target = NullTarget::start(bench, CONNS)?;
+    let target = NullTarget::start(bench, CONNS, false)?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("raw.samples").display().to_string();
     let plain = Manner { flags: &[], stderr: Stderr::File };

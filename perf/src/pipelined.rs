@@ -21,7 +21,7 @@ pub(crate) fn print(bench: &Bench, peers: &[&'static Peer], quick: bool) -> Resu
     script.write_all(include_bytes!("pipeline.lua"))?;
     let load =
         Load { url: "", conns: CONNS, seconds, depth: DEPTH, wrk_script: Some(script.path()) };
-    let target = Target::Null { conns: CONNS };
+    let target = Target::Null { conns: CONNS, tls: false };
     let all = Contest { bench, peers: &peers, target, load, rounds }.hold()?;
     print_problems(&format!("{DEPTH} requests deep"), &all);
     println!("{CONNS} connections with {DEPTH} requests in flight on each:\n");

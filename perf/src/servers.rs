@@ -38,7 +38,7 @@ impl NullTarget {
     /// Starts it on its core and waits until it listens. It has room for twice `conns` connections
     /// where the limit on open files allows that, for clients that open new ones before the old
     /// ones are closed.
-    pub(crate) fn start(bench: &Bench, conns: usize) -> Result<NullTarget> {
+    pub(crate) fn start(bench: &Bench, conns: usize, tls: bool) -> Result<NullTarget> {
         let core = bench.target_core.to_string();
         let room = (2 * conns).min(files_max() - FILES_SPARE / 2).to_string();
         let program = bench.truetail.display().to_string();
@@ -52,7 +52,8 @@ impl NullTarget {
             "--conns",
             &room,
         ];
-        let command = command.map(str::to_owned);
+        let tls = tls.then_some("--tls");
+        let command: Vec<String> = command.into_iter().chain(tls).map(str::to_owned).collect();
         let mut running = Running::start(
             pinned(bench.target_core, &command).stdin(Stdio::null()).stdout(Stdio::piped()),
         )?;
@@ -86,18 +87,31 @@ impl NullTarget {
 pub(crate) struct Nginx {
     _running: Running,
     _folder: TempDir,
+    scheme: &'static str,
     port: u16,
 }
 
 impl Nginx {
-    /// Starts it on the target's core and waits until it listens.
-    pub(crate) fn start(bench: &Bench, sizes: &[usize]) -> Result<Nginx> {
+    /// Starts it on the target's core and waits until it listens; with `tls`, under a certificate of
+    /// its own.
+    pub(crate) fn start(bench: &Bench, sizes: &[usize], tls: bool) -> Result<Nginx> {
         let folder = tempfile::tempdir()?;
         for size in sizes {
             fs::write(folder.path().join(size.to_string()), vec![b'x'; *size])?;
         }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let at = folder.path().display();
+        let (scheme, ssl) = match tls {
+            true => {
+                let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+                fs::write(folder.path().join("cert.pem"), own.cert.pem())?;
+                fs::write(folder.path().join("key.pem"), own.signing_key.serialize_pem())?;
+                let keys =
+                    format!("ssl_certificate {at}/cert.pem; ssl_certificate_key {at}/key.pem");
+                ("https", format!(" ssl; ssl_protocols TLSv1.2 TLSv1.3; {keys}"))
+            }
+            false => ("http", String::new()),
+        };
         let configuration = format!(
             "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log;
              events {{ worker_connections 1024; }}
@@ -106,7 +120,7 @@ impl Nginx {
                keepalive_requests 1000000000;
                client_body_temp_path {at}/body; proxy_temp_path {at}/proxy;
                fastcgi_temp_path {at}/fastcgi; uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;
-               server {{ listen 127.0.0.1:{port}; }}
+               server {{ listen 127.0.0.1:{port}{ssl}; }}
              }}"
         );
         let file = folder.path().join("nginx.conf");
@@ -115,7 +129,7 @@ impl Nginx {
         let command = ["nginx", "-e", &errors, "-c", &file.display().to_string()];
         let command = command.map(str::to_owned);
         let running = Running::start(pinned(bench.target_core, &command).stdin(Stdio::null()))?;
-        let nginx = Nginx { _running: running, _folder: folder, port };
+        let nginx = Nginx { _running: running, _folder: folder, scheme, port };
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if PATIENCE < began.elapsed() {
@@ -128,6 +142,6 @@ impl Nginx {
 
     /// The URL of its file of this size.
     pub(crate) fn url(&self, size: usize) -> String {
-        format!("http://127.0.0.1:{}/{size}", self.port)
+        format!("{}://127.0.0.1:{}/{size}", self.scheme, self.port)
     }
 }

@@ -66,6 +66,7 @@ fn runs_give_tables() {
         "closed",
         "pipelined",
         "bodies",
+        "tls",
         "open",
         "pacing",
         "pairs",
@@ -73,6 +74,8 @@ fn runs_give_tables() {
     for (heading, row, columns) in [
         ("## Closed loop", "16", &[1][..]),
         ("Requests per second, in the same way:", "16", &[1]),
+        ("## TLS", "null target, 16", &[1]),
+        ("Handshakes, one for each request:", "`--tls-session resume`", &[1, 2, 3, 4]),
         ("## Open loop at shares of the closed loop's ceiling", "0.50", &[1, 2, 3, 4]),
         ("## Pacer lateness", "`hybrid`", &[4, 5, 6]),
         ("## Cost of features", "`--raw`", &[1, 2, 3]),
