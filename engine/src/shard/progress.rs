@@ -209,10 +209,10 @@ impl ShardProgress {
         outcome: Outcome,
         due_in: bool,
     ) {
-        let was_sent = !matches!(outcome, Outcome::Unsent(_));
         match outcome {
             Outcome::Answered(_) => self.answered += 1,
-            _ => self.errors += u64::from(was_sent),
+            Outcome::Unsent(_) => {}
+            Outcome::TimedOut(_) | Outcome::Failed(_) | Outcome::Abandoned => self.errors += 1,
         }
         if !due_in {
             return;
@@ -220,8 +220,11 @@ impl ShardProgress {
         if outcome.has_latency() {
             self.latency.record(ending.ended_ns() - stamps.intended_ns);
         }
-        if was_sent {
-            self.lateness.pacer.record(stamps.noticed_ns - stamps.intended_ns);
+        match stamps.noticed_ns - stamps.intended_ns {
+            _ if matches!(outcome, Outcome::Unsent(_)) => {}
+            // Users who wait for their responses are never late.
+            0 => self.lateness.pacer.counts[0] += 1,
+            late_ns => self.lateness.pacer.record(late_ns),
         }
         if let Some(late_ns) = ending.receive_lateness_ns() {
             self.lateness.receive.record(late_ns);
