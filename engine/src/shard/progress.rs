@@ -19,6 +19,9 @@ const OCTAVE_FIRST: usize = 10;
 const OCTAVE_LAST: usize = 36;
 const STEPS: usize = 8;
 
+/// The lateness is published this often, ns: as often as anybody looks at it.
+const LATENESS_EVERY_NS: u64 = 200_000_000;
+
 /// A coarse latency histogram for the progress line: its quantiles are within 6.25 %.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
@@ -243,13 +246,16 @@ impl SharedProgress {
         for (shown, count) in self.counts.iter().zip(&summary.counts) {
             shown.store(*count, Ordering::Relaxed);
         }
+        let ShardTime { at_ns, cpu_ns, polling_ns, stopped_ns } = summary.time;
+        let before_ns = self.time[0].load(Ordering::Relaxed);
+        let lateness_due = before_ns / LATENESS_EVERY_NS != at_ns / LATENESS_EVERY_NS;
         let lateness = self.lateness.iter().zip(summary.lateness.each());
+        let lateness = lateness.filter(|_| lateness_due);
         for (shown, histogram) in lateness.chain([(&self.latency, &summary.latency)]) {
             for (shown, count) in shown.iter().zip(histogram.counts.iter()) {
                 shown.store(*count, Ordering::Relaxed);
             }
         }
-        let ShardTime { at_ns, cpu_ns, polling_ns, stopped_ns } = summary.time;
         for (shown, ns) in self.time.iter().zip([at_ns, cpu_ns, polling_ns, stopped_ns]) {
             shown.store(ns, Ordering::Relaxed);
         }
@@ -318,7 +324,12 @@ mod tests {
             let unsent = Outcome::Unsent(UnsentReason::End);
             summary.ended(&stamps, Ending::at(900_000), unsent, true);
             summary.lateness.send_path.record(5_000);
-            summary.time = ShardTime { at_ns: 1, cpu_ns: 2, polling_ns: 3, stopped_ns: number };
+            summary.time = ShardTime {
+                at_ns: LATENESS_EVERY_NS,
+                cpu_ns: 2,
+                polling_ns: 3,
+                stopped_ns: number,
+            };
             shard.show(&summary);
             assert_eq!(shard.time(), summary.time);
         }
