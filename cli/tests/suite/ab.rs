@@ -65,14 +65,14 @@ fn a_slower_target_is_found_and_the_same_one_is_not() {
     let first = slices(&found).iter().find(|one| one["of"] == "a" && one["pair"] == 1);
     assert_eq!(first.expect("a slice")["corrected"]["p50"], p50_of("a-01.json"));
 
-    // The same target on both sides; what machines do to 100 requests of 2 ms is within a factor of
-    // two, five times in a row.
+    // The same target on both sides: nothing is called. A busy machine leaves it undecided.
     let same = ["--allow-invalid", "--fail-on", "regression", "--margin", "100%", "--quiet"];
     let output = ab(folder, &[&[&*fast.url, &fast.url], &same[..]].concat());
     let told = said(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
     let found = document(&folder.join("ab.json"));
-    assert_eq!(found["percentiles"][0]["change"], "same", "{told}");
+    let change = found["percentiles"][0]["change"].as_str();
+    assert!(matches!(change, Some("same" | "undecided")), "{told}");
     assert_eq!(found["a"]["targets"], found["b"]["targets"]);
 }
 
@@ -121,7 +121,7 @@ fn what_two_targets_cannot_share_is_refused_before_anything_is_sent() {
     for (args, code, line) in [
         (&[url, nobody][..], 1, "--target http://127.0.0.1:1/: 127.0.0.1:1 accepts no"),
         (&[nobody, url], 1, "--target http://127.0.0.1:1/: 127.0.0.1:1 accepts no"),
-        (&[url, "ftp://h/"], 2, "--target ftp://h/: the scheme isn't http"),
+        (&[url, "ftp://h/"], 2, "--target ftp://h/: the scheme is neither http nor https"),
         (&[url], 2, "the following required arguments were not provided: <URL-B>"),
         (&[url, url, "--raw", "r"], 2, "--raw r: a file holds one run, not many slices"),
         (&[url, url, "--csv", "c"], 2, "--csv c: a file holds one run, not many slices"),
