@@ -11,6 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -49,11 +50,14 @@ impl Server {
     }
 }
 
+/// A port that nobody listens on, and that no connection of another test takes before the server
+/// does: those of the kernel's choice are from 32,768 on.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a free port")
-        .port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + u16::try_from(std::process::id() % 20_000).expect("it fits");
+    let ports = (0..1_000).map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
+    let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.next().expect("a free port")
 }
 
 /// nginx in the foreground, as one process, with these locations; it logs to `access.log`.
