@@ -420,17 +420,16 @@ impl Shard {
 
     /// Bytes arrived, with their stamp or without.
     fn received_bytes(&mut self, slot: u32, buffer: u16, length: usize) {
-        let stamped = self.connections[slot].stamped;
-        let mut arrival = Arrival { buffer, length, stamped, kernel_ns: None, hardware_ns: None };
-        let mut received = length;
-        if stamped {
+        let mut arrival =
+            Arrival { buffer, from: 0, to: length, kernel_ns: None, hardware_ns: None };
+        if self.connections[slot].stamped {
             let chunk = self.ring.received_stamped(buffer, length);
-            received = chunk.bytes.len();
+            arrival.from = length - chunk.bytes.len();
             arrival.kernel_ns = chunk.wall_ns.and_then(|wall_ns| self.since_epoch_ns(wall_ns));
             arrival.hardware_ns = chunk.by_hardware().and_then(|ns| self.since_epoch_ns(ns));
         }
-        self.meter.received_bytes += received as u64;
-        if received == 0 {
+        self.meter.received_bytes += (arrival.to - arrival.from) as u64;
+        if arrival.from == arrival.to {
             self.received_close(slot);
         } else if self.sessions.is_some() {
             self.received_sealed(slot, arrival);
@@ -440,6 +439,7 @@ impl Shard {
     }
 
     /// The target said something: a part of a response, or the rest of one and what follows it.
+    #[inline(always)]
     pub(super) fn parse(&mut self, slot: u32, arrival: Arrival) {
         let answered = self.recorder.counts.answered;
         let mut at = 0;
@@ -606,7 +606,8 @@ impl Shard {
         while let Some((slot, over_ns)) = self.next_expired(now_ns) {
             let connection = &self.connections[slot];
             if connection.state == State::Connecting {
-                self.give_up(slot, self.took_too_long(slot));
+                let cause = self.took_too_long(slot);
+                self.give_up(slot, cause);
                 continue;
             }
             let sent_ns = connection.oldest.sent_ns;
@@ -630,6 +631,7 @@ impl Shard {
     }
 
     /// A slot that has waited too long, and since when, ns since the epoch.
+    #[inline]
     fn next_expired(&mut self, now_ns: u64) -> Option<(u32, u64)> {
         while let Some(slot) = self.deadlines.take_due(now_ns) {
             let connection = &self.connections[slot];
