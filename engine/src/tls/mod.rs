@@ -2,7 +2,7 @@
 //! the sessions of connections, as bytes in and bytes out.
 //!
 //! rustls does no I/O, so a session knows neither socket nor ring: the shard hands it what was
-//! received, and sends what it writes. Only [`probe`](Client::probe), before a run, has a socket.
+//! received, and sends what it writes. Only the probe before a run has a socket.
 
 mod anyone;
 mod client;
