@@ -112,7 +112,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         kept: Kind::of(&kept, None),
         at_most,
         remote,
-        tls: "TLS not measured: this build has none".to_owned(),
+        tls: "TLS not measured".to_owned(),
     };
     Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
 }
