@@ -7,7 +7,7 @@
 //! test. The report's count has to equal nginx's log.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -51,12 +51,13 @@ impl Server {
 }
 
 /// A port that nobody listens on, and that no connection of another test takes before the server
-/// does: those of the kernel's choice are from 32,768 on.
+/// does: those of the kernel's choice are from 32,768 on. It isn't bound to see whether it is free: a
+/// process that another test is starting just then would hold the listener until it runs its program.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + u16::try_from(std::process::id() % 20_000).expect("it fits");
     let ports = (0..1_000).map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
-    let mut free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    let mut free = ports.filter(|port| TcpStream::connect(("127.0.0.1", *port)).is_err());
     free.next().expect("a free port")
 }
 
