@@ -76,7 +76,8 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     let mut target = Endpoint::parse(&plan.target).map_or(String::new(), |endpoint| {
         // A query may hold a secret.
         let path = endpoint.path.split('?').next().unwrap_or_default();
-        format!("http://{}{path}", endpoint.authority)
+        let scheme = if plan.is_https() { "https" } else { "http" };
+        format!("{scheme}://{}{path}", endpoint.authority)
     });
     target.push_str(&format!("  {} bad  ", count(now.bad())));
     let generator = match second.and_then(|second| second.trouble(plan)) {
@@ -246,7 +247,16 @@ mod tests {
     }
 
     fn drawn(width: u16, height: u16, core: Option<usize>, empty: bool) -> String {
-        let target = "http://127.0.0.1:8080/x?token=secret".to_owned();
+        drawn_of("http://127.0.0.1:8080/x?token=secret", (width, height), core, empty)
+    }
+
+    fn drawn_of(
+        url: &str,
+        (width, height): (u16, u16),
+        core: Option<usize>,
+        empty: bool,
+    ) -> String {
+        let target = url.to_owned();
         let rate = Some("5k".parse().expect("a rate"));
         let plan = Plan { target, rate, ..Plan::default() }.complete(&[1]).expect("a plan");
         let phase = if empty { Phase::Setup } else { Phase::Steady };
@@ -371,6 +381,12 @@ mod tests {
         "└────────────────────────────────────────┘└────────────────────────────────────┘"
         "q leaves, the run goes on; Ctrl-C stops it                       drawn on core 0"
         "#);
+    }
+
+    #[test]
+    fn the_url_is_shown_with_its_scheme() {
+        let text = drawn_of("https://127.0.0.1:8443/x?token=secret", (80, 24), Some(0), false);
+        assert!(text.contains("truetail  https://127.0.0.1:8443/x  "), "{text}");
     }
 
     #[test]
