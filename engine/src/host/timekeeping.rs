@@ -61,7 +61,7 @@ fn probe(cores: &[usize], probed: Duration) -> Vec<Kept> {
 
 /// How late this thread, on this core, notices the moments of a schedule.
 fn ticked(core: usize, probed: Duration) -> Distribution {
-    placement::move_to(core);
+    placement::move_to([core]);
     clock::set_timer_slack();
     let mut lateness = Distribution::new();
     let begin_ns = clock::now_ns();

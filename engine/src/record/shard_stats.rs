@@ -7,11 +7,12 @@ use std::fs;
 use std::ops::Range;
 
 use rustix::thread::gettid;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::sys::clock;
 use crate::sys::stat::{Stat, TICK_NS};
 use crate::sys::units::SECOND_NS;
 
@@ -348,8 +349,7 @@ impl ThreadTimes {
 
 /// Processor time of this thread so far, ns.
 fn thread_cpu_ns() -> u64 {
-    let cpu = clock_gettime(ClockId::ThreadCPUTime);
-    cpu.tv_sec.cast_unsigned() * SECOND_NS + cpu.tv_nsec.cast_unsigned()
+    clock::ns_of(ClockId::ThreadCPUTime)
 }
 
 fn involuntary_switches(status: &str) -> u64 {
@@ -452,16 +452,12 @@ mod tests {
 
     /// Works for some milliseconds, and gives the processor time that it took.
     fn work() -> u64 {
-        let cpu_ns = || {
-            let time = clock_gettime(ClockId::ThreadCPUTime);
-            time.tv_sec.cast_unsigned() * SECOND_NS + time.tv_nsec.cast_unsigned()
-        };
-        let began_ns = cpu_ns();
+        let began_ns = thread_cpu_ns();
         let mut value = 1_u64;
         for _ in 0..5_000_000 {
             value = std::hint::black_box(value.wrapping_mul(31));
         }
-        cpu_ns() - began_ns
+        thread_cpu_ns() - began_ns
     }
 
     #[test]

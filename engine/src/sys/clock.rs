@@ -14,7 +14,13 @@ use crate::sys::units::SECOND_NS;
 /// ledger and a report can be compared.
 #[inline]
 pub fn now_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
+    ns_of(ClockId::Monotonic)
+}
+
+/// Nanoseconds of any of the kernel's clocks.
+#[inline]
+pub(crate) fn ns_of(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec.cast_unsigned() * SECOND_NS + time.tv_nsec.cast_unsigned()
 }
 

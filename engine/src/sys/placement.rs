@@ -32,10 +32,10 @@ fn listed_online() -> Option<Vec<usize>> {
     text.trim().parse::<CoreList>().ok().map(|cores| cores.as_slice().to_vec())
 }
 
-/// Moves this thread to one core. Where the kernel refuses, it stays where it is.
-pub(crate) fn move_to(core: usize) {
+/// Moves this thread to any of these cores. Where the kernel refuses, it stays where it is.
+pub(crate) fn move_to(cores: impl IntoIterator<Item = usize>) {
     let mut set = CpuSet::new();
-    set.set(core);
+    cores.into_iter().for_each(|core| set.set(core));
     let _ = sched_setaffinity(None, &set);
 }
 
@@ -50,12 +50,8 @@ pub fn core_beside(shards: &[usize]) -> Option<usize> {
 /// siblings, so that it never slows one down. Where no other core is allowed, they have to be
 /// shared.
 pub(crate) fn leave_cores(busy_cores: &[usize]) {
-    let mut set = CpuSet::new();
-    for core in Topology::here().cores_beside(busy_cores, allowed_cores()) {
-        set.set(core);
-    }
     // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
-    let _ = sched_setaffinity(None, &set);
+    move_to(Topology::here().cores_beside(busy_cores, allowed_cores()));
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! sets the wall clock. Each look at both clocks bounds it; a look that contradicts the difference
 //! known so far is a step.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use super::clock;
 use crate::sys::units::SECOND_NS;
@@ -30,8 +30,7 @@ impl ClockLook {
     #[inline]
     pub(crate) fn now() -> ClockLook {
         let before_ns = clock::now_ns();
-        let wall = clock_gettime(ClockId::Realtime);
-        let wall_ns = wall.tv_sec.cast_unsigned() * SECOND_NS + wall.tv_nsec.cast_unsigned();
+        let wall_ns = clock::ns_of(ClockId::Realtime);
         ClockLook { before_ns, wall_ns, after_ns: clock::now_ns() }
     }
 
