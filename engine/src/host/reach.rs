@@ -46,7 +46,8 @@ pub(crate) enum Unreached {
 }
 
 /// Connects once to each of the host's addresses until one accepts, and returns that one with its
-/// connection. The connection comes from the first address that the run will connect from, if it names any.
+/// connection. The connection comes from the first address that the run will connect from, if it
+/// names any.
 ///
 /// # Errors
 /// None accepts a connection.
