@@ -261,10 +261,15 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
         let cure = "give the controller --raw with a folder, which the agents' samples go to";
         return Err(PlanError::new("--raw", file.display(), own, cure));
     }
-    for (flag, file) in [("--cacert", &plan.cacert), ("--cert", &plan.cert), ("--key", &plan.key)] {
+    let trust = "omit it; start the agents with SSL_CERT_FILE=FILE in their environment";
+    let own_certificate = "omit it; a client certificate takes `truetail run` on one machine";
+    for (flag, file, cure) in [
+        ("--cacert", &plan.cacert, trust),
+        ("--cert", &plan.cert, own_certificate),
+        ("--key", &plan.key, own_certificate),
+    ] {
         if let Some(file) = file {
             let problem = "an agent reads no file that a controller names";
-            let cure = "install the issuer on the agents' systems, or use --insecure";
             return Err(PlanError::new(flag, file.display(), problem, cure));
         }
     }
