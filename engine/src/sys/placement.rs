@@ -1,6 +1,6 @@
 //! CPU placement: which cores this process may use, by its affinity mask and the cores online.
 
-use std::fs;
+use std::{fs, io};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -32,11 +32,14 @@ fn listed_online() -> Option<Vec<usize>> {
     text.trim().parse::<CoreList>().ok().map(|cores| cores.as_slice().to_vec())
 }
 
-/// Moves this thread to any of these cores. Where the kernel refuses, it stays where it is.
-pub(crate) fn move_to(cores: impl IntoIterator<Item = usize>) {
+/// Moves this thread to any of these cores.
+///
+/// # Errors
+/// The kernel refuses, and the thread stays where it is.
+pub(crate) fn move_to(cores: impl IntoIterator<Item = usize>) -> io::Result<()> {
     let mut set = CpuSet::new();
     cores.into_iter().for_each(|core| set.set(core));
-    let _ = sched_setaffinity(None, &set);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// An allowed core on which a thread disturbs no shard on these cores; `None` if there is none
@@ -51,7 +54,7 @@ pub fn core_beside(shards: &[usize]) -> Option<usize> {
 /// shared.
 pub(crate) fn leave_cores(busy_cores: &[usize]) {
     // A refusal costs accuracy at worst, and the report shows what a disturbed shard looks like.
-    move_to(Topology::here().cores_beside(busy_cores, allowed_cores()));
+    let _ = move_to(Topology::here().cores_beside(busy_cores, allowed_cores()));
 }
 
 #[cfg(test)]
