@@ -1,10 +1,12 @@
 //! Compares two sides that were measured in turn: the ratio of a figure, of which each side has a
-//! value in every pair.
+//! value in every pair, and the difference of a share.
 //!
 //! The members of a pair were measured one right after the other, so what drifts on the machine is
 //! in both and leaves their ratio alone. With d_i the logarithm of the second value of pair i over
 //! the first, d̄ their mean and s their standard deviation, the interval of the ratio is Student's
-//! (*Biometrika* 6, 1908): exp(d̄ ± t·s/√n), t with n−1 degrees of freedom.
+//! (*Biometrika* 6, 1908): exp(d̄ ± t·s/√n), t with n−1 degrees of freedom. That of a difference of
+//! shares is the same of the differences themselves, but never narrower than independent requests
+//! would make it: pairs without an error have no scatter, and errors may come all the same.
 //!
 //! If nothing changed, either member of a pair may be the larger one: the d_i are symmetric about
 //! 0, whatever the distribution of latencies. Student's interval then leaves 0 out hardly more
@@ -12,7 +14,7 @@
 //! Rejected: Wilcoxon's signed ranks, which need no more than that symmetry, but can't show
 //! anything by ten pairs at the confidence that eight figures at once take.
 
-use super::comparison::POWER;
+use super::comparison::{POWER, Part, ShareDifference, share_difference};
 use super::statistics::student_t_point;
 
 /// The ratio of a figure of two sides, the second over the first.
@@ -55,6 +57,37 @@ pub fn paired_ratio(pairs: &[[f64; 2]], error: f64) -> Option<PairedRatio> {
         shows: deviation
             .map(|deviation| ((beyond(error / 2.0) + beyond(1.0 - POWER)) * deviation).exp()),
     })
+}
+
+/// The difference of shares in pairs, each of a part and a whole, whose interval is wrong with a
+/// probability of `error`. Each pair counts alike: the shares are the means over the pairs. `None`
+/// with fewer than two pairs, or if a whole is nothing.
+pub fn paired_difference(pairs: &[[(u64, u64); 2]], error: f64) -> Option<ShareDifference> {
+    if pairs.len() < 2 {
+        return None;
+    }
+    let sum =
+        |side: usize, of: fn(&(u64, u64)) -> u64| pairs.iter().map(|pair| of(&pair[side])).sum();
+    let pooled = |side: usize| Part {
+        part: sum(side, |one| one.0),
+        whole: sum(side, |one| one.1),
+        pieces: &[],
+    };
+    let independent = share_difference(pooled(0), pooled(1), error)?;
+    let share = |(part, whole): (u64, u64)| (0 < whole).then(|| part as f64 / whole as f64);
+    let shares: Option<Vec<[f64; 2]>> =
+        pairs.iter().map(|[a, b]| Some([share(*a)?, share(*b)?])).collect();
+    let shares = shares?;
+    let n = shares.len() as f64;
+    let [a, b] = [0, 1].map(|side| shares.iter().map(|pair| pair[side]).sum::<f64>() / n);
+    let difference = b - a;
+    let squares: f64 = shares.iter().map(|[a, b]| (b - a - difference).powi(2)).sum();
+    let degrees = shares.len() as u64 - 1;
+    let half = student_t_point(degrees, error / 2.0) * (squares / degrees as f64 / n).sqrt();
+    let [low, high] = independent.interval;
+    let (down, up) = (independent.difference - low, high - independent.difference);
+    let interval = [difference - half.max(down), difference + half.max(up)];
+    Some(ShareDifference { shares: [a, b], difference, interval })
 }
 
 #[cfg(test)]
@@ -162,5 +195,44 @@ mod tests {
             .count();
         // 400 of 500, about: the sum of two points of Student's t is a little off with few pairs.
         assert!((350..=450).contains(&found), "{found} of 500");
+    }
+
+    #[test]
+    fn a_difference_of_shares_is_that_of_the_pairs() {
+        // 1, 2, 3, 4 and 5 % on one side, whatever drifts; each time two points more on the other,
+        // but for half a point more or less. Student's, with 2.776445 as above.
+        let pairs = [(1, 0), (2, 5), (3, -5), (4, 5), (5, -5)].map(|(percent, off): (u64, i64)| {
+            let a = percent * 10_000;
+            [
+                (a, 1_000_000),
+                ((a + 20_000).checked_add_signed(1_000 * off).expect("few"), 1_000_000),
+            ]
+        });
+        let found = paired_difference(&pairs, 0.05).expect("pairs");
+        close(found.shares[0], 0.03);
+        close(found.difference, 0.02);
+        let half = 2.776_445 * 0.005 / 5.0_f64.sqrt();
+        let [low, high] = found.interval;
+        assert!((low - 0.02 + half).abs() < 1e-8 && (high - 0.02 - half).abs() < 1e-8, "{found:?}");
+        // The sides as such overlap: 1 to 5 % and 3 to 6.5 %.
+        let pieces = [0, 1].map(|side| pairs.map(|pair| pair[side]));
+        let part = |side: usize| Part {
+            part: pairs.iter().map(|pair| pair[side].0).sum(),
+            whole: 5_000_000,
+            pieces: &pieces[side],
+        };
+        let apart = share_difference(part(0), part(1), 0.05).expect("shares");
+        assert!(apart.interval[0] < 0.0, "{apart:?}");
+    }
+
+    #[test]
+    fn pairs_without_a_difference_are_as_uncertain_as_their_requests() {
+        let found = paired_difference(&[[(0, 100); 2]; 5], 0.05).expect("pairs");
+        let independent = Part { part: 0, whole: 500, pieces: &[] };
+        let known = share_difference(independent, independent, 0.05).expect("shares");
+        assert_eq!(found, known);
+        assert!(0.005 < found.interval[1]);
+        assert_eq!(paired_difference(&[[(0, 100); 2]], 0.05), None);
+        assert_eq!(paired_difference(&[[(0, 100); 2], [(0, 0); 2]], 0.05), None);
     }
 }
