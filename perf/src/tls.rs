@@ -76,10 +76,13 @@ fn handshakes(bench: &Bench, seconds: u64, rounds: usize) -> Result<()> {
             target.stop()?;
             let tls = report.whole.tls.context("a report of TLS")?;
             let handshakes = (tls.full + tls.resumed) as f64;
+            let cpu_us = finished.cpu_us / handshakes;
+            let work_us = tls.handshake_work_s * 1e6 / tls.handshake_time.count as f64;
             runs[at].push([
                 tls.handshake_time.count as f64 / report.config.window_s(),
-                finished.cpu_us / handshakes,
-                100.0 * tls.handshake_work_s / (finished.cpu_us / 1e6),
+                cpu_us,
+                // Each for one handshake: the work is that of the window, the CPU of the process.
+                100.0 * work_us / cpu_us,
                 100.0 * tls.resumed as f64 / handshakes,
             ]);
         }

@@ -106,7 +106,8 @@ impl Connection {
     /// Serves the connection until it ends.
     pub(crate) async fn serve(mut self) {
         match self.answer_all().await {
-            End::Served if self.peer_closed => {}
+            // Through TLS, whoever has closed only its own side hears that nothing follows.
+            End::Served if self.peer_closed && matches!(self.stream, Stream::Plain(_)) => {}
             End::Served => self.linger().await,
             End::PeerGone => self.count_unanswered(),
             // The ring may keep the socket open after it is dropped, so the peer is told here.

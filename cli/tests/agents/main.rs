@@ -13,3 +13,4 @@ mod processes;
 mod refusals;
 mod runs;
 mod samples;
+mod tls;

@@ -2,6 +2,7 @@
 //! decides which keys of a plan file a flag drops.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use super::error::PlanError;
 use super::plan::{Model, Overload, Plan, StampSource, Switch};
@@ -153,6 +154,7 @@ impl Plan {
         self.check_policies(model, conns)?;
         self.complete_cores(allowed_cores, conns)?;
         self.complete_unix()?;
+        self.check_tls()?;
         self.stamps.get_or_insert(StampSource::Kernel);
         let flush = *self.flush.get_or_insert(match model {
             Model::Open => FLUSH_OPEN_DEFAULT,
@@ -203,6 +205,42 @@ impl Plan {
                 return refuse("--stamp-sends", one_in.to_string(), problem);
             }
             _ => self.stamp_sends = Some(OneIn::OFF),
+        }
+        Ok(())
+    }
+
+    /// Refuses what only TLS gives a meaning to where it isn't spoken, and what contradicts itself.
+    fn check_tls(&self) -> Result<(), PlanError> {
+        let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
+        let session = (!self.tls_session.is_full()).then(|| "resume".to_owned());
+        let insecure = self.insecure.then(|| "on".to_owned());
+        let [cacert, cert, key] = [&self.cacert, &self.cert, &self.key].map(file);
+        let given = [
+            ("--cacert", &cacert),
+            ("--cert", &cert),
+            ("--key", &key),
+            ("--insecure", &insecure),
+            ("--tls-session", &session),
+        ];
+        let given = given.into_iter().find_map(|(flag, value)| Some((flag, value.clone()?)));
+        if let Some((flag, value)) = given.filter(|_| !self.is_https()) {
+            let problem = "the URL's scheme is http, without TLS";
+            return Err(PlanError::new(flag, value, problem, "omit it, or give an https URL"));
+        }
+        match (cert, key) {
+            (Some(cert), None) => {
+                let problem = "a certificate without its key proves nothing";
+                return Err(PlanError::new("--cert", cert, problem, "add --key FILE"));
+            }
+            (None, Some(key)) => {
+                let problem = "a key without its certificate";
+                return Err(PlanError::new("--key", key, problem, "add --cert FILE"));
+            }
+            _ => {}
+        }
+        if let Some(cacert) = cacert.filter(|_| self.insecure) {
+            let problem = "--insecure accepts any certificate, whoever issued it";
+            return Err(PlanError::new("--cacert", cacert, problem, "omit one of the two"));
         }
         Ok(())
     }

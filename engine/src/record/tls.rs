@@ -14,6 +14,9 @@ pub struct TlsCounts {
     pub resumed: u64,
     /// Connections that the target closed without saying so (close_notify).
     pub truncated: u64,
+    /// Of the answered in the window, those whose response came in one receive with the target's
+    /// close_notify: they have the stamp of that.
+    pub ended_together: u64,
     /// What shards spent on handshakes in the window, outside of the kernel, ns.
     pub handshake_work_ns: u64,
     /// What the handshakes agreed on.

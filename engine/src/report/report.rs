@@ -35,7 +35,7 @@ use crate::stats::stationarity::Stationarity;
 use crate::sys::units::{CoreList, OneIn};
 
 /// Version of the document. A field that is added, dropped or means something else needs a new one.
-pub const SCHEMA: u32 = 8;
+pub const SCHEMA: u32 = 9;
 
 /// The name of the agent of a run without agents.
 pub const LOCAL: &str = "local";
@@ -569,10 +569,14 @@ pub struct TlsPart {
     pub resumed: u64,
     /// Connections that the target closed without saying so (close_notify).
     pub truncated: u64,
+    /// Of the answered, those whose response came in one receive with the target's close_notify:
+    /// their latency ends when that arrived, which may be a segment later.
+    pub ended_together: u64,
     /// What the generator spent on handshakes in the window, the kernel's part not included,
     /// seconds.
     pub handshake_work_s: f64,
-    /// Connected → the handshake done, of connections opened in the window.
+    /// Connected → the handshake done, of connections opened in the window, by the program's clock:
+    /// with many at once, the generator's own cryptography for the others is in it.
     pub handshake_time: DistributionPart,
 }
 

@@ -23,6 +23,7 @@ pub(super) fn part(counts: &TlsCounts, plan: &Plan, handshake_time: Distribution
         full: counts.full,
         resumed: counts.resumed,
         truncated: counts.truncated,
+        ended_together: counts.ended_together,
         handshake_work_s: counts.handshake_work_ns as f64 / SECOND_NS as f64,
         handshake_time,
     }
@@ -47,9 +48,9 @@ fn version(number: u16) -> String {
     }
 }
 
-/// What rustls calls it: of ciphers the registry's name, `TLS13_` for those of TLS 1.3.
+/// IANA's name. rustls has it, but for the ciphers of TLS 1.3, whose names begin with `TLS13_` there.
 fn text(named: &impl std::fmt::Debug) -> String {
-    format!("{named:?}")
+    format!("{named:?}").replacen("TLS13_", "TLS_", 1)
 }
 
 #[cfg(test)]
@@ -70,8 +71,8 @@ mod tests {
         assert_eq!(part.version, "TLS 1.2, TLS 1.3");
         assert_eq!(
             part.cipher,
-            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS13_AES_128_GCM_SHA256, \
-             TLS13_AES_256_GCM_SHA384"
+            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_AES_128_GCM_SHA256, \
+             TLS_AES_256_GCM_SHA384"
         );
         assert_eq!(part.group, "X25519");
     }

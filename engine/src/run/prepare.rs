@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use http1::request::Request;
@@ -25,7 +24,7 @@ use crate::sys::address::Address;
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::OneIn;
-use crate::tls::Client;
+use crate::tls::ClientSetup;
 
 /// A plan that has passed every check.
 #[derive(Clone, Debug)]
@@ -36,7 +35,7 @@ pub struct Prepared {
     pub(super) request: Payload,
     pub(super) head_request: bool,
     /// What TLS is spoken with, if it is.
-    pub(super) tls: Option<Client>,
+    pub(super) tls: Option<ClientSetup>,
     /// What of the plan's load this process offers.
     pub(super) share: Share,
     /// Held until the run is over; `None` where the kernel doesn't stamp what arrives.
@@ -103,7 +102,6 @@ struct Completed {
 
 fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
     let endpoint = Endpoint::of(&plan)?;
-    refuse_tls_without_https(&plan)?;
     let mut plan = plan.complete(allowed)?;
     requests::end_window(&mut plan)?;
     let body = body.read(&plan)?;
@@ -131,7 +129,7 @@ pub fn prepare_with(
     let names_stamps = plan.stamps.is_some();
     let Completed { mut plan, endpoint, body, request } =
         complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
-    let tls = plan.is_https().then(|| Client::new(&plan, &endpoint.name)).transpose();
+    let tls = plan.is_https().then(|| ClientSetup::new(&plan, &endpoint.name)).transpose();
     let tls = tls.map_err(PrepareError::Plan)?;
     let conns = connections(&plan, &share).map_err(PrepareError::Plan)?;
     let cores = match names_cores {
@@ -194,7 +192,7 @@ fn reach(
     endpoint: &Endpoint,
     plan: &Plan,
     targets: Targets,
-    tls: Option<&Client>,
+    tls: Option<&ClientSetup>,
 ) -> Result<SocketAddr, PrepareError> {
     let addresses = match targets {
         Targets::Resolve => host::resolve(endpoint, plan).map_err(PrepareError::Target)?,
@@ -230,26 +228,6 @@ pub fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
             Err(PlanError::new("--conns", plan.conns(), problem, cure))
         }
         conns => Ok(conns),
-    }
-}
-
-/// Refuses what only TLS gives a meaning to, where it isn't spoken.
-fn refuse_tls_without_https(plan: &Plan) -> Result<(), PlanError> {
-    let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
-    let session = (!plan.tls_session.is_full()).then(|| "resume".to_owned());
-    let given = [
-        ("--cacert", file(&plan.cacert)),
-        ("--cert", file(&plan.cert)),
-        ("--key", file(&plan.key)),
-        ("--insecure", plan.insecure.then(|| "on".to_owned())),
-        ("--tls-session", session),
-    ];
-    match given.into_iter().find_map(|(flag, value)| Some((flag, value?))) {
-        Some((flag, value)) if !plan.is_https() => {
-            let problem = "the URL's scheme is http, without TLS";
-            Err(PlanError::new(flag, value, problem, "omit it, or give an https URL"))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Connections for a shard's requests: opened when requests wait for one, replaced when they end,
 //! retried when that fails.
 
-use super::connection::State;
+use super::connection::{Connection, State};
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
 use crate::record::outcome::{Cause, Outcome};
@@ -89,10 +89,29 @@ impl Shard {
     /// The slot's connection never carried a request: what it was opened for fails, unless the
     /// other connections on the way have room for it.
     pub(super) fn give_up(&mut self, slot: u32, cause: Cause) {
-        let since_ns = self.connections[slot].since_ns;
+        let Connection { since_ns, state, .. } = self.connections[slot];
+        // Whoever doesn't want to speak TLS may reset as well as close.
+        let closed = state == State::Handshaking && cause == Cause::Reset;
+        let cause = if closed { Cause::TlsClosed } else { cause };
         self.close(slot);
         self.unconnected(slot, since_ns, cause);
         self.open_for_waiting(self.now_ns());
+    }
+
+    /// The slot's connect or its handshake takes too long.
+    pub(super) fn connect_timed_out(&mut self, slot: u32) {
+        let shaking = self.connections[slot].state == State::Handshaking;
+        self.give_up(slot, if shaking { Cause::TlsTimedOut } else { Cause::ConnectTimedOut });
+    }
+
+    /// The peer has closed a connection without requests.
+    pub(super) fn closed_idle(&mut self, slot: u32) {
+        let connection = &self.connections[slot];
+        match connection.state {
+            State::Handshaking => self.give_up(slot, Cause::TlsClosed),
+            _ if connection.fresh => self.give_up(slot, Cause::ClosedBeforeResponse),
+            _ => self.replace(slot),
+        }
     }
 
     /// The requests that slot `slot` has been connecting for since `since_ns` fail; a closed model
@@ -156,10 +175,15 @@ impl Shard {
     pub(super) fn reopen(&mut self, slot: u32, now_ns: u64) {
         let is_needed = match &self.load {
             // Requests due before the end may not have been noticed yet.
-            Load::Paced(load) => load.is_waiting(slot as usize) || load.next_due_ns() < self.end_ns,
-            Load::Open(_) | Load::Closed => false,
+            Load::Paced(load) => {
+                now_ns < self.end_ns
+                    || load.is_waiting(slot as usize)
+                    || load.next_due_ns() < self.end_ns
+            }
+            Load::Open(_) => now_ns < self.end_ns,
+            Load::Closed => now_ns < self.end_ns && self.has_left(),
         };
-        if now_ns < self.send_end_ns && (now_ns < self.end_ns || is_needed) {
+        if now_ns < self.send_end_ns && is_needed {
             self.connections.take_closed(slot);
             self.open_slot(slot, now_ns);
         }

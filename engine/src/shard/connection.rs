@@ -21,6 +21,8 @@ pub enum State {
     Closed,
     /// Its socket is connecting.
     Connecting,
+    /// Its socket is connected, and its TLS handshake isn't done.
+    Handshaking,
     /// Connected, without a request.
     Idle,
     /// Its oldest request goes out with the next system call.
@@ -83,6 +85,8 @@ pub struct Connection {
     pub seen: bool,
     /// Whether a request on its socket ended without an answer.
     pub unanswered: bool,
+    /// Whether it takes no further request: its peer has ended TLS, or its keys are spent.
+    pub retired: bool,
     parser: ResponseParser,
     /// The stamps of the requests behind the oldest, in order.
     behind: VecDeque<Stamps>,
@@ -93,6 +97,8 @@ pub struct Connection {
     /// When its socket began to connect, or its user came again after giving up, ns since the
     /// epoch.
     pub since_ns: u64,
+    /// When its socket was connected and the TLS handshake began, ns since the epoch.
+    pub connected_ns: u64,
     /// For how much of the window its user was blocked, on any socket, ns.
     pub blocked_ns: u64,
     /// Up to when that has been counted, ns since the epoch.
@@ -123,11 +129,13 @@ impl Connection {
             fresh: false,
             seen: false,
             unanswered: false,
+            retired: false,
             parser: ResponseParser::new(head_request),
             behind: VecDeque::with_capacity(pipeline - 1),
             sampled: VecDeque::new(),
             sent_bytes: 0,
             since_ns: 0,
+            connected_ns: 0,
             blocked_ns: 0,
             blocked_to_ns: 0,
             broken: None,
@@ -143,15 +151,26 @@ impl Connection {
         self.since_ns = since_ns;
         self.served = 0;
         self.unanswered = false;
+        self.retired = false;
         self.broken = None;
         self.samples = 0;
         self.sampled.clear();
         self.parser.reset();
     }
 
-    /// The socket is connected.
+    /// The socket has been connected since `connected_ns`: TLS begins.
+    pub fn handshake(&mut self, connected_ns: u64) {
+        (self.state, self.connected_ns) = (State::Handshaking, connected_ns);
+    }
+
+    /// Whether it is connecting, TLS included.
+    pub fn is_coming(&self) -> bool {
+        matches!(self.state, State::Connecting | State::Handshaking)
+    }
+
+    /// The connection can carry requests.
     pub fn connected(&mut self) {
-        assert_eq!(self.state, State::Connecting, "only a connecting socket can become connected");
+        assert!(self.is_coming(), "only a connecting socket can become connected");
         self.state = State::Idle;
         self.fresh = true;
     }
@@ -167,7 +186,7 @@ impl Connection {
                 self.oldest = stamps;
             }
             State::Queued | State::InFlight => self.behind.push_back(stamps),
-            State::Closed | State::Connecting => panic!("only a connected socket takes requests"),
+            _ => panic!("only a connected socket takes requests"),
         }
         self.requests += 1;
         self.queued += 1;

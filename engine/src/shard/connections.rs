@@ -180,7 +180,7 @@ impl Connections {
     /// The slot's socket is gone; returns its descriptor.
     pub fn close(&mut self, slot: u32) -> RawFd {
         match self[slot].state {
-            State::Connecting => self.connecting -= 1,
+            State::Connecting | State::Handshaking => self.connecting -= 1,
             State::Idle | State::Queued | State::InFlight | State::Closed => {}
         }
         self.idle.remove(slot);
@@ -239,15 +239,17 @@ impl Connections {
         let is_open = match connection.state {
             State::Idle => !connection.fresh,
             State::Queued | State::InFlight => connection.requests() < self.pipeline,
-            State::Closed | State::Connecting => false,
+            State::Closed | State::Connecting | State::Handshaking => false,
         };
         // Two sends at once on one socket could mix their bytes.
-        is_open && !connection.sending && connection.served < self.requests_per_connection
+        is_open && !connection.sending && !self.is_used_up(slot)
     }
 
-    /// Whether the connection has carried as many requests as it may.
+    /// Whether the connection takes no further request.
+    #[inline]
     pub fn is_used_up(&self, slot: u32) -> bool {
-        self.requests_per_connection <= self[slot].served
+        let connection = &self[slot];
+        connection.retired || self.requests_per_connection <= connection.served
     }
 
     /// A connection that has room, listed by [`Connections::offer`]. Of the idle ones it is the one

@@ -17,7 +17,6 @@ use crate::record::stamps::{Ending, Stamps};
 use crate::samples::Sampler;
 use crate::sys::control::Signals;
 use crate::sys::{clock, seal};
-use crate::tls::Sessions;
 
 /// From the last shard being ready to the epoch, ns: time for every shard to see it. That long
 /// before an epoch, shards are awake.
@@ -45,6 +44,8 @@ impl Shard {
         self.set_up().await;
         let epoch_ns = self.meet()?;
         self.begin_at(epoch_ns);
+        // Without a warm-up the window has begun: what comes before the first yield is in it.
+        self.meter.observe(self.now_ns(), since(self.epoch_ns));
         let mut yielded_ns = 0;
         seal::seal();
         while self.heed_lease().turn(yielded_ns + YIELD_NS) {
@@ -117,13 +118,13 @@ impl Shard {
             InFlightIntegral::new(self.plan.recorder_config.window_ns, self.plan.end_ns);
         self.deadlines = Deadlines::new(self.plan.conns);
         for slot in 0..self.connections.len() {
-            // What is connected, or being connected, carries a stamp of the setup's epoch.
-            self.connections[slot].since_ns = 0;
-            if self.connections[slot].state == State::Connecting {
+            // What is connected, or being connected, carries stamps of the setup's epoch.
+            let connection = &mut self.connections[slot];
+            (connection.since_ns, connection.connected_ns) = (0, 0);
+            if connection.is_coming() {
                 self.deadlines.check_by(slot, self.plan.timeout_ns);
             }
         }
-        self.sessions.iter_mut().for_each(Sessions::begin_epoch);
         self.connections.retry_now();
         let ahead_ns = self.epoch_ns.saturating_sub(clock::now_ns());
         std::thread::sleep(Duration::from_nanos(ahead_ns.saturating_sub(EPOCH_AHEAD_NS)));
@@ -208,7 +209,7 @@ impl Shard {
                 let ended_ns = now_ns.max(self.connections[slot].oldest.sent_ns);
                 self.end(slot, Ending::at(ended_ns), Outcome::Abandoned);
             }
-            if self.connections[slot].state == State::Connecting || self.connections[slot].fresh {
+            if self.connections[slot].is_coming() || self.connections[slot].fresh {
                 self.never_served(slot, now_ns);
             }
             if self.connections[slot].state != State::Closed {

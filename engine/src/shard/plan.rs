@@ -15,7 +15,7 @@ use crate::record::shard_stats::ShardStats;
 use crate::ring::Payload;
 use crate::samples::{Lane, Sampled};
 use crate::sys::units::Rate;
-use crate::tls::Client;
+use crate::tls::ClientSetup;
 
 /// What one shard has to do, derived from the plan.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ pub struct ShardPlan {
     /// The target.
     pub address: SockAddr,
     /// What TLS is spoken with, if it is.
-    pub(crate) tls: Option<Client>,
+    pub(crate) tls: Option<ClientSetup>,
     /// Where to connect from, in turn; empty for the kernel's choice.
     pub sources: Vec<SockAddr>,
     /// Where the raw samples go.

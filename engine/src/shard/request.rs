@@ -300,11 +300,11 @@ impl Shard {
 
     /// Arrivals noticed late come in a burst, and connections must be opened for all of them at
     /// once. That isn't the target's backlog: below the cap, their wait counts as pacer lateness
-    /// too.
+    /// too. It may be the target's with TLS, whose handshake takes more than its kernel.
     fn with_lateness(&self, due: DueRequest, now_ns: u64) -> DueRequest {
         let late = NOTICED_LATE_NS < due.noticed_ns - due.intended_ns;
         match self.load {
-            Load::Open(_) if late && !self.connections.is_full() => {
+            Load::Open(_) if late && !self.connections.is_full() && self.sessions.is_none() => {
                 DueRequest { noticed_ns: now_ns.max(due.noticed_ns), ..due }
             }
             _ => due,
@@ -369,7 +369,7 @@ impl Shard {
     /// A send has completed, or failed.
     fn send_done(&mut self, slot: u32, result: i32) {
         self.meter.sent_bytes += u64::try_from(result).unwrap_or(0);
-        let Some(result) = self.sent_sealed(slot, result) else { return };
+        let Some(result) = self.sent_encrypted(slot, result) else { return };
         let connection = &mut self.connections[slot];
         match (usize::try_from(result), -result) {
             // The peer is gone. It may have answered before, so what was received decides.
@@ -420,8 +420,7 @@ impl Shard {
 
     /// Bytes arrived, with their stamp or without.
     fn received_bytes(&mut self, slot: u32, buffer: u16, length: usize) {
-        let mut arrival =
-            Arrival { buffer, from: 0, to: length, kernel_ns: None, hardware_ns: None };
+        let mut arrival = Arrival { buffer, to: length, ..Arrival::default() };
         if self.connections[slot].stamped {
             let chunk = self.ring.received_stamped(buffer, length);
             arrival.from = length - chunk.bytes.len();
@@ -432,7 +431,7 @@ impl Shard {
         if arrival.from == arrival.to {
             self.received_close(slot);
         } else if self.sessions.is_some() {
-            self.received_sealed(slot, arrival);
+            self.received_encrypted(slot, arrival);
         } else {
             self.parse(slot, arrival);
         }
@@ -446,7 +445,7 @@ impl Shard {
         loop {
             let Stamps { sent_ns, intended_ns, .. } = self.connections[slot].oldest;
             let early = arrival.kernel_ns.is_some_and(|ns| ns + CLOCKS_DIFFER_NS < sent_ns);
-            let bytes = &arrival.plain(&self.ring, &mut self.sessions, slot)[at..];
+            let bytes = &arrival.plain(&self.ring, &self.sessions)[at..];
             let received = if early && self.connections[slot].state == State::InFlight {
                 // It can't answer a request that was sent after it.
                 Received::Failed(Cause::EarlyResponse)
@@ -508,19 +507,13 @@ impl Shard {
                 self.lose(slot);
             }
             Received::Failed(cause) => self.fail(slot, cause),
-            Received::Closed if self.connections[slot].fresh => {
-                self.give_up(slot, Cause::ClosedBeforeResponse);
-            }
-            Received::Closed if self.is_shaking_hands(slot) => {
-                self.give_up(slot, Cause::TlsClosed);
-            }
-            Received::Closed => self.replace(slot),
+            Received::Closed => self.closed_idle(slot),
             Received::More => unreachable!("nothing follows the end"),
         }
     }
 
     /// Re-arms the receives that the kernel ended, now that their buffers have been returned.
-    fn rearm(&mut self) {
+    pub(super) fn rearm(&mut self) {
         while let Some(slot) = self.connections.take_rearm() {
             self.arm(slot);
         }
@@ -565,17 +558,15 @@ impl Shard {
     /// The slot's connection failed, and with it its requests, if any; another connection replaces
     /// it.
     pub(super) fn fail(&mut self, slot: u32, cause: Cause) {
-        if self.connections[slot].fresh {
+        let connection = &self.connections[slot];
+        if connection.fresh || connection.state == State::Handshaking {
             return self.give_up(slot, cause);
         }
-        if self.is_shaking_hands(slot) {
-            return self.give_up(slot, Shard::of_handshake(cause));
-        }
-        if self.connections[slot].requests() == 0 {
+        if connection.requests() == 0 {
             self.recorder.counts.connection_errors.add(cause);
             return self.replace(slot);
         }
-        if self.connections[slot].state == State::Queued {
+        if connection.state == State::Queued {
             self.flush_before_failing();
         }
         self.end(slot, Ending::at(self.handled_ns), Outcome::Failed(cause));
@@ -605,9 +596,8 @@ impl Shard {
     pub(super) fn expire(&mut self, now_ns: u64) {
         while let Some((slot, over_ns)) = self.next_expired(now_ns) {
             let connection = &self.connections[slot];
-            if connection.state == State::Connecting {
-                let cause = self.took_too_long(slot);
-                self.give_up(slot, cause);
+            if connection.is_coming() {
+                self.connect_timed_out(slot);
                 continue;
             }
             let sent_ns = connection.oldest.sent_ns;
@@ -636,10 +626,10 @@ impl Shard {
         while let Some(slot) = self.deadlines.take_due(now_ns) {
             let connection = &self.connections[slot];
             let over_ns = match connection.state {
-                State::Connecting => connection.since_ns + self.plan.timeout_ns,
                 State::InFlight => self.over_ns(&connection.oldest),
+                _ if connection.is_coming() => connection.since_ns + self.plan.timeout_ns,
                 // Its next request sets a check.
-                State::Closed | State::Idle | State::Queued => continue,
+                _ => continue,
             };
             self.deadlines.check_by(slot, over_ns);
             if over_ns <= now_ns {

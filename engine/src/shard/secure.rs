@@ -1,21 +1,20 @@
-//! TLS between the ring and a shard's requests: handshakes, records that come and go, farewells.
+//! TLS between the ring and a shard's requests: handshake, encryption, decryption, close_notify.
 //!
 //! A connection counts as connecting until its handshake is done and all of it has left. From then
 //! on a request is encrypted when it leaves, and what was received reaches the parser as the target
 //! said it. A send of TLS lies in the ring's outbox until it has left, so each tells when it has, and
-//! the connection takes no other request before. Without TLS, none of this is called.
+//! the connection takes no other request before.
 
 use std::ops::Range;
 
 use super::connection::State;
 use super::shard::Shard;
-use crate::record::outcome::Cause;
 use crate::ring::Ring;
 use crate::ring::token::Op;
-use crate::tls::{Left, Sessions};
+use crate::tls::{End, Sent, Sessions};
 
 /// What a receive brought, and when it arrived.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrival {
     /// The buffer that it is in.
     pub(super) buffer: u16,
@@ -38,14 +37,9 @@ impl Arrival {
 
     /// What they say, in plain.
     #[inline]
-    pub(super) fn plain<'a>(
-        self,
-        ring: &'a Ring,
-        sessions: &'a mut Option<Sessions>,
-        slot: u32,
-    ) -> &'a [u8] {
+    pub(super) fn plain<'a>(self, ring: &'a Ring, sessions: &'a Option<Sessions>) -> &'a [u8] {
         match sessions {
-            Some(sessions) => sessions.plain(slot),
+            Some(sessions) => sessions.plain(),
             None => self.received(ring),
         }
     }
@@ -60,20 +54,15 @@ impl Shard {
     /// The slot's socket is connected: its handshake begins.
     pub(super) fn shake_hands(&mut self, slot: u32) {
         let began_ns = self.now_ns();
-        self.sessions().begin(slot, began_ns);
+        self.connections[slot].handshake(began_ns);
+        self.sessions().begin(slot);
         self.send_written(slot);
         self.arm(slot);
         self.worked(began_ns);
     }
 
-    /// Whether the slot's socket is connected and its handshake isn't done.
-    pub(super) fn is_shaking_hands(&self, slot: u32) -> bool {
-        self.connections[slot].state == State::Connecting
-            && self.sessions.as_ref().is_some_and(|sessions| sessions.has(slot))
-    }
-
     /// The handshake has come further: it is done if nothing of it is still to come or to leave.
-    fn shaken(&mut self, slot: u32) {
+    fn continue_handshake(&mut self, slot: u32) {
         if self.connections[slot].sending {
             return;
         }
@@ -81,8 +70,8 @@ impl Shard {
             return self.send_written(slot);
         }
         if !self.sessions().is_handshaking(slot) {
-            let connected_ns = self.sessions().connected_ns(slot);
             let (agreed, resumed) = self.sessions().agreed(slot);
+            let connected_ns = self.connections[slot].connected_ns;
             let now_ns = self.now_ns();
             let in_window = self.connected(slot, connected_ns);
             self.recorder.tls.shook_hands(agreed, resumed);
@@ -97,16 +86,6 @@ impl Shard {
         let to_ns = self.now_ns().min(self.end_ns);
         self.recorder.tls.handshake_work_ns += to_ns.saturating_sub(began_ns.max(self.window_ns));
     }
-
-    /// The cause under which a failure of the slot's handshake counts.
-    pub(super) fn of_handshake(cause: Cause) -> Cause {
-        if cause == Cause::Reset { Cause::TlsClosed } else { cause }
-    }
-
-    /// The cause under which a connect or a handshake of the slot's counts that took too long.
-    pub(super) fn took_too_long(&self, slot: u32) -> Cause {
-        if self.is_shaking_hands(slot) { Cause::TlsTimedOut } else { Cause::ConnectTimedOut }
-    }
 }
 
 /// What is sent.
@@ -116,69 +95,76 @@ impl Shard {
         if self.sessions.is_some() { crate::tls::RECORD_MAX } else { plain_max }
     }
 
-    /// Sends a part of the slot's requests.
-    pub(super) fn send_sealed(&mut self, slot: u32, part: Range<usize>) {
+    /// Sends a part of the slot's requests. On a session that has failed nothing leaves: the request
+    /// fails with its connection.
+    pub(super) fn send_encrypted(&mut self, slot: u32, part: Range<usize>) {
         let sessions = self.sessions.as_mut().expect("the plan has TLS");
-        sessions.encrypt(slot, self.plan.request.bytes(part));
-        self.send_written(slot);
+        if sessions.encrypt(slot, self.plan.request.bytes(part)) {
+            self.send_written(slot);
+        } else {
+            self.connections[slot].sending = false;
+        }
     }
 
     /// Sends what the slot's session has to say.
     fn send_written(&mut self, slot: u32) {
-        let token = self.connections.token(Op::Send, slot);
         let sessions = self.sessions.as_mut().expect("the plan has TLS");
         let written = sessions.write(slot, &mut self.ring.out(slot));
-        let connection = &mut self.connections[slot];
-        connection.sending = true;
-        self.ring.send_out(token, connection.fd, slot, 0..written);
+        self.connections[slot].sending = true;
+        self.send_out(slot, 0..written);
+    }
+
+    fn send_out(&mut self, slot: u32, part: Range<usize>) {
+        let token = self.connections.token(Op::Send, slot);
+        self.ring.send_out(token, self.connections[slot].fd, slot, part);
     }
 
     /// A send of the slot's has completed: what that is for its requests, or `None` if it is nothing
     /// to them.
-    pub(super) fn sent_sealed(&mut self, slot: u32, result: i32) -> Option<i32> {
+    pub(super) fn sent_encrypted(&mut self, slot: u32, result: i32) -> Option<i32> {
         let Some(sessions) = &mut self.sessions else { return Some(result) };
-        let connecting = self.connections[slot].state == State::Connecting;
-        let sent = match usize::try_from(result) {
+        let shaking = self.connections[slot].state == State::Handshaking;
+        let bytes = match usize::try_from(result) {
             // The peer has ended the handshake. It may have said why, so what was received decides.
-            Err(_) if connecting && [libc::EPIPE, libc::ECONNRESET].contains(&-result) => {
-                return None;
-            }
+            Err(_) if shaking && [libc::EPIPE, libc::ECONNRESET].contains(&-result) => return None,
             Err(_) | Ok(0) => return Some(result),
-            Ok(sent) => sent,
+            Ok(bytes) => bytes,
         };
-        match sessions.left(slot, sent) {
-            Left::Rest(from) if from < sessions.written(slot) => {
+        match sessions.sent(slot, bytes) {
+            Sent::UpTo(from) => {
                 let rest = from..sessions.written(slot);
-                let token = self.connections.token(Op::Send, slot);
-                self.ring.send_out(token, self.connections[slot].fd, slot, rest);
+                self.send_out(slot, rest);
                 None
             }
-            Left::Rest(_) => {
+            Sent::AllWritten => {
                 self.send_written(slot);
                 None
             }
-            Left::All(0) => {
+            Sent::Whole(0) => {
                 self.connections[slot].sending = false;
-                if connecting {
-                    self.shaken(slot)
+                if shaking {
+                    let began_ns = self.now_ns();
+                    self.continue_handshake(slot);
+                    self.worked(began_ns);
                 } else {
-                    self.ready(slot)
+                    self.ready(slot);
                 }
                 None
             }
-            Left::All(carried) => {
-                Some(i32::try_from(carried).expect("a record carries less than 2 GiB"))
+            Sent::Whole(request_bytes) => {
+                self.connections[slot].retired |= sessions.is_spent(slot);
+                Some(i32::try_from(request_bytes).expect("a record carries less than 2 GiB"))
             }
         }
     }
 
-    /// Says farewell on a connection that is about to be closed, unless a send is under way, and
-    /// ends its session.
-    pub(super) fn say_farewell(&mut self, slot: u32) {
+    /// Says that nothing follows on a connection that is about to be closed, unless a send is under
+    /// way, and ends its session.
+    pub(super) fn close_session(&mut self, slot: u32) {
         let Some(sessions) = &mut self.sessions else { return };
         let connection = &self.connections[slot];
         if sessions.has(slot) && !connection.sending {
-            sessions.say_the_end(slot);
+            sessions.close_notify(slot);
             let written = sessions.write(slot, &mut self.ring.out(slot));
             if 0 < written {
                 self.ring.send_out_last(connection.fd, slot, 0..written);
@@ -193,29 +179,44 @@ impl Shard {
     /// Bytes arrived through TLS.
     // Without TLS, a request doesn't pay for a longer function.
     #[inline(never)]
-    pub(super) fn received_sealed(&mut self, slot: u32, arrival: Arrival) {
+    pub(super) fn received_encrypted(&mut self, slot: u32, arrival: Arrival) {
         let generation = self.connections[slot].generation;
-        let shaking = self.is_shaking_hands(slot);
+        let shaking = self.connections[slot].state == State::Handshaking;
         let began_ns = if shaking { self.now_ns() } else { 0 };
-        let mut at = 0;
-        while at < arrival.received(&self.ring).len() {
-            let sessions = self.sessions.as_mut().expect("the plan has TLS");
-            let taken = sessions.take(slot, &arrival.received(&self.ring)[at..]);
-            if self.parse_plain(slot, generation, arrival) {
-                // The rest was for a connection that is gone.
-                return;
+        let sessions = self.sessions.as_mut().expect("the plan has TLS");
+        let end = sessions.receive(slot, arrival.received(&self.ring));
+        let says_something = !sessions.plain().is_empty();
+        // What has ended takes no request that what came before the end makes room for.
+        self.connections[slot].retired |= end.is_some();
+        if says_something {
+            let answered = self.recorder.counts.answered;
+            self.parse(slot, arrival);
+            if end == Some(End::Notified) {
+                self.recorder.tls.ended_together += self.recorder.counts.answered - answered;
             }
-            match taken {
-                Ok(taken) if taken.is_last => return self.received_end(slot, true),
-                Ok(taken) => at += taken.bytes,
-                Err(cause) => return self.fail(slot, cause),
+        }
+        let connection = &self.connections[slot];
+        let is_gone = connection.generation != generation || connection.state == State::Closed;
+        if is_gone {
+            // It had answered all that it was asked: its failure fails no request.
+            if let Some(End::Failed(cause)) = end {
+                self.recorder.counts.connection_errors.add(cause);
+            }
+        } else {
+            match end {
+                Some(End::Notified) => self.received_end(slot, true),
+                Some(End::Failed(cause)) => self.fail(slot, cause),
+                None if shaking => self.continue_handshake(slot),
+                None => self.send_unasked(slot),
             }
         }
         if shaking {
-            self.shaken(slot);
-            return self.worked(began_ns);
+            self.worked(began_ns);
         }
-        // TLS has something to say by itself. With a request queued, it leaves before that.
+    }
+
+    /// Sends what TLS has to say by itself. With a request queued, it leaves before that.
+    fn send_unasked(&mut self, slot: u32) {
         let connection = &self.connections[slot];
         if connection.queued() == 0 && !connection.sending && self.sessions().wants_write(slot) {
             self.connections.leave_idle(slot);
@@ -223,28 +224,9 @@ impl Shard {
         }
     }
 
-    /// Parses what the slot's peer has said; returns whether its connection is gone after it.
-    fn parse_plain(&mut self, slot: u32, generation: u32, arrival: Arrival) -> bool {
-        loop {
-            let connection = &self.connections[slot];
-            if connection.generation != generation || connection.state == State::Closed {
-                return true;
-            }
-            let length = self.sessions().plain(slot).len();
-            if length == 0 {
-                return false;
-            }
-            self.parse(slot, arrival);
-            let connection = &self.connections[slot];
-            if connection.generation == generation && connection.state != State::Closed {
-                self.sessions().consume(slot, length);
-            }
-        }
-    }
-
-    /// The slot's connection was closed. With TLS, that is no farewell.
+    /// The slot's connection was closed. With TLS, that says nothing of what would have followed.
     pub(super) fn count_close(&mut self, slot: u32) {
-        let is_up = self.connections[slot].state != State::Connecting;
+        let is_up = !self.connections[slot].is_coming();
         self.recorder.tls.truncated += u64::from(is_up && self.sessions.is_some());
     }
 }

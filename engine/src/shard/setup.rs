@@ -8,7 +8,6 @@
 
 use std::sync::atomic::Ordering;
 
-use super::connection::State;
 use super::plan::Drive;
 use super::shard::{Shard, YIELD_NS};
 use crate::load::schedule::{self, Schedule};
@@ -89,6 +88,8 @@ impl Shard {
             self.reap();
             self.begin_fresh();
             self.expire(self.now_ns());
+            // With TLS there is something to receive before the first request.
+            self.rearm();
             glommio::executor().yield_task_queue_now().await;
         }
         self.meter.opening_ns += self.now_ns() - began_ns;
@@ -139,7 +140,7 @@ impl Shard {
         self.stamp_queued();
         for slot in 0..self.connections.len() {
             let connection = &mut self.connections[slot];
-            if connection.state == State::Connecting || 0 < connection.requests() {
+            if connection.is_coming() || 0 < connection.requests() {
                 while 0 < self.connections[slot].requests() {
                     self.connections.end(slot);
                 }

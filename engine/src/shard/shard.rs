@@ -106,7 +106,7 @@ impl Shard {
         Ok(Shard {
             ring,
             connections,
-            sessions: plan.tls.as_ref().map(|tls| Sessions::new(tls, plan.conns)),
+            sessions: plan.tls.as_ref().map(|tls| Sessions::new(tls, plan.conns, BUFFER_SIZE)),
             known_head: KnownHead::default(),
             deadlines: Deadlines::new(plan.conns),
             load: plan.load(),

@@ -101,7 +101,7 @@ impl Shard {
         let left = connection.last_send() * request.len() - sent_bytes;
         let end = request.whole_len().min(start + left.min(self.send_max(SEND_MAX)));
         if self.sessions.is_some() {
-            return self.send_sealed(slot, start..end);
+            return self.send_encrypted(slot, start..end);
         }
         self.ring.send(token, fd, start..end, true);
     }
@@ -180,12 +180,11 @@ impl Shard {
     /// Closes the slot's socket.
     pub(super) fn close(&mut self, slot: u32) {
         let connection = &self.connections[slot];
-        let is_connecting = connection.state == State::Connecting && !self.is_shaking_hands(slot);
-        let armed = if is_connecting { Op::Connect } else { Op::Receive };
+        let armed = if connection.state == State::Connecting { Op::Connect } else { Op::Receive };
         let pending = [armed, Op::Send].map(|kind| self.connections.token(kind, slot));
         // A request that nobody answered, or that was answered early, may still be on its way out.
         let may_send = connection.unanswered || connection.sending;
-        self.say_farewell(slot);
+        self.close_session(slot);
         let fd = self.connections.close(slot);
         self.ring.close(fd, if may_send { &pending } else { &pending[..1] });
     }

@@ -9,34 +9,34 @@ use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, Error, RootCertStore};
 
-use super::anyone::Anyone;
+use super::accept_any::AcceptAny;
 use super::tickets::Tickets;
 use crate::plan::{Plan, PlanError, TlsSession};
 
 /// What a plan's connections speak TLS with.
 #[derive(Clone, Debug)]
-pub(crate) struct Client {
+pub(crate) struct ClientSetup {
     pub(super) config: ClientConfig,
     pub(super) verifier: Arc<dyn ServerCertVerifier>,
     pub(super) name: ServerName<'static>,
     session: TlsSession,
 }
 
-impl Client {
+impl ClientSetup {
     /// What connections to a target of this name speak TLS with.
     ///
     /// # Errors
     /// A file can't be read or holds something else, or the system trusts nobody.
-    pub(crate) fn new(plan: &Plan, name: &str) -> Result<Client, PlanError> {
+    pub(crate) fn new(plan: &Plan, name: &str) -> Result<ClientSetup, PlanError> {
         let server_name = ServerName::try_from(name.to_owned()).map_err(|error| {
             let problem = format!("no certificate is made for such a name ({error})");
             PlanError::new("--target", name, problem, "give a host name or an IP address")
         })?;
         let provider = Arc::new(ring::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match plan.insecure {
-            true => Arc::new(Anyone::new(&provider)),
+            true => Arc::new(AcceptAny::new(&provider)),
             false => trusting(plan.cacert.as_deref(), &provider)?,
         };
         let config = ClientConfig::builder_with_provider(provider)
@@ -45,7 +45,6 @@ impl Client {
             .dangerous()
             .with_custom_certificate_verifier(Arc::clone(&verifier));
         let mut config = match (&plan.cert, &plan.key) {
-            (None, None) => config.with_no_client_auth(),
             (Some(cert), Some(key)) => {
                 let refuse = |file: &Path, flag, error: &dyn Display| {
                     let problem = format!("not the client's certificate and its key ({error})");
@@ -55,22 +54,17 @@ impl Client {
                 let chain = certificates(cert, "--cert")?;
                 let own = PrivateKeyDer::from_pem_file(key)
                     .map_err(|error| refuse(key, "--key", &error))?;
-                config
-                    .with_client_auth_cert(chain, own)
-                    .map_err(|error| refuse(key, "--key", &error))?
+                config.with_client_auth_cert(chain, own).map_err(|error| match error {
+                    Error::InvalidCertificate(_) => refuse(cert, "--cert", &error),
+                    _ => refuse(key, "--key", &error),
+                })?
             }
-            (Some(cert), None) => {
-                let problem = "a certificate without its key proves nothing";
-                return Err(PlanError::new("--cert", cert.display(), problem, "add --key FILE"));
-            }
-            (None, Some(key)) => {
-                let problem = "a key without its certificate";
-                return Err(PlanError::new("--key", key.display(), problem, "add --cert FILE"));
-            }
+            // A completed plan has both or neither.
+            _ => config.with_no_client_auth(),
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.resumption = Resumption::disabled();
-        Ok(Client { config, verifier, name: server_name, session: plan.tls_session })
+        Ok(ClientSetup { config, verifier, name: server_name, session: plan.tls_session })
     }
 
     /// The configuration of a shard with so many connections, which resumes its own sessions alone.

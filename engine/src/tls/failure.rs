@@ -4,8 +4,9 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerInco
 
 use crate::record::outcome::Cause;
 
-/// The cause that an error of rustls counts under; `handshaking`: before the handshake was done.
-pub(super) fn cause(error: &Error, handshaking: bool) -> Cause {
+/// The cause that an error of rustls counts under; `has_spoken_tls`: the peer had said something in
+/// TLS before.
+pub(super) fn cause(error: &Error, has_spoken_tls: bool) -> Cause {
     match error {
         Error::InvalidCertificate(error) => of_certificate(error),
         Error::NoCertificatesPresented | Error::UnsupportedNameType => Cause::TlsCertificate,
@@ -15,7 +16,7 @@ pub(super) fn cause(error: &Error, handshaking: bool) -> Cause {
         // No record of TLS begins like this.
         Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
-        ) if handshaking => Cause::TlsNotTls,
+        ) if !has_spoken_tls => Cause::TlsNotTls,
         _ => Cause::TlsBroken,
     }
 }
@@ -85,9 +86,9 @@ mod tests {
             (InvalidMessage::InvalidContentType.into(), Cause::TlsNotTls),
             (Error::DecryptError, Cause::TlsBroken),
         ] {
-            assert_eq!(cause(&error, true), expected, "{error:?}");
+            assert_eq!(cause(&error, false), expected, "{error:?}");
         }
-        let later = cause(&InvalidMessage::InvalidContentType.into(), false);
+        let later = cause(&InvalidMessage::InvalidContentType.into(), true);
         assert_eq!(later, Cause::TlsBroken, "it has spoken TLS before");
     }
 }

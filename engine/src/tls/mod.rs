@@ -4,14 +4,13 @@
 //! rustls does no I/O, so a session knows neither socket nor ring: the shard hands it what was
 //! received, and sends what it writes. Only the probe before a run has a socket.
 
-mod anyone;
+mod accept_any;
 mod client;
 mod failure;
-mod issuer;
+mod keep_issuer;
 mod probe;
 mod sessions;
 mod tickets;
-mod witness;
 
-pub(crate) use client::Client;
-pub(crate) use sessions::{Left, RECORD_MAX, Sessions};
+pub(crate) use client::ClientSetup;
+pub(crate) use sessions::{End, RECORD_MAX, Sent, Sessions};

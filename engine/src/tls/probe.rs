@@ -8,15 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustls::{ClientConnection, Error};
 
-use super::client::Client;
+use super::client::ClientSetup;
 use super::failure::cause;
-use super::witness::Witness;
+use super::keep_issuer::KeepIssuer;
 use crate::plan::endpoint::named;
 use crate::plan::{Plan, PlanError};
 use crate::record::outcome::Cause;
-
-/// How long the handshake may take.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why a handshake failed: the cause that it would count under in a run, and what rustls says.
 struct Failed {
@@ -24,27 +21,34 @@ struct Failed {
     error: String,
 }
 
-impl Client {
+impl ClientSetup {
     /// Shakes hands on a connected socket.
     ///
     /// # Errors
     /// It fails: why, and the cure.
     pub(crate) fn probe(&self, stream: &TcpStream, plan: &Plan) -> Result<(), PlanError> {
-        let witness = Arc::new(Witness::new(Arc::clone(&self.verifier)));
+        let verifier = Arc::new(KeepIssuer::new(Arc::clone(&self.verifier)));
         let mut config = self.config.clone();
-        config.dangerous().set_certificate_verifier(witness.clone());
+        config.dangerous().set_certificate_verifier(verifier.clone());
         let tls = ClientConnection::new(Arc::new(config), self.name.clone());
-        let done = tls.map_err(|error| Failed::of(&error)).and_then(|tls| shake_hands(tls, stream));
+        let longest = Duration::from_nanos(plan.timeout.0);
+        let done = tls
+            .map_err(|error| Failed::of(&error, false))
+            .and_then(|tls| shake_hands(tls, stream, longest));
         done.map_err(|failed| {
-            let (problem, cure) = failed.told(witness.issuer());
+            let (problem, cure) = failed.told(verifier.issuer());
             let (flag, value) = named(plan);
             PlanError::new(flag, value, format!("{problem} ({})", failed.cause.name()), cure)
         })
     }
 }
 
-/// Shakes hands, and says that nothing follows.
-fn shake_hands(mut tls: ClientConnection, mut stream: &TcpStream) -> Result<(), Failed> {
+/// Shakes hands within this time, and says that nothing follows.
+fn shake_hands(
+    mut tls: ClientConnection,
+    mut stream: &TcpStream,
+    longest: Duration,
+) -> Result<(), Failed> {
     let began = Instant::now();
     let flush = |tls: &mut ClientConnection| -> io::Result<()> {
         let mut bytes = Vec::new();
@@ -56,9 +60,9 @@ fn shake_hands(mut tls: ClientConnection, mut stream: &TcpStream) -> Result<(), 
     let mut bytes = [0; 4_096];
     // Each pass takes bytes or ends it, and all of them together the time that is left.
     while tls.is_handshaking() {
-        let left = PROBE_TIMEOUT.saturating_sub(began.elapsed());
+        let left = longest.saturating_sub(began.elapsed());
         if left.is_zero() {
-            return Err(Failed::by(Cause::TlsTimedOut, "it takes too long"));
+            return Err(Failed::by(Cause::TlsTimedOut, "no time is left"));
         }
         let closed = |error: io::Error| match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -85,7 +89,7 @@ fn shake_hands(mut tls: ClientConnection, mut stream: &TcpStream) -> Result<(), 
             if let Err(error) = tls.process_new_packets() {
                 // The target is told why. If it doesn't listen any more, it knows.
                 let _ = flush(&mut tls);
-                return Err(Failed::of(&error));
+                return Err(Failed::of(&error, tls.protocol_version().is_some()));
             }
         }
     }
@@ -96,8 +100,8 @@ fn shake_hands(mut tls: ClientConnection, mut stream: &TcpStream) -> Result<(), 
 }
 
 impl Failed {
-    fn of(error: &Error) -> Failed {
-        Failed { cause: cause(error, true), error: error.to_string() }
+    fn of(error: &Error, has_spoken_tls: bool) -> Failed {
+        Failed { cause: cause(error, has_spoken_tls), error: error.to_string() }
     }
 
     fn by(cause: Cause, error: impl ToString) -> Failed {
@@ -113,16 +117,28 @@ impl Failed {
                     "its certificate was issued by `{}`, which isn't trusted here",
                     issuer.as_deref().unwrap_or("unknown")
                 ),
-                "trust that issuer with --cacert FILE, or accept any certificate with --insecure",
+                "trust that issuer with --cacert FILE (an agent's own: SSL_CERT_FILE=FILE in its \
+                 environment), or accept any certificate with --insecure",
             ),
             Cause::TlsWrongName => (
                 format!("its certificate is for another name: {error}"),
                 "request a name that it has, with --connect-to HOST:PORT where it is, or accept \
                  any certificate with --insecure",
             ),
+            // rustls has no variant for what webpki says here.
+            Cause::TlsCertificate if error.contains("CaUsedAsEndEntity") => (
+                "its certificate is an issuer's, not a server's".to_owned(),
+                "make one with basicConstraints=critical,CA:FALSE, or accept any certificate with \
+                 --insecure",
+            ),
             Cause::TlsExpired | Cause::TlsCertificate => (
                 format!("its certificate can't be accepted: {error}"),
-                "renew it, or accept any certificate with --insecure",
+                "replace it (if it isn't valid at this time, check the clocks), or accept any \
+                 certificate with --insecure",
+            ),
+            Cause::TlsTimedOut => (
+                "it didn't finish the TLS handshake in time".to_owned(),
+                "raise --timeout, or see what the server waits for",
             ),
             Cause::TlsVersion => (
                 format!("it speaks neither TLS 1.3 nor TLS 1.2: {error}"),
@@ -134,7 +150,8 @@ impl Failed {
             ),
             Cause::TlsNoAgreement => (
                 format!("both sides have no cipher, key exchange or protocol in common: {error}"),
-                "enable TLS 1.3 and HTTP/1.1 there",
+                "enable TLS 1.3 and HTTP/1.1 there, or give the client's certificate if it asks for \
+                 one (--cert FILE --key FILE)",
             ),
             Cause::TlsClientCertificate => (
                 format!("it doesn't accept this client: {error}"),

@@ -3,13 +3,13 @@
 //!
 //! What rustls allocates, it does in here, marked by [`seal::lend`].
 
-use std::io::{BufRead as _, Write};
+use std::io::{Read as _, Write};
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, HandshakeKind};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, SupportedCipherSuite};
 
-use super::client::Client;
+use super::client::ClientSetup;
 use super::failure::cause;
 use crate::record::outcome::Cause;
 use crate::record::tls::Agreed;
@@ -17,52 +17,69 @@ use crate::sys::seal;
 
 /// The most that one record of TLS carries, bytes.
 pub(crate) const RECORD_MAX: usize = 16_384;
+/// A record as it was received is longer than what it carries by less than this, bytes.
+const RECORD_OVERHEAD: usize = 2_304;
 
 /// The sessions of a shard's connections.
 pub(crate) struct Sessions {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
     by_slot: Vec<Option<Box<Session>>>,
+    /// Room for what one receive can say.
+    plain: Box<[u8]>,
+    /// How much of it the last one said.
+    plain_length: usize,
 }
 
 /// One connection's session.
 struct Session {
     tls: ClientConnection,
-    /// When its socket was connected, ns since the epoch.
-    connected_ns: u64,
     /// Bytes that were written to be sent.
     written: usize,
     /// Of these, those that have left.
-    left: usize,
+    sent: usize,
     /// Bytes of requests in what was written.
-    carried: usize,
+    request_bytes: usize,
+    /// Records that its keys have encrypted, and how many they may.
+    records: u64,
+    records_max: u64,
     /// Whether nothing more may be said, since the peer broke the protocol or was told why not.
     has_failed: bool,
 }
 
-/// What came of received bytes.
+/// How a peer has ended what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    /// How many were taken.
-    pub(crate) bytes: usize,
-    /// Whether the peer has said that nothing follows (close_notify).
-    pub(crate) is_last: bool,
+pub(crate) enum End {
+    /// It said so (close_notify).
+    Notified,
+    /// It broke TLS or reported an error: the cause.
+    Failed(Cause),
 }
 
-/// What a part that has left means.
+/// How much of what was written has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// A part of what was written is still to be sent: from there on.
-    Rest(usize),
-    /// All has left, with so many bytes of requests in it.
-    All(usize),
+pub(crate) enum Sent {
+    /// What begins here hasn't.
+    UpTo(usize),
+    /// All of it, and there is more to write.
+    AllWritten,
+    /// All that there was to say, with so many bytes of requests in it.
+    Whole(usize),
 }
 
 impl Sessions {
-    /// None yet, with room for those of so many connections.
-    pub(crate) fn new(client: &Client, conns: usize) -> Sessions {
-        let by_slot = (0..conns).map(|_| None).collect();
-        Sessions { config: client.of_shard(conns), name: client.name.clone(), by_slot }
+    /// None yet, with room for those of so many connections, each of whose receives brings at most
+    /// `received_max` bytes.
+    pub(crate) fn new(client: &ClientSetup, conns: usize, received_max: usize) -> Sessions {
+        // What a receive completes may have begun in the one before.
+        let plain = vec![0; received_max + RECORD_MAX + RECORD_OVERHEAD].into_boxed_slice();
+        Sessions {
+            config: client.of_shard(conns),
+            name: client.name.clone(),
+            by_slot: (0..conns).map(|_| None).collect(),
+            plain,
+            plain_length: 0,
+        }
     }
 
     #[inline]
@@ -70,16 +87,17 @@ impl Sessions {
         self.by_slot[slot as usize].as_mut().expect("the slot's connection has a session")
     }
 
-    /// The slot's socket was connected at `connected_ns`: its session begins.
-    pub(crate) fn begin(&mut self, slot: u32, connected_ns: u64) {
+    /// The slot's socket is connected: its session begins.
+    pub(crate) fn begin(&mut self, slot: u32) {
         let session = seal::lend(|| {
             let (config, name) = (Arc::clone(&self.config), self.name.clone());
             Box::new(Session {
                 tls: ClientConnection::new(config, name).expect("the configuration was tried"),
-                connected_ns,
                 written: 0,
-                left: 0,
-                carried: 0,
+                sent: 0,
+                request_bytes: 0,
+                records: 0,
+                records_max: u64::MAX,
                 has_failed: false,
             })
         });
@@ -96,79 +114,88 @@ impl Sessions {
         self.by_slot[slot as usize].is_some()
     }
 
-    /// The clock has a new epoch, which is now.
-    pub(crate) fn begin_epoch(&mut self) {
-        self.by_slot.iter_mut().flatten().for_each(|session| session.connected_ns = 0);
-    }
-
-    /// When the slot's socket was connected, ns since the epoch.
-    pub(crate) fn connected_ns(&mut self, slot: u32) -> u64 {
-        self.of(slot).connected_ns
-    }
-
     /// Whether the slot's handshake isn't done.
     pub(crate) fn is_handshaking(&mut self, slot: u32) -> bool {
         self.of(slot).tls.is_handshaking()
     }
 
-    /// What the slot's handshake agreed on, and whether it resumed a session; it is done.
+    /// What the slot's handshake, which is done, agreed on, and whether it resumed a session.
     pub(crate) fn agreed(&mut self, slot: u32) -> (Agreed, bool) {
-        let tls = &self.of(slot).tls;
+        let session = self.of(slot);
+        let tls = &session.tls;
+        let suite = tls.negotiated_cipher_suite();
+        // With TLS 1.3, rustls changes the keys in time.
+        if let Some(SupportedCipherSuite::Tls12(suite)) = suite {
+            session.records_max = suite.common.confidentiality_limit;
+        }
         let agreed = Agreed {
             version: tls.protocol_version().map_or(0, u16::from),
-            cipher: tls.negotiated_cipher_suite().map_or(0, |suite| suite.suite().into()),
+            cipher: suite.map_or(0, |suite| suite.suite().into()),
             group: tls.negotiated_key_exchange_group().map_or(0, |group| group.name().into()),
         };
         (agreed, tls.handshake_kind() == Some(HandshakeKind::Resumed))
     }
 
-    /// Takes received bytes, at most a few thousand at once. What they say is then in
-    /// [`Sessions::plain`], also if what follows it is wrong.
-    ///
-    /// # Errors
-    /// The cause for which the connection has failed.
-    pub(crate) fn take(&mut self, slot: u32, received: &[u8]) -> Result<Taken, Cause> {
-        let session = self.of(slot);
+    /// Takes all that a receive brought, up to the peer's end if it says or makes one. What was said
+    /// before is in [`Sessions::plain`] until the next receive.
+    pub(crate) fn receive(&mut self, slot: u32, received: &[u8]) -> Option<End> {
+        let Sessions { by_slot, plain, plain_length, .. } = self;
+        let session = by_slot[slot as usize].as_mut().expect("the slot's connection has a session");
+        let tls = &mut session.tls;
         let mut rest = received;
-        let result = seal::lend(|| {
-            match session.tls.read_tls(&mut rest) {
-                // It takes bytes unless a message is longer than any may be.
-                Ok(0) | Err(_) => return Err(Cause::TlsBroken),
+        *plain_length = 0;
+        while !rest.is_empty() {
+            let taken = seal::lend(|| {
+                let taken = match tls.read_tls(&mut rest) {
+                    // It takes bytes unless a message is longer than any may be.
+                    Ok(0) | Err(_) => Err(Cause::TlsBroken),
+                    Ok(_) => tls.process_new_packets().map_err(|error| {
+                        let has_spoken_tls = tls.protocol_version().is_some();
+                        cause(&error, has_spoken_tls)
+                    }),
+                };
+                // Without anything said it is an error, or an end that the state has as well.
+                while let Ok(length @ 1..) = tls.reader().read(&mut plain[*plain_length..]) {
+                    *plain_length += length;
+                }
+                taken
+            });
+            match taken {
+                Ok(state) if state.peer_has_closed() => return Some(End::Notified),
                 Ok(_) => {}
-            }
-            let handshaking = session.tls.is_handshaking();
-            session.tls.process_new_packets().map_err(|error| cause(&error, handshaking))
-        });
-        match result {
-            Ok(state) => {
-                let is_last = state.peer_has_closed();
-                Ok(Taken { bytes: received.len() - rest.len(), is_last })
-            }
-            Err(cause) => {
-                session.has_failed = true;
-                Err(cause)
+                Err(cause) => {
+                    session.has_failed = true;
+                    return Some(End::Failed(cause));
+                }
             }
         }
+        None
     }
 
-    /// What the peer has said and nobody has consumed: a piece of it, or nothing.
+    /// What the last receive said.
     #[inline]
-    pub(crate) fn plain(&mut self, slot: u32) -> &[u8] {
-        // Without a piece it is an error, or an end that `take` has told of.
-        self.of(slot).tls.reader().into_first_chunk().unwrap_or_default()
+    pub(crate) fn plain(&self) -> &[u8] {
+        &self.plain[..self.plain_length]
     }
 
-    /// The first bytes of [`Sessions::plain`] are done with.
-    #[inline]
-    pub(crate) fn consume(&mut self, slot: u32, length: usize) {
-        self.of(slot).tls.reader().consume(length);
-    }
-
-    /// Encrypts a part of a request, of at most one record, for the next [`Sessions::write`].
-    pub(crate) fn encrypt(&mut self, slot: u32, part: &[u8]) {
+    /// Encrypts a part of a request, of at most one record, for the next [`Sessions::write`];
+    /// returns whether anything may still be said.
+    pub(crate) fn encrypt(&mut self, slot: u32, part: &[u8]) -> bool {
         let session = self.of(slot);
-        session.carried = part.len();
+        if session.has_failed {
+            return false;
+        }
+        session.records += 1;
+        session.request_bytes = part.len();
         seal::lend(|| session.tls.writer().write_all(part)).expect("there is room for a record");
+        true
+    }
+
+    /// Whether the slot's keys have encrypted half of what they may: at the limit, rustls would
+    /// close the connection and drop the request.
+    pub(crate) fn is_spent(&mut self, slot: u32) -> bool {
+        let session = self.of(slot);
+        session.records_max / 2 <= session.records
     }
 
     /// Whether something is to be sent.
@@ -179,7 +206,7 @@ impl Sessions {
     /// Writes what is to be sent, as far as there is room; returns how many bytes.
     pub(crate) fn write(&mut self, slot: u32, out: &mut impl Write) -> usize {
         let session = self.of(slot);
-        (session.written, session.left) = (0, 0);
+        (session.written, session.sent) = (0, 0);
         seal::lend(|| {
             while session.tls.wants_write()
                 && let Ok(written @ 1..) = session.tls.write_tls(out)
@@ -190,13 +217,16 @@ impl Sessions {
         session.written
     }
 
-    /// So many of the bytes that were written have left.
-    pub(crate) fn left(&mut self, slot: u32, bytes: usize) -> Left {
+    /// So many more of the bytes that were written have left.
+    pub(crate) fn sent(&mut self, slot: u32, bytes: usize) -> Sent {
         let session = self.of(slot);
-        session.left += bytes;
-        match session.left < session.written || session.tls.wants_write() {
-            true => Left::Rest(session.left),
-            false => Left::All(std::mem::take(&mut session.carried)),
+        session.sent += bytes;
+        if session.sent < session.written {
+            Sent::UpTo(session.sent)
+        } else if session.tls.wants_write() {
+            Sent::AllWritten
+        } else {
+            Sent::Whole(std::mem::take(&mut session.request_bytes))
         }
     }
 
@@ -205,11 +235,35 @@ impl Sessions {
         self.of(slot).written
     }
 
-    /// Says that nothing follows, if anything may be said.
-    pub(crate) fn say_the_end(&mut self, slot: u32) {
+    /// Says that nothing follows (close_notify), if anything may be said.
+    pub(crate) fn close_notify(&mut self, slot: u32) {
         let session = self.of(slot);
         if !session.has_failed && !session.tls.is_handshaking() {
             seal::lend(|| session.tls.send_close_notify());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+
+    #[test]
+    fn keys_are_spent_at_half_of_their_limit() {
+        let plan = Plan { insecure: true, ..Plan::default() };
+        let client = ClientSetup::new(&plan, "localhost").expect("a configuration");
+        let mut sessions = Sessions::new(&client, 1, 0);
+        sessions.begin(0);
+        for (records, records_max, is_spent) in [
+            (0, 1 << 24, false),
+            ((1 << 23) - 1, 1 << 24, false),
+            (1 << 23, 1 << 24, true),
+            (1 << 40, u64::MAX, false),
+        ] {
+            let session = sessions.of(0);
+            (session.records, session.records_max) = (records, records_max);
+            assert_eq!(sessions.is_spent(0), is_spent, "{records} of {records_max}");
         }
     }
 }

@@ -173,6 +173,81 @@ fn records_that_say_nothing_are_no_part_of_a_response() {
     }
 }
 
+/// What comes behind a response, in the same write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    Farewell,
+    Junk,
+    BrokenRecord,
+    AnotherResponse,
+}
+
+#[test]
+fn what_comes_with_a_response_ends_its_connection_and_fails_no_other_request() {
+    let authority = Authority::new();
+    for (version, behind) in BOTH.iter().flat_map(|version| {
+        let all = [Behind::Farewell, Behind::Junk, Behind::BrokenRecord, Behind::AnotherResponse];
+        all.map(|behind| (version, behind))
+    }) {
+        let address = serve(authority.server("127.0.0.1", &[version]), move |_, peer| {
+            let mut bytes = peer.encrypted(OK);
+            let follows = match behind {
+                Behind::Farewell => {
+                    peer.tls.send_close_notify();
+                    peer.pending()
+                }
+                Behind::Junk => b"no record of TLS".to_vec(),
+                Behind::BrokenRecord => {
+                    let mut record = peer.encrypted(OK);
+                    *record.last_mut().expect("a record") ^= 1;
+                    record
+                }
+                Behind::AnotherResponse => peer.encrypted(OK),
+            };
+            bytes.extend(follows);
+            peer.socket.write_all(&bytes).is_ok()
+        });
+        for plan in [authority.plan(address), open(authority.plan(address), "200")] {
+            let report = run_to_its_end(plan).report;
+            let counts = &report.whole.counts;
+            let told = format!("{version:?} {behind:?} {counts:?}");
+            assert!(20 < counts.answered, "{told}");
+            assert_eq!((counts.answered, counts.failed), (counts.intended, 0), "{told}");
+            let broken = counts.connection_errors.of(Cause::TlsBroken);
+            match behind {
+                Behind::Farewell => {
+                    assert_eq!((broken, counts.trailing), (0, 0), "{told}");
+                    assert!(0 < tls(&report).ended_together, "{told}");
+                }
+                Behind::Junk | Behind::BrokenRecord => {
+                    assert!(counts.answered <= broken, "{told}");
+                }
+                Behind::AnotherResponse => assert_eq!(counts.trailing, counts.answered, "{told}"),
+            }
+            assert_verified(&report);
+        }
+        // Of those in flight behind the response, each fails.
+        let plan = Plan { pipeline: 4, ..authority.plan(address) };
+        let counts = run_to_its_end(plan).report.whole.counts;
+        assert_eq!(
+            counts.answered + counts.failed,
+            counts.sent,
+            "{version:?} {behind:?} {counts:?}"
+        );
+        assert!(0 < counts.answered && 0 < counts.failed, "{version:?} {behind:?} {counts:?}");
+    }
+}
+
+#[test]
+fn more_handshakes_at_once_than_there_are_buffers_are_all_done() {
+    let authority = Authority::new();
+    let address = serve(authority.server("127.0.0.1", BOTH), always_ok);
+    let plan = Plan { conns: Some(200), ..authority.plan(address) };
+    let report = run_to_its_end(plan).report;
+    assert_eq!((report.whole.counts.connects, tls(&report).full), (200, 200));
+    assert_eq!(report.whole.counts.connection_errors.total(), 0);
+}
+
 #[test]
 fn what_is_sent_as_the_handshake_ends_is_no_answer() {
     let authority = Authority::new();
@@ -290,7 +365,7 @@ fn failures() -> Vec<(Cause, &'static str, Behaviour)> {
             });
             shake(server_with(certificate, &key, BOTH), socket);
         }),
-        (Cause::TlsCertificate, "renew it", |authority, socket| {
+        (Cause::TlsCertificate, "check the clocks", |authority, socket| {
             let (certificate, key) = authority.certificate("127.0.0.1", |params| {
                 (params.not_before, params.not_after) =
                     (rcgen::date_time_ymd(2901, 1, 1), rcgen::date_time_ymd(2902, 1, 1));
@@ -311,6 +386,20 @@ fn failures() -> Vec<(Cause, &'static str, Behaviour)> {
             send(socket, b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         }),
         (Cause::TlsNotTls, "give http://", |_, socket| send(socket, b"<html>")),
+        // It has spoken TLS, so it isn't plain HTTP.
+        (Cause::TlsBroken, "the server's log", |authority, mut socket| {
+            let config = Arc::new(authority.server("127.0.0.1", BOTH));
+            let mut tls = ServerConnection::new(config).expect("a configuration of a server");
+            tls.read_tls(&mut socket).expect("the client's first message");
+            tls.process_new_packets().expect("as rustls sends it");
+            let mut bytes = Vec::new();
+            tls.write_tls(&mut bytes).expect("memory");
+            let first = 5 + usize::from(u16::from_be_bytes([bytes[3], bytes[4]]));
+            bytes.truncate(first);
+            let _ = socket.write_all(&[&bytes[..], b"<html>"].concat());
+            // Until the client closes.
+            let _ = socket.read(&mut [0; 64]);
+        }),
         (Cause::TlsClosed, "the server's log", |_, mut socket| read_hello(&mut socket)),
         // Closed with unread bytes, which is a reset.
         (Cause::TlsClosed, "the server's log", |_, socket| drop(socket)),
@@ -366,10 +455,40 @@ fn a_handshake_that_never_ends_times_out_as_one() {
         _ => while socket.read(&mut [0; 4_096]).is_ok_and(|length| 0 < length) {},
     });
     let timeout = Nanos(100_000_000);
+    let silent = listen(
+        |_, mut socket| while socket.read(&mut [0; 4_096]).is_ok_and(|length| 0 < length) {},
+    );
+    let text = refused(Plan { timeout, ..authority.plan(silent) });
+    assert!(text.contains("(tls_timed_out)") && text.contains("--timeout"), "{text}");
     let plan = Plan { timeout, ..open(authority.plan(address), "100") };
     let counts = run_to_its_end(plan).report.whole.counts;
     assert_eq!(counts.errors.of(Cause::TlsTimedOut), counts.failed, "{counts:?}");
     assert!(10 < counts.failed && counts.answered == 0, "{counts:?}");
+}
+
+#[test]
+fn a_slow_handshake_is_a_wait_for_a_connection_and_not_the_generators_lateness() {
+    const HELD: Duration = Duration::from_millis(200);
+    let authority = Authority::new();
+    let config = Arc::new(authority.server("127.0.0.1", BOTH));
+    let address = listen(move |number, socket| {
+        // Not the handshake before the run.
+        if 0 < number {
+            std::thread::sleep(HELD);
+        }
+        let Some(mut peer) = Peer::accept(&config, socket) else { return };
+        while peer.request() && peer.say(OK) {}
+    });
+    let plan = Plan { conns: Some(400), ..open(authority.plan(address), "400") };
+    let report = run_to_its_end(plan).report;
+    let whole = &report.whole;
+    let held_us = HELD.as_micros() as f64;
+    assert!(whole.connection_wait.max.is_some_and(|us| held_us <= us), "{:?}", whole.counts);
+    // What is due while the shard doesn't look is noticed when it looks.
+    let gaps_us = report.generator.shards.iter().map(|shard| shard.longest_gap_us);
+    let gap_us = gaps_us.fold(0.0, f64::max);
+    let late_us = whole.pacer_lateness.max.expect("requests");
+    assert!(late_us < gap_us + held_us / 2.0, "{late_us} µs late, at most {gap_us} µs away");
 }
 
 #[test]
@@ -419,7 +538,7 @@ fn a_certificate_of_the_clients_is_shown_to_a_target_that_asks_for_it() {
             assert!(text.contains("(tls_client_certificate)") && text.contains("--cert"), "{text}");
         } else {
             let counts = run_to_its_end(without).report.whole.counts;
-            assert_eq!(counts.answered, 0, "{counts:?}");
+            assert!(counts.answered == 0 && 0 < counts.failed, "{counts:?}");
             assert_eq!(counts.errors.of(refusal), counts.failed, "{counts:?}");
         }
     }
@@ -445,6 +564,7 @@ fn files_that_are_none_of_the_kind_are_refused_by_flag_value_and_cure() {
         (Plan { key: root.clone(), ..plan() }, "--key ", "add --cert"),
         (Plan { cert: root.clone(), key: root.clone(), ..plan() }, "--key ", "give the PEM files"),
         (Plan { cert: root, key: Some(other), ..plan() }, "--key ", "give the PEM files"),
+        (Plan { insecure: true, ..plan() }, "--cacert ", "omit one of the two"),
         (Plan { target: http.clone(), ..plan() }, "--cacert ", "https URL"),
         (
             Plan { target: http, cacert: None, insecure: true, ..plan() },

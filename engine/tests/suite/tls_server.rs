@@ -1,5 +1,5 @@
-//! A small server over TLS on plain threads, whose every answer a test writes itself, and certificates
-//! for it.
+//! A small server over TLS on plain threads, whose every answer a test writes itself, and
+//! certificates for it.
 #![allow(dead_code, reason = "each test file uses its own part of the support")]
 
 use std::fs;

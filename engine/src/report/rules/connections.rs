@@ -110,9 +110,14 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
     // However well it was set up, a pool grows while the target or the generator stalls. What that
     // costs is the time to connect, of which the stall leaves little in the latencies of those who
     // met it.
-    let connect_us = report.whole.opening_us();
+    // A handshake also waits for a target that stalls: the fastest one tells what it takes.
+    let connect_us = report.whole.connect_time.mean.unwrap_or(0.0);
+    let handshake_us = report.whole.tls.as_ref().and_then(|tls| tls.handshake_time.min);
     let slow_us = typical_of_slowest(&report.whole.corrected, counts.pool_grew);
-    let is_costly = slow_us.is_some_and(|us| bounds.lateness * us < connect_us);
+    let opening_us = connect_us + handshake_us.unwrap_or(0.0);
+    let is_costly = slow_us.is_some_and(|us| bounds.lateness * us < opening_us);
+    let of_handshake = handshake_us
+        .map_or_else(String::new, |us| format!(" and a TLS handshake at least {}", time(us)));
     let is_invalid = is_costly && bounds.pool_grew_invalid < figure;
     let of_slowest = slow_us.map_or_else(String::new, |us| {
         format!(
@@ -141,7 +146,7 @@ pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
         touches: vec![Topic::Latency],
         evidence: format!(
             "{} connections were added to the pool in the window, for {} of the requests; the \
-             limit is {}; connecting took {} on average{of_slowest}",
+             limit is {}; connecting took {} on average{of_handshake}{of_slowest}",
             count(counts.pool_grew),
             percent(figure),
             percent(share_of(allowed, counts.intended)),

@@ -1,4 +1,4 @@
-//! Accepts any certificate (`--insecure`). Whoever has it still proves that its key is his.
+//! Accepts any certificate (`--insecure`), but still checks that the server holds its key.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
@@ -9,18 +9,18 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 /// Accepts any certificate.
 #[derive(Debug)]
-pub(super) struct Anyone {
+pub(super) struct AcceptAny {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl Anyone {
-    /// Who can sign by the algorithms of this provider.
-    pub(super) fn new(provider: &CryptoProvider) -> Anyone {
-        Anyone { algorithms: provider.signature_verification_algorithms }
+impl AcceptAny {
+    /// Checks signatures by the algorithms of this provider.
+    pub(super) fn new(provider: &CryptoProvider) -> AcceptAny {
+        AcceptAny { algorithms: provider.signature_verification_algorithms }
     }
 }
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
