@@ -175,7 +175,7 @@ impl Crew {
         }
         line.clear();
         if let (Some(ndjson), Some(now)) = (ndjson, total(&run.live())) {
-            ndjson.look(&now);
+            ndjson.look_last(&now);
         }
         let ended = run.wait().map_err(RunError::Thread)?;
         let driven = self.finish(ended, raw)?;

@@ -128,7 +128,7 @@ pub(crate) fn drive_with(
     }
     line.clear();
     if let Some(ndjson) = ndjson {
-        ndjson.look(&run.tally());
+        ndjson.look_last(&run.tally());
     }
     let mut finished = run.wait();
     if let Some(flamegraph) = flamegraph {

@@ -47,7 +47,8 @@ struct Line {
     warmup_answered: i64,
     /// Requests awaiting their response.
     in_flight: u64,
-    /// Corrected latency of the window's requests that ended, within 6.25 %.
+    /// Corrected latency of the window's requests that ended, within 6.25 %; `None` with fewer than
+    /// ten of them beyond it.
     p50_us: Option<f64>,
     p99_us: Option<f64>,
 }
@@ -56,7 +57,7 @@ impl Line {
     /// What a run did between two looks at it, of which the second is of this time.
     fn new(now: &Tally, before: &Tally, time: SystemTime) -> Line {
         let since = now.since(before);
-        let us = |quantile| since.quantile_ns(quantile).map(|ns| ns as f64 / 1e3);
+        let us = |quantile| since.latency.known_ns(quantile).map(|ns| ns as f64 / 1e3);
         let [
             intended,
             sent,
@@ -100,6 +101,8 @@ pub(crate) struct Ndjson {
     told: Tally,
     /// The run at the last look.
     seen: Tally,
+    /// When that was, ns of CLOCK_MONOTONIC; `None` before the load.
+    seen_ns: Option<u64>,
     /// When the next line is due, ns since the load began.
     due_ns: u64,
     /// Why no more are written.
@@ -110,18 +113,23 @@ impl Ndjson {
     /// The lines of a run that has not begun, in this file.
     pub(crate) fn new(file: OutputFile) -> Ndjson {
         let (told, seen) = (Tally::default(), Tally::default());
-        Ndjson { file, told, seen, due_ns: INTERVAL_NS, failure: None }
+        Ndjson { file, told, seen, seen_ns: None, due_ns: INTERVAL_NS, failure: None }
     }
 
     /// Writes a line if one is due. What is done before the load begins is in none.
     pub(crate) fn look(&mut self, now: &Tally) {
-        if now.phase == Phase::Setup {
-            return;
-        }
-        self.seen = now.clone();
-        if self.due_ns <= now.elapsed_ns {
+        self.look_last(now);
+        if self.due_ns <= self.seen.elapsed_ns {
             self.due_ns = (now.elapsed_ns / INTERVAL_NS + 1) * INTERVAL_NS;
             self.write();
+        }
+    }
+
+    /// Takes the last look at a run, whose line is that of [`Ndjson::finish`].
+    pub(crate) fn look_last(&mut self, now: &Tally) {
+        if now.phase != Phase::Setup {
+            self.seen = now.clone();
+            self.seen_ns = Some(clock::now_ns());
         }
     }
 
@@ -131,7 +139,12 @@ impl Ndjson {
     /// Why a line could not be written.
     pub(crate) fn finish(mut self, counts: &Counts) -> Result<PathBuf, Failure> {
         let seen = std::mem::take(&mut self.seen);
-        self.seen = Tally { phase: Phase::Done, in_flight: 0, counts: counts.so_far(), ..seen };
+        // The line is of this moment, later than any look, so it is of some length.
+        let now_ns = clock::now_ns();
+        let since_ns = self.seen_ns.replace(now_ns).map_or(0, |seen_ns| now_ns - seen_ns);
+        let elapsed_ns = seen.elapsed_ns + since_ns;
+        let counts = counts.so_far();
+        self.seen = Tally { phase: Phase::Done, elapsed_ns, in_flight: 0, counts, ..seen };
         self.write();
         match self.failure {
             Some(failure) => Err(failure),
@@ -144,7 +157,8 @@ impl Ndjson {
         if self.failure.is_some() {
             return;
         }
-        let line = Line::new(&self.seen, &self.told, clock::wall_time(clock::now_ns()));
+        let at_ns = self.seen_ns.unwrap_or_else(clock::now_ns);
+        let line = Line::new(&self.seen, &self.told, clock::wall_time(at_ns));
         let mut bytes = Vec::new();
         json::write_line(&line, &mut bytes).expect("writing to memory can't fail");
         self.failure = self.file.append(&bytes).err();
@@ -154,8 +168,9 @@ impl Ndjson {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::Path;
+    use std::time::Duration;
+    use std::{fs, thread};
 
     use engine::record::counts::CountsSoFar;
     use engine::shard::CoarseHistogram;
@@ -198,20 +213,27 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("text"), "the last run\n", "no second is over");
         ndjson.look(&tally(Phase::Warmup, 1_100, [0, 0, 0, 0, 0, 0, 0, 0, 11, 10], 0));
         assert_eq!(lines(&path).len(), 1);
-        ndjson.look(&tally(Phase::Steady, 1_900, [4, 4, 0, 2, 0, 0, 0, 0, 11, 11], 2));
-        ndjson.look(&tally(Phase::Steady, 2_000, [6, 6, 0, 3, 1, 0, 0, 1, 11, 11], 3));
+        ndjson.look(&tally(Phase::Steady, 1_900, [4, 4, 0, 2, 0, 0, 0, 0, 11, 11], 20));
+        ndjson.look(&tally(Phase::Steady, 2_000, [6, 6, 0, 3, 1, 0, 0, 1, 11, 11], 30));
         assert_eq!(lines(&path).len(), 2);
-        ndjson.look(&tally(Phase::Drain, 2_700, [9, 8, 0, 5, 1, 0, 0, 1, 11, 11], 5));
+        // Though a second is over, what is left of the run has one line.
+        ndjson.look_last(&tally(Phase::Done, 3_100, [9, 8, 0, 5, 1, 0, 0, 1, 11, 11], 50));
+        thread::sleep(Duration::from_millis(20));
         let mut counts = Counts::of_outcomes([9, 8, 1, 5, 1, 1, 1]);
         counts.unexpected_status = 2;
         (counts.warmup.sent, counts.warmup.answered) = (11, 11);
         assert_eq!(ndjson.finish(&counts).expect("written"), path);
         let lines = lines(&path);
-        for (at, [elapsed_s, interval_s]) in [[1.1, 1.1], [2.0, 0.9], [2.7, 0.7]].iter().enumerate()
-        {
-            let number = |name: &str| lines[at][name].as_f64().expect("a number");
-            assert_eq!(number("elapsed_s"), *elapsed_s);
-            assert!((number("interval_s") - interval_s).abs() < 1e-9, "{:?}", lines[at]);
+        assert_eq!(lines.len(), 3);
+        let number = |at: usize, name: &str| lines[at][name].as_f64().expect("a number");
+        assert_eq!([0, 1].map(|at| number(at, "elapsed_s")), [1.1, 2.0]);
+        // The last line is written later than what it is of was seen.
+        assert!((3.12..60.0).contains(&number(2, "elapsed_s")), "{:?}", lines[2]);
+        let mut before_s = 0.0;
+        for at in [0, 1, 2] {
+            let since_s = number(at, "elapsed_s") - before_s;
+            assert!((number(at, "interval_s") - since_s).abs() < 1e-9, "{:?}", lines[at]);
+            before_s += since_s;
         }
         for (name, count) in [
             ("intended", 9),
@@ -228,7 +250,8 @@ mod tests {
             assert_eq!(sum(&lines, name), count, "{name}");
         }
         assert_eq!((&lines[0]["p50_us"], &lines[0]["phase"]), (&Value::Null, &"warm-up".into()));
-        let p50_us = lines[1]["p50_us"].as_f64().expect("three latencies");
+        let p50_us = lines[1]["p50_us"].as_f64().expect("30 latencies");
+        assert_eq!(lines[1]["p99_us"], Value::Null, "too few for it");
         assert!((p50_us / 250.0 - 1.0).abs() <= 0.0625, "{p50_us}");
         assert_eq!((&lines[2]["in_flight"], &lines[2]["phase"]), (&0.into(), &"done".into()));
     }
@@ -242,6 +265,7 @@ mod tests {
         ndjson.finish(&Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0])).expect("written");
         let lines = lines(&path);
         assert_eq!(lines[1]["intended"], -15);
+        assert!(lines[1]["interval_s"].as_f64().is_some_and(|length_s| 0.0 < length_s));
         assert_eq!((sum(&lines, "intended"), sum(&lines, "answered")), (25, 25));
     }
 

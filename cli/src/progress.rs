@@ -234,15 +234,18 @@ impl ProgressLine {
     fn draw(&mut self, now: &Tally, text: impl FnOnce(&ProgressLine) -> String) {
         match &mut self.place {
             Place::Bar(_) => {}
-            Place::Lines { next } if *next <= self.began.elapsed() => *next += LINE_EVERY,
+            Place::Lines { next } if *next <= self.began.elapsed() => {
+                *next = next_line(*next, self.began.elapsed());
+            }
             Place::Screen(_) | Place::Lines { .. } | Place::Nowhere => return,
         }
         let text = format!("{}{}", self.label, text(self));
         match &self.place {
             Place::Bar(bar) => {
                 let loaded_ns = if now.phase == Phase::Setup { 0 } else { now.elapsed_ns };
+                let [intended, ..] = now.counts;
                 let by_count = self.plan.ends_by_count();
-                bar.set_position(if by_count { now.intended } else { loaded_ns / 1_000_000 });
+                bar.set_position(if by_count { intended } else { loaded_ns / 1_000_000 });
                 bar.set_message(text);
             }
             _ => tell(&text),
@@ -271,6 +274,14 @@ impl ProgressLine {
     }
 }
 
+/// When the line after the one that was due `next` is due: a pause makes up for none.
+fn next_line(mut next: Duration, elapsed: Duration) -> Duration {
+    while next <= elapsed {
+        next += LINE_EVERY;
+    }
+    next
+}
+
 fn bar(plan: &Plan, target: ProgressDrawTarget) -> ProgressBar {
     let counted = plan.requests.filter(|_| plan.ends_by_count());
     let length = counted.unwrap_or(plan.end_ns() / 1_000_000);
@@ -283,6 +294,27 @@ fn bar(plan: &Plan, target: ProgressDrawTarget) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_is_followed_by_one_line() {
+        let seconds = Duration::from_secs;
+        for (elapsed_s, next_s) in [(10, 20), (19, 20), (70, 80), (79, 80)] {
+            assert_eq!(next_line(seconds(10), seconds(elapsed_s)), seconds(next_s));
+        }
+    }
+
+    #[test]
+    fn the_bar_of_a_counted_run_counts_no_warm_up() {
+        let requests = Some(100);
+        let plan = Plan { requests, warmup: Nanos::from_secs(1), ..Plan::default() };
+        let mut line = ProgressLine::new(&plan, View::of(Shown::Nothing));
+        line.place = Place::Bar(bar(&plan, ProgressDrawTarget::hidden()));
+        let counts = [25, 0, 0, 0, 0, 0, 0, 0, 40, 40];
+        let now = Tally { phase: Phase::Steady, intended: 65, counts, ..Tally::default() };
+        line.draw(&now, |_| String::new());
+        let Place::Bar(bar) = &line.place else { panic!("a bar") };
+        assert_eq!((bar.length(), bar.position()), (Some(100), 25));
+    }
 
     #[test]
     fn quiet_hides_it_and_a_bar_needs_a_terminal() {

@@ -15,7 +15,7 @@ use ratatui::widgets::{
 
 use super::history::{History, Past};
 use crate::recent::Second;
-use crate::text::figures::{count, rate, time};
+use crate::text::figures::{coarse, count, rate, time};
 use crate::text::progress;
 
 /// What is known of a run.
@@ -126,9 +126,9 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
 }
 
 fn draw_heat(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
-    let shown = |quantile| {
-        let ns = screen.second.and_then(|second| second.latency.quantile_ns(quantile));
-        ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3))
+    let shown = |quantile| match screen.second {
+        Some(second) => coarse(&second.latency, quantile),
+        None => "n/a".to_owned(),
     };
     let mut title =
         vec![Span::raw(format!(" corrected latency: p50 {}, p99 {}  ", shown(0.5), shown(0.99)))];
@@ -194,8 +194,8 @@ fn draw_lateness(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     let lateness = health.map(|health| &health.lateness);
     let row = |name: &'static str, histogram: Option<&CoarseHistogram>| {
         let shown = |quantile| {
-            let ns = histogram.and_then(|histogram| histogram.quantile_ns(quantile));
-            format!("{:>9}", ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3)))
+            let shown = histogram.map_or("n/a".to_owned(), |histogram| coarse(histogram, quantile));
+            format!("{shown:>9}")
         };
         Row::new([name.to_owned(), shown(0.5), shown(0.99)])
     };
@@ -236,9 +236,10 @@ mod tests {
         for second in 0..90_u64 {
             let stops = (60..65).contains(&second);
             let mut latency = CoarseHistogram::default();
-            (0..90).for_each(|_| latency.record(250_000));
-            (0..8).for_each(|_| latency.record(600_000));
-            latency.record(if stops { 2_000_000_000 } else { 3_000_000 });
+            (0..900).for_each(|_| latency.record(250_000));
+            (0..80).for_each(|_| latency.record(600_000));
+            let tail_ns = if stops { 2_000_000_000 } else { 3_000_000 };
+            (0..20).for_each(|_| latency.record(tail_ns));
             let answered = if stops { 1_000.0 } else { 5_000.0 };
             let second = Second { intended: 5_000.0, answered, latency, health: None };
             history.push(Past { second, in_flight: if stops { 900 } else { 4 } });
@@ -265,7 +266,7 @@ mod tests {
         let history = if empty { History::default() } else { history() };
         let mut health = Health::default();
         (0..2_000).for_each(|_| health.lateness.pacer.record(9_000));
-        (0..20).for_each(|_| health.lateness.receive.record(30_000));
+        (0..2_000).for_each(|_| health.lateness.receive.record(30_000));
         let second = history.last(1).next().map(|past| past.second.clone());
         let second = second.map(|second| Second { health: Some(health), ..second });
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");

@@ -6,7 +6,7 @@ use agents::controller::live::AgentLive;
 use agents::message::Ready;
 use engine::run::{Phase, Tally};
 
-use super::figures::{cell, count, rate, time};
+use super::figures::{cell, coarse, count, rate};
 use super::progress::phase;
 
 /// The most agents that are shown while they run: the others would leave the screen.
@@ -56,12 +56,12 @@ pub(crate) fn live(agents: &[AgentLive], all: Option<&Tally>) -> String {
 }
 
 fn row(now: &Tally, per_second: f64) -> String {
-    let shown = |ns: Option<u64>| cell(&ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3)));
+    let shown = |quantile| cell(&coarse(&now.latency, quantile));
     format!(
         "{:>11} {} {} {:>9} {:>9}",
         rate(per_second),
-        shown(now.quantile_ns(0.5)),
-        shown(now.quantile_ns(0.99)),
+        shown(0.5),
+        shown(0.99),
         count(now.errors),
         count(now.in_flight)
     )
@@ -109,7 +109,7 @@ mod tests {
     fn agent(name: &str, frames: u64) -> AgentLive {
         let mut agent = AgentLive::new(name.to_owned());
         let mut latency = CoarseHistogram::default();
-        latency.record(250_000);
+        (0..200).for_each(|_| latency.record(250_000));
         for frame in 1..=frames {
             let elapsed_ns = 250_000_000 * frame;
             let (intended, answered, in_flight) = (751, 750, 1_004);

@@ -1,6 +1,7 @@
 //! How figures are written: times in a fitting unit, counts with separators, rates.
 
 use engine::report::DistributionPart;
+use engine::shard::CoarseHistogram;
 pub(crate) use probe::numbers::{count, percent, rate, time};
 
 /// The largest time that a histogram holds, µs. A percentile there is a lower bound if values lie
@@ -21,6 +22,17 @@ pub(crate) fn percentile(of: &DistributionPart, us: Option<f64>) -> String {
         None => "n/a".to_owned(),
         Some(us) if us == HISTOGRAM_MAX_US && 0 < of.overflow => format!("≥ {}", time(us)),
         Some(us) => time(us),
+    }
+}
+
+/// A percentile of a run that goes on: `n/a` with too few values for it, `< 1.15 µs` in the first
+/// bucket, which has all shorter times.
+pub(crate) fn coarse(of: &CoarseHistogram, quantile: f64) -> String {
+    let first_ns = CoarseHistogram::from_ns(1);
+    match of.known_ns(quantile) {
+        None => "n/a".to_owned(),
+        Some(ns) if ns < first_ns => format!("< {}", time(first_ns as f64 / 1e3)),
+        Some(ns) => time(ns as f64 / 1e3),
     }
 }
 
@@ -50,6 +62,16 @@ pub(crate) fn ratio(larger: f64, smaller: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentile_of_a_run_that_goes_on_is_no_more_exact_than_it_is_known() {
+        let mut histogram = CoarseHistogram::default();
+        assert_eq!(coarse(&histogram, 0.5), "n/a");
+        (0..20).for_each(|_| histogram.record(0));
+        assert_eq!([0.5, 0.99].map(|quantile| coarse(&histogram, quantile)), ["< 1.15 µs", "n/a"]);
+        (0..2_000).for_each(|_| histogram.record(250_000));
+        assert_eq!(coarse(&histogram, 0.99), "254 µs");
+    }
 
     #[test]
     fn units_of_times_are_aligned_in_columns() {

@@ -6,7 +6,7 @@ use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::{Nanos, SECOND_NS};
 use probe::Outlook;
 
-use super::figures::{count, percent, rate, things, time};
+use super::figures::{coarse, count, percent, rate, things, time};
 use crate::recent::Second;
 
 /// To what a length that is known in advance is rounded up, ns.
@@ -36,9 +36,9 @@ pub(crate) fn line(plan: &Plan, now: &Tally, second: Option<&Second>) -> String 
         parts.push(format!("{} bad", count(now.bad())));
     }
     if Phase::Warmup < now.phase {
-        let shown = |quantile| {
-            let ns = second.and_then(|second| second.latency.quantile_ns(quantile));
-            ns.map_or("n/a".to_owned(), |ns| time(ns as f64 / 1e3))
+        let shown = |quantile| match second {
+            Some(second) => coarse(&second.latency, quantile),
+            None => "n/a".to_owned(),
         };
         parts.push(format!("p50 {}", shown(0.5)));
         parts.push(format!("p99 {}", shown(0.99)));
@@ -126,6 +126,16 @@ pub(crate) fn series_takes(plan: &Plan, ahead_ns: u64, outlook: Outlook, rest: N
     format!("takes {all} {}{rest}", parts(plan, ahead_ns))
 }
 
+/// The same of so many slices of one plan, one after the other.
+pub(crate) fn slices_take(plan: &Plan, slices: u64) -> String {
+    let each = takes(plan, 0);
+    if plan.ends_by_count() {
+        return format!("{slices} slices, each {each}");
+    }
+    let [least_ns, most_ns] = length_ns(plan, 0).map(|ns| ns.saturating_mul(slices));
+    format!("takes {}: {slices} slices, each {each}", span(least_ns, most_ns))
+}
+
 /// The least and the most time that a run takes, ns.
 fn length_ns(plan: &Plan, ahead_ns: u64) -> [u64; 2] {
     let (least_ns, most_ns) = plan.setup_ns();
@@ -183,6 +193,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn it_says_how_long_all_slices_take() {
+        let of = |plan: Plan| {
+            let target = "http://127.0.0.1:1/".to_owned();
+            slices_take(&Plan { target, ..plan }.complete(&[0]).expect("a plan"), 22)
+        };
+        let rate = Some("5k".parse().expect("a rate"));
+        let (duration, warmup) = (Nanos::from_secs(10), Nanos::from_secs(1));
+        let open = Plan { rate, duration, warmup, ..Plan::default() };
+        insta::assert_snapshot!(of(open), @"takes 4m24s to 5m52s: 22 slices, each takes 12s to 16s: setup 1s to 5s, warm-up 1s, window 10s");
+        let closed = Plan { duration, warmup, ..Plan::default() };
+        insta::assert_snapshot!(of(closed.clone()), @"takes 4m2s: 22 slices, each takes 11s: warm-up 1s, window 10s");
+        let counted = Plan { requests: Some(2_000), warmup: Nanos(0), ..closed };
+        insta::assert_snapshot!(of(counted), @"22 slices, each takes up to 10s: window 10s or 2,000 requests");
+    }
+
+    #[test]
     fn an_interrupted_run_says_what_it_waits_for() {
         insta::assert_snapshot!(awaiting(1_234), @"interrupted: 1,234 requests in flight, responses are awaited for up to 2s; another signal ends it at once, without a report");
     }
@@ -228,8 +254,8 @@ mod tests {
         let rate = Some("5k".parse().expect("a rate"));
         let plan = Plan { target, rate, ..Plan::default() }.complete(&[0]).expect("a plan");
         let mut latency = CoarseHistogram::default();
-        (0..98).for_each(|_| latency.record(250_000));
-        (0..2).for_each(|_| latency.record(1_250_000));
+        (0..980).for_each(|_| latency.record(250_000));
+        (0..20).for_each(|_| latency.record(1_250_000));
         let health = Some(Health::default());
         let second = Second { intended: 5_004.2, answered: 5_000.7, latency, health };
         let now = |phase| Tally {

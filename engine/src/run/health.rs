@@ -39,9 +39,21 @@ pub enum Trouble {
     },
 }
 
-/// The quantiles of pacer lateness that are judged, each with the requests that it takes: ten
-/// beyond it.
-const JUDGED: [(f64, u64); 3] = [(0.99, 1_000), (0.9, 100), (0.5, 20)];
+/// The quantiles of pacer lateness that are judged, if enough requests are beyond them.
+const JUDGED: [f64; 3] = [0.99, 0.9, 0.5];
+
+/// A shard whose last summary is so old, ns, has stalled: it publishes one every 50 ms.
+const SILENT_NS: u64 = 250_000_000;
+
+/// What a shard that told this has done until `now_ns`, while there is load: one that has told
+/// nothing for long has stalled since.
+pub(super) fn known_until(told: ShardTime, now_ns: Option<u64>) -> ShardTime {
+    let silent_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(told.at_ns));
+    if silent_ns < SILENT_NS || told.at_ns == 0 {
+        return told;
+    }
+    ShardTime { at_ns: told.at_ns + silent_ns, stopped_ns: told.stopped_ns + silent_ns, ..told }
+}
 
 impl Health {
     /// How it has done since it was as `earlier`.
@@ -101,9 +113,8 @@ impl Health {
 
     fn late(&self, plan: &Plan, latency: &CoarseHistogram) -> Option<Trouble> {
         let (pacer, bounds) = (&self.lateness.pacer, &plan.thresholds);
-        let count = pacer.count();
-        let (quantile, _) = JUDGED.into_iter().find(|(_, least)| *least <= count)?;
-        let ns = pacer.quantile_ns(quantile)?;
+        let known = |quantile| Some((quantile, pacer.known_ns(quantile)?));
+        let (quantile, ns) = JUDGED.into_iter().find_map(known)?;
         let typical_us = latency.quantile_ns(0.5).unwrap_or(0) as f64 / 1e3;
         let limit_us = (bounds.lateness * typical_us).max(bounds.lateness_floor_us);
         (limit_us < ns as f64 / 1e3).then_some(Trouble::Late { quantile, ns })
@@ -165,6 +176,29 @@ mod tests {
         busy.shards[0].1.stopped_ns = SECOND / 50;
         let stalled = Trouble::Stalled { core: 3, for_ns: SECOND / 50 };
         assert_eq!(busy.trouble(&open, &usual), Some(stalled));
+    }
+
+    #[test]
+    fn a_shard_that_tells_nothing_is_stalled_until_it_does() {
+        let told = ShardTime { at_ns: 10 * SECOND, cpu_ns: 7, ..ShardTime::default() };
+        for now_ns in [None, Some(0), Some(10 * SECOND + SILENT_NS - 1)] {
+            assert_eq!(known_until(told, now_ns), told);
+        }
+        let unheard = ShardTime::default();
+        assert_eq!(known_until(unheard, Some(10 * SECOND)), unheard, "nothing is known of it");
+
+        let look = |now_ns| {
+            let time = |told| known_until(told, Some(now_ns));
+            let other = ShardTime { at_ns: now_ns, ..ShardTime::default() };
+            let shards = vec![(3, time(told)), (4, time(other))];
+            Health { shards, ..Health::default() }
+        };
+        let (before, after) = (look(10 * SECOND), look(11 * SECOND));
+        let since = after.since(&before);
+        // What the other shard does is told of the whole second.
+        assert_eq!(since.told_ns(), SECOND);
+        let stalled = Trouble::Stalled { core: 3, for_ns: SECOND };
+        assert_eq!(since.trouble(&plan(Some("1k")), &latencies(1_000, 1_000)), Some(stalled));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use glommio::ExecutorJoinHandle;
 
-use super::health::Health;
+use super::health::{Health, known_until};
 use super::prepare::Prepared;
 use super::tally::{Phase, Tally};
 use crate::host::environment::{Environment, environment};
@@ -277,8 +277,12 @@ impl Run {
     pub fn health(&self) -> Health {
         let mut total = ShardProgress::default();
         self.progress.iter().for_each(|shared| shared.add_to(&mut total));
-        let cores = self.prepared.plan.cores().iter().copied();
-        let shards = cores.zip(self.progress.iter().map(|shared| shared.time())).collect();
+        let plan = &self.prepared.plan;
+        let loaded_ns = self.window().map(|window| clock::now_ns().min(window.end));
+        // A shard that has sent its part of the requests publishes no more.
+        let loaded_ns = loaded_ns.filter(|_| !plan.ends_by_count());
+        let times = self.progress.iter().map(|shared| known_until(shared.time(), loaded_ns));
+        let shards = plan.cores().iter().copied().zip(times).collect();
         Health { lateness: total.lateness, shards }
     }
 

@@ -85,12 +85,6 @@ impl Tally {
         let [_, _, unsent, _, _, _, _, unexpected_status, _, _] = self.counts;
         self.errors.saturating_add(unsent).saturating_add(unexpected_status)
     }
-
-    /// Corrected latency of the window so far that this share of requests is within, ns, to 6.25 %;
-    /// `None` without a response.
-    pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
-        self.latency.quantile_ns(quantile)
-    }
 }
 
 #[cfg(test)]
@@ -139,6 +133,5 @@ mod tests {
             ..tally(7, &[5_000, 5_000, 5_000])
         };
         assert_eq!(both, expected);
-        assert_eq!(both.quantile_ns(0.5), expected.quantile_ns(0.5));
     }
 }

@@ -19,6 +19,9 @@ const OCTAVE_FIRST: usize = 10;
 const OCTAVE_LAST: usize = 36;
 const STEPS: usize = 8;
 
+/// Latencies beyond a quantile that is known.
+const BEYOND_MIN: u64 = 10;
+
 /// The lateness is published this often, ns: as often as anybody looks at it.
 const LATENESS_EVERY_NS: u64 = 200_000_000;
 
@@ -94,6 +97,14 @@ impl CoarseHistogram {
     /// How many latencies it holds.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// The same as [`CoarseHistogram::quantile_ns`]; `None` as well with fewer than ten latencies
+    /// beyond it.
+    pub fn known_ns(&self, q: f64) -> Option<u64> {
+        let (value, count) = (self.quantile_ns(q)?, self.count());
+        let beyond = count - crate::stats::distribution::rank(q, count);
+        (BEYOND_MIN <= beyond).then_some(value)
     }
 
     /// The middle of the bucket that holds quantile `q`, ns; `None` if empty.
@@ -308,6 +319,19 @@ mod tests {
             assert!(range.contains(&value_ns) && latency.counts()[at] == 1, "{range:?}");
         }
         assert_eq!(CoarseHistogram::default().quantile_ns(0.5), None);
+    }
+
+    #[test]
+    fn a_quantile_is_known_with_ten_values_beyond_it() {
+        for (quantile, least) in [(0.5, 20), (0.9, 100), (0.99, 1_000)] {
+            let mut latency = CoarseHistogram::default();
+            assert_eq!(latency.known_ns(quantile), None);
+            (1..least).for_each(|_| latency.record(5_000));
+            assert_eq!(latency.known_ns(quantile), None, "{quantile}");
+            latency.record(5_000);
+            assert_eq!(latency.known_ns(quantile), latency.quantile_ns(quantile));
+            assert!(latency.known_ns(quantile).is_some(), "{quantile}");
+        }
     }
 
     #[test]
