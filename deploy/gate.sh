@@ -1,6 +1,7 @@
 #!/bin/sh
 # A step of a pipeline, which fails a build whose server is too slow:
 #   gate.sh http://127.0.0.1:8080/ -R 500 -d 60 --slo 'p99<20ms,errors<0.1%,rate>=0.99'
+rm -f results.xml report.json  # those of another build
 truetail run "$@" --fail-on undecided --junit results.xml --out report.json
 code=$?
 case $code in
@@ -8,7 +9,8 @@ case $code in
   3) said='the numbers cannot be trusted: the summary says why' ;;
   4) said='undecided: a longer --duration decides'
      if grep -q '"judgement": "missed"' report.json; then said='missed'; fi ;;
-  *) said='nothing was measured' ;;
+  130) said='not judged: interrupted' ;;
+  *) said='not judged: the line above says why' ;;
 esac
 echo "objectives: $said" >&2
 exit $code

@@ -14,7 +14,7 @@ pub(crate) fn reasons(report: &Report) -> impl Iterator<Item = &Reason> {
 pub(crate) fn of_step(step: &Step) -> Option<String> {
     let codes = step.verdict.codes.iter().filter(|reason| reason.code.origin() == Origin::Others);
     let codes: Vec<String> = codes.map(|reason| reason.code.to_string()).collect();
-    (!codes.is_empty()).then(|| format!("{:.0}/s offered: {}", step.rate, codes.join(", ")))
+    (!codes.is_empty()).then(|| format!("{:.0}/s offered: {}", step.rate_per_s, codes.join(", ")))
 }
 
 /// Whether they took so much that even a median may not be the machine's own: a tenth of the cores'

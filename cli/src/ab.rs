@@ -7,20 +7,21 @@ use std::process::ExitCode;
 
 use engine::plan::Plan;
 use engine::plan::body::SharedBody;
+use engine::plan::endpoint::Endpoint;
 use engine::report::Report;
 use probe::ab::{AbDocument, AbPlan, Name, Slice, Turn, turns};
 use probe::compare::Change;
 
-use crate::args::{AbArgs, FailOn, ResultArgs, ab_defaults};
+use crate::args::{AbArgs, FailOn, ResultArgs, SLICES_MAX, ab_defaults};
 use crate::drive::{Beside, Results, drive_beside, prepare};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain, tell};
-use crate::output::{OutputFile, say};
+use crate::output::{OutputFile, require_distinct, say};
 use crate::progress::{Progress, Shown, View};
 use crate::run::{check_files, note};
 use crate::saved::Reference;
 use crate::series::refused;
 use crate::signals::StopRequest;
-use crate::text::ab as text;
+use crate::text::{ab as text, progress};
 use crate::{json, planning};
 
 /// Loads both targets in turn and compares them.
@@ -30,11 +31,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
     check_files(args.run.plan.as_ref(), &plan, &wanted, None)?;
     let reference = Reference::new(wanted.calibration.as_deref())?;
     if let Some(folder) = &args.reports {
-        fs::create_dir_all(folder).map_err(|error| {
-            let folder = folder.display();
-            let cure = "name a folder where you may write";
-            Failure::Usage(format!("--reports {folder}: can't be created ({error}); {cure}"))
-        })?;
+        check_folder(folder, &wanted)?;
     }
     let out = wanted.out.as_ref().map(|out| OutputFile::open("--out", out, &stop)).transpose()?;
     let slices = Slices {
@@ -66,6 +63,31 @@ pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
         None if regressed => ExitCode::from(EXIT_MISSED),
         None => ExitCode::SUCCESS,
     }))
+}
+
+/// Makes the folder of the slices' reports, and checks that these meet no other file there.
+///
+/// # Errors
+/// The folder, or the flag of the other file.
+fn check_folder(folder: &Path, wanted: &ResultArgs) -> Result<(), Failure> {
+    let shown = folder.display();
+    fs::create_dir_all(folder).map_err(|error| {
+        let cure = "name a folder where you may write";
+        Failure::Usage(format!("--reports {shown}: can't be created ({error}); {cure}"))
+    })?;
+    for turn in turns(SLICES_MAX) {
+        let name = text::file_name(turn);
+        let report = folder.join(&name);
+        // Those of more slices would stay, and pass for slices of this comparison.
+        if report.exists() {
+            let cure = "name another folder, or remove the reports in it";
+            return Err(Failure::Usage(format!("--reports {shown}: has {name} already; {cure}")));
+        }
+        if let Some(out) = &wanted.out {
+            require_distinct(&[("--reports", report), ("--out", out.clone())])?;
+        }
+    }
+    Ok(())
 }
 
 /// The plan of the slices, unless it has what only a run of its own can have.
@@ -128,6 +150,20 @@ fn accepted((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Fa
     Ok((plan, wanted))
 }
 
+/// A failure of one side, whose URL is no `--target` here.
+fn of_side(failure: Failure, of: Name) -> Failure {
+    let named = |line: String| match line.strip_prefix("--target ") {
+        Some(rest) => format!("URL-{} {rest}", text::name(of)),
+        None => line,
+    };
+    match failure {
+        Failure::Usage(line) => Failure::Usage(named(line)),
+        Failure::CouldNotRun(line) => Failure::CouldNotRun(named(line)),
+        Failure::Lacks(what, line) => Failure::Lacks(what, named(line)),
+        other => other,
+    }
+}
+
 /// The slices to be made.
 struct Slices<'a> {
     args: &'a AbArgs,
@@ -148,13 +184,34 @@ impl Slices<'_> {
     /// # Errors
     /// A plan that can't run against one of them, or a signal.
     fn check(&self) -> Result<String, Failure> {
-        let first = |of| self.plan_of(Turn { pair: 0, of });
-        let a = prepare(first(Name::A), self.body.clone(), self.stop)?;
-        prepare(first(Name::B), self.body.clone(), self.stop)?;
-        Ok(text::takes(a.plan(), turns(self.args.slices).count() as u64))
+        let first = |of| {
+            let plan = self.plan_of(Turn { pair: 0, of });
+            prepare(plan, self.body.clone(), self.stop).map_err(|failure| of_side(failure, of))
+        };
+        let a = first(Name::A)?;
+        first(Name::B)?;
+        self.check_urls()?;
+        Ok(progress::slices_take(a.plan(), turns(self.args.slices).count() as u64))
     }
 
-    /// The plan of a slice: both slices of a pair have the same arrivals.
+    /// Checks that URLs whose requests go to one server differ in what they ask of it.
+    fn check_urls(&self) -> Result<(), Failure> {
+        let (flag, place) = match (&self.plan.connect_to, &self.plan.unix) {
+            (Some(place), _) => ("--connect-to", place.clone()),
+            (None, Some(socket)) => ("--unix", socket.display().to_string()),
+            (None, None) => return Ok(()),
+        };
+        let (a, b) = (Endpoint::parse(&self.plan.target), Endpoint::parse(&self.args.url_b));
+        if a != b {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "{flag} {place}: both URLs ask this server for the same; give them different hosts or \
+             paths, or omit it"
+        )))
+    }
+
+    /// The plan of a slice: both slices of a pair have the same seed.
     fn plan_of(&self, turn: Turn) -> Plan {
         let target = match turn.of {
             Name::A => self.plan.target.clone(),
@@ -221,7 +278,8 @@ impl Slices<'_> {
             self.stop,
             View { label: &label, ..View::of(self.shown) },
             beside,
-        )?;
+        )
+        .map_err(|failure| of_side(failure, turn.of))?;
         note(&mut finished.report, self.wanted);
         Ok(finished.report)
     }

@@ -27,7 +27,7 @@ use engine::sys::units::{CoreList, Nanos};
 
 use crate::failure::Failure;
 use crate::progress::{Progress, Shown};
-pub(crate) use ab_flags::{AbArgs, ab_defaults};
+pub(crate) use ab_flags::{AbArgs, SLICES_MAX, ab_defaults};
 pub(crate) use agent_flags::AgentArgs;
 pub(crate) use agents::{ControllerArgs, CrewArgs};
 use headings::{LATENCY, PLAN, STALLS};
@@ -71,18 +71,20 @@ const AB: &str = "\
 Load two URLs in turn, slice by slice, and compare their latencies percentile by percentile.
 
 Each slice is a run with the plan's flags, warm-up included. Slices alternate, A B B A A B, behind
-one of each that isn't compared, so that what drifts on the machine hits both sides alike. The two
-slices of a pair have the same arrivals; the next pair has others.
+one of each that isn't compared, so that what drifts on the machine hits both sides alike. By
+arrival rate, the two slices of a pair have the same arrivals; the next pair has others.
 
-A pair with a slice whose verdict is invalid is left out. If fewer than 5 pairs are left, or fewer
-than half, nothing is called.";
+Errors count in every pair. Its latencies are left out if the generator or its machine makes one of
+its slices invalid; if fewer than 5 pairs are left, or fewer than half, they aren't judged. If the
+target may be what makes a slice invalid, nothing is called but that B is worse.";
 
 const EXPERIMENT: &str = "\
 Repeat an experiment about measuring latency, or all of them, and write what it found.
 
 An experiment starts its own servers, agents and runs, computes its figures and judges them. It
 writes a folder of its name with the reports, result.json and its plots; FINDINGS.md is the page of
-all results there. `page` writes that page anew and runs nothing.
+all results there. `page` runs nothing: it judges those results anew, by the limits of this version,
+and writes the page.
 
 Exits 1 if a figure is not what it must be, and 3 if others on the machine may be the cause.";
 
@@ -726,37 +728,48 @@ pub(crate) fn answer(args: &[OsString]) -> Option<String> {
 /// # Errors
 /// What the parser reports, help and version included.
 pub(crate) fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
-    Cli::from_arg_matches(&command().try_get_matches_from(args)?)
+    Cli::from_arg_matches(&command(args).try_get_matches_from(args)?)
 }
 
-/// Why these arguments aren't read: a variable of the environment that stands for no flag.
+/// Why these arguments aren't read: a variable of the environment that stands for no flag, or two
+/// of which only one can hold.
 ///
 /// # Errors
-/// The line that names it.
+/// The line that names them.
 pub(crate) fn check_variables(args: &[OsString]) -> Result<(), String> {
-    let is_loading = |name: &str| LOADING.contains(&name);
-    if !args.get(1).and_then(|name| name.to_str()).is_some_and(is_loading) {
+    let name = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
+    if !LOADING.contains(&name) {
         return Ok(());
     }
-    let names = std::env::vars_os().map(|(name, _)| name);
-    match variables::unknown(&definition(), names) {
-        None => Ok(()),
-        Some(name) => Err(format!(
+    let names: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
+    if let Some(name) = variables::unknown(&definition(), names.iter().cloned()) {
+        return Err(format!(
             "{name}: unknown variable; variables are named after flags, e.g. TRUETAIL_RATE for \
              --rate; unset it, or see `{}`",
             help_for(args)
-        )),
+        ));
     }
+    let (plain, typed) = (plain(), variables::typed(plain(), args));
+    let own = plain.find_subcommand(name).expect("one of the commands");
+    match variables::at_odds(own, &typed, &names) {
+        None => Ok(()),
+        Some([one, other]) => Err(format!("{one} and {other}: only one can hold; unset the other")),
+    }
+}
+
+/// The definition for these arguments, with the variables that may give what they don't.
+fn command(args: &[OsString]) -> clap::Command {
+    let typed = variables::typed(plain(), args);
+    plain().mut_subcommands(|command| match LOADING.contains(&command.get_name()) {
+        true => variables::with_variables(command, &typed),
+        false => command,
+    })
 }
 
 /// The definition, with one rule for all flags: the word after a flag is its value, even `-5`, so
 /// that the error is about that flag.
-fn command() -> clap::Command {
+fn plain() -> clap::Command {
     definition().mut_subcommands(|command| {
-        let command = match LOADING.contains(&command.get_name()) {
-            true => variables::with_variables(command),
-            false => command,
-        };
         command.mut_args(|arg| {
             let values = arg.get_num_args().map_or(1, |count| count.max_values());
             let one = arg.get_action().takes_values() && values == 1;
@@ -790,6 +803,6 @@ mod tests {
 
     #[test]
     fn the_definition_is_sound() {
-        command().debug_assert();
+        command(&[]).debug_assert();
     }
 }

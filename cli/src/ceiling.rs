@@ -120,7 +120,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     files.write(&document, made, &answer.proof.trials, mark.as_ref(), &mut results);
     let said = say(&text::ends(&document, &results.written));
     results.failures.extend(said.err());
-    let found = match (&answer.not_judged, &answer.passed) {
+    let found = match (&answer.not_judged, &answer.passed_per_s) {
         (Some(_), _) => Found::NotJudged,
         (None, Some(_)) => Found::Something,
         (None, None) => Found::Nothing,
@@ -194,7 +194,7 @@ fn profiled(
     mut flamegraph: Flamegraph,
     results: &mut Results,
 ) -> Result<Option<Profile>, Failure> {
-    let Some(passed) = answer.passed else {
+    let Some(passed) = answer.passed_per_s else {
         complain("--flamegraph: not written, since no rate passed");
         return Ok(None);
     };

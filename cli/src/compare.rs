@@ -1,7 +1,5 @@
 //! The command `compare`: whether the runs of one side are slower than those of the other.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,8 +9,8 @@ use probe::compare::{Allowed, Change, Incomparable};
 use crate::args::CompareArgs;
 use crate::drive::Results;
 use crate::failure::{EXIT_INVALID, EXIT_MISSED, Failure, complain};
-use crate::json::Document;
 use crate::output::{OutputFile, require_distinct, say};
+use crate::report::read;
 use crate::signals::StopRequest;
 use crate::{json, text};
 
@@ -24,7 +22,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
             require_distinct(&[("REPORT", report.clone()), ("--out", out.clone())])?;
         }
     }
-    let read = |side: &[PathBuf]| side.iter().map(read).collect::<Result<Vec<Report>, _>>();
+    let read = |side: &[PathBuf]| {
+        side.iter().map(|path| read(path)).collect::<Result<Vec<Report>, Failure>>()
+    };
     let (runs_a, runs_b) = (read(a)?, read(b)?);
     let allowed = Allowed { invalid: args.allow_invalid, plans: args.allow_different_plans };
     let comparison = match probe::compare::compare(&runs_a, &runs_b, args.margin, allowed) {
@@ -65,21 +65,6 @@ fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
             reports.len()
         ))),
         (a, b) => Ok((a, b)),
-    }
-}
-
-fn read(path: &PathBuf) -> Result<Report, Failure> {
-    let shown = path.display();
-    let file = File::open(path).map_err(|error| {
-        let cure = "name a file written by `run --out`";
-        Failure::Usage(format!("REPORT {shown}: can't be read ({error}); {cure}"))
-    })?;
-    let document = json::read_document(BufReader::new(file));
-    match document.map_err(|error| Failure::Usage(format!("REPORT {shown}: {error}")))? {
-        Document::Report(report) => Ok(*report),
-        Document::Sweep(_) | Document::Search(_) | Document::Ceiling(_) => Err(Failure::Usage(
-            format!("REPORT {shown}: of many runs; name a file written by `run --out`"),
-        )),
     }
 }
 

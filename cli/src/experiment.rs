@@ -43,6 +43,9 @@ pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
             }
         },
     };
+    if args.name == PAGE {
+        findings::judge_anew(&setup.folder).map_err(could_not_run)?;
+    }
     let performed = perform(&args.name, &setup);
     // What was found before an experiment failed is on the page as well.
     let beside = page.parent().filter(|folder| *folder != Path::new(""));

@@ -35,14 +35,14 @@ pub(crate) enum DocumentError {
     #[error("not a report ({0}); name a file written by `run --out`")]
     Text(#[from] serde_json::Error),
     /// It is what a run is held against.
-    #[error("a calibration, of which nothing can be verified; use it with `run --calibration`")]
+    #[error("a calibration, not a report; use it with `run --calibration`")]
     Calibration,
     /// It is of several reports.
-    #[error("a comparison, of which nothing can be verified; verify the reports that it is of")]
+    #[error("a comparison, not a report; name the reports that it is of")]
     Comparison,
     /// It is one of another version.
     #[error(
-        "a {kind} of schema {found}, and this version reads schema {read}; verify it with the \
+        "a {kind} of schema {found}, and this version reads schema {read}; read it with the \
          version that wrote it"
     )]
     Schema {

@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_file_says_where_the_results_go_and_flags_override() {
         let file = "calibration = 'k'\nout = 'a'\nhdr = 'b'\nflamegraph = 'f.svg'\ncsv = 'c'\nraw = 'd'\nquiet = true\n\
-            allow_invalid = true\njunit = 'j'\nndjson = 'n'\nprom = 'p'\nfail-on = ['undecided', 'suspect']\nlabel = 'nightly'\n\
+            allow_invalid = true\njunit = 'j'\nndjson = 'n'\nprom = 'p.prom'\nfail-on = ['undecided', 'suspect']\nlabel = 'nightly'\n\
             tags = ['commit=1a2b3c', 'by=me=you']\n";
         let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
         let ResultArgs {
@@ -279,7 +279,7 @@ mod tests {
             quiet,
         } = results;
         assert_eq!((progress, live), (None, false));
-        let beside = (Some("j".into()), Some("n".into()), Some("p".into()));
+        let beside = (Some("j".into()), Some("n".into()), Some("p.prom".into()));
         assert_eq!((junit, ndjson, prom), beside);
         assert_eq!(fail_on, [FailOn::Undecided, FailOn::Suspect]);
         assert_eq!(label.as_deref(), Some("nightly"));

@@ -6,7 +6,7 @@ use std::io::{BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use engine::report::HistogramError;
+use engine::report::{HistogramError, Report};
 
 use crate::args::ReportArgs;
 use crate::failure::Failure;
@@ -25,7 +25,11 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let mut files: Vec<(&str, PathBuf)> = files.into_iter().collect();
     files.extend(args.html.clone().map(|html| ("--html", html)));
     require_distinct(&files)?;
-    let reports = args.reports.iter().map(|path| read(path));
+    let named = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Ok(Named { name, report: read(path)? })
+    };
+    let reports = args.reports.iter().map(named);
     let reports: Vec<Named> = reports.collect::<Result<_, Failure>>()?;
     if args.html.is_none() && args.svg.is_none() {
         return print(&reports);
@@ -56,21 +60,22 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The report in a file, by the file's name.
-fn read(path: &Path) -> Result<Named, Failure> {
+/// The report of a run in a file given as REPORT.
+///
+/// # Errors
+/// A file that can't be read, as a usage error, or something else in it.
+pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
     let shown = path.display();
+    let cure = "name a file written by `run --out`";
     let file = File::open(path).map_err(|error| {
-        let cure = "name a file written by `run --out`";
         Failure::Usage(format!("REPORT {shown}: can't be read ({error}); {cure}"))
     })?;
-    let document = json::read_document(BufReader::new(file))
-        .map_err(|error| Failure::CouldNotRun(format!("REPORT {shown}: {error}")))?;
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    match document {
-        Document::Report(report) => Ok(Named { name, report: *report }),
-        _ => Err(Failure::Usage(format!(
-            "REPORT {shown}: of many runs, which have no page; draw it with --svg when it is made"
-        ))),
+    let refuse = |problem: String| Failure::CouldNotRun(format!("REPORT {shown}: {problem}"));
+    match json::read_document(BufReader::new(file)).map_err(|error| refuse(error.to_string()))? {
+        Document::Report(report) => Ok(*report),
+        Document::Sweep(_) | Document::Search(_) | Document::Ceiling(_) => {
+            Err(refuse(format!("of many runs, where this takes one; {cure}")))
+        }
     }
 }
 

@@ -60,6 +60,6 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     files.write(&document, &document.made, &[], mark.as_ref(), &mut results);
     let said = say(&text::search_ends(&document, &results.written));
     results.failures.extend(said.err());
-    let found = document.bracket.passed.map_or(Found::Nothing, |_| Found::Something);
+    let found = document.bracket.passed_per_s.map_or(Found::Nothing, |_| Found::Something);
     Ok(exit_code(failure.as_ref(), &document.made, &results, found))
 }

@@ -1,21 +1,23 @@
 //! Compares two targets that are measured in turn, slice by slice: what the slices are, and what
 //! follows from them.
 //!
-//! Slices alternate, A B B A A B …, so that what drifts on the machine hits both sides alike. The
-//! two slices of a pair have the same arrivals, and each percentile is compared by the ratios of
-//! its values in the pairs ([`engine::stats::paired`]). What is called follows the rules of
-//! [`crate::compare`], whose document this one extends.
+//! Slices alternate, A B B A A B …, so that what drifts on the machine hits both sides alike. By
+//! arrival rate, the two slices of a pair have the same arrivals. Each percentile is compared by
+//! the ratios of its values in the pairs, errors by the differences of their shares
+//! ([`engine::stats::paired`]). What is called follows the rules of [`crate::compare`], whose
+//! document this one extends.
 
 use engine::host::environment::Environment;
 use engine::plan::Plan;
 use engine::report::Report;
-use engine::report::verdict::Level;
-use engine::stats::comparison::Part;
-use engine::stats::paired::{PairedRatio, paired_ratio};
+use engine::report::verdict::{Code, Level, Origin};
+use engine::stats::paired::{PairedRatio, paired_difference, paired_ratio};
 use engine::stats::percentiles::{PERCENTILES, Quantile};
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{Comparison, PercentileChange, RUNS_MIN, Side, called, error_of_each, errors};
+use crate::compare::{
+    Change, Comparison, PercentileChange, RUNS_MIN, Side, called, error_of_each, errors,
+};
 use crate::step::{Latency, Trust};
 
 /// The fewest pairs that are judged: Student's t of fewer calls nothing.
@@ -59,7 +61,7 @@ pub struct Slice {
     pub target: String,
     /// When its load began, RFC 3339.
     pub started_at: String,
-    /// The seed of its schedule, that of both slices of its pair.
+    /// The seed of both slices of its pair, which gives an open model the same arrivals.
     pub seed: u64,
     /// Requests intended in its window.
     pub requests: u64,
@@ -87,19 +89,45 @@ impl Slice {
             verdict: Trust::new(&report.verdict),
         }
     }
+
+    /// Whether it is invalid.
+    fn is_invalid(&self) -> bool {
+        self.verdict.level == Level::Invalid
+    }
+
+    /// Whether the generator or its machine made it invalid: then its latencies aren't the
+    /// target's.
+    fn is_spoilt(&self) -> bool {
+        self.has_invalid(|code| code.origin() != Origin::Elsewhere)
+    }
+
+    /// Whether the target may have made it invalid. Where processor time was missing, that explains
+    /// the rest, but no errors.
+    fn is_suspicious(&self) -> bool {
+        let lacked_time = self.verdict.codes.iter().any(|reason| reason.code.is_disturbance());
+        self.has_invalid(|code| match code {
+            Code::Errors => true,
+            _ => code.origin() == Origin::Elsewhere && !lacked_time,
+        })
+    }
+
+    fn has_invalid(&self, which: impl Fn(Code) -> bool) -> bool {
+        let mut codes = self.verdict.codes.iter();
+        codes.any(|reason| reason.level == Level::Invalid && which(reason.code))
+    }
 }
 
 /// What a comparison by slices found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AbDocument {
-    /// The comparison, of the pairs that count.
+    /// The comparison: errors of all pairs, latencies of those that count.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// Why nothing is called, if too few pairs count.
+    /// Why nothing is called, if too few pairs count or the target may have made slices invalid.
     pub not_judged: Option<String>,
-    /// The pairs that count.
+    /// The pairs whose latencies count.
     pub pairs: Vec<usize>,
-    /// Whether slices whose verdict is invalid count.
+    /// Whether slices count whatever their verdict.
     pub allow_invalid: bool,
     /// Whether it ended before it was done: by a signal, or because a slice failed.
     pub interrupted: bool,
@@ -120,33 +148,48 @@ pub struct AbPlan {
     pub pairs: usize,
     /// The least change that counts, a share.
     pub margin: f64,
-    /// Whether slices whose verdict is invalid count.
+    /// Whether slices count whatever their verdict.
     pub allow_invalid: bool,
 }
 
 impl AbDocument {
-    /// What these slices say. A pair counts if both of its slices were made and none has an invalid
-    /// verdict, unless that is allowed.
+    /// What these slices say. The errors of each pair count of which both slices were made; its
+    /// latencies do unless the generator or its machine made one of the slices invalid, and that
+    /// isn't allowed.
     ///
-    /// Nothing is judged if fewer than [`PAIRS_MIN`] pairs count, or fewer than half of those that
-    /// were asked for: where slices of one side are invalid again and again, those that aren't
-    /// would speak for all.
+    /// Of fewer than [`PAIRS_MIN`] pairs nothing is called, nor of fewer than half of those that
+    /// were asked for. Where the target may have made a slice invalid, nothing is called but that
+    /// side B is worse.
     pub fn new(asked: &AbPlan, slices: Vec<Slice>) -> AbDocument {
         let both = |pair: usize| {
             let of = |name: Name| slices.iter().find(|one| one.pair == pair && one.of == name);
-            let counts = |one: &&Slice| asked.allow_invalid || one.verdict.level != Level::Invalid;
-            Some([of(Name::A).filter(counts)?, of(Name::B).filter(counts)?])
+            Some([of(Name::A)?, of(Name::B)?])
         };
-        let found = (1..=asked.pairs).filter_map(|pair| Some((pair, both(pair)?)));
-        let (pairs, slices_of): (Vec<usize>, Vec<[&Slice; 2]>) = found.unzip();
+        let made = (1..=asked.pairs).filter_map(both);
+        let made: Vec<[&Slice; 2]> = made.collect();
+        let is_left_out = |slice: &&Slice| !asked.allow_invalid && slice.is_spoilt();
+        let count = made.iter().copied().filter(|pair| !pair.iter().any(is_left_out));
+        let count: Vec<[&Slice; 2]> = count.collect();
+        let pairs: Vec<usize> = count.iter().map(|[a, _]| a.pair).collect();
         let least = PAIRS_MIN.max(asked.pairs.div_ceil(2));
-        let not_judged = (pairs.len() < least).then(|| {
-            format!("{} of {} pairs count, and it takes {least}", pairs.len(), asked.pairs)
-        });
         let target =
             |name: Name| slices.iter().find(|one| one.of == name).map(|one| one.target.clone());
         let targets = [Name::A, Name::B].map(target);
-        let comparison = compare(asked, targets, &slices_of, not_judged.is_none());
+        let comparison = compare(asked, targets, &made, &count, least);
+        let suspicious = made.iter().flatten().filter(|slice| slice.is_suspicious()).count();
+        let not_judged = match () {
+            () if comparison.change == Change::Worse => None,
+            () if 0 < suspicious && !asked.allow_invalid => Some(format!(
+                "{suspicious} of {} slices are invalid, and the target may be the cause",
+                2 * made.len()
+            )),
+            () if pairs.len() < least => {
+                let (count, all) = (pairs.len(), asked.pairs);
+                Some(format!("only {count} of {all} pairs count; at least {least} must"))
+            }
+            () => None,
+        };
+        let comparison = if not_judged.is_some() { comparison.uncalled() } else { comparison };
         AbDocument {
             comparison,
             not_judged,
@@ -160,50 +203,63 @@ impl AbDocument {
         }
     }
 
-    /// The slices whose verdict keeps their pair from counting.
+    /// The slices whose verdict keeps the latencies of their pair from counting.
     pub fn left_out(&self) -> impl Iterator<Item = &Slice> {
-        let counts = |slice: &Slice| self.allow_invalid || slice.verdict.level != Level::Invalid;
-        self.slices.iter().filter(move |slice| !counts(slice))
+        let is_left_out = |slice: &&Slice| !self.allow_invalid && slice.is_spoilt();
+        self.slices.iter().filter(is_left_out)
+    }
+
+    /// The other slices whose verdict is invalid.
+    pub fn doubtful(&self) -> impl Iterator<Item = &Slice> {
+        let is_doubtful =
+            |slice: &&Slice| !self.allow_invalid && slice.is_invalid() && !slice.is_spoilt();
+        self.slices.iter().filter(is_doubtful)
     }
 }
 
-/// The comparison of these pairs, in which nothing is called unless it is judged.
+/// The comparison of the pairs that were made, by the latencies of those that count. Nothing is
+/// called of fewer than `least`.
 fn compare(
     asked: &AbPlan,
     targets: [Option<String>; 2],
+    made: &[[&Slice; 2]],
     pairs: &[[&Slice; 2]],
-    judged: bool,
+    least: usize,
 ) -> Comparison {
     let side = |at: usize| Side {
         targets: targets[at].iter().cloned().collect(),
-        runs: pairs.len(),
-        requests: pairs.iter().map(|pair| pair[at].requests).sum(),
+        runs: made.len(),
+        requests: made.iter().map(|pair| pair[at].requests).sum(),
     };
-    let compared = if judged { pairs } else { &[] };
     let percentiles = PERCENTILES
         .iter()
-        .map(|quantile| percentile(compared, quantile, 1.0 + asked.margin))
+        .map(|quantile| percentile(pairs, quantile, least, 1.0 + asked.margin))
         .collect();
-    let bad = |at: usize| -> Vec<(u64, u64)> {
-        compared.iter().map(|pair| (pair[at].errors, pair[at].requests)).collect()
-    };
-    let (bad_a, bad_b) = (bad(0), bad(1));
-    Comparison::new(asked.margin, side(0), side(1), percentiles, errors(part(&bad_a), part(&bad_b)))
+    // A slice without a request has no share of errors.
+    let bad = made.iter().map(|pair| pair.map(|slice| (slice.errors, slice.requests)));
+    let bad: Vec<[(u64, u64); 2]> =
+        bad.filter(|pair| pair.iter().all(|(_, requests)| 0 < *requests)).collect();
+    let judged = Some(bad).filter(|bad| least <= bad.len());
+    let errors = judged.and_then(|bad| paired_difference(&bad, error_of_each())).map(errors);
+    Comparison::new(asked.margin, side(0), side(1), percentiles, errors)
 }
 
-fn part(pieces: &[(u64, u64)]) -> Part<'_> {
-    let sum = |of: fn(&(u64, u64)) -> u64| pieces.iter().map(of).sum();
-    Part { part: sum(|piece| piece.0), whole: sum(|piece| piece.1), pieces }
-}
-
-/// What became of a percentile; changes by less than a factor of `least` are called by none.
-fn percentile(pairs: &[[&Slice; 2]], quantile: &Quantile, least: f64) -> PercentileChange {
+/// What became of a percentile that at least `fewest` pairs have; changes by less than a factor of
+/// `least` are called by none.
+///
+/// Which pairs have it depends on what they measured: what fails has no latency, and a closed loop
+/// has fewer requests where they are slow. So most pairs have to have it, as most have to count.
+fn percentile(
+    pairs: &[[&Slice; 2]],
+    quantile: &Quantile,
+    fewest: usize,
+    least: f64,
+) -> PercentileChange {
     let value = |slice: &Slice| slice.corrected.percentiles.at(quantile.q).value;
-    // Both slices of a pair have the same arrivals, so which pairs have enough of them for this
-    // percentile doesn't depend on what they measured.
     let values: Vec<[f64; 2]> =
         pairs.iter().filter_map(|[a, b]| Some([value(a)?, value(b)?])).collect();
-    let enough = Some(values).filter(|values| PAIRS_MIN <= values.len());
+    let count = values.len();
+    let enough = Some(values).filter(|_| fewest <= count);
     let noise = |at: usize, values: &[[f64; 2]]| {
         let of_side = values.iter().map(|pair| pair[at]);
         of_side.clone().fold(0.0, f64::max) / of_side.fold(f64::MAX, f64::min)
@@ -221,17 +277,16 @@ fn percentile(pairs: &[[&Slice; 2]], quantile: &Quantile, least: f64) -> Percent
         interval,
         shows: found.and_then(|found| found.shows).map(|shows| shows * least),
         noise,
+        pairs: Some(count),
         change: called(interval, least),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use engine::report::verdict::Code;
     use engine::stats::percentiles::Percentiles;
 
     use super::*;
-    use crate::compare::Change;
     use crate::step::Reason;
 
     const ASKED: usize = 10;
@@ -242,6 +297,10 @@ mod tests {
 
     /// All slices of ten pairs with this p99, µs, each of 1,000 requests.
     fn slices(p99: impl Fn(Turn) -> f64) -> Vec<Slice> {
+        slices_of(ASKED, p99)
+    }
+
+    fn slices_of(pairs: usize, p99: impl Fn(Turn) -> f64) -> Vec<Slice> {
         let slice = |turn: Turn| {
             let mut percentiles = Percentiles::default();
             percentiles.at_mut(0.99).value = Some(p99(turn));
@@ -257,7 +316,7 @@ mod tests {
                 verdict: Trust { level: Level::Valid, codes: Vec::new() },
             }
         };
-        turns(ASKED).filter(|turn| 0 < turn.pair).map(slice).collect()
+        turns(pairs).filter(|turn| 0 < turn.pair).map(slice).collect()
     }
 
     /// 5 ms, with some scatter, on a machine that slows down by a tenth in each pair.
@@ -300,35 +359,59 @@ mod tests {
         made.iter_mut().filter(|slice| slice.of == Name::B).for_each(|slice| slice.errors = 20);
         let document = AbDocument::new(&asked(), made);
         let errors = document.comparison.errors.as_ref().expect("requests");
-        assert_eq!((errors.b, errors.change), (0.02, Change::Worse));
+        assert!((errors.b - 0.02).abs() < 1e-9, "{errors:?}");
+        assert_eq!(errors.change, Change::Worse);
         assert_eq!(document.comparison.change, Change::Worse);
     }
 
     #[test]
-    fn a_pair_with_an_invalid_slice_is_left_out_and_too_few_pairs_are_not_judged() {
+    fn errors_that_drift_on_both_sides_hide_no_difference() {
+        // Up to half of all requests, and each time one in fifty more of B's.
+        let mut made = slices(drifting);
+        for slice in &mut made {
+            let more = if slice.of == Name::B { 20_000 } else { 0 };
+            (slice.errors, slice.requests) = (50_000 * slice.pair as u64 + more, 1_000_000);
+        }
+        let document = AbDocument::new(&asked(), made);
+        let errors = document.comparison.errors.as_ref().expect("requests");
+        assert_eq!(errors.change, Change::Worse, "{errors:?}");
+        assert!((errors.difference - 0.02).abs() < 1e-9, "{errors:?}");
+    }
+
+    /// B's slices of the first pairs, invalid for this, with so many errors.
+    fn spoil(slices: &mut [Slice], pairs: usize, codes: &[Code], errors: u64) {
+        for slice in slices.iter_mut().filter(|one| one.of == Name::B && one.pair <= pairs) {
+            let reason = |code: &Code| Reason { code: *code, level: Level::Invalid };
+            slice.verdict =
+                Trust { level: Level::Invalid, codes: codes.iter().map(reason).collect() };
+            slice.errors = errors;
+        }
+    }
+
+    #[test]
+    fn the_machines_doing_leaves_latencies_out_and_too_few_pairs_are_not_judged() {
         let slower = |turn: Turn| drifting(turn) * if turn.of == Name::B { 2.0 } else { 1.0 };
-        let with_invalid = |last: usize| {
+        let late = |pairs: usize| {
             let mut made = slices(slower);
-            let spoilt = |slice: &&mut Slice| slice.of == Name::B && slice.pair <= last;
-            made.iter_mut().filter(spoilt).for_each(|slice| {
-                let reason = Reason { code: Code::GeneratorLate, level: Level::Invalid };
-                slice.verdict = Trust { level: Level::Invalid, codes: vec![reason] };
-            });
+            spoil(&mut made, pairs, &[Code::GeneratorLate, Code::RateMissed], 0);
             made
         };
-        let few = AbDocument::new(&asked(), with_invalid(3));
+        let few = AbDocument::new(&asked(), late(3));
         assert_eq!(
-            (few.pairs.as_slice(), few.left_out().count()),
-            (&[4, 5, 6, 7, 8, 9, 10][..], 3)
+            (few.pairs.as_slice(), few.left_out().count(), few.doubtful().count()),
+            (&[4, 5, 6, 7, 8, 9, 10][..], 3, 0)
         );
         assert_eq!((few.comparison.change, &few.not_judged), (Change::Worse, &None));
-        let many = AbDocument::new(&asked(), with_invalid(6));
+        let many = AbDocument::new(&asked(), late(6));
         let why = many.not_judged.as_deref();
-        assert_eq!(why, Some("4 of 10 pairs count, and it takes 5"));
+        assert_eq!(why, Some("only 4 of 10 pairs count; at least 5 must"));
         assert_eq!(many.comparison.change, Change::Undecided);
-        assert_eq!((p99(&many).ratio, &many.comparison.errors), (None, &None));
+        assert_eq!(p99(&many).ratio, None);
+        // The errors of all ten are known.
+        let errors = many.comparison.errors.as_ref().expect("requests");
+        assert_eq!((errors.change, many.comparison.b.requests), (Change::Undecided, 10_000));
         let allowed = AbPlan { allow_invalid: true, ..asked() };
-        let all = AbDocument::new(&allowed, with_invalid(6));
+        let all = AbDocument::new(&allowed, late(6));
         assert_eq!((all.pairs.len(), all.left_out().count()), (ASKED, 0));
         assert_eq!(all.comparison.change, Change::Worse);
         // A slice whose partner was never made is in no pair.
@@ -338,10 +421,67 @@ mod tests {
     }
 
     #[test]
+    fn a_target_that_is_down_is_worse_or_not_judged_however_seldom() {
+        for down in 1..=ASKED {
+            for codes in [
+                &[Code::Errors, Code::RateMissed][..],
+                // What leaves a slice out hides none of its errors.
+                &[Code::GeneratorLate, Code::Errors, Code::RateMissed],
+            ] {
+                let mut made = slices(drifting);
+                spoil(&mut made, down, codes, 1_000);
+                let found = AbDocument::new(&asked(), made.clone());
+                let change = found.comparison.change;
+                let judged = found.not_judged.is_none();
+                assert_eq!((change == Change::Worse), judged, "{down}, {codes:?}: {change:?}");
+                assert_eq!(judged, 8 <= down, "{down}, {codes:?}: {:?}", found.comparison.errors);
+                let called = p99(&found).change;
+                assert!(judged || called != Change::Same, "{down}, {codes:?}: {called:?}");
+                let errors = found.comparison.errors.as_ref().expect("requests");
+                assert!((errors.b - 0.1 * down as f64).abs() < 1e-9, "{errors:?}");
+                let allowed = AbPlan { allow_invalid: true, ..asked() };
+                assert_eq!(AbDocument::new(&allowed, made).not_judged, None);
+            }
+        }
+    }
+
+    #[test]
+    fn what_missing_time_explains_counts_and_keeps_nothing_from_being_called() {
+        let mut made = slices(drifting);
+        spoil(&mut made, 2, &[Code::RateMissed], 0);
+        let alone = AbDocument::new(&asked(), made.clone());
+        let why = "2 of 20 slices are invalid, and the target may be the cause";
+        assert_eq!(alone.not_judged.as_deref(), Some(why));
+        assert_eq!((alone.pairs.len(), alone.doubtful().count()), (ASKED, 2));
+        let stolen = Reason { code: Code::CpuStolen, level: Level::Suspect };
+        made.iter_mut().for_each(|slice| slice.verdict.codes.push(stolen));
+        let found = AbDocument::new(&asked(), made);
+        assert_eq!((found.pairs.len(), found.doubtful().count()), (ASKED, 2));
+        assert_eq!((p99(&found).change, &found.not_judged), (Change::Same, &None));
+    }
+
+    #[test]
+    fn a_percentile_that_most_pairs_lack_is_not_called() {
+        let slower = |turn: Turn| drifting(turn) * if turn.of == Name::B { 1.05 } else { 1.0 };
+        let with = |pairs: usize| {
+            let twenty = AbPlan { pairs: 20, ..asked() };
+            let mut made = slices_of(20, slower);
+            // Where B answers nothing it has no latency: those pairs would speak for the others.
+            let silent = |slice: &&mut Slice| slice.of == Name::B && pairs < slice.pair;
+            made.iter_mut().filter(silent).for_each(|slice| slice.corrected = Latency::default());
+            let document = AbDocument::new(&twenty, made);
+            let p99 = p99(&document);
+            (p99.pairs, p99.ratio.is_some(), p99.change)
+        };
+        assert_eq!(with(10), (Some(10), true, Change::Worse));
+        assert_eq!(with(9), (Some(9), false, Change::Unknown));
+    }
+
+    #[test]
     fn half_of_the_pairs_at_least_have_to_count() {
         let twenty = AbPlan { pairs: 20, ..asked() };
         let document = AbDocument::new(&twenty, slices(drifting).split_off(2));
         let why = document.not_judged.as_deref();
-        assert_eq!(why, Some("9 of 20 pairs count, and it takes 10"));
+        assert_eq!(why, Some("only 9 of 20 pairs count; at least 10 must"));
     }
 }

@@ -71,14 +71,14 @@ pub struct Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Requests per second offered.
-    pub rate: f64,
+    pub rate_per_s: f64,
     /// Mean naive latency, microseconds: by the kernel's stamps of responses, unless the plan has
     /// the program's.
     pub latency_us: Option<f64>,
     /// Mean number of requests at the target.
     pub at_target: f64,
     /// These two by Little's law: the rate at which the target answers.
-    pub by_littles_law: Option<f64>,
+    pub by_littles_law_per_s: Option<f64>,
     /// Share of the window in which the busiest shard had work.
     pub busy: f64,
     /// Of its core's time, that in user space, polling included.
@@ -104,10 +104,10 @@ impl Load {
         let (at_target, latency_us) = (step.figures.at_target, step.naive.mean);
         let latency = latency_us.filter(|us| 0.0 < *us);
         Load {
-            rate: step.rate,
+            rate_per_s: step.rate_per_s,
             latency_us,
             at_target,
-            by_littles_law: latency.map(|us| at_target / us * 1e6),
+            by_littles_law_per_s: latency.map(|us| at_target / us * 1e6),
             busy: shard.busy,
             user: shard.user,
             system: shard.system,
@@ -265,7 +265,7 @@ pub(crate) fn bound(
 
 /// Why a bracket without a rate that failed has no bound, in words.
 fn none_failed(bracket: &Bracket) -> String {
-    let Bracket { passed, undecided, complete, .. } = bracket;
+    let Bracket { passed_per_s: passed, undecided_per_s: undecided, complete, .. } = bracket;
     match (passed, undecided.is_empty()) {
         (None, true) => "no run was made".to_owned(),
         (None, false) => "no rate passed or failed: its runs contradict each other".to_owned(),
@@ -326,7 +326,7 @@ fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
 fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
     let (figures, heavy) = (&failing.figures, Load::of(failing));
     let law = heavy
-        .by_littles_law
+        .by_littles_law_per_s
         .map_or(String::new(), |by_law| format!(" (L/W = {})", per_second(by_law)));
     let at_heavy = format!("{}{law}", at(&heavy));
     match code {
@@ -361,7 +361,10 @@ fn evidence(code: Code, light: Option<&Load>, failing: &Step) -> String {
                     0.0 => String::new(),
                     from_s => format!(" from {} into the window on", time(from_s * 1e6)),
                 };
-                return format!("at {} offered: no answers{from}{before}", per_second(heavy.rate));
+                return format!(
+                    "at {} offered: no answers{from}{before}",
+                    per_second(heavy.rate_per_s)
+                );
             }
             let dropped = figures.not_accepted(failing.requests).map_or(String::new(), |drops| {
                 format!(
@@ -404,7 +407,7 @@ fn at(load: &Load) -> String {
     let latency = load.latency_us.map_or("unknown".to_owned(), time);
     format!(
         "at {} offered: mean latency {latency}, {} in flight",
-        per_second(load.rate),
+        per_second(load.rate_per_s),
         number(load.at_target)
     )
 }

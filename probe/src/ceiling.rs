@@ -53,11 +53,11 @@ pub struct CeilingPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The highest rate that passed, in every run; requests per second. `None` if there is none.
-    pub passed: Option<f64>,
+    pub passed_per_s: Option<f64>,
     /// The lowest rate that failed, in every run.
-    pub failed: Option<f64>,
+    pub failed_per_s: Option<f64>,
     /// Rates between these whose runs decided nothing, or contradicted each other.
-    pub undecided: Vec<f64>,
+    pub undecided_per_s: Vec<f64>,
     /// Whether the bracket is as narrow, and its ends as often measured, as was asked for.
     pub complete: bool,
     /// Why `passed` passed, by its last run.
@@ -77,7 +77,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotJudged {
     /// Their rates, ascending, requests per second.
-    pub rates: Vec<f64>,
+    pub rates_per_s: Vec<f64>,
     /// Share of the shards' cores that the hypervisor took; `None` if unknown.
     pub steal: Option<f64>,
     /// Share of its time for which a shard could have run, and others did.
@@ -94,13 +94,13 @@ impl NotJudged {
         if failing.is_empty() || !failing.iter().all(is_excused) {
             return None;
         }
-        let mut rates: Vec<f64> = failing.iter().map(|step| step.rate).collect();
+        let mut rates: Vec<f64> = failing.iter().map(|step| step.rate_per_s).collect();
         rates.sort_by(f64::total_cmp);
         rates.dedup();
         let figures = || failing.iter().map(|step| &step.figures);
         let waited = figures().flat_map(|figures| &figures.shards).map(|shard| shard.waited);
         Some(NotJudged {
-            rates,
+            rates_per_s: rates,
             steal: figures().filter_map(|figures| figures.steal).max_by(f64::total_cmp),
             waited: waited.fold(0.0, f64::max),
             throttled: figures().filter_map(|figures| figures.throttled).max_by(f64::total_cmp),
@@ -109,7 +109,7 @@ impl NotJudged {
 
     /// Which runs were excused, and by what, in words.
     pub fn words(&self) -> String {
-        let rates: Vec<String> = self.rates.iter().copied().map(per_second).collect();
+        let rates: Vec<String> = self.rates_per_s.iter().copied().map(per_second).collect();
         let takers = [
             ("the hypervisor", self.steal),
             ("other processes", Some(self.waited)),
@@ -148,15 +148,21 @@ impl Ceiling {
         let [passing, failing] = self.search.ends();
         let proof = self.proof();
         // A rate that passed in another run needs no judgement.
-        let above = self.steps().iter().filter(|step| bracket.passed < Some(step.rate));
+        let above = self.steps().iter().filter(|step| bracket.passed_per_s < Some(step.rate_per_s));
         let not_judged = NotJudged::of(above);
         let excuse = not_judged.as_ref().map(NotJudged::words);
         let bound = bound(&bracket, excuse, self.light(), failing, &proof);
-        let Bracket { passed, failed, undecided, complete, .. } = bracket;
+        let Bracket {
+            passed_per_s: passed,
+            failed_per_s: failed,
+            undecided_per_s: undecided,
+            complete,
+            ..
+        } = bracket;
         Answer {
-            passed,
-            failed,
-            undecided,
+            passed_per_s: passed,
+            failed_per_s: failed,
+            undecided_per_s: undecided,
             complete,
             passed_by: passing.map(End::new),
             failed_by: failing.map(End::new),
@@ -169,7 +175,7 @@ impl Ceiling {
     /// The lowest rate that passed.
     fn light(&self) -> Option<&Step> {
         let passed = self.steps().iter().filter(|step| by_load(step) == Outcome::Passed);
-        passed.min_by(|one, other| one.rate.total_cmp(&other.rate))
+        passed.min_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s))
     }
 
     /// The trials: what each changes, and the rate that it is offered. None before the search has
@@ -189,7 +195,7 @@ impl Ceiling {
         };
         let (conns, shards) = (failing.figures.conns, used.len());
         let rate_max = self.plan.search.rate_max;
-        let offered = failing.rate * TRIAL_RATE;
+        let offered = failing.rate_per_s * TRIAL_RATE;
         let ask = |change, rate: f64| Ask {
             rate: four_figures(rate).min(rate_max),
             duration: self.plan.search.duration,
@@ -198,7 +204,7 @@ impl Ceiling {
         };
         let on = |count: usize| Change::Cores(more[..count].to_vec());
         let mut planned = vec![(Changed::Nothing, ask(Change::None, offered))];
-        let room = offered.min(rate_max.per_second()) / failing.figures.throughput;
+        let room = offered.min(rate_max.per_second()) / failing.figures.throughput_per_s;
         let is_placed_here = !self.plan.cores.is_empty();
         let other = other_number(shards, more.len(), room).filter(|_| is_placed_here);
         if let Some(count) = other {
@@ -362,14 +368,14 @@ mod tests {
         let shards = if let Change::Cores(cores) = &ask.change { cores.len() } else { shards };
         let (rate, most) = (ask.rate.per_second(), 1_000.0 * shards as f64);
         let duration_s = ask.duration.as_secs_f64();
-        let mut step = Step { rate, duration_s, seed: ask.seed, ..light.clone() };
+        let mut step = Step { rate_per_s: rate, duration_s, seed: ask.seed, ..light.clone() };
         let growth = (1.0 - most / rate).max(0.0);
         let (interval, fell_behind) = (Some([growth; 2]), Some(0.02 < growth));
         step.backlog = Backlog { growth, interval, fell_behind };
         step.busy = (rate / most).min(1.0);
         let of_shard = |core| ShardTime { core, busy: step.busy, ..ShardTime::default() };
         step.figures.shards = (0..shards).map(of_shard).collect();
-        step.figures.throughput = rate.min(most);
+        step.figures.throughput_per_s = rate.min(most);
         if let Change::Conns(conns) = ask.change {
             step.figures.conns = conns as u64;
         }
@@ -392,7 +398,8 @@ mod tests {
     }
 
     fn within(answer: &Answer, rate: f64) {
-        let (passed, failed) = (answer.passed.expect("some pass"), answer.failed.expect("some"));
+        let (passed, failed) =
+            (answer.passed_per_s.expect("some pass"), answer.failed_per_s.expect("some"));
         let told = format!("{passed} to {failed}, not {rate}");
         assert!(0.95 * rate <= passed && failed <= 1.05 * rate, "{told}");
         assert!(answer.complete && passed < failed, "{told}");
@@ -407,7 +414,7 @@ mod tests {
             assert_eq!((code, proven), (Code::Target, true), "{evidence}");
             let (light, heavy) = (light.expect("it passed"), heavy.expect("it failed"));
             assert!(light.latency_us < Some(2_000.0) && Some(5_000.0) < heavy.latency_us);
-            let by_law = heavy.by_littles_law.expect("it answered");
+            let by_law = heavy.by_littles_law_per_s.expect("it answered");
             assert!((1_950.0..2_050.0).contains(&by_law), "{by_law}");
             assert_eq!(answer.failed_by.expect("it failed").broke, [Broke::Backlog]);
             assert_eq!(answer.passed_by.expect("it passed").broke, []);
@@ -472,7 +479,7 @@ mod tests {
     fn a_highest_rate_without_room_for_more_proves_nothing() {
         let light = generator().run(&asked("100", 1));
         let answer = found_within("500", "1020", 2, |ask| of_shards(&light, 1, ask)).answer();
-        assert_eq!((answer.passed, answer.failed), (Some(1_000.0), Some(1_020.0)));
+        assert_eq!((answer.passed_per_s, answer.failed_per_s), (Some(1_000.0), Some(1_020.0)));
         assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, false));
         assert!(answer.proof.shards().is_none(), "{:?}", answer.proof);
         assert_eq!(answer.proof.more_conns().expect("it was tried").moved, None);
@@ -512,7 +519,7 @@ mod tests {
     fn a_generator_that_is_late_and_no_more_is_the_bound() {
         let ceiling = found(1, |ask| {
             let mut step = Queue { service_ns: 10, ..serial() }.run(ask);
-            if 5_000.0 < step.rate {
+            if 5_000.0 < step.rate_per_s {
                 step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
             }
             step
@@ -528,7 +535,7 @@ mod tests {
         // From 1,149/s on the target is the bound, and wake-ups are late just above 1,000/s.
         let ceiling = found(2, |ask| {
             let mut step = Queue { service_ns: 870_000, ..serial() }.run(ask);
-            if 1_000.0 < step.rate && step.rate < 1_200.0 {
+            if 1_000.0 < step.rate_per_s && step.rate_per_s < 1_200.0 {
                 step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
             }
             step
@@ -568,7 +575,7 @@ mod tests {
             Queue { service_ns: 10, bad_status, ..serial() }.run(ask)
         });
         let answer = answer.answer();
-        assert!(answer.passed.is_some_and(|passed| passed <= 700.0), "{answer:?}");
+        assert!(answer.passed_per_s.is_some_and(|passed| passed <= 700.0), "{answer:?}");
         assert_eq!(answer.failed_by.expect("it failed").broke, [Broke::Errors]);
     }
 
@@ -582,7 +589,7 @@ mod tests {
         {
             let answer = found(1, |ask| {
                 let mut step = Queue { service_ns: 10, ..serial() }.run(ask);
-                if 700.0 < step.rate {
+                if 700.0 < step.rate_per_s {
                     step.errors = step.requests / 4;
                     step.figures.local_resource = step.requests / 4;
                     step.figures.failures.insert(cause.name(), step.requests / 4);
@@ -607,7 +614,7 @@ mod tests {
     fn segments_sent_again_speak_against_the_link() {
         let ceiling = found(1, |ask| {
             let mut step = serial().run(ask);
-            let again = if 2_000.0 < step.rate { 0.05 } else { 0.0 };
+            let again = if 2_000.0 < step.rate_per_s { 0.05 } else { 0.0 };
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
             let retransmitted = (again * step.requests as f64) as u64;
             step.figures.tcp = Some(TcpCounts {
@@ -661,10 +668,10 @@ mod tests {
     fn where_no_rate_fails_there_is_no_bound() {
         let ceiling = found_from("600k", 2, |ask| {
             let light = Queue { service_ns: 10, shard_ns: 10, ..serial() }.run(&asked("100", 1));
-            Step { rate: ask.rate.per_second(), ..light }
+            Step { rate_per_s: ask.rate.per_second(), ..light }
         });
         let answer = ceiling.answer();
-        assert_eq!((answer.passed, answer.failed), (Some(1e6), None));
+        assert_eq!((answer.passed_per_s, answer.failed_per_s), (Some(1e6), None));
         assert_eq!((answer.bound.code, answer.proof.trials.len()), (Code::NoneReached, 0));
         assert!(answer.bound.evidence.contains("up to 1,000,000/s, the highest offered"));
     }
@@ -675,7 +682,7 @@ mod tests {
         let mut excused = generator().run(&asked("10300", 5));
         excused.figures.steal = Some(0.1);
         assert_eq!(by_load(&excused), Outcome::Excused);
-        let again = Step { rate: 3_000.0, ..passes.clone() };
+        let again = Step { rate_per_s: 3_000.0, ..passes.clone() };
         for (steps, evidence) in [
             (&[][..], "no run was made"),
             (&[excused][..], "each run that failed (10,300/s) is excused"),
@@ -690,7 +697,7 @@ mod tests {
                 ceiling.take(step.clone());
             }
             let answer = ceiling.answer();
-            assert_eq!((answer.failed, answer.bound.code), (None, Code::NoneReached));
+            assert_eq!((answer.failed_per_s, answer.bound.code), (None, Code::NoneReached));
             assert!(answer.bound.evidence.starts_with(evidence), "{}", answer.bound.evidence);
             // There are cores to try it on.
             assert_eq!(answer.proof.scaling, Scaling::NotTried);
@@ -705,11 +712,12 @@ mod tests {
             step
         });
         let answer = ceiling.answer();
-        let (passed, failed) = (answer.passed.expect("some pass"), answer.failed.expect("some"));
+        let (passed, failed) =
+            (answer.passed_per_s.expect("some pass"), answer.failed_per_s.expect("some"));
         // A tenth of the time more would have been enough for up to 11,111/s.
         assert!((9_300.0..=10_200.0).contains(&passed), "{answer:?}");
         assert!((10_900.0..=11_500.0).contains(&failed), "{answer:?}");
-        assert!(!answer.undecided.is_empty() && answer.not_judged.is_none(), "{answer:?}");
+        assert!(!answer.undecided_per_s.is_empty() && answer.not_judged.is_none(), "{answer:?}");
         assert!(ceiling.steps().iter().any(|step| step.outcome == Some(Outcome::Excused)));
         assert_eq!(answer.bound.code, Code::GeneratorCore);
     }
@@ -723,13 +731,13 @@ mod tests {
             step
         });
         let answer = ceiling.answer();
-        assert!(answer.passed.is_some_and(|passed| 9_300.0 <= passed), "{answer:?}");
-        assert_eq!((answer.failed, answer.failed_by), (None, None));
+        assert!(answer.passed_per_s.is_some_and(|passed| 9_300.0 <= passed), "{answer:?}");
+        assert_eq!((answer.failed_per_s, answer.failed_by), (None, None));
         assert_eq!((answer.bound.code, answer.bound.proven), (Code::NoneReached, false));
         assert_eq!(answer.proof.trials, [], "nothing failed that they could explain");
         let not_judged = answer.not_judged.expect("it isn't");
         assert_eq!((not_judged.steal, not_judged.waited), (Some(0.1), 0.003));
-        assert!(not_judged.rates.ends_with(&[10_500.0]), "{not_judged:?}");
+        assert!(not_judged.rates_per_s.ends_with(&[10_500.0]), "{not_judged:?}");
         let told = "10,500/s) is excused, since others took the generator's cores: the hypervisor \
                     up to 10.0 %, other processes up to 0.3 %";
         assert!(answer.bound.evidence.ends_with(told), "{}", answer.bound.evidence);
@@ -742,7 +750,7 @@ mod tests {
             step.figures.steal = Some(0.1);
             step
         });
-        assert!(ceiling.answer().passed.is_some_and(|passed| 9_300.0 <= passed));
+        assert!(ceiling.answer().passed_per_s.is_some_and(|passed| 9_300.0 <= passed));
     }
 
     #[test]
@@ -754,7 +762,7 @@ mod tests {
                 made += 1;
                 if made == 1 {
                     step.figures.steal = Some(0.5);
-                    step.figures.throughput /= 2.0;
+                    step.figures.throughput_per_s /= 2.0;
                 }
             }
             step

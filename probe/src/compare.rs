@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The version of the document, raised with every change of its keys.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// How likely it is that all intervals of a comparison are right.
 pub const CONFIDENCE: f64 = 0.99;
 /// The change below which nothing is called, unless another is asked for: about what two runs of one
@@ -64,6 +64,8 @@ pub enum Change {
     Same,
     /// Any of these may be.
     Undecided,
+    /// Too few values to tell; such a figure says nothing of the whole.
+    Unknown,
     /// Higher, beyond the margin.
     Worse,
 }
@@ -119,8 +121,11 @@ pub struct PercentileChange {
     pub interval: [Option<f64>; 2],
     /// The smallest ratio above 1 that would have been called in four comparisons of five.
     pub shows: Option<f64>,
-    /// The largest ratio between two runs of one side; `None` where no side has two runs.
+    /// The largest ratio between two runs of one side; `None` where no side has two runs with enough
+    /// values each.
     pub noise: Option<f64>,
+    /// In how many pairs of slices both have enough values; `None` of runs, which aren't paired.
+    pub pairs: Option<usize>,
     /// What became of it.
     pub change: Change,
 }
@@ -128,7 +133,7 @@ pub struct PercentileChange {
 /// What became of the errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorsChange {
-    /// Their share on the side that is compared with.
+    /// Their share on the side that is compared with; of slices, the mean of theirs.
     pub a: f64,
     /// On the side that is compared.
     pub b: f64,
@@ -219,7 +224,7 @@ pub fn compare(
     }
     let percentiles: Vec<PercentileChange> =
         PERCENTILES.iter().map(|quantile| percentile(&a, &b, quantile, margin)).collect();
-    let errors = errors(a.bad(), b.bad());
+    let errors = share_difference(a.bad(), b.bad(), error_of_each()).map(errors);
     let comparison = Comparison::new(margin, a.side, b.side, percentiles, errors);
     Ok(Comparison { plans_differ, ..comparison })
 }
@@ -255,15 +260,26 @@ impl Comparison {
             errors,
         }
     }
+
+    /// The same without a call.
+    pub(crate) fn uncalled(mut self) -> Comparison {
+        let percentiles = self.percentiles.iter_mut().map(|one| &mut one.change);
+        let errors = self.errors.iter_mut().map(|errors| &mut errors.change);
+        for change in percentiles.chain(errors).filter(|change| **change != Change::Unknown) {
+            *change = Change::Undecided;
+        }
+        Comparison { change: Change::Undecided, ..self }
+    }
 }
 
 /// What became of all figures together.
 fn overall(changes: &[Change]) -> Change {
     let has = |change: Change| changes.contains(&change);
+    let nothing = changes.iter().all(|change| *change == Change::Unknown);
     match () {
         () if has(Change::Worse) => Change::Worse,
         () if has(Change::Better) => Change::Better,
-        () if has(Change::Undecided) || changes.is_empty() => Change::Undecided,
+        () if has(Change::Undecided) || nothing => Change::Undecided,
         () => Change::Same,
     }
 }
@@ -352,9 +368,11 @@ impl Runs {
         Part { part: self.bad, whole: self.side.requests, pieces: &self.bad_pieces }
     }
 
-    /// The largest ratio between a percentile of two of the runs.
+    /// The largest ratio between a percentile of two of the runs, each of which has enough values:
+    /// of fewer, it would be what the slowest few requests differ by.
     fn noise(&self, q: f64) -> Option<f64> {
-        let values: Option<Vec<u64>> = self.each.iter().map(|run| run.quantile_ns(q)).collect();
+        let value = |run: &Distribution| run.quantile_ns(q).filter(|_| needed(q) <= run.count());
+        let values: Option<Vec<u64>> = self.each.iter().map(value).collect();
         let values = values.filter(|values| 1 < values.len())?;
         let (least, most) = (values.iter().min()?, values.iter().max()?);
         (0 < *least).then(|| *most as f64 / *least as f64)
@@ -374,6 +392,11 @@ fn percentile(a: &Runs, b: &Runs, quantile: &Quantile, margin: f64) -> Percentil
         Some(values_ns[at] as f64 / 1e3)
     };
     let interval = found.map_or([None; 2], |found| found.interval);
+    let change = match called(interval, least) {
+        // One end of an interval may be known where the other isn't.
+        Change::Undecided if known != [true; 2] => Change::Unknown,
+        change => change,
+    };
     PercentileChange {
         percentile: quantile.label.to_owned(),
         unit: "us".to_owned(),
@@ -383,7 +406,8 @@ fn percentile(a: &Runs, b: &Runs, quantile: &Quantile, margin: f64) -> Percentil
         interval,
         shows: found.and_then(|found| found.shows).map(|shows| shows * least),
         noise,
-        change: called(interval, least),
+        pairs: None,
+        change,
     }
 }
 
@@ -397,13 +421,14 @@ pub(crate) fn called([low, high]: [Option<f64>; 2], least: f64) -> Change {
         {
             Change::Same
         }
+        () if low.is_none() && high.is_none() => Change::Unknown,
         () => Change::Undecided,
     }
 }
 
 /// What became of the share of requests without a good answer.
-pub(crate) fn errors(a: Part<'_>, b: Part<'_>) -> Option<ErrorsChange> {
-    let ShareDifference { shares, difference, interval } = share_difference(a, b, error_of_each())?;
+pub(crate) fn errors(found: ShareDifference) -> ErrorsChange {
+    let ShareDifference { shares, difference, interval } = found;
     let [low, high] = interval;
     let change = match () {
         () if 0.0 < low => Change::Worse,
@@ -411,7 +436,7 @@ pub(crate) fn errors(a: Part<'_>, b: Part<'_>) -> Option<ErrorsChange> {
         () if -ERRORS_SAME <= low && high <= ERRORS_SAME => Change::Same,
         () => Change::Undecided,
     };
-    Some(ErrorsChange { a: shares[0], b: shares[1], difference, interval, change })
+    ErrorsChange { a: shares[0], b: shares[1], difference, interval, change }
 }
 
 #[cfg(test)]
@@ -430,17 +455,48 @@ mod tests {
             assert_eq!(called([Some(low), Some(high)], 1.01), change, "{low} to {high}");
         }
         assert_eq!(called([Some(1.5), None], 1.01), Change::Worse);
-        assert_eq!(called([None, None], 1.01), Change::Undecided);
+        assert_eq!(called([Some(0.9), None], 1.01), Change::Undecided);
+        assert_eq!(called([None, None], 1.01), Change::Unknown);
+    }
+
+    #[test]
+    fn runs_with_too_few_requests_for_a_percentile_have_no_noise_there() {
+        let runs_of = |count: u64| {
+            let run = |slowest_ns: u64| {
+                let mut run = Distribution::new();
+                run.record_n(1_000_000, count - 1);
+                run.record(slowest_ns);
+                run
+            };
+            Runs {
+                side: Side { targets: Vec::new(), runs: 2, requests: 2 * count },
+                whole: Distribution::new(),
+                each: vec![run(1_000_000), run(50_000_000)],
+                batches: Vec::new(),
+                bad: 0,
+                bad_pieces: Vec::new(),
+            }
+        };
+        let least = needed(0.99);
+        assert_eq!(runs_of(least - 1).noise(0.99), None);
+        assert!(runs_of(least).noise(0.99).is_some_and(|noise| noise < 1.01));
+        // The slowest of a hundred would make it fifty times.
+        assert_eq!(runs_of(100).noise(0.999), None);
     }
 
     #[test]
     fn one_figure_that_is_worse_is_a_regression() {
-        use Change::{Better, Same, Undecided, Worse};
+        use Change::{Better, Same, Undecided, Unknown, Worse};
         for (changes, whole) in [
             (&[Same, Worse, Better][..], Worse),
             (&[Same, Undecided, Better], Better),
             (&[Same, Undecided], Undecided),
             (&[Same, Same], Same),
+            // A p99.99 that few requests don't show speaks against nothing.
+            (&[Same, Unknown], Same),
+            (&[Worse, Unknown], Worse),
+            (&[Undecided, Unknown], Undecided),
+            (&[Unknown], Undecided),
             (&[], Undecided),
         ] {
             assert_eq!(overall(changes), whole, "{changes:?}");

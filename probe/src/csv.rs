@@ -85,7 +85,17 @@ pub fn write(mut writer: impl Write, steps: &[Step], trials: &[Trial]) -> io::Re
         trial.steps.iter().map(move |step| (step, changed))
     });
     for (step, trial) in steps.chain(trials) {
-        let Step { rate, duration_s, seed, intended, sent, answered, requests, errors, .. } = step;
+        let Step {
+            rate_per_s: rate,
+            duration_s,
+            seed,
+            intended_per_s: intended,
+            sent_per_s: sent,
+            answered_per_s: answered,
+            requests,
+            errors,
+            ..
+        } = step;
         write!(
             writer,
             "{rate},{duration_s},{seed},{intended},{sent},{answered},{requests},{errors}"
@@ -108,7 +118,9 @@ pub fn write(mut writer: impl Write, steps: &[Step], trials: &[Trial]) -> io::Re
         };
         let cpu = cell(step.cpu_us_per_request);
         write!(writer, ",{verdict},{slo},{cpu},{},{}", step.busy, step.in_flight)?;
-        let Figures { throughput, at_target, shards, conns, capped, steal, .. } = &step.figures;
+        let Figures {
+            throughput_per_s: throughput, at_target, shards, conns, capped, steal, ..
+        } = &step.figures;
         let outcome = match step.outcome {
             None => "",
             Some(Outcome::Passed) => "passed",

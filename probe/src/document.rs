@@ -13,7 +13,7 @@ use crate::step::Step;
 use crate::sweep::SweepPlan;
 
 /// Version of the documents.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// What every series has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Figures {
     /// Good answers per second in the second half of the window, to its requests: what the whole
     /// path delivers, as far as the backlog that it began with has been worked off.
-    pub throughput: f64,
+    pub throughput_per_s: f64,
     /// The shards, each with what took its core's time.
     pub shards: Vec<ShardTime>,
     /// Share of the shards' cores that the hypervisor took; `None` if unknown. Of several agents
@@ -92,7 +92,7 @@ impl Figures {
             generators.iter().filter_map(|generator| generator.machine.as_ref()).collect();
         let fullest = fullest(&machines);
         Figures {
-            throughput: good_share * share(answers as f64, late_s),
+            throughput_per_s: good_share * share(answers as f64, late_s),
             shards: shards.collect(),
             steal: machines.iter().filter_map(|machine| machine.steal).max_by(f64::total_cmp),
             throttled: machines

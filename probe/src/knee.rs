@@ -29,21 +29,21 @@ const _: () = assert!(GROWTH_MAX == 0.02, "the method names it");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     /// The geometric mean of the two rates below; `None` unless both are known.
-    pub rate: Option<f64>,
+    pub rate_per_s: Option<f64>,
     /// The highest rate up to which every step kept up; `None` if the lowest didn't.
-    pub from: Option<f64>,
+    pub from_per_s: Option<f64>,
     /// The lowest rate from which on every step fell behind; `None` if the highest didn't.
-    pub to: Option<f64>,
+    pub to_per_s: Option<f64>,
     /// How it was found: [`METHOD`].
     pub method: String,
     /// Rates that fell behind below one that kept up, that kept up above one that fell behind, or
     /// that did both: some of their steps are wrong, or the target changed.
-    pub contradicting: Vec<f64>,
+    pub contradicting_per_s: Vec<f64>,
     /// Rates whose windows were too short to tell.
-    pub undecided: Vec<f64>,
+    pub undecided_per_s: Vec<f64>,
     /// The most that was answered per second beyond it, of the requests of a window: a second way
     /// to the capacity, from below, since answers to the warm-up's backlog don't count.
-    pub answered_beyond: Option<f64>,
+    pub answered_beyond_per_s: Option<f64>,
     /// What the steps at `to` were bounded by; `None` without such a rate, or if it isn't known.
     pub bound: Option<Side>,
 }
@@ -55,22 +55,23 @@ pub(crate) fn knee(steps: &[Step]) -> Knee {
     let kept = telling().take_while(|rate| rate.told == Told::KeptUp).last();
     let behind = telling().rev().take_while(|rate| rate.told == Told::FellBehind).last();
     let (from, to) = (kept.map(|rate| rate.rate), behind.map(|rate| rate.rate));
-    let beyond = steps.iter().filter(|step| to.is_some_and(|to| to <= step.rate));
-    let answered_beyond = beyond.map(|step| step.answered).max_by(f64::total_cmp);
+    let beyond = steps.iter().filter(|step| to.is_some_and(|to| to <= step.rate_per_s));
+    let answered_beyond = beyond.map(|step| step.answered_per_s).max_by(f64::total_cmp);
     let undecided = rates.iter().filter(|rate| rate.told == Told::Nothing);
-    let falling = |step: &&Step| to == Some(step.rate) && step.backlog.fell_behind == Some(true);
+    let falling =
+        |step: &&Step| to == Some(step.rate_per_s) && step.backlog.fell_behind == Some(true);
     let lightest = steps
         .iter()
         .filter(|step| step.backlog.fell_behind == Some(false))
-        .min_by(|one, other| one.rate.total_cmp(&other.rate));
+        .min_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s));
     Knee {
-        rate: from.zip(to).map(|(from, to)| (from * to).sqrt()),
-        from,
-        to,
+        rate_per_s: from.zip(to).map(|(from, to)| (from * to).sqrt()),
+        from_per_s: from,
+        to_per_s: to,
         method: METHOD.to_owned(),
-        contradicting: contradicting(&rates).map(|rate| rate.rate).collect(),
-        undecided: undecided.map(|rate| rate.rate).collect(),
-        answered_beyond,
+        contradicting_per_s: contradicting(&rates).map(|rate| rate.rate).collect(),
+        undecided_per_s: undecided.map(|rate| rate.rate).collect(),
+        answered_beyond_per_s: answered_beyond,
         bound: steps.iter().rfind(falling).and_then(|step| blame::bottleneck(step, lightest)),
     }
 }
@@ -96,11 +97,11 @@ pub(crate) struct OfRate {
 
 /// Each rate with what its steps say, ascending.
 pub(crate) fn rates(steps: &[Step]) -> Vec<OfRate> {
-    let mut rates: Vec<f64> = steps.iter().map(|step| step.rate).collect();
+    let mut rates: Vec<f64> = steps.iter().map(|step| step.rate_per_s).collect();
     rates.sort_by(f64::total_cmp);
     rates.dedup();
     let told = |rate: f64| {
-        let at_rate = || steps.iter().filter(|step| step.rate == rate);
+        let at_rate = || steps.iter().filter(|step| step.rate_per_s == rate);
         let that = |fell_behind| {
             at_rate().filter(|step| step.backlog.fell_behind == Some(fell_behind)).count()
         };
@@ -140,7 +141,8 @@ mod tests {
         rates
             .iter()
             .map(|(rate, fell_behind)| {
-                let mut step = Step { rate: *rate, answered: rate / 2.0, ..step.clone() };
+                let mut step =
+                    Step { rate_per_s: *rate, answered_per_s: rate / 2.0, ..step.clone() };
                 step.backlog.fell_behind = Some(*fell_behind);
                 step
             })
@@ -150,8 +152,8 @@ mod tests {
     #[test]
     fn the_knee_lies_between_keeping_up_and_falling_behind() {
         let found = knee(&steps(&[(400.0, true), (100.0, false), (200.0, false), (800.0, true)]));
-        assert_eq!((found.from, found.to), (Some(200.0), Some(400.0)));
-        assert!((found.rate.expect("both are known") - 282.84).abs() < 0.01);
+        assert_eq!((found.from_per_s, found.to_per_s), (Some(200.0), Some(400.0)));
+        assert!((found.rate_per_s.expect("both are known") - 282.84).abs() < 0.01);
         assert_eq!(found.bound, Some(Side::Target));
     }
 
@@ -165,8 +167,8 @@ mod tests {
             (400.0, false),
             (500.0, true),
         ]));
-        assert_eq!((found.from, found.to), (Some(100.0), Some(500.0)));
-        assert_eq!(found.contradicting, [200.0, 300.0, 400.0]);
+        assert_eq!((found.from_per_s, found.to_per_s), (Some(100.0), Some(500.0)));
+        assert_eq!(found.contradicting_per_s, [200.0, 300.0, 400.0]);
     }
 
     #[test]
@@ -179,15 +181,15 @@ mod tests {
             (400.0, false),
             (800.0, true),
         ]));
-        assert_eq!((found.from, found.to), (Some(400.0), Some(800.0)));
-        assert!(found.contradicting.is_empty());
+        assert_eq!((found.from_per_s, found.to_per_s), (Some(400.0), Some(800.0)));
+        assert!(found.contradicting_per_s.is_empty());
     }
 
     #[test]
     fn a_step_that_fell_behind_below_one_that_kept_up_is_no_end_of_the_range() {
         let found = knee(&steps(&[(100.0, false), (200.0, true), (400.0, false)]));
-        assert_eq!((found.from, found.to, found.rate), (Some(100.0), None, None));
-        assert_eq!(found.contradicting, [200.0, 400.0]);
+        assert_eq!((found.from_per_s, found.to_per_s, found.rate_per_s), (Some(100.0), None, None));
+        assert_eq!(found.contradicting_per_s, [200.0, 400.0]);
     }
 
     #[test]
@@ -196,8 +198,11 @@ mod tests {
         steps[1].backlog.fell_behind = None;
         steps[3].backlog.fell_behind = None;
         let found = knee(&steps);
-        assert_eq!((found.from, found.to), (Some(100.0), Some(400.0)));
-        assert_eq!((found.undecided, found.contradicting), (vec![200.0, 800.0], Vec::new()));
+        assert_eq!((found.from_per_s, found.to_per_s), (Some(100.0), Some(400.0)));
+        assert_eq!(
+            (found.undecided_per_s, found.contradicting_per_s),
+            (vec![200.0, 800.0], Vec::new())
+        );
     }
 
     #[test]
@@ -207,7 +212,7 @@ mod tests {
             Queue { base_ns: 100_000_000, conns: 50, service_ns: 1_000, ..Queue::serial_ms() };
         let steps = ["100", "300", "700", "1400"].map(|rate| queue.run(&asked(rate, 8)));
         let found = knee(&steps);
-        assert_eq!((found.from, found.to), (Some(300.0), Some(700.0)));
+        assert_eq!((found.from_per_s, found.to_per_s), (Some(300.0), Some(700.0)));
         assert_eq!(found.bound, Some(Side::Connections));
         // All connections are busy as well where the target is slow: then it takes longer.
         let serial = Queue { conns: 50, ..Queue::serial_ms() };
@@ -220,10 +225,10 @@ mod tests {
     #[test]
     fn a_sweep_that_ends_before_the_knee_has_none() {
         let below = knee(&steps(&[(100.0, false), (200.0, false)]));
-        assert_eq!((below.rate, below.from, below.to), (None, Some(200.0), None));
-        assert_eq!((below.answered_beyond, below.bound), (None, None));
+        assert_eq!((below.rate_per_s, below.from_per_s, below.to_per_s), (None, Some(200.0), None));
+        assert_eq!((below.answered_beyond_per_s, below.bound), (None, None));
         let above = knee(&steps(&[(100.0, true), (200.0, true)]));
-        assert_eq!((above.rate, above.from, above.to), (None, None, Some(100.0)));
-        assert_eq!(knee(&[]).rate, None);
+        assert_eq!((above.rate_per_s, above.from_per_s, above.to_per_s), (None, None, Some(100.0)));
+        assert_eq!(knee(&[]).rate_per_s, None);
     }
 }

@@ -28,20 +28,20 @@ pub struct Mark {
 impl Mark {
     /// The knee, if it was found; as a range, if it isn't narrow enough to be stated.
     pub fn of_knee(knee: &Knee) -> Option<Mark> {
-        let (from, to) = knee.from.zip(knee.to)?;
-        let rate = knee.rate.filter(|_| to <= KNEE_WIDTH * from);
+        let (from, to) = knee.from_per_s.zip(knee.to_per_s)?;
+        let rate = knee.rate_per_s.filter(|_| to <= KNEE_WIDTH * from);
         Some(Mark { name: "knee", rate, between: (from, to) })
     }
 
     /// The highest rate that passed, if one failed as well.
     pub fn of_bracket(bracket: &Bracket) -> Option<Mark> {
-        let between = bracket.passed.zip(bracket.failed)?;
+        let between = bracket.passed_per_s.zip(bracket.failed_per_s)?;
         Some(Mark { name: "holds up to", rate: Some(between.0), between })
     }
 
     /// The ceiling, if a rate passed and one failed.
     pub fn of_ceiling(answer: &Answer) -> Option<Mark> {
-        let between = answer.passed.zip(answer.failed)?;
+        let between = answer.passed_per_s.zip(answer.failed_per_s)?;
         Some(Mark { name: "ceiling", rate: Some(between.0), between })
     }
 
@@ -63,7 +63,7 @@ impl Mark {
 /// No step has a latency, or the library draws none.
 pub fn svg(title: &str, steps: &[Step], mark: Option<&Mark>) -> Result<String, NotDrawn> {
     let mut steps: Vec<&Step> = steps.iter().collect();
-    steps.sort_by(|one, other| one.rate.total_cmp(&other.rate));
+    steps.sort_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s));
     let lines = LATENCIES
         .into_iter()
         .flat_map(|latency| LINES.map(|percentile| line(&steps, latency, percentile)));
@@ -82,10 +82,11 @@ pub fn svg(title: &str, steps: &[Step], mark: Option<&Mark>) -> Result<String, N
 /// The line of a percentile, with its intervals; of the corrected latencies each run is a dot.
 fn line(steps: &[&Step], (latency, of): (Of, &str), (name, q, colour): (&str, f64, usize)) -> Line {
     let at = |step: &Step| *latency(step).percentiles.at(q);
-    let values = steps.iter().filter_map(|step| Some((step.rate, at(step).value?)));
+    let values = steps.iter().filter_map(|step| Some((step.rate_per_s, at(step).value?)));
     let runs: Vec<(f64, f64)> = values.filter(|(_, us)| 0.0 < *us).collect();
     let end = |end: usize| {
-        let each = steps.iter().filter_map(move |step| Some((step.rate, at(step).interval?[end])));
+        let each =
+            steps.iter().filter_map(move |step| Some((step.rate_per_s, at(step).interval?[end])));
         medians(each)
     };
     let band = end(0).into_iter().zip(end(1)).map(|((rate, low), (_, high))| (rate, [low, high]));
@@ -166,15 +167,15 @@ mod tests {
             assert!(text.contains(part), "`{part}` is missing in: {text}");
         }
         assert!(text.trim_end().ends_with("</svg>"));
-        let narrow = Knee { to: Some(920.0), rate: Some(909.9), ..knee(&steps) };
+        let narrow = Knee { to_per_s: Some(920.0), rate_per_s: Some(909.9), ..knee(&steps) };
         let text = svg("x", &steps, Mark::of_knee(&narrow).as_ref()).expect("it is drawn");
         assert!(text.contains("knee 910/s"), "{text}");
         let without = svg("x", &steps, None).expect("it is drawn");
         assert!(!without.contains("knee"));
         let bracket = Bracket {
-            passed: Some(880.0),
-            failed: Some(916.0),
-            undecided: Vec::new(),
+            passed_per_s: Some(880.0),
+            failed_per_s: Some(916.0),
+            undecided_per_s: Vec::new(),
             ended_by: None,
             complete: true,
         };

@@ -31,9 +31,9 @@ pub struct Trial {
     /// Connections that may be open.
     pub conns: u64,
     /// Requests per second offered.
-    pub rate: f64,
+    pub rate_per_s: f64,
     /// Good answers per second in the second half of the window.
-    pub throughput: f64,
+    pub throughput_per_s: f64,
     /// The throughput as a multiple of that with nothing changed.
     pub ratio: f64,
     /// What that would be if nothing else were the bound; 1 with nothing changed.
@@ -74,7 +74,7 @@ pub struct Scaled {
     /// The shards.
     pub shards: usize,
     /// Good answers per second.
-    pub throughput: f64,
+    pub throughput_per_s: f64,
     /// The same for each shard, as a share of what the smallest number does.
     pub efficiency: f64,
 }
@@ -95,27 +95,28 @@ impl Trial {
     fn new(changed: Changed, base: &Step, runs: &[Step]) -> Option<Trial> {
         let step = best(runs)?;
         let (was, is) = (&base.figures, &step.figures);
-        let of_base =
-            |figure: f64| if was.throughput == 0.0 { 1.0 } else { figure / was.throughput };
+        let of_base = |figure: f64| {
+            if was.throughput_per_s == 0.0 { 1.0 } else { figure / was.throughput_per_s }
+        };
         let grown = match changed {
             Changed::Nothing => 1.0,
             Changed::Shards | Changed::Scaled => is.shards.len() as f64 / was.shards.len() as f64,
             Changed::Conns => is.conns as f64 / was.conns as f64,
         };
-        let (ratio, expected) = (of_base(is.throughput), of_base(step.rate).min(grown));
+        let (ratio, expected) = (of_base(is.throughput_per_s), of_base(step.rate_per_s).min(grown));
         let is_more = 1.0 < grown;
         // Where little is to be expected, chance does as much.
         let visible = if is_more { expected - 1.0 } else { 1.0 - expected };
         let is_told =
-            changed != Changed::Nothing && 0.0 < was.throughput && EXPECTED_MIN <= visible;
+            changed != Changed::Nothing && 0.0 < was.throughput_per_s && EXPECTED_MIN <= visible;
         let halfway = f64::midpoint(1.0, expected);
         let moved = is_told.then_some(if is_more { halfway <= ratio } else { ratio <= halfway });
         Some(Trial {
             changed,
             shards: is.shards.len(),
             conns: is.conns,
-            rate: step.rate,
-            throughput: is.throughput,
+            rate_per_s: step.rate_per_s,
+            throughput_per_s: is.throughput_per_s,
             ratio,
             expected,
             moved,
@@ -126,7 +127,7 @@ impl Trial {
 
 /// The run with the highest throughput.
 fn best(runs: &[Step]) -> Option<&Step> {
-    let of = |step: &Step| step.figures.throughput;
+    let of = |step: &Step| step.figures.throughput_per_s;
     runs.iter().max_by(|one, other| of(one).total_cmp(&of(other)))
 }
 
@@ -161,7 +162,7 @@ impl Scaling {
         let mut all: Vec<(usize, f64)> = trials
             .iter()
             .filter(|trial| counted(trial.changed))
-            .map(|trial| (trial.shards, trial.throughput))
+            .map(|trial| (trial.shards, trial.throughput_per_s))
             .collect();
         all.sort_by_key(|(shards, _)| *shards);
         match all.first() {
@@ -169,7 +170,7 @@ impl Scaling {
                 let each = least / *fewest as f64;
                 let of = |(shards, throughput): (usize, f64)| {
                     let efficiency = throughput / (each * shards as f64);
-                    Scaled { shards, throughput, efficiency }
+                    Scaled { shards, throughput_per_s: throughput, efficiency }
                 };
                 Scaling::Efficiency(all.iter().copied().map(of).collect())
             }
@@ -188,9 +189,9 @@ mod tests {
     fn a_trial_tells_nothing_where_its_change_could_not_be_seen() {
         let base = Queue { service_ns: 500_000, ..Queue::serial_ms() }.run(&asked("2500", 1));
         let with = |rate: f64, shards: usize, throughput: f64| {
-            let mut step = Step { rate, ..base.clone() };
+            let mut step = Step { rate_per_s: rate, ..base.clone() };
             step.figures.shards = vec![ShardTime::default(); shards];
-            step.figures.throughput = throughput;
+            step.figures.throughput_per_s = throughput;
             step
         };
         for (before, after, moved) in [

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use engine::report::Microseconds;
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::{Code, Level};
 use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
@@ -167,6 +168,7 @@ impl Queue {
         let window_s = ask.duration.as_secs_f64();
         let answers: u64 = intervals.iter().map(|interval| interval.answers).sum();
         let latency = |of: &Distribution| Latency {
+            unit: Microseconds::Us,
             count: of.count(),
             mean: of.mean_ns().map(|ns| ns / 1e3),
             percentiles: Percentiles::new(of, &batches),
@@ -189,7 +191,7 @@ impl Queue {
         let of_shard =
             |core| ShardTime { core, busy, user: busy / 4.0, system: busy, ..ShardTime::default() };
         let figures = Figures {
-            throughput: late_answers as f64 * 2.0 / window_s,
+            throughput_per_s: late_answers as f64 * 2.0 / window_s,
             shards: (0..shards).map(of_shard).collect(),
             steal: Some(0.0),
             conns: conns as u64,
@@ -201,12 +203,12 @@ impl Queue {
         let (code, level) = (Code::CapReached, Level::Suspect);
         let codes = if is_capped { vec![Reason { code, level }] } else { Vec::new() };
         Step {
-            rate,
+            rate_per_s: rate,
             duration_s: window_s,
             seed: ask.seed,
-            intended: requests as f64 / window_s,
-            sent: sent as f64 / window_s,
-            answered: answers as f64 / window_s,
+            intended_per_s: requests as f64 / window_s,
+            sent_per_s: sent as f64 / window_s,
+            answered_per_s: answers as f64 / window_s,
             requests,
             errors,
             backlog: Backlog::new(&intervals, 1.0 / INTERVALS as f64),

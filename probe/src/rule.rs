@@ -74,7 +74,7 @@ pub fn by_load(step: &Step) -> Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// Requests per second.
-    pub rate: f64,
+    pub rate_per_s: f64,
     /// Share of what was due in the window that was sent before its end.
     pub sent: f64,
     /// By which share of the arrivals the backlog grew in the window's second half.
@@ -97,8 +97,12 @@ impl End {
 
     fn figures(step: &Step) -> End {
         End {
-            rate: step.rate,
-            sent: if step.intended == 0.0 { 1.0 } else { step.sent / step.intended },
+            rate_per_s: step.rate_per_s,
+            sent: if step.intended_per_s == 0.0 {
+                1.0
+            } else {
+                step.sent_per_s / step.intended_per_s
+            },
             growth: step.backlog.growth,
             lateness_p50_us: step.pacer_lateness.percentiles.at(0.5).value,
             errors: step.error_share(),
@@ -130,7 +134,7 @@ mod tests {
         assert_eq!(by_load(&step), Outcome::Failed);
         // Lateness by itself is excused as well, if anybody took anything.
         let mut step = generator().run(&asked("1k", 5));
-        (step.sent, step.backlog.growth) = (step.intended, 0.0);
+        (step.sent_per_s, step.backlog.growth) = (step.intended_per_s, 0.0);
         step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
         assert_eq!(by_load(&step), Outcome::Failed);
         step.figures.steal = Some(0.1);
@@ -140,7 +144,7 @@ mod tests {
         assert_eq!(by_load(&step), Outcome::Failed);
         // Those that were never sent are, if there was as little time.
         let mut step = generator().run(&asked("1k", 5));
-        (step.sent, step.errors, step.figures.steal) = (0.0, step.requests, Some(0.99));
+        (step.sent_per_s, step.errors, step.figures.steal) = (0.0, step.requests, Some(0.99));
         step.pacer_lateness = Latency::default();
         assert_eq!(by_load(&step), Outcome::Failed);
         step.figures.steal = Some(1.0);
@@ -168,11 +172,11 @@ mod tests {
         step.pacer_lateness.percentiles.at_mut(0.5).value = Some(1_500.0);
         assert_eq!(broke(&step), [Broke::Lateness]);
         step.pacer_lateness = Latency::default();
-        step.sent = 0.97 * step.intended;
+        step.sent_per_s = 0.97 * step.intended_per_s;
         assert_eq!(broke(&step), [Broke::Sent]);
         // One of ten is more than 2 %, and no share.
         step.requests = 10;
-        step.sent = 0.9 * step.intended;
+        step.sent_per_s = 0.9 * step.intended_per_s;
         assert_eq!(broke(&step), []);
     }
 }

@@ -77,11 +77,11 @@ pub struct SearchPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bracket {
     /// The highest rate that passed, in every run; requests per second. `None` if there is none.
-    pub passed: Option<f64>,
+    pub passed_per_s: Option<f64>,
     /// The lowest rate that failed, in every run.
-    pub failed: Option<f64>,
+    pub failed_per_s: Option<f64>,
     /// Rates between these whose runs decided nothing, or contradicted each other.
-    pub undecided: Vec<f64>,
+    pub undecided_per_s: Vec<f64>,
     /// What ended it, by the step at `failed`; `None` if no step failed, or if it isn't known.
     pub ended_by: Option<Side>,
     /// Whether the bracket is as narrow, and its ends as often measured, as was asked for. A search
@@ -188,10 +188,10 @@ impl Known<'_> {
         let mut rates: Vec<OfRate> = Vec::new();
         for step in steps {
             let told = (step, (rule.judge)(step));
-            match rates.iter_mut().find(|known| known.rate == step.rate) {
+            match rates.iter_mut().find(|known| known.rate == step.rate_per_s) {
                 Some(known) => known.steps.push(told),
                 None => {
-                    let (rate, believes) = (step.rate, rule.believes);
+                    let (rate, believes) = (step.rate_per_s, rule.believes);
                     rates.push(OfRate { rate, steps: vec![told], believes });
                 }
             }
@@ -241,11 +241,11 @@ impl Search {
         let between =
             known.passed.map_or(0, |at| at + 1)..known.failed.unwrap_or(known.rates.len());
         let passing = self.steps.iter().filter(|step| step.outcome == Some(Outcome::Passed));
-        let lightest = passing.min_by(|one, other| one.rate.total_cmp(&other.rate));
+        let lightest = passing.min_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s));
         Bracket {
-            passed: rate(known.passed),
-            failed: rate(known.failed),
-            undecided: known.rates[between].iter().map(|known| known.rate).collect(),
+            passed_per_s: rate(known.passed),
+            failed_per_s: rate(known.failed),
+            undecided_per_s: known.rates[between].iter().map(|known| known.rate).collect(),
             ended_by: self.ends()[1].and_then(|step| bottleneck(step, lightest)),
             complete: self.next_rate(&known).is_none(),
         }
@@ -394,7 +394,7 @@ mod tests {
             let rate = ask.rate.per_second();
             let figure_ms = if rate <= limit { 1.0 } else { 50.0 };
             let duration_s = ask.duration.as_secs_f64();
-            Step { rate, duration_s, ..missed_by(&step, "p99", 20.0, figure_ms, 0.0) }
+            Step { rate_per_s: rate, duration_s, ..missed_by(&step, "p99", 20.0, figure_ms, 0.0) }
         }
     }
 
@@ -402,14 +402,20 @@ mod tests {
     fn a_limit_is_bracketed_from_below_from_above_and_across_many_orders() {
         for (limit, first) in [(890.0, "1k"), (890.0, "10"), (3.0, "50k"), (77_000.0, "1")] {
             let search = searched(plan(first, 5), step_function(limit));
-            let Bracket { passed, failed, undecided, ended_by, complete } = search.bracket();
+            let Bracket {
+                passed_per_s: passed,
+                failed_per_s: failed,
+                undecided_per_s: undecided,
+                ended_by,
+                complete,
+            } = search.bracket();
             let (passed, failed) = (passed.expect("some pass"), failed.expect("some fail"));
             assert!(passed <= limit && limit < failed, "{limit}: {passed} to {failed}");
             assert!(failed <= 1.05 * passed && complete, "{limit}: {passed} to {failed}");
             assert_eq!((undecided, ended_by), (Vec::new(), Some(Side::Target)));
             // Both ends were measured twice.
             for end in [passed, failed] {
-                assert_eq!(search.steps().iter().filter(|step| step.rate == end).count(), 2);
+                assert_eq!(search.steps().iter().filter(|step| step.rate_per_s == end).count(), 2);
             }
         }
     }
@@ -418,10 +424,13 @@ mod tests {
     fn a_search_ends_at_the_highest_and_at_the_lowest_rate() {
         let top = SearchPlan { rate_max: "3k".parse().expect("a rate"), ..plan("1k", 5) };
         let bracket = searched(top, step_function(1e9)).bracket();
-        assert_eq!((bracket.passed, bracket.failed), (Some(3_000.0), None));
+        assert_eq!((bracket.passed_per_s, bracket.failed_per_s), (Some(3_000.0), None));
         assert_eq!((bracket.ended_by, bracket.complete), (None, true));
         let bracket = searched(plan("1k", 5), step_function(0.0)).bracket();
-        assert_eq!((bracket.passed, bracket.failed, bracket.complete), (None, Some(1.0), true));
+        assert_eq!(
+            (bracket.passed_per_s, bracket.failed_per_s, bracket.complete),
+            (None, Some(1.0), true)
+        );
         let few = SearchPlan { steps_max: 3, ..plan("1k", 5) };
         let search = searched(few, step_function(1e9));
         assert_eq!((search.steps().len(), search.bracket().complete), (3, false));
@@ -441,7 +450,7 @@ mod tests {
         let windows: Vec<f64> = search.steps().iter().map(|step| step.duration_s).collect();
         assert_eq!(windows[..6], [5.0, 10.0, 20.0, 5.0, 10.0, 20.0]);
         let bracket = search.bracket();
-        assert!(bracket.passed.is_some_and(|rate| rate <= 1_300.0) && bracket.complete);
+        assert!(bracket.passed_per_s.is_some_and(|rate| rate <= 1_300.0) && bracket.complete);
         // Where no window decides, neither does the search, and it still ends.
         let search = searched(plan("1k", 5), |ask| {
             let mut step = decided(ask);
@@ -449,7 +458,10 @@ mod tests {
             step
         });
         let bracket = search.bracket();
-        assert_eq!((bracket.passed, bracket.failed, bracket.ended_by), (None, None, None));
+        assert_eq!(
+            (bracket.passed_per_s, bracket.failed_per_s, bracket.ended_by),
+            (None, None, None)
+        );
         assert!(search.steps().iter().all(|step| step.duration_s <= 20.0));
     }
 
@@ -458,13 +470,15 @@ mod tests {
         // At 20/s a window has 100 to 400 requests, which is too few for p99.
         let queue = Queue { slo_ms: Some(20.0), service_ns: 100_000, ..Queue::serial_ms() };
         let search = searched(plan("20", 5), |ask| queue.run(ask));
-        let lowest = search.steps().iter().map(|step| step.rate).fold(f64::MAX, f64::min);
+        let lowest = search.steps().iter().map(|step| step.rate_per_s).fold(f64::MAX, f64::min);
         assert_eq!(lowest, 20.0);
-        assert!(search.bracket().passed.is_some_and(|rate| 5_000.0 < rate));
+        assert!(search.bracket().passed_per_s.is_some_and(|rate| 5_000.0 < rate));
         // The highest rate has too few of them as well: that is all there is to say.
         let low = SearchPlan { rate_max: "8".parse().expect("a rate"), ..plan("5", 5) };
         let search = searched(low, |ask| queue.run(ask));
-        let Bracket { passed, failed, undecided, .. } = search.bracket();
+        let Bracket {
+            passed_per_s: passed, failed_per_s: failed, undecided_per_s: undecided, ..
+        } = search.bracket();
         assert_eq!((passed, failed, undecided), (None, None, vec![5.0, 8.0]));
     }
 
@@ -475,7 +489,7 @@ mod tests {
         let queue = Queue { slo_ms: Some(50.0), conns: 20, ..base };
         let bracket = searched(plan("200", 5), |ask| queue.run(ask)).bracket();
         assert!(
-            bracket.failed.is_some_and(|rate| (1_500.0..2_300.0).contains(&rate)),
+            bracket.failed_per_s.is_some_and(|rate| (1_500.0..2_300.0).contains(&rate)),
             "{bracket:?}"
         );
         assert_eq!(bracket.ended_by, Some(Side::Connections));
@@ -487,15 +501,16 @@ mod tests {
         let mut seen: Vec<f64> = Vec::new();
         let search = searched(plan("1k", 5), |ask| {
             let mut step = holds(ask);
-            if seen.contains(&step.rate) {
+            if seen.contains(&step.rate_per_s) {
                 step.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
             }
-            seen.push(step.rate);
+            seen.push(step.rate_per_s);
             step
         });
-        let Bracket { passed, failed, complete, .. } = search.bracket();
+        let Bracket { passed_per_s: passed, failed_per_s: failed, complete, .. } = search.bracket();
         assert!(passed.is_some_and(|rate| rate <= 1_300.0) && complete);
-        let ends = search.steps().iter().filter(|step| [passed, failed].contains(&Some(step.rate)));
+        let ends =
+            search.steps().iter().filter(|step| [passed, failed].contains(&Some(step.rate_per_s)));
         assert_eq!(ends.count(), 2 * (1 + 1 + REPEATS_MAX));
     }
 
@@ -506,7 +521,7 @@ mod tests {
         // The first run just below the limit passes, all others there fail.
         let search = searched(plan("500", 5), |ask| {
             let mut step = holds(ask);
-            if (950.0..=1_000.0).contains(&step.rate) {
+            if (950.0..=1_000.0).contains(&step.rate_per_s) {
                 at_edge += 1;
                 if 1 < at_edge {
                     step = missed_by(&step, "p99", 20.0, 50.0, 0.0);
@@ -516,7 +531,7 @@ mod tests {
         });
         let bracket = search.bracket();
         assert!(1 < at_edge, "the edge was measured again");
-        assert!(bracket.passed.is_some_and(|rate| rate < 1_000.0), "{bracket:?}");
+        assert!(bracket.passed_per_s.is_some_and(|rate| rate < 1_000.0), "{bracket:?}");
         assert!(bracket.complete, "{bracket:?}");
     }
 
@@ -525,7 +540,7 @@ mod tests {
         let holds = step_function(700.0);
         let search = searched(plan("500", 5), |ask| {
             let mut step = holds(ask);
-            if 700.0 < step.rate {
+            if 700.0 < step.rate_per_s {
                 let (code, level) = (Code::CoreSaturated, Level::Suspect);
                 step.verdict.codes = vec![Reason { code, level }];
             }
@@ -533,8 +548,8 @@ mod tests {
         });
         assert_eq!(search.bracket().ended_by, Some(Side::Generator));
         // The failure was repeated before it was believed, and then measured again.
-        let failed = search.bracket().failed.expect("some fail");
-        let runs = search.steps().iter().filter(|step| step.rate == failed).count();
+        let failed = search.bracket().failed_per_s.expect("some fail");
+        let runs = search.steps().iter().filter(|step| step.rate_per_s == failed).count();
         assert_eq!(runs, 1 + REPEATS_MAX + 1);
     }
 
@@ -556,7 +571,7 @@ mod tests {
                 assert_eq!(ask.duration, Nanos::from_secs(5), "no run had too few samples");
                 step
             });
-            let Bracket { passed, failed, .. } = search.bracket();
+            let Bracket { passed_per_s: passed, failed_per_s: failed, .. } = search.bracket();
             assert!(passed.is_some_and(|rate| 0.8 * highest < rate), "{disturbed}: {passed:?}");
             assert!(failed.is_some_and(|rate| rate <= 1.05 * highest), "{disturbed}: {failed:?}");
         }
@@ -588,12 +603,12 @@ mod tests {
         let mut seen: Vec<f64> = Vec::new();
         let search = searched(plan("1k", 5), |ask| {
             let step = holds(ask);
-            let again = seen.contains(&step.rate) && 1_300.0 < step.rate;
-            seen.push(step.rate);
+            let again = seen.contains(&step.rate_per_s) && 1_300.0 < step.rate_per_s;
+            seen.push(step.rate_per_s);
             if again { contended(&step) } else { step }
         });
-        let failed = search.bracket().failed.expect("some fail");
-        let last = search.steps().iter().rfind(|step| step.rate == failed);
+        let failed = search.bracket().failed_per_s.expect("some fail");
+        let last = search.steps().iter().rfind(|step| step.rate_per_s == failed);
         assert_eq!(last.map(by_objectives), Some(Outcome::Excused));
         assert_eq!(search.ends()[1].map(by_objectives), Some(Outcome::Failed));
     }
@@ -606,12 +621,12 @@ mod tests {
             let mut made = 0;
             let search = searched(top.clone(), |ask| {
                 made += 1;
-                let Step { rate, duration_s, .. } = holds(ask);
+                let Step { rate_per_s: rate, duration_s, .. } = holds(ask);
                 let step = missed_by(&holds(ask), "errors", 0.001, 0.0, 0.0);
-                let step = Step { rate, duration_s, ..step };
+                let step = Step { rate_per_s: rate, duration_s, ..step };
                 if made <= disturbed { contended(&step) } else { step }
             });
-            assert_eq!(search.bracket().passed, Some(1_000.0), "{disturbed} disturbed");
+            assert_eq!(search.bracket().passed_per_s, Some(1_000.0), "{disturbed} disturbed");
             assert_eq!(search.steps().len(), runs, "{disturbed} disturbed");
         }
     }
@@ -627,7 +642,7 @@ mod tests {
         assert!((875.0..=905.0).contains(&theory), "{theory}");
         let queue = Queue { slo_ms: Some(20.0), ..Queue::serial_ms() };
         let search = searched(plan("100", 30), |ask| queue.run(ask));
-        let Bracket { passed, failed, ended_by, .. } = search.bracket();
+        let Bracket { passed_per_s: passed, failed_per_s: failed, ended_by, .. } = search.bracket();
         let (passed, failed) = (passed.expect("some pass"), failed.expect("some fail"));
         let told = format!("{passed} to {failed} by {} steps", search.steps().len());
         assert!(0.9 * theory <= passed && failed <= 1.1 * theory, "{theory}: {told}");

@@ -3,7 +3,7 @@
 use engine::record::outcome::Cause;
 use engine::report::slo::Slo;
 use engine::report::verdict::{Code, Level, Verdict};
-use engine::report::{DistributionPart, Report, SeriesPart};
+use engine::report::{DistributionPart, Microseconds, Report, SeriesPart};
 use engine::stats::percentiles::Percentiles;
 use serde::{Deserialize, Serialize};
 
@@ -14,17 +14,17 @@ use crate::figures::Figures;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// The planned rate, requests per second.
-    pub rate: f64,
+    pub rate_per_s: f64,
     /// Length of its window, seconds.
     pub duration_s: f64,
     /// The seed of its schedule.
     pub seed: u64,
     /// Requests per second of the window: intended.
-    pub intended: f64,
+    pub intended_per_s: f64,
     /// Requests per second of the window: sent before its end.
-    pub sent: f64,
+    pub sent_per_s: f64,
     /// Requests per second of the window: answered before its end.
-    pub answered: f64,
+    pub answered_per_s: f64,
     /// Requests intended in the window.
     pub requests: u64,
     /// Of these, those without a good answer.
@@ -76,9 +76,11 @@ pub enum Outcome {
     Failed,
 }
 
-/// A distribution of times, microseconds.
+/// A distribution of times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
+    /// Of the times.
+    pub unit: Microseconds,
     /// Values recorded.
     pub count: u64,
     /// The mean.
@@ -94,7 +96,7 @@ impl Latency {
     /// Of a distribution of a report.
     pub(crate) fn new(part: &DistributionPart) -> Latency {
         let DistributionPart { count, mean, max, .. } = *part;
-        Latency { count, mean, percentiles: part.percentiles.clone(), max }
+        Latency { unit: part.unit, count, mean, percentiles: part.percentiles.clone(), max }
     }
 }
 
@@ -183,12 +185,12 @@ impl Step {
         });
         let intervals: Vec<Interval> = intervals.collect();
         Step {
-            rate: plan.rate.expect("an open run has a rate").per_second(),
+            rate_per_s: plan.rate.expect("an open run has a rate").per_second(),
             duration_s: report.config.window_s(),
             seed: plan.seed,
-            intended: part.rate.intended,
-            sent: part.rate.sent,
-            answered: part.rate.answered,
+            intended_per_s: part.rate.intended,
+            sent_per_s: part.rate.sent,
+            answered_per_s: part.rate.answered,
             requests: counts.intended,
             errors: counts.intended.saturating_sub(good),
             backlog: Backlog::new(&intervals, report.series.interval_s),
@@ -212,7 +214,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use engine::record::counts::IntervalCounts;
-    use engine::report::{IntervalPart, Microseconds};
+    use engine::report::IntervalPart;
 
     use super::*;
     use crate::queues::{Queue, asked};

@@ -60,7 +60,9 @@ impl Sweep {
 
     /// A rate between those that the knee lies between: in the middle of the widest gap.
     fn between(&self) -> Option<Rate> {
-        let Knee { from: Some(from), to: Some(to), .. } = self.knee() else { return None };
+        let Knee { from_per_s: Some(from), to_per_s: Some(to), .. } = self.knee() else {
+            return None;
+        };
         if to <= KNEE_WIDTH * from {
             return None;
         }
@@ -137,7 +139,14 @@ mod tests {
     fn the_knee_of_a_serial_server_is_its_capacity() {
         for queue in [Queue::serial_ms(), Queue { exponential: true, ..Queue::serial_ms() }] {
             let sweep = swept(&queue, "200..5k", 8, 10);
-            let Knee { rate, from, to, answered_beyond, bound, .. } = sweep.knee();
+            let Knee {
+                rate_per_s: rate,
+                from_per_s: from,
+                to_per_s: to,
+                answered_beyond_per_s: answered_beyond,
+                bound,
+                ..
+            } = sweep.knee();
             let rate = rate.expect("the range holds the knee");
             assert!((900.0..=1_100.0).contains(&rate), "{rate} from {from:?} to {to:?}");
             assert!(answered_beyond.is_some_and(|rate| (900.0..=1_100.0).contains(&rate)));
@@ -153,7 +162,7 @@ mod tests {
         let stall = Some((1_000_000_000, 200_000_000));
         let queue = Queue { stall, service_ns: 100_000, ..Queue::serial_ms() };
         for hundredths in [410, 415, 420, 430] {
-            let Knee { from, to, contradicting, .. } =
+            let Knee { from_per_s: from, to_per_s: to, contradicting_per_s: contradicting, .. } =
                 swept_for(&queue, "500..1500", 5, 10 * hundredths).knee();
             assert_eq!((from, to), (Some(1_500.0), None), "{hundredths}");
             assert!(contradicting.is_empty(), "{contradicting:?}");
@@ -163,12 +172,13 @@ mod tests {
     #[test]
     fn latency_longer_than_half_of_the_window_is_undecided() {
         let queue = Queue { base_ns: 4_000_000_000, service_ns: 10_000, ..Queue::serial_ms() };
-        let Knee { from, to, undecided, .. } = swept(&queue, "10..100", 3, 5).knee();
+        let Knee { from_per_s: from, to_per_s: to, undecided_per_s: undecided, .. } =
+            swept(&queue, "10..100", 3, 5).knee();
         assert_eq!((from, to, undecided.len()), (None, None, 3));
-        let Knee { from, to, .. } = swept(&queue, "10..100", 3, 12).knee();
+        let Knee { from_per_s: from, to_per_s: to, .. } = swept(&queue, "10..100", 3, 12).knee();
         assert_eq!((from, to), (Some(100.0), None));
         // A target that is slow because it is full is told apart.
-        let Knee { to, .. } =
+        let Knee { to_per_s: to, .. } =
             swept(&Queue { base_ns: 4_000_000_000, ..Queue::serial_ms() }, "2k..20k", 3, 5).knee();
         assert_eq!(to, Some(2_000.0));
     }
@@ -178,7 +188,7 @@ mod tests {
         for (bad_status, refused) in [(0.4, 0.0), (0.0, 0.4), (0.05, 0.0), (1.0, 0.0)] {
             let queue = Queue { bad_status, refused, service_ns: 100_000, ..Queue::serial_ms() };
             let sweep = swept(&queue, "200..800", 3, 20);
-            let Knee { from, to, .. } = sweep.knee();
+            let Knee { from_per_s: from, to_per_s: to, .. } = sweep.knee();
             assert_eq!((from, to), (Some(800.0), None), "{bad_status} {refused}");
             let step = &sweep.steps()[0];
             let share = step.errors as f64 / step.requests as f64;
@@ -203,7 +213,7 @@ mod tests {
             if outlook.step <= 3 { Ok(ControlFlow::Continue(step)) } else { Err("refused") }
         });
         assert_eq!(ended, Ok(ControlFlow::Continue(())), "nothing is refined");
-        let Knee { rate, to, .. } = sweep.knee();
+        let Knee { rate_per_s: rate, to_per_s: to, .. } = sweep.knee();
         assert_eq!((rate, to), (None, None));
         assert!(sweep.steps()[2].requests / 3 < sweep.steps()[2].errors);
     }
@@ -230,7 +240,10 @@ mod tests {
                 Ok::<_, Infallible>(ControlFlow::Continue(step))
             });
             assert_eq!(ended, Ok(ControlFlow::Continue(())));
-            assert_eq!((sweep.knee().from, sweep.knee().contradicting), (from, contradicting));
+            assert_eq!(
+                (sweep.knee().from_per_s, sweep.knee().contradicting_per_s),
+                (from, contradicting)
+            );
             assert_eq!(runs_at, RUNS_MAX);
         }
     }
@@ -240,21 +253,22 @@ mod tests {
         // From the third second of each window on.
         let silent_ns = Some(5_000_000_000);
         let queue = Queue { silent_ns, conns: 100, ..Queue::serial_ms() };
-        let Knee { to, bound, .. } = swept(&queue, "200..800", 3, 10).knee();
+        let Knee { to_per_s: to, bound, .. } = swept(&queue, "200..800", 3, 10).knee();
         assert_eq!((to, bound), (Some(200.0), Some(Side::Target)));
     }
 
     #[test]
     fn several_servers_and_a_long_base_latency_only_move_the_knee() {
         let queue = Queue { servers: 4, base_ns: 200_000_000, ..Queue::serial_ms() };
-        let rate = swept(&queue, "500..20k", 8, 5).knee().rate.expect("the range holds the knee");
+        let rate =
+            swept(&queue, "500..20k", 8, 5).knee().rate_per_s.expect("the range holds the knee");
         assert!((3_600.0..=4_400.0).contains(&rate), "{rate}");
     }
 
     #[test]
     fn a_sweep_below_the_knee_makes_no_more_steps_than_asked_for() {
         let sweep = swept(&Queue::serial_ms(), "50..400", 4, 5);
-        assert_eq!((sweep.steps().len(), sweep.knee().rate), (4, None));
+        assert_eq!((sweep.steps().len(), sweep.knee().rate_per_s), (4, None));
     }
 
     #[test]

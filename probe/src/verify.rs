@@ -110,7 +110,7 @@ fn sound(made: &Made, trials: &[Trial]) -> Vec<Finding> {
         Finding::equal("schema", SCHEMA, made.schema),
         Finding::at_most("steps", STEPS_MAX, count),
     ];
-    let is_rate = |step: &&Step| format!("{}", step.rate).parse::<Rate>().is_ok();
+    let is_rate = |step: &&Step| format!("{}", step.rate_per_s).parse::<Rate>().is_ok();
     let sound = runs().filter(is_rate).filter(|step| 0.0 < step.duration_s).count();
     findings.push(Finding::equal("steps with a rate and a window", count, sound));
     findings
@@ -136,10 +136,12 @@ fn steps(
     for (number, step) in steps.chain(runs) {
         let name = |what: &str| format!("{number}: {what}");
         match series.next() {
-            None => asked.push(Finding::new(name("rate"), "no further step", step.rate, false)),
+            None => {
+                asked.push(Finding::new(name("rate"), "no further step", step.rate_per_s, false))
+            }
             Some(ask) => {
                 asked.extend([
-                    Finding::close(name("rate"), ask.rate.per_second(), step.rate),
+                    Finding::close(name("rate"), ask.rate.per_second(), step.rate_per_s),
                     Finding::close(name("duration_s"), ask.duration.as_secs_f64(), step.duration_s),
                     Finding::equal(name("seed"), ask.seed, step.seed),
                 ]);
@@ -191,7 +193,7 @@ fn planned(change: &Change, first: &Step) -> Ran {
 /// A step agrees with itself.
 fn one(step: &Step, slo: Option<&Objectives>) -> Vec<Finding> {
     let mut findings = vec![
-        Finding::close("intended", step.requests as f64 / step.duration_s, step.intended),
+        Finding::close("intended", step.requests as f64 / step.duration_s, step.intended_per_s),
         Finding::at_most("errors", step.requests, step.errors),
     ];
     findings.extend(counts(step));
@@ -219,8 +221,8 @@ const EDGE_MAX: f64 = 1.001;
 /// request waits for its send as well, so naive latency is never the longer one.
 fn counts(step: &Step) -> Vec<Finding> {
     let mut findings = vec![
-        Finding::at_most("sent", step.intended, step.sent),
-        Finding::at_most("answered", EDGE_MAX * step.sent, step.answered),
+        Finding::at_most("sent", step.intended_per_s, step.sent_per_s),
+        Finding::at_most("answered", EDGE_MAX * step.sent_per_s, step.answered_per_s),
         Finding::at_most("corrected.count", step.requests, step.corrected.count),
         Finding::at_most("naive.count", step.corrected.count, step.naive.count),
         Finding::at_most("pacer_lateness.count", step.requests, step.pacer_lateness.count),
@@ -262,7 +264,7 @@ fn planned_first(made: &Made, slo: Option<&str>) -> Vec<Finding> {
     let (Some(plan), Some(first)) = (&made.plan, made.steps.first()) else { return Vec::new() };
     let mut findings = vec![Finding::equal("plan.seed", first.seed, plan.seed)];
     if let Some(rate) = plan.rate {
-        findings.push(Finding::close("plan.rate", first.rate, rate.per_second()));
+        findings.push(Finding::close("plan.rate", first.rate_per_s, rate.per_second()));
     }
     if let Some(slo) = slo {
         let found = plan.slo.as_ref().map_or("none".to_owned(), ToString::to_string);
@@ -357,7 +359,9 @@ fn bound(objective: &Objective) -> f64 {
 fn figure(step: &Step, metric: &str) -> Option<Option<f64>> {
     match metric {
         "errors" => Some((0 < step.requests).then(|| step.errors as f64 / step.requests as f64)),
-        "rate" => Some((0.0 < step.intended).then(|| step.answered / step.intended)),
+        "rate" => {
+            Some((0.0 < step.intended_per_s).then(|| step.answered_per_s / step.intended_per_s))
+        }
         "mean" => Some(step.corrected.mean),
         "max" => Some(step.corrected.max),
         name => {
@@ -492,23 +496,25 @@ mod tests {
     #[test]
     fn a_changed_figure_of_a_sweep_is_named() {
         let changes: [(&str, Tampering<SweepDocument>); 22] = [
-            ("knee.rate", |of| of.knee.rate = of.knee.rate.map(|rate| rate + 1.0)),
-            ("knee.from", |of| of.knee.from = None),
+            ("knee.rate", |of| of.knee.rate_per_s = of.knee.rate_per_s.map(|rate| rate + 1.0)),
+            ("knee.from", |of| of.knee.from_per_s = None),
             ("knee.bound", |of| of.knee.bound = Some(Side::Generator)),
-            ("knee.answered_beyond", |of| of.knee.answered_beyond = Some(5.0)),
-            ("2: rate", |of| of.made.steps[1].rate += 1.0),
+            ("knee.answered_beyond", |of| of.knee.answered_beyond_per_s = Some(5.0)),
+            ("2: rate", |of| of.made.steps[1].rate_per_s += 1.0),
             ("1: seed", |of| of.made.steps[0].seed += 1),
-            ("1: intended", |of| of.made.steps[0].intended += 1.0),
+            ("1: intended", |of| of.made.steps[0].intended_per_s += 1.0),
             ("1: backlog.fell_behind", |of| of.made.steps[0].backlog.fell_behind = Some(true)),
             ("1: corrected: percentiles", |of| {
                 of.made.steps[0].corrected.percentiles.at_mut(0.5).value = Some(9e9);
             }),
-            ("steps with a rate", |of| of.made.steps[0].rate = -1.0),
+            ("steps with a rate", |of| of.made.steps[0].rate_per_s = -1.0),
             ("1: silent_from_s: errors", |of| of.made.steps[0].silent_from_s = Some(0.0)),
             ("1: silent_from_s", |of| of.made.steps[0].silent_from_s = Some(2.5)),
             ("2: conns", |of| of.made.steps[1].figures.conns += 1),
-            ("1: sent", |of| of.made.steps[0].sent = 1.01 * of.made.steps[0].intended),
-            ("1: answered", |of| of.made.steps[0].answered = 1.01 * of.made.steps[0].sent),
+            ("1: sent", |of| of.made.steps[0].sent_per_s = 1.01 * of.made.steps[0].intended_per_s),
+            ("1: answered", |of| {
+                of.made.steps[0].answered_per_s = 1.01 * of.made.steps[0].sent_per_s
+            }),
             ("1: corrected.count", |of| of.made.steps[0].corrected.count *= 2),
             ("1: naive.count", |of| of.made.steps[0].naive.count += 1),
             ("1: pacer_lateness.count", |of| of.made.steps[0].pacer_lateness.count *= 2),
@@ -534,8 +540,10 @@ mod tests {
     #[test]
     fn a_changed_figure_of_a_search_is_named() {
         let changes: [(&str, Tampering<SearchDocument>); 15] = [
-            ("passed", |of| of.bracket.passed = of.bracket.passed.map(|rate| rate * 1.01)),
-            ("failed", |of| of.bracket.failed = None),
+            ("passed", |of| {
+                of.bracket.passed_per_s = of.bracket.passed_per_s.map(|rate| rate * 1.01)
+            }),
+            ("failed", |of| of.bracket.failed_per_s = None),
             ("ended_by", |of| of.bracket.ended_by = Some(Side::Generator)),
             ("complete", |of| of.bracket.complete = false),
             ("slo.bounds", |of| of.slo = "p99<21ms".to_owned()),
@@ -579,8 +587,10 @@ mod tests {
     #[test]
     fn a_changed_figure_of_a_ceiling_is_named() {
         let changes: [(&str, Tampering<CeilingDocument>); 21] = [
-            ("passed", |of| of.answer.passed = of.answer.passed.map(|rate| rate * 1.01)),
-            ("failed", |of| of.answer.failed = None),
+            ("passed", |of| {
+                of.answer.passed_per_s = of.answer.passed_per_s.map(|rate| rate * 1.01)
+            }),
+            ("failed", |of| of.answer.failed_per_s = None),
             ("complete", |of| of.answer.complete = false),
             ("passed_by.growth", |of| {
                 of.answer.passed_by.as_mut().expect("some pass").growth = 0.5;
@@ -589,7 +599,7 @@ mod tests {
             ("not_judged", |of| {
                 let (rates, steal) = (vec![2_000.0], Some(0.1));
                 of.answer.not_judged =
-                    Some(NotJudged { rates, steal, waited: 0.0, throttled: None });
+                    Some(NotJudged { rates_per_s: rates, steal, waited: 0.0, throttled: None });
             }),
             ("bound.code", |of| of.answer.bound.code = Code::Cap),
             ("bound.code", |of| of.answer.bound.code = Code::Ports),
@@ -607,7 +617,7 @@ mod tests {
             }),
             ("trial 1, run 1: outcome", |of| of.answer.proof.trials[0].steps[0].outcome = None),
             ("runs of each trial", |of| of.answer.proof.trials[2].steps.truncate(1)),
-            ("1: rate", |of| of.made.steps[0].rate += 1.0),
+            ("1: rate", |of| of.made.steps[0].rate_per_s += 1.0),
             ("1: outcome", |of| of.made.steps[0].outcome = Some(Outcome::Excused)),
             ("steps as decided", |of| of.ceiling.conns_max = 1_000),
         ];

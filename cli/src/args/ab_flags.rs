@@ -13,8 +13,8 @@ use super::series_flags::percentage;
 use super::values::{file, whole_number};
 use super::{FailOn, RunArgs};
 
-/// The most pairs.
-const PAIRS_MAX: usize = 1_000;
+/// The most slices of either side.
+pub(crate) const SLICES_MAX: usize = 1_000;
 
 /// Arguments of `ab`.
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct AbArgs {
     #[arg(
         long,
         value_name = "N",
-        value_parser = whole_number::<usize>(PAIRS_MIN..=PAIRS_MAX),
+        value_parser = whole_number::<usize>(PAIRS_MIN..=SLICES_MAX),
         default_value = "10",
         help_heading = COMPARISON
     )]
@@ -62,7 +62,20 @@ pub(crate) fn ab_defaults() -> Plan {
 pub(super) fn of_ab(command: Command) -> Command {
     let Plan { duration, warmup, .. } = ab_defaults();
     let help = |text: String| move |arg: Arg| arg.help(text).long_help(None::<&str>);
-    ["target", "backfill", "slo", "raw", "csv", "hdr", "junit", "ndjson", "prom", "flamegraph"]
+    let useless = [
+        "target",
+        "backfill",
+        "slo",
+        "raw",
+        "csv",
+        "hdr",
+        "junit",
+        "live",
+        "ndjson",
+        "prom",
+        "flamegraph",
+    ];
+    useless
         .iter()
         .fold(command, |command, name| command.mut_arg(*name, |arg| arg.hide(true)))
         .mut_arg("url", |arg| {

@@ -15,8 +15,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
 use super::values::{
-    WHOLE_MAX, by_name, credentials, file_name, ip_address, name_or_stdout, profile_name, tag,
-    whole_number,
+    WHOLE_MAX, by_name, credentials, file_name, ip_address, name_or_stdout, profile_name,
+    prom_name, tag, whole_number,
 };
 
 /// A text.
@@ -46,6 +46,11 @@ pub(super) fn credentials_text<'de, D: Deserializer<'de>>(
 /// The name of a profile.
 pub(super) fn profile<'de, D: Deserializer<'de>>(file: D) -> Result<Option<PathBuf>, D::Error> {
     parsed(file, profile_name)
+}
+
+/// The name of a file for Prometheus.
+pub(super) fn prom<'de, D: Deserializer<'de>>(file: D) -> Result<Option<PathBuf>, D::Error> {
+    parsed(file, prom_name)
 }
 
 /// A number of things.

@@ -4,6 +4,8 @@
 //! A flag that is one of ours as well is another tool's only if its value says so: `-q 50` is a
 //! rate, `-q` alone is quiet. Nothing here repeats a value that may hold a secret.
 
+use std::borrow::Cow;
+
 use clap::{Arg, Command};
 use engine::sys::units::Nanos;
 
@@ -33,11 +35,13 @@ enum Value {
 enum Here {
     /// A flag of ours with this value, in which `{}` stands for the one that was given.
     As(&'static str, &'static str),
+    /// The same where it means something else: what.
+    Unlike(&'static str, &'static str, &'static str),
     /// Nothing: why it isn't needed, or what there is instead.
     Omit(&'static str),
 }
 
-use Here::{As, Omit};
+use Here::{As, Omit, Unlike};
 
 const fn flag(names: &'static [&'static str], value: Value, here: Here) -> Foreign {
     Foreign { names, value, here }
@@ -51,7 +55,11 @@ const FOREIGN: &[Foreign] = &[
     flag(&["-D", "-body"], Value::Any, As("--body", "@{}")),
     flag(&["-d"], Value::If(is_no_duration), As("--body", "{}")),
     flag(&["-rate"], Value::Any, As("--rate", "{}")),
-    flag(&["-q"], Value::If(is_number), As("--rate", "{}")),
+    flag(
+        &["-q"],
+        Value::If(is_number),
+        Unlike("--rate", "{}", "of the whole run; hey's is that of each of its workers (-c)"),
+    ),
     flag(&["--vus"], Value::Any, As("--conns", "{}")),
     flag(&["-u"], Value::If(is_number), As("--conns", "{}")),
     flag(&["-max-connections", "-max-workers"], Value::Any, As("--conns", "{}")),
@@ -66,10 +74,20 @@ const FOREIGN: &[Foreign] = &[
     flag(&["-host", "--host"], Value::Any, As("--header", "Host: {}")),
     flag(&["-a"], Value::Any, As("--user", "{}")),
     flag(&["-laddr"], Value::Any, As("--source-addresses", "{}")),
+    flag(&["-U", "--user-agent"], Value::Any, As("--header", "User-Agent: {}")),
+    flag(&["-unix-socket", "--unix-socket"], Value::Any, As("--unix", "{}")),
     flag(&["-output", "--summary-export"], Value::Any, As("--out", "{}")),
+    flag(&["-o"], Value::If(|value| value == "csv"), As("--csv", "-")),
     flag(&["-j", "--json"], Value::None, As("--out", "-")),
-    flag(&["--no-tui"], Value::None, As("--quiet", "")),
-    flag(&["-disable-keepalive", "--disable-keepalive"], Value::None, As("--keepalive", "off")),
+    flag(&["--output-format"], Value::If(|value| value == "json"), As("--out", "-")),
+    flag(&["--output-format"], Value::If(|value| value == "csv"), As("--csv", "-")),
+    flag(&["-name"], Value::Any, As("--label", "{}")),
+    flag(&["--no-tui", "--no-summary"], Value::None, As("--quiet", "")),
+    flag(
+        &["-disable-keepalive", "--disable-keepalive", "--no-connection-reuse"],
+        Value::None,
+        As("--keepalive", "off"),
+    ),
     flag(
         &["-t"],
         Value::If(is_number),
@@ -125,7 +143,8 @@ const FOREIGN: &[Foreign] = &[
         Value::None,
         Omit("TLS is spoken by the program, not by the kernel"),
     ),
-    flag(&["-insecure"], Value::None, As("--insecure", "")),
+    flag(&["-insecure", "--insecure-skip-tls-verify"], Value::None, As("--insecure", "")),
+    flag(&["-session-tickets"], Value::None, As("--tls-session", "resume")),
     flag(&["-root-certs"], Value::Any, As("--cacert", "{}")),
     flag(&["-cert"], Value::Any, As("--cert", "{}")),
     flag(&["-key"], Value::Any, As("--key", "{}")),
@@ -135,7 +154,15 @@ const FOREIGN: &[Foreign] = &[
         Omit("no proxies: load the server, or the proxy as a server (--connect-to)"),
     ),
     flag(&["-targets"], Value::Any, Omit("a run requests one URL: give it as the argument")),
+    flag(
+        &["-F", "--form"],
+        Value::Any,
+        Omit("no forms are made: give the body (--body @FILE) with its Content-Type (--header)"),
+    ),
+    flag(&["--no-color"], Value::None, Omit("NO_COLOR=1 in the environment turns colours off")),
+    flag(&["--no-thresholds"], Value::None, Omit("objectives are judged only with --slo")),
     flag(&["-lazy"], Value::None, Omit("nothing is read while a run goes on")),
+    flag(&["-s"], Value::If(is_stage), Omit("`truetail sweep` changes the rate in steps")),
     flag(&["--stage"], Value::Any, Omit("`truetail sweep` changes the rate in steps")),
     flag(&["--no-usage-report"], Value::None, Omit("no usage is reported")),
     flag(&["-s", "--script"], Value::Any, Omit(SCRIPT)),
@@ -150,6 +177,11 @@ fn is_number(text: &str) -> bool {
 
 fn is_duration(text: &str) -> bool {
     text.parse::<Nanos>().is_ok()
+}
+
+/// As k6 has them: `10s:100`.
+fn is_stage(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(length, users)| is_duration(length) && is_number(users))
 }
 
 /// Also not a wrong one, whose error says more: a body seldom begins with a digit.
@@ -183,10 +215,9 @@ pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
         } else if word.len() < 2 || !word.starts_with('-') {
             line.add_argument(word);
         } else {
-            let flag = own_flag(own, word);
-            let takes_next = flag.is_some_and(|flag| takes_next(flag, word));
-            let value = if takes_next { rest.next() } else { None };
-            line.add_own(flag, word, value);
+            let given = own_flag(own, word);
+            let next = if given.takes_next() { rest.next() } else { None };
+            line.add_own(&given, next);
         }
     }
     line.answer()
@@ -232,26 +263,49 @@ fn is_long_name(word: &str) -> bool {
     FOREIGN.iter().any(|flag| flag.names.contains(&name)) && 2 < name.len()
 }
 
-/// The flag of ours that this word begins with.
-fn own_flag<'a>(own: &'a Command, word: &str) -> Option<&'a Arg> {
-    let long = word.strip_prefix("--").map(|long| long.split('=').next().unwrap_or_default());
-    let short = word.chars().nth(1);
-    own.get_arguments().find(|arg| match long {
-        Some(long) => {
-            let aliases = arg.get_all_aliases().unwrap_or_default();
-            arg.get_long() == Some(long) || aliases.contains(&long)
-        }
-        None => {
-            let aliases = arg.get_all_short_aliases().unwrap_or_default();
-            short.is_some_and(|short| arg.get_short() == Some(short) || aliases.contains(&short))
-        }
-    })
+/// A word that begins with a dash, as far as it may be flags of ours.
+struct Given<'a> {
+    /// The last flag in it: only that one can have a value.
+    flag: Option<&'a Arg>,
+    /// The word up to the end of that flag's name.
+    name: &'a str,
+    /// What follows within the word.
+    value: Option<&'a str>,
 }
 
-/// Whether the word behind this flag is its value.
-fn takes_next(flag: &Arg, word: &str) -> bool {
-    let has_value = if word.starts_with("--") { word.contains('=') } else { 2 < word.len() };
-    flag.get_action().takes_values() && !has_value
+impl Given<'_> {
+    /// Whether the next word is the flag's value.
+    fn takes_next(&self) -> bool {
+        self.flag.is_some_and(|flag| flag.get_action().takes_values()) && self.value.is_none()
+    }
+}
+
+/// The flag of ours that this word is, or the last of several short ones: `-kHA:b` is `-k -H A:b`.
+fn own_flag<'a>(own: &'a Command, word: &'a str) -> Given<'a> {
+    if let Some(long) = word.strip_prefix("--") {
+        let (long, value) = match long.split_once('=') {
+            Some((long, value)) => (long, Some(value)),
+            None => (long, None),
+        };
+        let flag = own.get_arguments().find(|arg| {
+            let aliases = arg.get_all_aliases().unwrap_or_default();
+            arg.get_long() == Some(long) || aliases.contains(&long)
+        });
+        return Given { flag, name: &word[.."--".len() + long.len()], value };
+    }
+    let mut given = Given { flag: None, name: word, value: None };
+    for (at, letter) in word.char_indices().skip(1) {
+        let (name, after) = word.split_at(at + letter.len_utf8());
+        let flag = own.get_arguments().find(|arg| {
+            let aliases = arg.get_all_short_aliases().unwrap_or_default();
+            arg.get_short() == Some(letter) || aliases.contains(&letter)
+        });
+        given = Given { flag, name, value: (!after.is_empty()).then_some(after) };
+        if flag.is_none_or(|flag| flag.get_action().takes_values()) {
+            break;
+        }
+    }
+    given
 }
 
 /// The line to type, and why it isn't the line that was.
@@ -266,49 +320,44 @@ impl Line {
         let shown = foreign.names.iter().find(|name| value_after(word, name).is_some());
         let shown = shown.copied().unwrap_or_default();
         match foreign.here {
-            As(flag, template) => {
-                self.reasons.push(format!("{shown} is {flag} here"));
+            As(flag, template) | Unlike(flag, template, _) => {
+                let unlike = match foreign.here {
+                    Unlike(_, _, what) => format!(", {what}"),
+                    _ => String::new(),
+                };
+                self.reasons.push(format!("{shown} is {flag} here{unlike}"));
                 self.words.push(flag.to_owned());
                 if !template.is_empty() {
-                    let hidden = template == "{}" && is_secret(flag);
-                    let value = if hidden { "…" } else { value };
-                    self.words.push(quoted(&template.replace("{}", value)));
+                    let value = if template == "{}" { told(flag, value) } else { value.into() };
+                    self.words.push(quoted(&template.replace("{}", &value)));
                 }
             }
             Omit(why) => self.reasons.push(format!("{shown}: {why}")),
         }
     }
 
-    fn add_own(&mut self, flag: Option<&Arg>, word: &str, value: Option<&str>) {
-        let name = flag.and_then(Arg::get_long).map(|long| format!("--{long}"));
-        self.has_url |= name.as_ref().is_some_and(|name| ["--target", "--plan"].contains(&&**name));
-        let hidden = name.as_deref().is_none_or(is_secret);
-        match value {
-            Some(value) => {
-                self.words.push(word.to_owned());
-                self.words.push(quoted(if hidden { "…" } else { value }));
-            }
-            None if hidden && word.starts_with("--") => {
-                let name = word.split('=').next().unwrap_or_default();
-                self.words.push(if name == word { word.to_owned() } else { format!("{name}=…") });
-            }
-            None if hidden && 2 < word.len() => {
-                self.words.push(word.chars().take(2).chain(['…']).collect());
-            }
-            None => self.words.push(quoted(word)),
-        }
+    fn add_own(&mut self, given: &Given, next: Option<&str>) {
+        let long = given.flag.and_then(Arg::get_long).map(|long| format!("--{long}"));
+        let long = long.as_deref().unwrap_or_default();
+        self.has_url |= ["--target", "--plan"].contains(&long);
+        let part = |value| match given.flag {
+            Some(flag) if flag.get_action().takes_values() => told(long, value),
+            _ => HIDDEN.into(),
+        };
+        let equals = if given.name.starts_with("--") { "=" } else { "" };
+        let value = given.value.map(|value| format!("{equals}{}", part(value)));
+        self.words.push(quoted(&format!("{}{}", given.name, value.unwrap_or_default())));
+        self.words.extend(next.map(|next| quoted(&part(next))));
     }
 
+    /// A word that is no flag: the URL, a script, or a part of what should stand in quotes.
     fn add_argument(&mut self, word: &str) {
         if word.ends_with(".js") || word.ends_with(".lua") {
             self.reasons.push(SCRIPT.to_owned());
             return;
         }
         self.has_url = true;
-        // What follows may be a secret, and so may what stands before an @.
-        let end = word.find(['?', '#']).unwrap_or(word.len());
-        let shown = if word.contains('@') { "URL".to_owned() } else { quoted(&word[..end]) };
-        self.words.push(if end < word.len() { format!("{shown}…") } else { shown });
+        self.words.push(quoted(&told("--target", word)));
     }
 
     /// Both, if there is a reason.
@@ -323,9 +372,41 @@ impl Line {
     }
 }
 
-/// Whether a flag's value may be a secret.
-fn is_secret(flag: &str) -> bool {
-    ["--header", "--body", "--user"].contains(&flag)
+/// What stands for a value that isn't shown.
+const HIDDEN: &str = "…";
+
+/// The flags whose values are text of any kind.
+const FREE: [&str; 6] = ["--header", "--body", "--user", "--label", "--tag", "--threshold"];
+
+/// A flag's value without what may be a secret.
+fn told<'a>(flag: &str, value: &'a str) -> Cow<'a, str> {
+    let may_be_url = value.contains("://") || value.contains(['@', '?', '#']);
+    match flag {
+        flag if FREE.contains(&flag) => HIDDEN.into(),
+        flag if flag == "--target" || may_be_url => url(value).map_or(HIDDEN.into(), Cow::from),
+        _ => value.into(),
+    }
+}
+
+/// A URL without its user, query and fragment; `None` if it isn't one.
+fn url(word: &str) -> Option<String> {
+    let (scheme, rest) = word.split_once("://")?;
+    let is_known = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !host.ends_with(']') => (name, port),
+        _ => (host, ""),
+    };
+    let is_name = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:[]".contains(&byte));
+    // A password may have a slash in it: what precedes the @ is then no path.
+    if !is_known || !is_name || !(port.is_empty() || is_number(port)) || path.contains('@') {
+        return None;
+    }
+    let end = path.find(['?', '#']).unwrap_or(path.len());
+    let more = if end < path.len() { HIDDEN } else { "" };
+    Some(format!("{scheme}://{host}{}{more}", &path[..end]))
 }
 
 /// A word as a shell takes it.
@@ -483,6 +564,23 @@ mod tests {
     fn each_foreign_flag_says_which_flag_means_it() {
         for (typed, told) in [
             ("truetail -z 1s http://h/", "-z is --duration here; type"),
+            (
+                "truetail -c 50 -q 10 http://h/",
+                "-q is --rate here, of the whole run; hey's is that of each of its workers (-c); type",
+            ),
+            (
+                "truetail -n 1 -o csv http://h/",
+                "-o is --csv here; type `truetail run -n 1 --csv - ",
+            ),
+            (
+                "truetail --output-format json http://h/",
+                "--output-format is --out here; type `truetail run --out - http://h/`",
+            ),
+            ("truetail -s 10s:5 http://h/", "-s: `truetail sweep` changes the rate in steps; type"),
+            (
+                "truetail attack -insecure -session-tickets -rate 5",
+                "attack is run here; -insecure is --insecure here; -session-tickets is --tls-session",
+            ),
             ("truetail --latency http://h/", "--latency: percentiles are always printed; type"),
             ("truetail --threads 4 http://h/", "--threads: threads are cores here, by default all"),
             ("truetail --threads=4 http://h/", "--threads: threads are cores here, by default all"),
@@ -534,9 +632,41 @@ mod tests {
             "truetail -z 1s http://h/?token=pa55",
             "truetail -z 1s http://u:pa55@h/",
             "truetail -z 1s --tokn=pa55 http://h/",
+            "truetail -z 1s --tokn pa55 http://h/",
+            "truetail -z 1s --target 'http://u:pa55@h/?token=pa55'",
+            "truetail -z 1s --target=http://h/#pa55",
+            "truetail -z 1s --target u:pa55@h",
+            "truetail -z 1s http://u:pa/55pa55@h/",
+            "truetail -z 1s --connect-to u:pa55@h:80 http://h/",
+            "truetail -z 1s --label pa55 --tag key=pa55 http://h/",
+            "truetail -z 1s --threshold authorization=pa55 http://h/",
+            "truetail -z 1s -kHX-Key:pa55 http://h/",
+            "truetail -z 1s -kH 'Authorization: pa55' http://h/",
+            "truetail -z 1s -kqupa55 http://h/",
+            "truetail -z 1s -kqZpa55 http://h/",
+            "truetail -z 1s --insecure=pa55 http://h/",
+            "truetail -z 1s -H X-Key: pa55 http://h/",
+            "truetail -z 1s -H X-Key: pa55",
         ] {
             let answer = answer(typed).unwrap_or_else(|| panic!("{typed}: not answered"));
             assert!(!answer.contains("pa55") && answer.contains("--duration 1s"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn an_answer_shows_what_is_no_secret() {
+        for (typed, shown) in [
+            ("http://u:pa55@h:80/a?b#c", "http://h:80/a…"),
+            ("http://[::1]:80/a", "http://[::1]:80/a"),
+            ("http://h", "http://h"),
+            ("http://h:port/", "…"),
+            ("http://h/@a", "…"),
+            ("-kqc5 -o a.json http://h/", "-kqc5 -o a.json http://h/"),
+            ("-kq --target http://h/?a", "-kq --target http://h/…"),
+        ] {
+            let answer = answer(&format!("truetail -z 1s {typed}")).expect("another tool's");
+            let line = format!("; type `truetail run --duration 1s {shown}`");
+            assert!(answer.ends_with(&line), "{typed}: {answer}");
         }
     }
 }

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, TLS, VERDICT};
 use super::values::{
     WHOLE_MAX, by_name, credentials, file, file_name, file_or_stdout, ip_address, profile_name,
-    tag, whole_number,
+    prom_name, tag, whole_number,
 };
 use super::{ResultArgs, file_values};
 use crate::csv;
@@ -535,11 +535,11 @@ pub(crate) struct PlanFlags {
         long_help = "Objectives that the report judges, e.g. 'p99<20ms,p99.9<100ms,errors<0.1%': a \
             percentile, mean or max of corrected latency; errors, the share of the intended \
             requests without a good answer; or rate>=0.99, the share of them that was answered \
-            before the window's end. Each is judged at a confidence of 95 %: met, missed, \
-            or undecided. Requests that failed have no \
-            latency, so bound errors as well. Exit 4 if an objective is missed; an invalid verdict \
-            is 3 all the same. An undecided one exits 0: nothing was shown against it; a longer \
-            --duration decides, and --fail-on undecided makes it 4 [default: none]",
+            before the window's end. Each is judged at a confidence of 95 %, but for max and rate, \
+            which are exact: met, missed, or undecided. Requests that failed have no latency, so \
+            add a bound on errors to each bound on latency. Exit 4 if an objective is missed; an \
+            invalid verdict is 3 all the same. An undecided objective doesn't fail the run: \
+            nothing speaks against it yet. A longer --duration decides, and --fail-on undecided makes it 4 [default: none]",
     )]
     pub(crate) slo: Option<Objectives>,
 
@@ -680,8 +680,8 @@ pub(crate) struct PlanFlags {
         long_help = "Write a line of JSON each second while the run goes on, warm-up included. A \
             line has what was added since the line before: the counts of all lines add up to the \
             report's, in whose words they are. p50_us and p99_us are corrected latencies of the \
-            requests that ended, within 6.25 %. With -, lines go to standard output, and the \
-            summary to stderr",
+            requests that ended, within 6.25 %, null below 20 and 1,000 of them. With -, lines go \
+            to standard output, and the summary to stderr",
     )]
     #[serde(deserialize_with = "file_values::path_or_stdout")]
     pub(crate) ndjson: Option<PathBuf>,
@@ -689,12 +689,12 @@ pub(crate) struct PlanFlags {
     #[arg(
         long,
         value_name = "FILE.prom",
-        value_parser = file(),
+        value_parser = prom_name,
         help_heading = RESULTS,
         help = "Write the figures for Prometheus, as the node exporter's textfile collector reads \
             them",
     )]
-    #[serde(deserialize_with = "file_values::path")]
+    #[serde(deserialize_with = "file_values::prom")]
     pub(crate) prom: Option<PathBuf>,
 
     #[arg(

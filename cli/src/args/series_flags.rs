@@ -201,6 +201,7 @@ fn of_series(command: Command, duration: Nanos, hidden: &[&'static str]) -> Comm
         "on_agent_loss",
         "fail_on",
         "junit",
+        "live",
         "ndjson",
         "prom",
     ];
@@ -240,7 +241,7 @@ pub(super) fn of_search(command: Command) -> Command {
 /// Adapts the flags of a plan to `ceiling`.
 pub(super) fn of_ceiling(command: Command) -> Command {
     let Plan { duration, warmup, .. } = ceiling_defaults();
-    of_series(command, duration, &["slo"])
+    of_series(command, duration, &["slo", "calibration"])
         .mut_arg("rate", first_rate)
         .mut_arg("warmup", |arg| {
             arg.help(format!(

@@ -157,6 +157,7 @@ mod tests {
             (["run", "--source-addresses", "-1"], "--source-addresses -1: ", "127.0.0.2"),
             (["run", "--raw", "-"], "--raw -: invalid file name: looks like a flag", "./-"),
             (["run", "--flamegraph", "a.png"], "--flamegraph a.png: invalid file name: it", ".svg"),
+            (["run", "--prom", "a.txt"], "--prom a.txt: invalid file name: it", ".prom, as coll"),
             (["run", "--raw", ""], "--raw '': invalid file name: name a file", ""),
             (["target", "--base-latency", "-5ms"], "--base-latency -5ms: ", "30s"),
             (["target", "--body-size", "-1"], "--body-size -1: invalid number: give", "from 0 to"),

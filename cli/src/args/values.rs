@@ -68,6 +68,15 @@ pub(super) fn profile_name(text: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// The name of a file that the node exporter's textfile collector reads.
+pub(super) fn prom_name(text: &str) -> Result<PathBuf, String> {
+    let path = file_name(text)?;
+    match path.extension() {
+        Some(ending) if ending == "prom" => Ok(path),
+        _ => Err(format!("invalid file name `{text}`: it must end in .prom, as collectors ask")),
+    }
+}
+
 /// A whole number in a range.
 pub(super) fn whole_number<T>(
     range: RangeInclusive<T>,

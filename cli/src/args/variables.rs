@@ -1,27 +1,82 @@
 //! Flags from the environment, of the commands that load a URL: `TRUETAIL_RATE=5k` is `--rate 5k`
-//! where no flag says otherwise, whatever a plan file says.
+//! where no flag says otherwise, whatever a plan file says. A command ignores the variables of
+//! flags that it has no use for.
 
 use std::ffi::OsString;
 
 use agents::key::KEY_VARIABLE;
 use clap::builder::BoolishValueParser;
-use clap::{Arg, ArgAction, Command};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, Command, Id};
 
 use super::LOADING;
 
 /// What the names of variables begin with.
 const PREFIX: &str = "TRUETAIL_";
 
-/// Lets variables give the flags of a command.
-pub(super) fn with_variables(command: Command) -> Command {
+/// Lets variables give the flags of a command, of which these were typed.
+pub(super) fn with_variables(command: Command, typed: &[Id]) -> Command {
+    let free: Vec<Id> = free(&command, typed).map(|arg| arg.get_id().clone()).collect();
     command.mut_args(|arg| {
         let Some(name) = variable_of(&arg) else { return arg };
+        if !free.contains(arg.get_id()) {
+            return arg;
+        }
         let arg = arg.env(name).hide_env(true);
         match arg.get_action() {
             ArgAction::SetTrue => arg.value_parser(BoolishValueParser::new()),
             _ => arg,
         }
     })
+}
+
+/// The flags that stand on the command line, as far as it can be read: what is wrong with it is
+/// told by who reads it next.
+pub(super) fn typed(definition: Command, args: &[OsString]) -> Vec<Id> {
+    let Ok(read) = definition.ignore_errors(true).try_get_matches_from(args) else {
+        return Vec::new();
+    };
+    let Some((_, read)) = read.subcommand() else { return Vec::new() };
+    let is_typed = |id: &&Id| read.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    read.ids().filter(is_typed).cloned().collect()
+}
+
+/// The first two of these variables that exclude each other, of a command whose typed flags these
+/// are.
+pub(super) fn at_odds(command: &Command, typed: &[Id], names: &[OsString]) -> Option<[String; 2]> {
+    let mut given: Vec<(&Arg, String)> = free(command, typed)
+        .filter(|arg| !typed.contains(arg.get_id()))
+        .filter_map(|arg| Some((arg, variable_of(arg)?)))
+        .filter(|(_, name)| names.iter().any(|found| found.to_str() == Some(name.as_str())))
+        .collect();
+    given.sort_by(|one, other| one.1.cmp(&other.1));
+    given.iter().enumerate().find_map(|(at, (one, name))| {
+        let (_, other) = given[at..].iter().find(|(other, _)| exclude(command, one, other))?;
+        Some([name.clone(), other.clone()])
+    })
+}
+
+/// The flags that a variable may give: those that a command has a use for, unless one that was
+/// typed excludes them.
+fn free<'a>(command: &'a Command, typed: &[Id]) -> impl Iterator<Item = &'a Arg> {
+    let (typed, others): (Vec<&Arg>, Vec<&Arg>) =
+        command.get_arguments().partition(|arg| typed.contains(arg.get_id()));
+    let is_excluded = {
+        let typed = typed.clone();
+        move |arg: &&Arg| typed.iter().any(|typed| exclude(command, typed, arg))
+    };
+    let others = others.into_iter().filter(move |arg| !is_excluded(arg));
+    // What a command would refuse is hidden from its help.
+    typed.into_iter().chain(others).filter(|arg| !arg.is_hide_set())
+}
+
+/// Whether two flags can't be given together.
+fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
+    let names = |one: &Arg, other: &Arg| {
+        let named = command.get_arg_conflicts_with(one);
+        named.iter().any(|arg| arg.get_id() == other.get_id())
+    };
+    names(one, other) || names(other, one)
 }
 
 /// The variable of a flag; of the URL it is that of `--target`. What would be that of `--key` holds
@@ -71,8 +126,68 @@ fn is_service_link(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::definition;
+    use super::super::{definition, plain};
     use super::*;
+
+    /// What variables are at odds, if all of these are set, on this line.
+    fn odds(line: &str, names: &[&str]) -> Option<[String; 2]> {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let names: Vec<OsString> = names.iter().map(OsString::from).collect();
+        let (definition, command) = (plain(), args[1].to_str().expect("text"));
+        let command = definition.find_subcommand(command).expect("a command");
+        at_odds(command, &typed(plain(), &args), &names)
+    }
+
+    /// Whether a variable gives this flag on this line.
+    fn gives(line: &str, id: &str) -> bool {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let command = super::super::command(&args);
+        let command = command.find_subcommand(&args[1]).expect("a command");
+        let arg = command.get_arguments().find(|arg| *arg.get_id() == id).expect("a flag");
+        arg.get_env().is_some()
+    }
+
+    #[test]
+    fn what_is_typed_beats_a_variable_that_it_excludes() {
+        for (line, id, is_given) in [
+            ("truetail run", "url", true),
+            ("truetail run --target http://h/", "url", false),
+            ("truetail run -q http://h/", "progress", false),
+            ("truetail run -q http://h/", "quiet", true),
+            ("truetail run --live", "quiet", false),
+            ("truetail run --progress lines", "quiet", false),
+            ("truetail run --progress lines", "live", true),
+            ("truetail controller --agents-dns h:1", "agents", false),
+            ("truetail controller --agents h:1", "agents_dns", false),
+            ("truetail ceiling --null", "url", false),
+            // What a command would refuse.
+            ("truetail sweep --rates 1..2", "label", false),
+            ("truetail sweep --rates 1..2", "rate", false),
+            ("truetail sweep --rates 1..2", "slo", true),
+            ("truetail search", "allow_invalid", false),
+            ("truetail search", "live", false),
+            ("truetail ceiling", "slo", false),
+            ("truetail ceiling", "calibration", false),
+            ("truetail ab", "slo", false),
+            ("truetail ab", "live", false),
+            ("truetail ab", "label", true),
+        ] {
+            assert_eq!(gives(line, id), is_given, "{line}: {id}");
+        }
+    }
+
+    #[test]
+    fn two_variables_that_exclude_each_other_are_named() {
+        let both = ["TRUETAIL_PROGRESS", "TRUETAIL_QUIET"];
+        assert_eq!(odds("truetail run", &both), Some(both.map(str::to_owned)));
+        assert_eq!(odds("truetail run -q", &both), None);
+        assert_eq!(odds("truetail run --progress off", &both), None);
+        assert_eq!(odds("truetail run", &both[1..]), None);
+        assert_eq!(odds("truetail run", &["TRUETAIL_LABEL", "TRUETAIL_TARGET"]), None);
+        let agents = ["TRUETAIL_AGENTS", "TRUETAIL_AGENTS_DNS"];
+        assert_eq!(odds("truetail search", &agents), Some(agents.map(str::to_owned)));
+        assert_eq!(odds("truetail run", &agents), None, "a run has no agents");
+    }
 
     #[test]
     fn variables_are_named_after_flags_and_others_are_unknown() {

@@ -1,33 +1,13 @@
 //! Two targets that were measured in turn: what changed, and which slices that rests on.
 
-use engine::plan::Plan;
+use engine::plan::Model;
 use engine::report::verdict::Level;
-use engine::sys::units::Nanos;
 use probe::ab::{AbDocument, Name, Slice, Turn};
 use probe::step::Reason;
 
 use super::compare::{explanation, sentence, subjects, table};
-use super::progress;
 use super::wrap::{indented, wrap};
 use crate::json;
-
-/// How long so many slices of a completed plan take, as far as that is known before.
-pub(crate) fn takes(plan: &Plan, slices: u64) -> String {
-    let each = progress::takes(plan, 0);
-    if plan.ends_by_count() {
-        return format!("{slices} slices, each {each}");
-    }
-    let (least_ns, most_ns) = plan.setup_ns();
-    let of_all = |setup_ns: u64| {
-        let all_s = slices.saturating_mul(setup_ns + plan.end_ns()).div_ceil(1_000_000_000);
-        Nanos::from_secs(all_s).to_string()
-    };
-    let span = match (of_all(least_ns), of_all(most_ns)) {
-        (least, most) if least == most => least,
-        (least, most) => format!("{least} to {most}"),
-    };
-    format!("takes {span}: {slices} slices, each {each}")
-}
 
 /// What the progress line of a slice begins with.
 pub(crate) fn label(turn: Turn, pairs: usize) -> String {
@@ -42,7 +22,8 @@ pub(crate) fn file_name(turn: Turn) -> String {
     format!("{}-{:02}.json", json::name(&turn.of), turn.pair)
 }
 
-fn name(of: Name) -> &'static str {
+/// What a side is called.
+pub(crate) fn name(of: Name) -> &'static str {
     match of {
         Name::A => "A",
         Name::B => "B",
@@ -53,8 +34,8 @@ fn name(of: Name) -> &'static str {
 pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
     let mut text = String::new();
     if of.interrupted {
-        let why = of.error.as_deref().map_or("a signal came", |_| "a slice failed");
-        text.push_str(&wrap(&format!("interrupted: {why}; what follows is of the slices so far.")));
+        let why = of.error.as_deref().map_or("a signal", |_| "a failure");
+        text.push_str(&wrap(&format!("interrupted by {why}: these are the slices so far.")));
     }
     text.push_str(&match &of.not_judged {
         Some(why) => wrap(&format!("NOT JUDGED: {why}.")),
@@ -62,27 +43,46 @@ pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
     });
     text.push('\n');
     text.push_str(&subjects(&of.comparison, "slice"));
-    text.push_str(&left_out(of));
+    text.push_str(&invalid(of));
     text.push_str(&table(&of.comparison));
     text.push('\n');
     text.push_str(&wrap(&explanation(&of.comparison, "slices")));
-    text.push_str(&wrap(
-        "Both slices of a pair have the same arrivals, and the interval is that of their ratios.",
-    ));
+    let is_open = of.plan.as_ref().is_some_and(|plan| plan.model == Some(Model::Open));
+    let same = if is_open { "Both slices of a pair have the same arrivals. " } else { "" };
+    text.push_str(&wrap(&format!(
+        "{same}Intervals are of the ratios in the pairs, that of errors of the differences."
+    )));
+    text.push_str(&fewer_pairs(of));
     if !written.is_empty() {
         text.push_str(&format!("\nwritten  {}\n", written.join(", ")));
     }
     text
 }
 
-/// The slices whose verdict leaves their pair out, each with its reasons.
-fn left_out(of: &AbDocument) -> String {
-    let told: Vec<String> = of.left_out().map(one).collect();
+/// The percentiles that fewer pairs have than count.
+fn fewer_pairs(of: &AbDocument) -> String {
+    let percentiles = of.comparison.percentiles.iter();
+    let few = percentiles.filter(|one| (1..of.pairs.len()).contains(&one.pairs.unwrap_or(0)));
+    let told = few.map(|one| format!("{} for {}", one.pairs.unwrap_or(0), one.percentile));
+    let told: Vec<String> = told.collect();
     if told.is_empty() {
         return String::new();
     }
-    let line = format!("Left out, with the other slice of the pair: {}.", told.join(", "));
-    indented("", "  ", &line)
+    let all = of.pairs.len();
+    wrap(&format!("Pairs with enough answers, of {all}: {}.", told.join(", ")))
+}
+
+/// The slices whose verdict is invalid, each with its reasons: those that leave the latencies of
+/// their pair out, and those that don't.
+fn invalid(of: &AbDocument) -> String {
+    let told = |what: &str, slices: Vec<String>| match slices.as_slice() {
+        [] => String::new(),
+        slices => indented("", "  ", &format!("{what}: {}.", slices.join(", "))),
+    };
+    told(
+        "Latencies left out, with those of the pair's other slice",
+        of.left_out().map(one).collect(),
+    ) + &told("Invalid, maybe by the target's doing", of.doubtful().map(one).collect())
 }
 
 fn one(slice: &Slice) -> String {
@@ -93,6 +93,7 @@ fn one(slice: &Slice) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::plan::Plan;
     use engine::report::verdict::Code;
     use engine::stats::percentiles::Percentiles;
     use probe::ab::{AbPlan, turns};
@@ -132,73 +133,110 @@ mod tests {
         };
         let asked = AbPlan { pairs, margin: 0.01, allow_invalid: false };
         let slices = turns(pairs).filter(|turn| 0 < turn.pair).map(slice).collect();
-        AbDocument::new(&asked, slices)
+        let plan = Plan { model: Some(Model::Open), ..Plan::default() };
+        AbDocument { plan: Some(plan), ..AbDocument::new(&asked, slices) }
+    }
+
+    #[test]
+    fn only_arrivals_by_rate_are_the_same() {
+        let same = "Both slices of a pair have the same arrivals.";
+        let open = made_up(10, 0);
+        assert!(ab(&open, &[]).contains(same));
+        let plan = Some(Plan { model: Some(Model::Closed), ..Plan::default() });
+        assert!(!ab(&AbDocument { plan, ..open }, &[]).contains(same));
     }
 
     #[test]
     fn what_changed_comes_first() {
         insta::assert_snapshot!(ab(&made_up(10, 1), &["ab.json".to_owned()]), @r"
-        REGRESSION: B is slower at p99 (+9.8 %). Undecided: p75, p90, p95, p99.9,
-        p99.99.
+        REGRESSION: B is slower at p99 (+9.8 %).
 
-        A  http://127.0.0.1:8080/, 9 slices, 90,000 requests
-        B  http://127.0.0.1:8081/, 9 slices, 90,000 requests
-        Left out, with the other slice of the pair: B1 (generator_late).
+        A  http://127.0.0.1:8080/, 10 slices, 100,000 requests
+        B  http://127.0.0.1:8081/, 10 slices, 100,000 requests
+        Latencies left out, with those of the pair's other slice: B1 (generator_late).
 
                           A          B     B/A  interval            shows
         p50         5.06 ms    5.06 ms   1.000  [0.999, 1.001]     +1.1 %  same
-        p75          n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
-        p90          n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
-        p95          n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
+        p75          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p90          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p95          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
         p99         5.12 ms    5.62 ms   1.098  [1.095, 1.100]     +1.3 %  slower
-        p99.9        n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
-        p99.99       n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
+        p99.9        n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p99.99       n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
         errors       0.00 %     0.00 %   +0.00  [-0.01, +0.01]             same
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
         aren't called.
-        Both slices of a pair have the same arrivals, and the interval is that of their
-        ratios.
+        Both slices of a pair have the same arrivals. Intervals are of the ratios in the
+        pairs, that of errors of the differences.
 
         written  ab.json
         ");
     }
 
     #[test]
+    fn slices_that_the_target_may_have_spoilt_are_named() {
+        let mut made = made_up(10, 2);
+        made.slices.iter_mut().flat_map(|slice| &mut slice.verdict.codes).for_each(|reason| {
+            reason.code = Code::Errors;
+        });
+        let asked = AbPlan { pairs: 10, margin: 0.5, allow_invalid: false };
+        let text = ab(&AbDocument::new(&asked, made.slices), &[]);
+        let why = "NOT JUDGED: 2 of 20 slices are invalid, and the target may be the cause.\n";
+        assert!(text.starts_with(why), "{text}");
+        assert!(text.contains("\nInvalid, maybe by the target's doing: B1 (errors), B2"), "{text}");
+    }
+
+    #[test]
+    fn a_percentile_of_some_pairs_says_of_how_many() {
+        let mut few = made_up(10, 0);
+        few.comparison.percentiles[4].pairs = Some(7);
+        few.comparison.percentiles[6].pairs = Some(0);
+        let text = ab(&few, &[]);
+        assert!(text.ends_with("\nPairs with enough answers, of 10: 7 for p99.\n"), "{text}");
+    }
+
+    #[test]
     fn too_few_pairs_are_not_judged() {
         insta::assert_snapshot!(ab(&made_up(10, 7), &[]), @r"
-        NOT JUDGED: 3 of 10 pairs count, and it takes 5.
+        NOT JUDGED: only 3 of 10 pairs count; at least 5 must.
 
-        A  http://127.0.0.1:8080/, 3 slices, 30,000 requests
-        B  http://127.0.0.1:8081/, 3 slices, 30,000 requests
-        Left out, with the other slice of the pair: B1 (generator_late), B2
-          (generator_late), B3 (generator_late), B4 (generator_late), B5
+        A  http://127.0.0.1:8080/, 10 slices, 100,000 requests
+        B  http://127.0.0.1:8081/, 10 slices, 100,000 requests
+        Latencies left out, with those of the pair's other slice: B1 (generator_late),
+          B2 (generator_late), B3 (generator_late), B4 (generator_late), B5
           (generator_late), B6 (generator_late), B7 (generator_late).
 
                           A          B     B/A  interval            shows
-        p50          n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
-        p75          n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
-        p90          n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
-        p95          n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
-        p99          n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
-        p99.9        n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
-        p99.99       n/a        n/a        n/a  [n/a, n/a]            n/a  undecided
+        p50          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p75          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p90          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p95          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p99          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p99.9        n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p99.99       n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        errors       0.00 %     0.00 %   +0.00  [-0.01, +0.01]             undecided
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         slices such as these reveal in four comparisons of five. Changes below 1.0 %
         aren't called.
-        Both slices of a pair have the same arrivals, and the interval is that of their
-        ratios.
+        Both slices of a pair have the same arrivals. Intervals are of the ratios in the
+        pairs, that of errors of the differences.
         ");
     }
 
     #[test]
     fn a_signal_and_a_failure_are_said_first() {
         let cut = AbDocument { interrupted: true, ..made_up(10, 0) };
-        assert!(ab(&cut, &[]).starts_with("interrupted: a signal came; what follows is of"));
+        assert!(
+            ab(&cut, &[]).starts_with("interrupted by a signal: these are the slices so far.\n")
+        );
         let failed = AbDocument { error: Some("no route".to_owned()), ..cut };
-        assert!(ab(&failed, &[]).starts_with("interrupted: a slice failed; what follows is of"));
+        assert!(
+            ab(&failed, &[])
+                .starts_with("interrupted by a failure: these are the slices so far.\n")
+        );
     }
 
     #[test]
@@ -207,22 +245,6 @@ mod tests {
             let text = ab(&document, &[]);
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         }
-    }
-
-    #[test]
-    fn it_says_how_long_all_slices_take() {
-        let of = |plan: Plan| {
-            let target = "http://127.0.0.1:1/".to_owned();
-            takes(&Plan { target, ..plan }.complete(&[0]).expect("a plan"), 22)
-        };
-        let rate = Some("5k".parse().expect("a rate"));
-        let (duration, warmup) = (Nanos::from_secs(10), Nanos::from_secs(1));
-        let open = Plan { rate, duration, warmup, ..Plan::default() };
-        insta::assert_snapshot!(of(open), @"takes 4m24s to 5m52s: 22 slices, each takes 12s to 16s: setup 1s to 5s, warm-up 1s, window 10s");
-        let closed = Plan { duration, warmup, ..Plan::default() };
-        insta::assert_snapshot!(of(closed.clone()), @"takes 4m2s: 22 slices, each takes 11s: warm-up 1s, window 10s");
-        let counted = Plan { requests: Some(2_000), warmup: Nanos(0), ..closed };
-        insta::assert_snapshot!(of(counted), @"22 slices, each takes up to 10s: window 10s or 2,000 requests");
     }
 
     #[test]

@@ -56,10 +56,10 @@ pub(crate) fn row(step: &Step, cut_short: bool) -> String {
         Outcome::Failed => "failed",
     };
     let us = |us: Option<f64>| us.map_or("n/a".to_owned(), time);
-    let sent = if step.intended == 0.0 { 1.0 } else { step.sent / step.intended };
+    let sent = if step.intended_per_s == 0.0 { 1.0 } else { step.sent_per_s / step.intended_per_s };
     let cells = [
-        rate(step.rate),
-        rate(step.figures.throughput),
+        rate(step.rate_per_s),
+        rate(step.figures.throughput_per_s),
         percent(sent),
         format!("{:+.1} %", step.backlog.growth * 100.0),
         us(step.pacer_lateness.percentiles.at(0.5).value),
@@ -93,7 +93,7 @@ pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
         for (name, end) in [("passed", &answer.passed_by), ("failed", &answer.failed_by)] {
             if let Some(end) = end {
                 let first = format!("  {name}  ");
-                let told = format!("{}/s: {}", rate(end.rate), why(end));
+                let told = format!("{}/s: {}", rate(end.rate_per_s), why(end));
                 text.push_str(&indented(&first, "          ", &told));
             }
         }
@@ -111,7 +111,7 @@ pub(crate) fn ends(document: &CeilingDocument, written: &[String]) -> String {
 fn bracket(answer: &Answer, made: &Made) -> String {
     let at = |per_second: &f64| format!("{}/s", rate(*per_second));
     if let Some(not_judged) = &answer.not_judged {
-        let passed = match &answer.passed {
+        let passed = match &answer.passed_per_s {
             Some(passed) => format!("{} passed", at(passed)),
             None => "no rate passed".to_owned(),
         };
@@ -120,7 +120,7 @@ fn bracket(answer: &Answer, made: &Made) -> String {
             not_judged.words()
         );
     }
-    let mut told = match (&answer.passed, &answer.failed) {
+    let mut told = match (&answer.passed_per_s, &answer.failed_per_s) {
         (Some(passed), Some(failed)) => format!(
             "The ceiling lies between {}, which passed, and {}, which failed: {:.1} % apart.",
             at(passed),
@@ -131,13 +131,13 @@ fn bracket(answer: &Answer, made: &Made) -> String {
         (None, Some(failed)) => format!("No rate passed; {} failed.", at(failed)),
         (None, None) => "No rate passed, and none failed.".to_owned(),
     };
-    let ends = answer.passed.zip(answer.failed);
-    if !answer.undecided.is_empty() {
-        let of_undecided = |step: &&Step| answer.undecided.contains(&step.rate);
+    let ends = answer.passed_per_s.zip(answer.failed_per_s);
+    if !answer.undecided_per_s.is_empty() {
+        let of_undecided = |step: &&Step| answer.undecided_per_s.contains(&step.rate_per_s);
         let mut steps = made.steps.iter().filter(of_undecided);
         let is_excused = steps.any(|step| step.outcome == Some(Outcome::Excused));
         let why = if is_excused { ", since others took the generator's cores" } else { "" };
-        told.push_str(&left_open(ends, &answer.undecided, why));
+        told.push_str(&left_open(ends, &answer.undecided_per_s, why));
     }
     if !answer.complete && !made.interrupted {
         told.push_str(stopped(ends));
@@ -194,17 +194,17 @@ fn proof(answer: &Answer) -> String {
     let mut text = String::new();
     // Rates have four figures.
     let wanted = 0.99 * TRIAL_RATE;
-    let base = proof.trials.first().zip(answer.failed);
-    let is_clipped = base.is_some_and(|(base, failed)| base.rate < wanted * failed);
+    let base = proof.trials.first().zip(answer.failed_per_s);
+    let is_clipped = base.is_some_and(|(base, failed)| base.rate_per_s < wanted * failed);
     let raise = if is_clipped { "; raise --max-rate" } else { "" };
     let single = proof.trials.iter().filter(|trial| trial.changed != Changed::Scaled);
     let single: Vec<&Trial> = single.collect();
     if let Some(base) = single.first() {
-        let _ = writeln!(text, "\nWhat moves it, at {}/s offered:", rate(base.rate));
+        let _ = writeln!(text, "\nWhat moves it, at {}/s offered:", rate(base.rate_per_s));
         let _ = writeln!(text, "  shards     conns  answered/s   ratio  expected  moved");
         for trial in &single {
             let (shards, conns) = (count(trial.shards as u64), count(trial.conns));
-            let figures = format!("  {shards:>6}{conns:>10}{:>12}", rate(trial.throughput));
+            let figures = format!("  {shards:>6}{conns:>10}{:>12}", rate(trial.throughput_per_s));
             let told = match (trial.changed, trial.moved) {
                 (Changed::Nothing, _) => "  as searched".to_owned(),
                 (_, moved) => {
@@ -234,7 +234,7 @@ fn proof(answer: &Answer) -> String {
         Scaling::Efficiency(all) => {
             let _ = writeln!(text, "\n  shards  answered/s  efficiency");
             for one in all {
-                let (shards, answered) = (count(one.shards as u64), rate(one.throughput));
+                let (shards, answered) = (count(one.shards as u64), rate(one.throughput_per_s));
                 let _ =
                     writeln!(text, "  {shards:>6}{answered:>12}{:>12}", percent(one.efficiency));
             }
@@ -268,8 +268,9 @@ mod tests {
 
     /// A step at this rate, with a mean latency of so many µs.
     fn step(rate: f64, naive: u64) -> Step {
-        let mut step = Step { rate, ..Step::new(&report(true, part(naive, naive, 1, 2))) };
-        step.figures.throughput = 0.99 * rate;
+        let mut step =
+            Step { rate_per_s: rate, ..Step::new(&report(true, part(naive, naive, 1, 2))) };
+        step.figures.throughput_per_s = 0.99 * rate;
         step.figures.at_target = rate * naive as f64 / 1e6;
         step
     }
@@ -279,12 +280,22 @@ mod tests {
         let throughput = 2_000.0 * ratio;
         let rate = 2_561.0;
         let steps = vec![step(rate, 1_000)];
-        Trial { changed, shards, conns, rate, throughput, ratio, expected, moved, steps }
+        Trial {
+            changed,
+            shards,
+            conns,
+            rate_per_s: rate,
+            throughput_per_s: throughput,
+            ratio,
+            expected,
+            moved,
+            steps,
+        }
     }
 
     fn document() -> CeilingDocument {
         let end = |rate, growth, broke| End {
-            rate,
+            rate_per_s: rate,
             sent: 0.999,
             growth,
             lateness_p50_us: Some(0.144),
@@ -305,9 +316,9 @@ mod tests {
             trial(Changed::Conns, 1, 500, 1.0, 0.5),
         ];
         let answer = Answer {
-            passed: Some(2_022.0),
-            failed: Some(2_049.0),
-            undecided: vec![2_035.0],
+            passed_per_s: Some(2_022.0),
+            failed_per_s: Some(2_049.0),
+            undecided_per_s: vec![2_035.0],
             complete: true,
             passed_by: Some(end(2_022.0, -0.001, Vec::new())),
             failed_by: Some(end(2_049.0, 0.033, vec![Broke::Sent, Broke::Backlog])),
@@ -343,7 +354,7 @@ mod tests {
     fn a_step_is_a_line() {
         let first = "1k".parse().expect("a rate");
         let mut behind = step(123_456.7, 99_600);
-        behind.sent = 0.5 * behind.intended;
+        behind.sent_per_s = 0.5 * behind.intended_per_s;
         behind.backlog.growth = 0.5;
         let text = begins(true, first) + &row(&step(999.5, 250), false) + &row(&behind, false);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
@@ -383,24 +394,28 @@ mod tests {
     fn a_ceiling_states_its_bracket_its_bound_and_its_proof() {
         let mut document = document();
         let mut text = ends(&document, &["c.json".to_owned()]);
-        let scaled = |shards, throughput, efficiency| Scaled { shards, throughput, efficiency };
+        let scaled = |shards, throughput, efficiency| Scaled {
+            shards,
+            throughput_per_s: throughput,
+            efficiency,
+        };
         let both = vec![scaled(1, 99_000.0, 1.0), scaled(2, 188_100.0, 0.95)];
         document.answer.proof = Proof { trials: Vec::new(), scaling: Scaling::Efficiency(both) };
         document.answer.complete = false;
-        document.answer.undecided.clear();
+        document.answer.undecided_per_s.clear();
         document.answer.bound.proven = false;
         if let Some(end) = &mut document.answer.failed_by {
             (end.broke, end.lateness_p50_us) = (vec![Broke::Lateness], Some(1_500.0));
         }
         text += &ends(&document, &[]);
         document.answer.bound.code = Code::NoneReached;
-        (document.answer.failed, document.answer.failed_by) = (None, None);
+        (document.answer.failed_per_s, document.answer.failed_by) = (None, None);
         document.answer.proof.scaling = Scaling::NotTried;
-        document.answer.undecided = vec![2_035.0];
+        document.answer.undecided_per_s = vec![2_035.0];
         document.made.interrupted = true;
         text += &ends(&document, &[]);
         document.answer.passed_by = None;
-        document.answer.passed = None;
+        document.answer.passed_per_s = None;
         document.made.error = Some("127.0.0.1:80 accepts no connection".to_owned());
         text += &ends(&document, &[]);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
@@ -449,18 +464,18 @@ mod tests {
     fn a_ceiling_that_others_kept_from_being_judged_names_no_bound() {
         let mut document = document();
         let not_judged = NotJudged {
-            rates: vec![2_828.0, 4_000.0],
+            rates_per_s: vec![2_828.0, 4_000.0],
             steal: Some(0.123),
             waited: 0.02,
             throttled: None,
         };
         let answer = &mut document.answer;
-        (answer.failed, answer.failed_by) = (None, None);
+        (answer.failed_per_s, answer.failed_by) = (None, None);
         answer.not_judged = Some(not_judged);
         answer.proof.trials.clear();
         answer.proof.scaling = Scaling::NotTried;
         let mut text = ends(&document, &[]);
-        document.answer.passed = None;
+        document.answer.passed_per_s = None;
         document.answer.passed_by = None;
         text += &ends(&document, &[]);
         insta::assert_snapshot!(text, @r"
@@ -482,7 +497,7 @@ mod tests {
         let mut answer = document().answer;
         answer.proof.trials.truncate(2);
         for trial in &mut answer.proof.trials {
-            (trial.rate, trial.moved) = (2_080.0, None);
+            (trial.rate_per_s, trial.moved) = (2_080.0, None);
         }
         answer.proof.scaling = Scaling::NotTried;
         answer.bound.code = Code::GeneratorCore;

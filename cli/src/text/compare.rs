@@ -64,14 +64,14 @@ pub(super) fn sentence(of: &Comparison) -> String {
             parts.push(format!("with {fewer}"));
         }
     }
-    let unknown: Vec<&str> = of
+    let undecided: Vec<&str> = of
         .percentiles
         .iter()
         .filter(|one| one.change == Change::Undecided)
         .map(|one| one.percentile.as_str())
         .chain((errors == Some(Change::Undecided)).then_some("errors"))
         .collect();
-    let undecided = match unknown.as_slice() {
+    let undecided = match undecided.as_slice() {
         [] => String::new(),
         names => format!(" Undecided: {}.", names.join(", ")),
     };
@@ -79,9 +79,9 @@ pub(super) fn sentence(of: &Comparison) -> String {
         Change::Worse => format!("REGRESSION: B is {}.{undecided}", parts.join(", and ")),
         Change::Better => format!("improvement: B is {}.{undecided}", parts.join(", and ")),
         Change::Same => {
-            format!("no change: B is within {} of A at every percentile.", share(of.margin))
+            format!("no change: B is within {} of A at all percentiles known.", share(of.margin))
         }
-        Change::Undecided => format!("no change found.{undecided}"),
+        Change::Undecided | Change::Unknown => format!("no change found.{undecided}"),
     }
 }
 
@@ -130,6 +130,7 @@ fn word(change: Change, worse: &'static str, better: &'static str) -> &'static s
         Change::Better => better,
         Change::Same => "same",
         Change::Undecided => "undecided",
+        Change::Unknown => "n/a",
     }
 }
 
@@ -150,8 +151,12 @@ fn noise(of: &Comparison) -> String {
         .iter()
         .filter_map(|one| Some(format!("{} {}", one.percentile, share(one.noise? - 1.0))))
         .collect();
+    if noise.is_empty() && 1 < of.a.runs.max(of.b.runs) {
+        return "No side has two runs with enough requests to tell how much they differ."
+            .to_owned();
+    }
     if noise.is_empty() {
-        return "How much two runs of one target differ is in no interval of one run a side; give \
+        return "With one run a side, no interval covers how much two runs of one target differ; give \
                 several, taken in turn."
             .to_owned();
     }
@@ -188,6 +193,7 @@ mod tests {
             interval,
             shows,
             noise: None,
+            pairs: None,
             change,
         };
         Comparison {
@@ -201,7 +207,8 @@ mod tests {
             percentiles: vec![
                 one("p50", 5_060.0, 5_062.0, [Some(0.999), Some(1.001)], Some(1.011), Change::Same),
                 one("p99.9", 5_120.0, 5_610.0, [Some(1.08), Some(1.11)], Some(1.04), Change::Worse),
-                one("p99.99", 5_300.0, 5_900.0, [None, None], None, Change::Undecided),
+                one("p99.95", 5_300.0, 5_900.0, [Some(0.9), None], None, Change::Undecided),
+                one("p99.99", 5_300.0, 5_900.0, [None, None], None, Change::Unknown),
             ],
             errors: Some(ErrorsChange {
                 a: 0.0,
@@ -216,7 +223,7 @@ mod tests {
     #[test]
     fn what_changed_comes_first() {
         insta::assert_snapshot!(comparison(&made_up()), @r"
-        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.99.
+        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95.
 
         A  http://127.0.0.1:8080/, 1 run, 60,000 requests
         B  http://127.0.0.1:8081/, 1 run, 60,000 requests
@@ -224,15 +231,26 @@ mod tests {
                           A          B     B/A  interval            shows
         p50         5.06 ms    5.06 ms   1.000  [0.999, 1.001]     +1.1 %  same
         p99.9       5.12 ms    5.61 ms   1.096  [1.080, 1.110]     +4.0 %  slower
-        p99.99      5.30 ms    5.90 ms   1.113  [n/a, n/a]            n/a  undecided
+        p99.95      5.30 ms    5.90 ms   1.113  [0.900, n/a]          n/a  undecided
+        p99.99      5.30 ms    5.90 ms   1.113  [n/a, n/a]            n/a  n/a
         errors       0.00 %     0.00 %   +0.00  [-0.01, +0.01]             same
 
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         runs such as these reveal in four comparisons of five. Changes below 1.0 %
         aren't called.
-        How much two runs of one target differ is in no interval of one run a side; give
-        several, taken in turn.
+        With one run a side, no interval covers how much two runs of one target differ;
+        give several, taken in turn.
         ");
+    }
+
+    #[test]
+    fn several_runs_that_are_too_short_are_not_said_to_be_one() {
+        let mut of = made_up();
+        (of.a.runs, of.b.runs) = (3, 3);
+        assert!(comparison(&of).ends_with(
+            "\nNo side has two runs with enough requests to tell how \
+                                           much they differ.\n"
+        ));
     }
 
     #[test]

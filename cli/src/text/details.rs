@@ -203,17 +203,20 @@ impl Lines {
         if 0 < tls.handshake_time.count {
             let shards = report.generator.shards.iter();
             let busy_s: f64 = shards.map(|shard| shard.busy * shard.observed_s).sum();
-            let share = if busy_s == 0.0 { 0.0 } else { tls.handshake_work_s / busy_s };
+            // The kernel counts a thread's time too coarsely for a window of a few milliseconds.
+            let share = Some(tls.handshake_work_s / busy_s).filter(|share| *share <= 1.0);
+            let share =
+                share.map(|share| format!(", {} of the generator's own work", percent(share)));
             let window_s = report.config.window_s();
             let per_s =
                 if window_s == 0.0 { 0.0 } else { tls.handshake_time.count as f64 / window_s };
             self.add(
                 "handshakes",
                 &format!(
-                    "{}; {} per second in the window, {} of the generator's own work",
+                    "{}; {} per second in the window{}",
                     p50_p99(&tls.handshake_time),
                     rate(per_s),
-                    percent(share)
+                    share.unwrap_or_default()
                 ),
             );
         }

@@ -154,9 +154,13 @@ fn cause(report: &Report) -> String {
         } else {
             format!(", not the generator (pacer lateness {pacer})")
         };
+        let opening = match plan.keepalive {
+            Switch::Off => "opening one for each request, ",
+            Switch::On => "",
+        };
         format!(
-            "They waited for a connection (connection wait {} in the mean; {} found none free): the \
-             target's backlog or the cap of --conns {}{generator}.",
+            "They waited for a connection (connection wait {} in the mean; {} found none free): \
+             {opening}the target's backlog or the cap of --conns {}{generator}.",
             time(wait_us),
             things(part.counts.waited, "arrival"),
             count(plan.conns() as u64),

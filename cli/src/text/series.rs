@@ -126,7 +126,8 @@ const CUT_SHORT: &str = "interrupted, not counted";
 /// The lines of a step: the rate and what became of it, then corrected latency above naive.
 fn row(step: &Step, told: &str) -> String {
     let errors = share(step.error_share());
-    let first = format!("{:>10}  {:>10}  {errors:>6}  ", rate(step.rate), rate(step.answered));
+    let first =
+        format!("{:>10}  {:>10}  {errors:>6}  ", rate(step.rate_per_s), rate(step.answered_per_s));
     let mut text = indented(&first, &" ".repeat(WORDS_AT), told);
     for (name, latency) in [("corrected", &step.corrected), ("naive", &step.naive)] {
         let line = format!("  {name:<9}{}", cells(latency));
@@ -226,7 +227,14 @@ fn at(per_second: f64) -> String {
 
 /// The knee, or why there is none.
 fn found(document: &SweepDocument) -> String {
-    let Knee { rate: knee, from, to, contradicting, undecided, .. } = &document.knee;
+    let Knee {
+        rate_per_s: knee,
+        from_per_s: from,
+        to_per_s: to,
+        contradicting_per_s: contradicting,
+        undecided_per_s: undecided,
+        ..
+    } = &document.knee;
     let made = &document.made;
     let done = !made.interrupted;
     if made.steps.iter().all(|step| step.silent_from_s == Some(0.0)) {
@@ -293,12 +301,12 @@ fn found(document: &SweepDocument) -> String {
 
 /// From when on a step at this rate had no answers.
 fn silent(made: &Made, rate: f64) -> Option<f64> {
-    made.steps.iter().filter(|step| step.rate == rate).find_map(|step| step.silent_from_s)
+    made.steps.iter().filter(|step| step.rate_per_s == rate).find_map(|step| step.silent_from_s)
 }
 
 /// At which rates there were no answers from some moment on.
 fn silences(made: &Made) -> String {
-    let silent = made.steps.iter().filter_map(|step| Some((step.rate, step.silent_from_s?)));
+    let silent = made.steps.iter().filter_map(|step| Some((step.rate_per_s, step.silent_from_s?)));
     let mut silent: Vec<(f64, f64)> = silent.collect();
     silent.sort_by(|one, other| one.0.total_cmp(&other.0));
     silent.dedup_by(|one, other| one.0 == other.0);
@@ -325,7 +333,8 @@ fn failing(made: &Made) -> Option<[&Step; 2]> {
         let kept_up = step.backlog.fell_behind == Some(false) && step.silent_from_s.is_none();
         kept_up && ERRORS_MAX < step.error_share()
     });
-    let lowest = failing.clone().min_by(|one, other| one.rate.total_cmp(&other.rate))?;
+    let lowest =
+        failing.clone().min_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s))?;
     let worst = failing.max_by(|one, other| one.error_share().total_cmp(&other.error_share()))?;
     Some([lowest, worst])
 }
@@ -333,13 +342,13 @@ fn failing(made: &Made) -> Option<[&Step; 2]> {
 /// From which rate on answers that kept up were errors, and where most of them were.
 fn errors(made: &Made) -> String {
     let Some([lowest, worst]) = failing(made) else { return String::new() };
-    let worse = match worst.rate == lowest.rate {
+    let worse = match worst.rate_per_s == lowest.rate_per_s {
         true => String::new(),
-        false => format!(", and at {} {}", at(worst.rate), share(worst.error_share())),
+        false => format!(", and at {} {}", at(worst.rate_per_s), share(worst.error_share())),
     };
     format!(
         " Of the requests at {}, {} had no good answer{worse}, although answers kept up.",
-        at(lowest.rate),
+        at(lowest.rate_per_s),
         // Of runs at one rate the worst is told.
         share(if worse.is_empty() { worst } else { lowest }.error_share())
     )
@@ -347,7 +356,7 @@ fn errors(made: &Made) -> String {
 
 /// Why steps at these rates are undecided, and what to do about it.
 fn why(made: &Made, undecided: &[f64]) -> String {
-    let steps = made.steps.iter().filter(|step| undecided.contains(&step.rate));
+    let steps = made.steps.iter().filter(|step| undecided.contains(&step.rate_per_s));
     let medians = steps.filter_map(|step| step.corrected.percentiles.at(0.5).value);
     let Some(longest_us) = medians.max_by(f64::total_cmp) else {
         return "all requests failed".to_owned();
@@ -367,7 +376,7 @@ fn why(made: &Made, undecided: &[f64]) -> String {
 
 /// What is known of the rates beyond the knee.
 fn beyond(document: &SweepDocument) -> String {
-    let Knee { answered_beyond, bound, .. } = &document.knee;
+    let Knee { answered_beyond_per_s: answered_beyond, bound, .. } = &document.knee;
     let mut told = String::new();
     if let Some(answered) = answered_beyond {
         let _ = write!(told, " Beyond it, at most {} were answered.", at(*answered));
@@ -399,7 +408,13 @@ fn conns(made: &Made) -> String {
 
 /// What a search found, and where it is written.
 pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> String {
-    let Bracket { passed, failed, undecided, complete, .. } = &document.bracket;
+    let Bracket {
+        passed_per_s: passed,
+        failed_per_s: failed,
+        undecided_per_s: undecided,
+        complete,
+        ..
+    } = &document.bracket;
     let made = &document.made;
     let mut told = match (passed, failed) {
         (Some(passed), Some(failed)) => format!(
@@ -461,15 +476,15 @@ fn samples(made: &Made) -> String {
             ": {} takes {} requests, at {} a --duration of {:.0}s",
             objective.metric,
             count(needed),
-            at(step.rate),
-            (needed as f64 / step.rate).ceil()
+            at(step.rate_per_s),
+            (needed as f64 / step.rate_per_s).ceil()
         )
     })
 }
 
 /// What ended a search, and by which objective.
 fn ending(document: &SearchDocument) -> Option<String> {
-    let Bracket { failed, ended_by, .. } = &document.bracket;
+    let Bracket { failed_per_s: failed, ended_by, .. } = &document.bracket;
     let failed = (*failed)?;
     let made = &document.made;
     let side = match ended_by {
@@ -487,7 +502,7 @@ fn ending(document: &SearchDocument) -> Option<String> {
         ),
     };
     let failing = || {
-        let at_rate = made.steps.iter().filter(|step| step.rate == failed);
+        let at_rate = made.steps.iter().filter(|step| step.rate_per_s == failed);
         at_rate.filter(|step| matches!(step.outcome, Some(Outcome::Failed | Outcome::Excused)))
     };
     let slo = failing()
@@ -515,10 +530,10 @@ fn ending(document: &SearchDocument) -> Option<String> {
     let met = made
         .steps
         .iter()
-        .filter(|step| failed < step.rate)
+        .filter(|step| failed < step.rate_per_s)
         .filter(|step| step.slo.as_ref().is_some_and(|slo| slo.judgement == Judgement::Met));
-    if let Some(step) = met.max_by(|one, other| one.rate.total_cmp(&other.rate)) {
-        let _ = write!(told, " Yet a run at {} met the objectives.", at(step.rate));
+    if let Some(step) = met.max_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s)) {
+        let _ = write!(told, " Yet a run at {} met the objectives.", at(step.rate_per_s));
     }
     Some(told)
 }
@@ -567,7 +582,7 @@ mod tests {
 
     /// A step at this rate that took these times in µs.
     fn step(rate: f64, naive: u64, corrected: u64) -> Step {
-        Step { rate, ..Step::new(&report(true, part(naive, corrected, 1, 2))) }
+        Step { rate_per_s: rate, ..Step::new(&report(true, part(naive, corrected, 1, 2))) }
     }
 
     fn made(steps: Vec<Step>) -> Made {
@@ -706,13 +721,13 @@ mod tests {
     #[test]
     fn a_sweep_states_its_knee_and_what_it_is() {
         let knee = Knee {
-            rate: Some(1_003.0),
-            from: Some(980.0),
-            to: Some(1_026.0),
+            rate_per_s: Some(1_003.0),
+            from_per_s: Some(980.0),
+            to_per_s: Some(1_026.0),
             method: String::new(),
-            contradicting: Vec::new(),
-            undecided: Vec::new(),
-            answered_beyond: Some(998.2),
+            contradicting_per_s: Vec::new(),
+            undecided_per_s: Vec::new(),
+            answered_beyond_per_s: Some(998.2),
             bound: Some(Side::Target),
         };
         let mut document = sweep_document(knee, vec![step(980.0, 1, 2)]);
@@ -722,9 +737,9 @@ mod tests {
             document.knee.bound = bound;
             text += &sweep_ends(&document, &[]);
         }
-        document.knee.to = Some(2_000.0);
+        document.knee.to_per_s = Some(2_000.0);
         document.knee.bound = Some(Side::Target);
-        document.knee.contradicting = vec![1_200.0, 1_500.0];
+        document.knee.contradicting_per_s = vec![1_200.0, 1_500.0];
         text += &sweep_ends(&document, &[]);
         insta::assert_snapshot!(text, @r"
 
@@ -757,40 +772,40 @@ mod tests {
     #[test]
     fn a_sweep_without_a_knee_says_why() {
         let knee = Knee {
-            rate: None,
-            from: Some(980.0),
-            to: None,
+            rate_per_s: None,
+            from_per_s: Some(980.0),
+            to_per_s: None,
             method: String::new(),
-            contradicting: Vec::new(),
-            undecided: Vec::new(),
-            answered_beyond: None,
+            contradicting_per_s: Vec::new(),
+            undecided_per_s: Vec::new(),
+            answered_beyond_per_s: None,
             bound: None,
         };
         let mut document = sweep_document(knee, vec![step(980.0, 4_000_000, 4_000_000)]);
         document.made.steps[0].errors = 0;
         let mut text = sweep_ends(&document, &[]);
-        document.knee.contradicting = vec![200.0, 400.0];
+        document.knee.contradicting_per_s = vec![200.0, 400.0];
         text += &sweep_ends(&document, &[]);
-        document.knee.contradicting.clear();
+        document.knee.contradicting_per_s.clear();
         document.made.steps[0].backlog.fell_behind = Some(false);
         (document.made.steps[0].requests, document.made.steps[0].errors) = (1_000, 400);
         text += &sweep_ends(&document, &[]);
         document.made.steps[0].errors = 0;
-        document.knee.from = None;
-        document.knee.undecided = vec![980.0];
+        document.knee.from_per_s = None;
+        document.knee.undecided_per_s = vec![980.0];
         text += &sweep_ends(&document, &[]);
         // Half of them and more were given up.
         document.made.plan = Some(Plan { timeout: Nanos::from_secs(4), ..Plan::default() });
         text += &sweep_ends(&document, &[]);
         document.made.plan = Some(Plan::default());
-        document.knee.undecided.clear();
-        let worse = Step { rate: 1_960.0, errors: 740, ..document.made.steps[0].clone() };
+        document.knee.undecided_per_s.clear();
+        let worse = Step { rate_per_s: 1_960.0, errors: 740, ..document.made.steps[0].clone() };
         document.made.steps[0].errors = 490;
         document.made.steps.push(worse);
         text += &sweep_ends(&document, &[]);
         document.made.steps.truncate(1);
         document.made.steps[0].errors = 0;
-        (document.knee.to, document.knee.bound) = (Some(980.0), Some(Side::Target));
+        (document.knee.to_per_s, document.knee.bound) = (Some(980.0), Some(Side::Target));
         document.made.interrupted = true;
         text += &sweep_ends(&document, &[]);
         document.made.error = Some("127.0.0.1:80 accepts no connection".to_owned());
@@ -827,13 +842,13 @@ mod tests {
     #[test]
     fn a_sweep_of_a_target_that_stops_says_so() {
         let knee = Knee {
-            rate: None,
-            from: Some(100.0),
-            to: Some(200.0),
+            rate_per_s: None,
+            from_per_s: Some(100.0),
+            to_per_s: Some(200.0),
             method: String::new(),
-            contradicting: Vec::new(),
-            undecided: vec![150.0],
-            answered_beyond: Some(50.0),
+            contradicting_per_s: Vec::new(),
+            undecided_per_s: vec![150.0],
+            answered_beyond_per_s: Some(50.0),
             bound: Some(Side::Target),
         };
         let silent = |rate, from_s| Step { silent_from_s: Some(from_s), ..step(rate, 1, 2) };
@@ -841,7 +856,7 @@ mod tests {
         let mut document = sweep_document(knee, steps);
         let mut text = sweep_ends(&document, &[]);
         document.made.steps.remove(0);
-        (document.knee.from, document.knee.answered_beyond) = (None, None);
+        (document.knee.from_per_s, document.knee.answered_beyond_per_s) = (None, None);
         text += &sweep_ends(&document, &[]);
         document.made.steps.truncate(1);
         text += &sweep_ends(&document, &[]);
@@ -865,9 +880,9 @@ mod tests {
         failing.slo = Some(missed(25_100.0));
         failing.outcome = Some(Outcome::Failed);
         let bracket = Bracket {
-            passed: Some(880.0),
-            failed: Some(916.0),
-            undecided: vec![898.0],
+            passed_per_s: Some(880.0),
+            failed_per_s: Some(916.0),
+            undecided_per_s: vec![898.0],
             ended_by: Some(Side::Target),
             complete: true,
         };
@@ -885,7 +900,7 @@ mod tests {
         let mut document = SearchDocument { bracket, slo, search, made: made(vec![failing]) };
         let mut text = search_begins("p99<20ms,errors<1%", Some("errors<1%"), rate("200"));
         text += &search_ends(&document, &["search.json".to_owned()]);
-        document.bracket.undecided.clear();
+        document.bracket.undecided_per_s.clear();
         document.bracket.ended_by = Some(Side::Connections);
         document.made.steps[0].outcome = Some(Outcome::Excused);
         let contended = [Code::CpuContended, Code::RateMissed];
@@ -902,16 +917,16 @@ mod tests {
         document.made.steps[0].slo = None;
         document.bracket.complete = false;
         text += &search_ends(&document, &[]);
-        document.bracket.failed = None;
+        document.bracket.failed_per_s = None;
         document.bracket.ended_by = None;
         text += &search_ends(&document, &[]);
-        document.bracket.passed = None;
-        document.bracket.undecided = vec![20.0, 40.0];
+        document.bracket.passed_per_s = None;
+        document.bracket.undecided_per_s = vec![20.0, 40.0];
         let mut lacking = missed(1.0).objectives;
         (lacking[0].judgement, lacking[0].needed) = (Judgement::Undecided, Some(3_842));
         let few = &mut document.made.steps[0];
         few.slo = Some(Slo { judgement: Judgement::Undecided, objectives: lacking });
-        (few.rate, few.outcome) = (40.0, Some(Outcome::Undecided));
+        (few.rate_per_s, few.outcome) = (40.0, Some(Outcome::Undecided));
         text += &search_ends(&document, &[]);
         insta::assert_snapshot!(text, @r"
         Searching for the highest rate that meets p99<20ms,errors<1%, from 200/s up;

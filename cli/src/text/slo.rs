@@ -61,10 +61,25 @@ pub(crate) fn bounded(objective: &JudgedObjective) -> String {
 fn shown(objective: &JudgedObjective, number: f64) -> String {
     match objective.unit.as_str() {
         "us" => time(number),
-        // Near its whole, where two figures would hide what is missing.
-        _ if objective.metric == "rate" => format!("{} %", (number * 1e4).round() / 1e2),
-        _ => percent(number),
+        _ => share(objective, number),
     }
+}
+
+/// A share of an objective, with at least the digits of the bound; no share that is below the bound
+/// looks as if it reached it.
+fn share(objective: &JudgedObjective, share: f64) -> String {
+    let [percent, bound] = [share, objective.bound].map(|share| share * 100.0);
+    // Near its whole, two figures would hide what is missing.
+    let figures = if objective.metric == "rate" { 2 } else { two_figures(percent) };
+    let of_bound = trimmed(format!("{bound:.DIGITS_MAX$}"));
+    let digits = of_bound.split_once('.').map_or(0, |(_, digits)| digits.len()).max(figures);
+    let mut text = format!("{percent:.digits$}");
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    if share < objective.bound && number(&of_bound) <= number(&text) {
+        let unit = 10_f64.powi(i32::try_from(digits).expect("a few"));
+        text = format!("{:.digits$}", (percent * unit).floor() / unit);
+    }
+    format!("{} %", trimmed(text))
 }
 
 /// What an objective was judged by, in one line: the figure with its interval, and what is missing.
@@ -88,13 +103,27 @@ fn beyond(objective: &JudgedObjective) -> Option<String> {
 /// A share to two figures: `12 %`, `0.1 %`, `0.0032 %`.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    let magnitude = if percent == 0.0 { 0.0 } else { percent.log10().floor() };
+    let digits = two_figures(percent);
+    format!("{} %", trimmed(format!("{percent:.digits$}")))
+}
+
+/// The most digits behind the point.
+const DIGITS_MAX: usize = 9;
+
+/// How many digits behind the point show two figures of a number.
+fn two_figures(number: f64) -> usize {
+    let magnitude = if number == 0.0 { 0.0 } else { number.log10().floor() };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 9")]
-    let digits = (1.0 - magnitude).clamp(0.0, 9.0) as usize;
-    let text = format!("{percent:.digits$}");
-    let text =
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text} %")
+    let digits = (1.0 - magnitude).clamp(0.0, DIGITS_MAX as f64) as usize;
+    digits
+}
+
+/// A number without zeros at the end of its fraction.
+fn trimmed(text: String) -> String {
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
 
 #[cfg(test)]
@@ -112,6 +141,27 @@ mod tests {
             beyond: None,
             beyond_interval: None,
             judgement: Judgement::Undecided,
+        }
+    }
+
+    #[test]
+    fn no_text_contradicts_the_judgement() {
+        for (metric, bound, figure, shown, of_bound) in [
+            ("rate", 0.99, 0.998, "99.8 %", "rate ≥ 99 %"),
+            ("rate", 0.99, 0.989_96, "98.99 %", "rate ≥ 99 %"),
+            ("rate", 0.99, 0.989_999_999, "98.99 %", "rate ≥ 99 %"),
+            ("rate", 0.99, 0.99, "99 %", "rate ≥ 99 %"),
+            ("rate", 0.999_99, 0.999_985, "99.998 %", "rate ≥ 99.999 %"),
+            ("rate", 0.999_99, 1.0, "100 %", "rate ≥ 99.999 %"),
+            ("rate", 1.0, 0.999_999, "99.99 %", "rate ≥ 100 %"),
+            ("errors", 0.001, 0.000_999, "0.099 %", "errors < 0.1 %"),
+            ("errors", 0.001, 0.001, "0.1 %", "errors < 0.1 %"),
+            ("errors", 0.001_25, 0.000_2, "0.02 %", "errors < 0.125 %"),
+            ("errors", 0.001_25, 0.001_249, "0.124 %", "errors < 0.125 %"),
+        ] {
+            let objective = judged(metric, "share", bound);
+            let texts = (super::shown(&objective, figure), bounded(&objective));
+            assert_eq!(texts, (shown.to_owned(), of_bound.to_owned()), "{figure}");
         }
     }
 

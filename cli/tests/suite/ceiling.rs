@@ -65,15 +65,15 @@ fn a_serial_target_is_the_bound() {
     let output = ceiling(folder.path(), &args);
     let said = said(&output);
     let found = document(&path("c.json"));
-    assert_eq!((&found["schema"], &found["interrupted"]), (&3.into(), &false.into()));
+    assert_eq!((&found["schema"], &found["interrupted"]), (&4.into(), &false.into()));
     assert_eq!(found["plan"]["seed"], 7);
     assert!(!fs::read_to_string(path("c.json")).expect("text").contains("pa55"));
     let seeds: Vec<u64> = runs(&found).iter().filter_map(|run| run["seed"].as_u64()).collect();
     assert!(seeds.iter().all(|seed| 7 <= *seed), "{seeds:?}");
     // Of 4,000/s half go unanswered in any case.
-    let failed = found["failed"].as_f64().expect("it can't do everything");
+    let failed = found["failed_per_s"].as_f64().expect("it can't do everything");
     assert!(failed <= 4_000.0, "{said}");
-    let passed = found["passed"].as_f64();
+    let passed = found["passed_per_s"].as_f64();
     assert_eq!(output.status.code(), Some(code_of_series(&found, passed.is_some())), "{said}");
     assert!(passed.is_none_or(|passed| passed < 2_600.0), "{said}");
     let bound = &found["bound"];
@@ -85,7 +85,7 @@ fn a_serial_target_is_the_bound() {
         assert!(3 <= trials.len(), "{said}");
         assert!(said.contains("Bound: the target"), "{said}");
     }
-    verified(&path("c.json"), "/failed");
+    verified(&path("c.json"), "/failed_per_s");
     let csv = fs::read_to_string(path("c.csv")).expect("written");
     assert_eq!(csv.lines().count(), 1 + runs(&found).len(), "{csv}");
     let steps = csv.lines().filter(|row| row.ends_with(',')).count();
@@ -104,11 +104,11 @@ fn a_cap_on_connections_is_the_bound() {
     let said = said(&output);
     let found = document(&folder.path().join("c.json"));
     // Four connections bring at most 800/s of a target that takes 5 ms.
-    assert!(found["failed"].as_f64().is_some_and(|failed| failed <= 1_600.0), "{said}");
-    assert!(found["passed"].as_f64().is_none_or(|passed| passed < 1_100.0), "{said}");
+    assert!(found["failed_per_s"].as_f64().is_some_and(|failed| failed <= 1_600.0), "{said}");
+    assert!(found["passed_per_s"].as_f64().is_none_or(|passed| passed < 1_100.0), "{said}");
     if !disturbed(&found) {
         assert_eq!(found["bound"]["code"], "cap", "{said}");
-        assert!(found["passed"].as_f64().is_some_and(|passed| 500.0 < passed), "{said}");
+        assert!(found["passed_per_s"].as_f64().is_some_and(|passed| 500.0 < passed), "{said}");
         let trials = found["proof"]["trials"].as_array().expect("a list");
         let moved: Vec<(u64, bool)> = trials
             .iter()
@@ -144,7 +144,7 @@ fn local_ports_are_the_bound() {
     let found = document(&folder.path().join("c.json"));
     if !disturbed(&found) {
         assert_eq!(found["bound"]["code"], "ports", "{said}");
-        assert!(found["failed"].as_f64().is_some_and(|failed| failed <= 3_200.0), "{said}");
+        assert!(found["failed_per_s"].as_f64().is_some_and(|failed| failed <= 3_200.0), "{said}");
     }
 }
 
@@ -165,7 +165,7 @@ fn files_that_a_run_lacks_are_the_bound() {
     let bound = &found["bound"];
     assert_eq!((&bound["code"], &found["interrupted"]), (&"files".into(), &true.into()), "{said}");
     assert!(bound["evidence"].as_str().is_some_and(|text| text.contains("--conns")), "{bound}");
-    verified(&folder.path().join("c.json"), "/failed");
+    verified(&folder.path().join("c.json"), "/failed_per_s");
     assert!(said.contains("open files") && said.contains("Bound: this machine's files"), "{said}");
 }
 
@@ -176,9 +176,9 @@ fn the_null_target_is_loaded_from_other_cores_and_profiled() {
     let output = ceiling(folder.path(), &args);
     let said = said(&output);
     let found = document(&folder.path().join("c.json"));
-    if found["passed"].is_number() {
+    if found["passed_per_s"].is_number() {
         assert_eq!(output.status.code(), Some(code_of_series(&found, true)), "{said}");
-        assert_eq!((&found["passed"], &found["failed"]), (&200.0.into(), &Value::Null));
+        assert_eq!((&found["passed_per_s"], &found["failed_per_s"]), (&200.0.into(), &Value::Null));
         assert_eq!(found["bound"]["code"], "none_reached", "{said}");
         assert!(found["profile"]["frames"].is_array(), "{said}");
         assert!(folder.path().join("f.folded").exists(), "{said}");
@@ -207,7 +207,7 @@ fn a_signal_ends_it_with_what_it_has() {
     let rest: Vec<String> = lines.collect();
     assert_eq!(bounded(child).status.code(), Some(130), "{rest:?}");
     let found = document(&folder.path().join("c.json"));
-    assert_eq!((&found["interrupted"], &found["failed"]), (&true.into(), &Value::Null));
+    assert_eq!((&found["interrupted"], &found["failed_per_s"]), (&true.into(), &Value::Null));
     assert_eq!(found["steps"].as_array().map(Vec::len), Some(1));
     assert!(rest.iter().any(|line| line.starts_with("Interrupted")), "{rest:?}");
 }

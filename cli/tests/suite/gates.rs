@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -18,19 +18,24 @@ use crate::support::{BINARY, NO_CACHE, Target, binary, document, said};
 /// The step of a pipeline that users copy.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/gate.sh");
 
-/// Has the step load this URL for 2 s; its exit code, and what it says of the objectives.
-fn script(folder: &Path, url: &str, args: &[&str]) -> (Option<i32>, String) {
+/// The step, which loads this URL.
+fn step(folder: &Path, url: &str, args: &[&str]) -> Command {
     let binary = Path::new(BINARY).parent().expect("it is in a folder").to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = [binary].into_iter().chain(std::env::split_paths(&path));
-    let output = Command::new("sh")
-        .args([SCRIPT, url, "--rate", "200", "--duration", "2s", "--warmup", "0s", "--quiet"])
+    let mut step = Command::new("sh");
+    step.args([SCRIPT, url, "--rate", "200", "--warmup", "0s", "--quiet"])
         .args(args)
         .current_dir(folder)
         .envs(NO_CACHE)
-        .env("PATH", std::env::join_paths(folders).expect("they were joined"))
-        .output()
-        .expect("sh runs");
+        .env("PATH", std::env::join_paths(folders).expect("they were joined"));
+    step
+}
+
+/// Has the step load this URL for 2 s; its exit code, and what it says of the objectives.
+fn script(folder: &Path, url: &str, args: &[&str]) -> (Option<i32>, String) {
+    let output = step(folder, url, &[&["--duration", "2s"], args].concat()).output();
+    let output = output.expect("sh runs");
     let told = said(&output);
     let last = told.lines().last().and_then(|line| line.strip_prefix("objectives: "));
     let last = last.unwrap_or_else(|| panic!("{told}")).to_owned();
@@ -112,7 +117,37 @@ fn a_pipeline_tells_held_missed_undecided_and_invalid_apart() {
     assert!(told.starts_with("the numbers cannot be trusted"), "{told}");
     assert_eq!(cases(folder.path())[0], ("verdict".to_owned(), "error"));
     let (code, told) = script(folder.path(), "http://127.0.0.1:1/", &["--slo", "p50<60s"]);
-    assert_eq!((code, told.as_str()), (Some(1), "nothing was measured"));
+    assert_eq!((code, told.as_str()), (Some(1), "not judged: the line above says why"));
+    for file in ["results.xml", "report.json"] {
+        assert!(!folder.path().join(file).exists(), "{file} is of another build");
+    }
+}
+
+#[test]
+fn a_pipeline_that_ends_early_is_not_told_what_the_objectives_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = Target::start(&["--base-latency", "5ms"]);
+    // The report can't be written, so nothing starts.
+    fs::create_dir(folder.path().join("report.json")).expect("a folder");
+    let (code, told) = script(folder.path(), &target.url, &["--allow-invalid"]);
+    assert_eq!((code, told.as_str()), (Some(2), "not judged: the line above says why"));
+    fs::remove_dir(folder.path().join("report.json")).expect("it is empty");
+
+    let args = ["--slo", "p50<60s", "--duration", "60s"];
+    let run = step(folder.path(), &target.url, &args).stderr(Stdio::piped()).spawn();
+    let mut run = run.expect("sh runs");
+    let before = target.received();
+    target.wait_for_requests(&mut run, before + 20);
+    // Ctrl-C reaches the shell as well, which ends with its command.
+    let child = format!("/proc/{0}/task/{0}/children", run.id());
+    let child = fs::read_to_string(child).expect("the step runs one command");
+    let ended = Command::new("kill").args(["-INT", child.trim()]).status().expect("kill runs");
+    assert!(ended.success());
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    assert!(said(&output).ends_with("objectives: not judged: interrupted\n"), "{}", said(&output));
+    assert_eq!(document(&folder.path().join("report.json"))["interrupted"], true);
+    assert_eq!(cases(folder.path()).len(), 2);
 }
 
 #[test]

@@ -285,12 +285,32 @@ fn variables_give_flags_and_an_unknown_one_is_refused() {
             &[("TRUETAIL_RAET", "5")],
             "truetail: TRUETAIL_RAET: unknown variable; variables are named",
         ),
+        (
+            &[("TRUETAIL_QUIET", "1"), ("TRUETAIL_PROGRESS", "lines")],
+            "truetail: TRUETAIL_PROGRESS and TRUETAIL_QUIET: only one can hold; unset the other",
+        ),
     ] {
         let output = run(variables, &[&target.url]);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(said(&output).starts_with(line), "{}", said(&output));
     }
     assert_eq!(target.received(), 30);
+    // A flag that excludes a variable's beats it: nothing listens on the first port.
+    let flags = ["--target", "http://127.0.0.1:1/", "--progress", "lines"];
+    let output = run(&given[..5], &flags);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("127.0.0.1:1"), "{}", said(&output));
+}
+
+#[test]
+fn a_variable_that_a_command_has_no_use_for_is_ignored() {
+    let output = binary()
+        .env("TRUETAIL_LABEL", "a build")
+        .args(["sweep", "http://127.0.0.1:1/", "--rates", "1..2", "--rate", "5"])
+        .output()
+        .expect("the binary runs");
+    let told = "truetail: --rate 5: a sweep has many rates";
+    assert!(said(&output).starts_with(told), "{}", said(&output));
 }
 
 #[test]

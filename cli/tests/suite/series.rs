@@ -84,12 +84,12 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     let said = said(&output);
     let sweep = document(&path("s.json"));
     assert_eq!(output.status.code(), Some(code_of_series(&sweep, true)), "{said}");
-    assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(3), &Value::from(false)));
+    assert_eq!((&sweep["schema"], &sweep["interrupted"]), (&Value::from(4), &Value::from(false)));
     assert!(!fs::read_to_string(path("s.json")).expect("text").contains("pa55"));
     assert_eq!(sweep["plan"]["seed"], 7);
     let steps = steps(&sweep);
     let of = |name: &str| steps.iter().map(|step| step[name].clone()).collect::<Vec<_>>();
-    assert_eq!(of("rate")[..4], [250.0, 500.0, 1_000.0, 2_000.0].map(Value::from));
+    assert_eq!(of("rate_per_s")[..4], [250.0, 500.0, 1_000.0, 2_000.0].map(Value::from));
     assert_eq!(of("seed")[..4], [7, 8, 9, 10].map(Value::from));
     // The document has what it takes to make the sweep again.
     assert_eq!(sweep["sweep"]["rates"], Value::from(vec![250.0, 500.0, 1_000.0, 2_000.0]));
@@ -100,16 +100,16 @@ fn a_sweep_finds_the_knee_of_a_serial_target() {
     }
     // Of 2,000/s half go unanswered in any case.
     let knee = &sweep["knee"];
-    let to = knee["to"].as_f64().expect("it falls behind at the end");
+    let to = knee["to_per_s"].as_f64().expect("it falls behind at the end");
     assert!(to <= 2_000.0 && knee["method"].is_string(), "{knee}");
-    assert!(knee["answered_beyond"].as_f64().is_some_and(|rate| rate < 1_100.0), "{knee}");
+    assert!(knee["answered_beyond_per_s"].as_f64().is_some_and(|rate| rate < 1_100.0), "{knee}");
     if !disturbed(&sweep) {
-        let rate = knee["rate"].as_f64().expect("the range holds the knee");
+        let rate = knee["rate_per_s"].as_f64().expect("the range holds the knee");
         assert!((800.0..1_250.0).contains(&rate), "{said}");
         assert_eq!(knee["bound"], "target");
         assert!(said.contains("Knee at "), "{said}");
     }
-    verified(&path("s.json"), "/knee/to");
+    verified(&path("s.json"), "/knee/to_per_s");
     let csv = fs::read_to_string(path("s.csv")).expect("written");
     assert_eq!(csv.lines().count(), 1 + steps.len(), "{csv}");
     let svg = fs::read_to_string(path("s.svg")).expect("written");
@@ -147,15 +147,15 @@ fn a_search_brackets_what_a_serial_target_holds() {
         (&search["slo"], &search["interrupted"]),
         (&"p50<20ms,errors<1%".into(), &false.into())
     );
-    let passed = search["passed"].as_f64();
+    let passed = search["passed_per_s"].as_f64();
     let code = code_of_series(&search, passed.is_some());
     assert_eq!(output.status.code(), Some(code), "{said}");
-    verified(&folder.path().join("s.json"), "/failed");
+    verified(&folder.path().join("s.json"), "/failed_per_s");
     // At 1,500/s a third of the arrivals join a backlog, so that half of them wait over 100 ms.
     assert!(passed.is_none_or(|passed| passed < 1_500.0), "{said}");
     if !disturbed(&search) {
         let passed = passed.expect("400/s are no load for it");
-        let failed = search["failed"].as_f64().expect("4,000/s are too much");
+        let failed = search["failed_per_s"].as_f64().expect("4,000/s are too much");
         assert!(400.0 <= passed && passed < failed && failed <= 1.31 * passed, "{said}");
         assert_eq!((&search["ended_by"], &search["complete"]), (&"target".into(), &true.into()));
     }

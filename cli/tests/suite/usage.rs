@@ -190,16 +190,22 @@ fn files_that_cannot_be_written_or_read() {
     refused(&["report", &missing], 2, &["REPORT", &missing, "can't be read"]);
     refused(&["report", &plan, "--html", &plan], 2, &["--html", &plan, "REPORT names the same"]);
     refused(&["report", &plan], 1, &["REPORT", &plan, "not a report", "run --out"]);
+    refused(&["compare", &plan, &plan], 1, &["REPORT", &plan, "not a report", "run --out"]);
+    let comparison = path("comparison.json");
+    fs::write(&comparison, "{\"schema\": 2, \"margin\": 0.01}").expect("written");
+    for command in [&["report", &comparison][..], &["compare", &comparison, &comparison]] {
+        refused(command, 1, &["REPORT", &comparison, "a comparison, not a report; name the"]);
+    }
     // One of an older version: it lacks what this one reads, and its number says why.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
-    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 8"]);
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 9"]);
     let calibration = path("calibration.json");
     fs::write(&calibration, "{\"schema\": 4, \"clocks\": null}").expect("written");
     refused(&["verify", &calibration], 1, &["REPORT", &calibration, "a calibration", "run"]);
     let ceiling = path("ceiling.json");
     fs::write(&ceiling, "{\"schema\": 2, \"passed\": 1.0, \"proof\": {}}").expect("written");
-    let why = "a ceiling of schema 2, and this version reads schema 3";
+    let why = "a ceiling of schema 2, and this version reads schema 4";
     refused(&["verify", &ceiling], 1, &["REPORT", &ceiling, why]);
     let unreadable = format!("--raw {missing}: can't be read (");
     refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "written by `run --raw`"]);
