@@ -320,13 +320,14 @@ impl Lab<'_> {
         }
         let mut words = vec![command.to_owned()];
         words.extend(flags.words());
+        let scheme = if flags.is_on("tls") { "https" } else { "http" };
         let mut process = self.start(&words, &[END_WITH_PARENT], extra)?;
         let line = process.first_line()?;
         let address = line.split([' ', ',', '/']).find_map(|word| word.parse().ok());
         let Some(address) = address else {
             return Err(LabError::ended(command, format!("it names no address: {line}")));
         };
-        Ok(Server { address, url: format!("http://{address}/"), process, ledger })
+        Ok(Server { address, url: format!("{scheme}://{address}/"), process, ledger })
     }
 
     /// Makes a run of the definition against this URL; its report.
@@ -532,15 +533,13 @@ pub fn perform(experiment: &Experiment, setup: &Setup) -> Result<ExperimentResul
     let mut lab =
         Lab { setup, definition, folder, commands: Vec::new(), runs: Vec::new(), machine: None };
     let measured = (experiment.measure)(&mut lab)?;
-    let judgements = lab.definition.judge(&measured.figures, &lab.runs)?;
-    let worst = judgements.iter().map(|one| one.judgement).max();
     let quick = if setup.quick { " --quick" } else { "" };
-    let result = ExperimentResult {
+    let mut result = ExperimentResult {
         schema: result::SCHEMA,
         name: lab.definition.name.clone(),
         title: lab.definition.title.clone(),
         question: lab.definition.question.clone(),
-        judgement: worst.unwrap_or(Judgement::NotJudged),
+        judgement: Judgement::NotJudged,
         quick: setup.quick,
         command: format!("{NAME} experiment {}{quick}", lab.definition.name),
         began: humantime::format_rfc3339_seconds(began).to_string(),
@@ -550,14 +549,14 @@ pub fn perform(experiment: &Experiment, setup: &Setup) -> Result<ExperimentResul
         commands: lab.commands.clone(),
         runs: lab.runs.clone(),
         figures: measured.figures,
-        judgements,
+        judgements: Vec::new(),
         plots: measured.plots.iter().map(PlotFile::from).collect(),
     };
+    result.judge(&lab.definition)?;
     for plot in &measured.plots {
         write(&lab.file(plot.file), &plot.svg)?;
     }
-    let document = serde_json::to_string_pretty(&result).expect("a result has a JSON form");
-    write(&lab.file(result::FILE), &(document + "\n"))?;
+    result.store(&lab.folder)?;
     Ok(result)
 }
 

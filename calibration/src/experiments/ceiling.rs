@@ -137,13 +137,14 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
 impl CeilingFigures {
     /// What a document says.
     pub(super) fn of(document: &CeilingDocument) -> CeilingFigures {
-        let Answer { passed, failed, not_judged, bound, proof, .. } = &document.answer;
+        let Answer { passed_per_s: passed, failed_per_s: failed, not_judged, bound, proof, .. } =
+            &document.answer;
         let trials = proof.trials.iter().map(|trial| TrialFigures {
             changed: text_of(trial.changed),
             shards: trial.shards,
             conns: trial.conns,
-            offered_per_s: trial.rate,
-            answered_per_s: trial.throughput,
+            offered_per_s: trial.rate_per_s,
+            answered_per_s: trial.throughput_per_s,
             ratio: trial.ratio,
             expected: trial.expected,
             moved: trial.moved,

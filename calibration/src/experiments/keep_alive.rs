@@ -1,8 +1,8 @@
 //! The experiment on keep-alive: connections that are kept against one for each request, in rate,
-//! latency, CPU time and ports; ports between two network namespaces.
+//! latency, CPU time and ports, plain and over TLS; ports between two network namespaces.
 
 use engine::record::outcome::Cause;
-use engine::report::Report;
+use engine::report::{Report, TlsPart};
 use serde::Serialize;
 use serde_json::to_value;
 
@@ -26,7 +26,7 @@ struct Figures {
     one_request: Kind,
     at_most: AtMost,
     remote: Remote,
-    tls: String,
+    tls: Tls,
 }
 
 /// What one way of using connections costs at a given rate.
@@ -60,6 +60,28 @@ struct AtMost {
     setup_cpu_percent: Option<f64>,
 }
 
+/// The same over TLS, where a connection of its own takes a TLS handshake too.
+#[derive(Debug, Serialize)]
+struct Tls {
+    version: String,
+    cipher: String,
+    kept: OverTls,
+    full: OverTls,
+    resumed: OverTls,
+    full_at_most: AtMost,
+    resumed_at_most: AtMost,
+}
+
+/// What one way of using connections over TLS costs at a given rate.
+#[derive(Debug, Serialize)]
+struct OverTls {
+    #[serde(flatten)]
+    kind: Kind,
+    handshake_p50_us: Option<f64>,
+    handshake_p99_us: Option<f64>,
+    resumed_percent: Option<f64>,
+}
+
 /// Between two network namespaces; `None` where they can't be made.
 #[derive(Debug, Serialize)]
 struct Remote {
@@ -90,17 +112,12 @@ struct Ports {
 
 /// Makes its runs, and computes its figures.
 pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
-    // Each before a target of its own, so that none finds the ports that another left in TIME_WAIT.
-    let run = |lab: &mut Lab, name: &str| {
-        let target = lab.target("null")?;
-        let report = lab.run(name, &target.url, &Extra::default())?;
-        target.stop()?;
-        Ok::<Report, LabError>(report)
-    };
-    let kept = run(lab, "kept")?;
-    let by_header = run(lab, "close-header")?;
-    let by_limit = run(lab, "one-request")?;
-    let at_most = AtMost::of(&run(lab, "kept-at-most")?, &run(lab, "close-header-at-most")?);
+    let kept = run(lab, "null", "kept")?;
+    let by_header = run(lab, "null", "close-header")?;
+    let by_limit = run(lab, "null", "one-request")?;
+    let at_most =
+        AtMost::of(&run(lab, "null", "kept-at-most")?, &run(lab, "null", "close-header-at-most")?);
+    let tls = Tls::measure(lab)?;
     let remote = match Network::new() {
         Ok(network) => remote(lab, &network)?,
         Err(why) => Remote::new(lab, Some(why))?,
@@ -112,9 +129,17 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         kept: Kind::of(&kept, None),
         at_most,
         remote,
-        tls: "TLS not measured".to_owned(),
+        tls,
     };
     Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+}
+
+/// A run before a target of its own, so that none finds the ports that another left in TIME_WAIT.
+fn run(lab: &mut Lab, target: &str, name: &str) -> Result<Report, LabError> {
+    let target = lab.target(target)?;
+    let report = lab.run(name, &target.url, &Extra::default())?;
+    target.stop()?;
+    Ok(report)
 }
 
 /// Latencies of each way of using connections, at one rate.
@@ -183,6 +208,48 @@ impl AtMost {
             off_cpu_us,
             setup_cpu_percent: beyond_percent(on_cpu_us, off_cpu_us),
         }
+    }
+}
+
+impl Tls {
+    fn measure(lab: &mut Lab) -> Result<Tls, LabError> {
+        let kept = run(lab, "null-tls", "tls-kept")?;
+        let full = run(lab, "null-tls", "tls-full")?;
+        let resumed = run(lab, "null-tls", "tls-resumed")?;
+        let kept_at_most = run(lab, "null-tls", "tls-kept-at-most")?;
+        let full_at_most = run(lab, "null-tls", "tls-full-at-most")?;
+        let resumed_at_most = run(lab, "null-tls", "tls-resumed-at-most")?;
+        let part = part(&full)?;
+        Ok(Tls {
+            version: part.version.clone(),
+            cipher: part.cipher.clone(),
+            full_at_most: AtMost::of(&kept_at_most, &full_at_most),
+            resumed_at_most: AtMost::of(&kept_at_most, &resumed_at_most),
+            full: OverTls::of(&full, Some(&kept))?,
+            resumed: OverTls::of(&resumed, Some(&kept))?,
+            kept: OverTls::of(&kept, None)?,
+        })
+    }
+}
+
+/// What TLS did in a run.
+fn part(report: &Report) -> Result<&TlsPart, LabError> {
+    let missing = || LabError::figures("a run over TLS says nothing of TLS");
+    report.whole.tls.as_ref().ok_or_else(missing)
+}
+
+impl OverTls {
+    fn of(report: &Report, kept: Option<&Report>) -> Result<OverTls, LabError> {
+        let tls = part(report)?;
+        let kind = Kind::of(report, kept);
+        let time = Some(&tls.handshake_time).filter(|_| FEW < kind.connects);
+        let resumed = tls.resumed as f64 / (tls.full + tls.resumed).max(1) as f64;
+        Ok(OverTls {
+            handshake_p50_us: time.and_then(|time| time.quantile_us(0.5)),
+            handshake_p99_us: time.and_then(|time| time.quantile_us(0.99)),
+            resumed_percent: (FEW < kind.connects).then_some(100.0 * resumed),
+            kind,
+        })
     }
 }
 

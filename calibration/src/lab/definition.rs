@@ -153,6 +153,11 @@ impl Flags {
         self.0.get(name)
     }
 
+    /// Whether a flag that takes no value is given.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name).and_then(toml::Value::as_bool) == Some(true)
+    }
+
     /// The words of a command line.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();

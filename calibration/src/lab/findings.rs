@@ -30,6 +30,22 @@ pub fn results(folder: &Path) -> Result<Vec<ExperimentResult>, LabError> {
     Ok(each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
+/// Judges the figures of all results in a folder anew, by the experiments' definitions as they are
+/// now: their limits and their words may have changed since.
+///
+/// # Errors
+/// A result can't be read or written, or lacks a figure that is judged now.
+pub fn judge_anew(folder: &Path) -> Result<(), LabError> {
+    for experiment in experiments::ALL {
+        let folder = folder.join(experiment.name);
+        if let Some(mut result) = ExperimentResult::load(&folder)? {
+            result.judge(&experiment.definition()?)?;
+            result.store(&folder)?;
+        }
+    }
+    Ok(())
+}
+
 /// The page of the results in a folder, as a file in the folder `beside`.
 ///
 /// # Errors

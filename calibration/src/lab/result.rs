@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::LabError;
-use super::definition::{Expectation, Influence};
+use super::definition::{Definition, Expectation, Influence};
 use crate::judgement::Judgement;
 
 /// The version of the document.
@@ -169,6 +169,28 @@ impl Judged {
 }
 
 impl ExperimentResult {
+    /// Judges its figures, by what a definition of the experiment expects of them now.
+    ///
+    /// # Errors
+    /// The definition names a figure that the result doesn't have.
+    pub(super) fn judge(&mut self, definition: &Definition) -> Result<(), LabError> {
+        self.title.clone_from(&definition.title);
+        self.question.clone_from(&definition.question);
+        self.judgements = definition.judge(&self.figures, &self.runs)?;
+        let worst = self.judgements.iter().map(|one| one.judgement).max();
+        self.judgement = worst.unwrap_or(Judgement::NotJudged);
+        Ok(())
+    }
+
+    /// Writes it into an experiment's folder.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub(super) fn store(&self, folder: &Path) -> Result<(), LabError> {
+        let document = serde_json::to_string_pretty(self).expect("a result has a JSON form");
+        super::write(&folder.join(FILE), &(document + "\n"))
+    }
+
     /// Reads the result in an experiment's folder; `None` if there is none.
     ///
     /// # Errors

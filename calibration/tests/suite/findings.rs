@@ -35,3 +35,21 @@ fn the_committed_findings_are_those_of_the_committed_results() {
         }
     }
 }
+
+#[test]
+fn results_are_judged_anew_by_their_figures() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let name = "merge";
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join(name)).expect("a folder");
+    let path = folder.path().join(name).join("result.json");
+    let committed = fs::read_to_string(root.join(FOLDER).join(name).join("result.json"));
+    let committed = committed.expect("a result");
+    let mut changed: serde_json::Value = serde_json::from_str(&committed).expect("JSON");
+    changed["judgements"][0]["what"] = "what it said before".into();
+    changed["judgements"][0]["judgement"] = "failed".into();
+    fs::write(&path, changed.to_string()).expect("written");
+    findings::judge_anew(folder.path()).expect("judged");
+    let anew = fs::read_to_string(&path).expect("a result");
+    assert_eq!(anew, committed, "whatever isn't judged stays as it is");
+}
