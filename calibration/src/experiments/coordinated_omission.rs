@@ -42,6 +42,9 @@ struct Run {
     corrected: Latencies,
     /// How long the target held its requests, by its ledger: p99.
     held_p99_ms: Option<f64>,
+    /// How long a request takes outside of stalls, in the closed form: as configured if it holds up
+    /// no other, as measured if it does.
+    service_ms: f64,
     /// Corrected p99 by the closed form.
     closed_form_ms: f64,
     /// Naive p99 less corrected p99.
@@ -76,12 +79,15 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let [of_open, of_capped, of_paced] = &observed;
     // At equal gaps each connection gets every so many-th request.
     let capped_every_ms = capped_conns * 1e3 / stalls.rate_per_s;
-    let in_turn_ms =
-        |of: &Of, every_ms| stalls.in_turn_ms(0.99, every_ms, stalls.base_ms.max(of.cycle_ms));
+    let in_turn = |of: &Of, every_ms| {
+        let service_ms = stalls.base_ms.max(of.cycle_ms);
+        (service_ms, stalls.in_turn_ms(0.99, every_ms, service_ms))
+    };
+    let uncapped = (stalls.base_ms, stalls.uncapped_ms(0.99));
     let runs = [
-        run(of_open, stalls.uncapped_ms(0.99), users, users)?,
-        run(of_capped, in_turn_ms(of_capped, capped_every_ms), capped, users)?,
-        run(of_paced, in_turn_ms(of_paced, paced_period_ms), paced, users)?,
+        run(of_open, uncapped, users, users)?,
+        run(of_capped, in_turn(of_capped, capped_every_ms), capped, users)?,
+        run(of_paced, in_turn(of_paced, paced_period_ms), paced, users)?,
     ];
     let (published, pair) = published(lab)?;
     let ten = ten(lab)?;
@@ -172,7 +178,7 @@ impl Stalls {
                 high_ms = middle_ms;
             }
         }
-        self.base_ms + self.stall_ms - low_ms
+        service_ms + self.stall_ms - low_ms
     }
 }
 
@@ -211,11 +217,14 @@ fn band(of: &Of, base_ms: f64, serve: impl Fn(f64, f64) -> Vec<Served>) -> Band 
     }
 }
 
-fn run(of: &Of, closed_form_ms: f64, band: Band, users: Band) -> Result<Run, LabError> {
+/// `closed_form` is how long a request takes in it, and the corrected p99 that it gives, ms.
+fn run(of: &Of, closed_form: (f64, f64), band: Band, users: Band) -> Result<Run, LabError> {
+    let (service_ms, closed_form_ms) = closed_form;
     let whole = &of.both.report.whole;
     let (naive, corrected) = (Latencies::of(&whole.naive)?, Latencies::of(&whole.corrected)?);
     Ok(Run {
         held_p99_ms: of.both.ledger.held.p99.map(|us| us / 1e3),
+        service_ms,
         closed_form_ms,
         naive_off_ms: naive.p99_ms - corrected.p99_ms,
         beyond_users_ms: corrected.p99_ms - users.expected_ms,
@@ -513,6 +522,8 @@ mod tests {
         let stalls = Stalls { base_ms: 5.0, stall_ms: 50.0, period_ms: 1e3, rate_per_s: 1e3 };
         // Three of a user's requests reach so far: y + (y − 2) + (y − 4) = 10.
         assert!((stalls.in_turn_ms(0.99, 7.0, 5.0) - (55.0 - 16.0 / 3.0)).abs() < 1e-9);
+        // Slower ones gain less: y + (y − 1.5) + (y − 3) + (y − 4.5) = 10.
+        assert!((stalls.in_turn_ms(0.99, 7.0, 5.5) - (55.5 - 19.0 / 4.0)).abs() < 1e-9);
         // A connection that is never free again.
         assert_eq!(stalls.in_turn_ms(0.99, 7.0, 7.0), f64::INFINITY);
     }
