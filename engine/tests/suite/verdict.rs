@@ -4,14 +4,14 @@
 use engine::host::ports::Ports;
 use engine::host::watch::{CoreTime, Machine};
 use engine::host::{Contender, Core};
-use engine::plan::{Arrivals, Plan, StampSource, Switch};
+use engine::plan::{Arrivals, Plan, StampSource, Switch, TlsSession};
 use engine::record::outcome::{Cause, Outcome};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::judge;
 use engine::report::merge::{add_profile, hold_against};
 use engine::report::verdict::{Code, Level, Topic};
 use engine::report::{
-    ClientPart, ClientShare, DistributionPart, LittlesLaw, Microseconds, Report, Samples,
+    ClientPart, ClientShare, DistributionPart, LittlesLaw, Microseconds, Report, Samples, TlsPart,
 };
 use engine::stats::distribution::Distribution;
 use engine::stats::stationarity::Stationarity;
@@ -81,7 +81,7 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
 
     // About 1,000 requests were intended, so that one may be missing, and chance is allowed 12 % of
     // them.
-    let beyond: [(Code, Level, Change); 61] = [
+    let beyond: [(Code, Level, Change); 63] = [
         (Code::Profiled, Level::Suspect, |report| add_profile(report, made_up::profile())),
         (Code::ReceiveLate, Level::Suspect, |report| by_the_program(report, 0.03, 6.0)),
         (Code::ClientShare, Level::Suspect, |report| added(report, 6.0, 0.0)),
@@ -112,6 +112,8 @@ fn each_reason_has_its_cause_and_says_what_to_do() {
         (Code::PoolGrew, Level::Invalid, |report| grew(report, 9, 5.1)),
         (Code::PoolGrew, Level::Suspect, |report| grew(report, 9, 5.0)),
         (Code::PoolGrew, Level::Suspect, |report| grew(report, 11, 5.1)),
+        (Code::PoolGrew, Level::Invalid, |report| grew_over_tls(report, 3.0, 2.1)),
+        (Code::PoolGrew, Level::Suspect, |report| grew_over_tls(report, 3.0, 2.0)),
         (Code::PoolGrew, Level::Suspect, |report| {
             // The target stalled, and the requests that met it opened connections.
             grew(report, 9, 50.0);
@@ -386,6 +388,29 @@ fn added(report: &mut Report, p50_us: f64, p99_us: f64) {
 fn grew(report: &mut Report, requests: u64, connect_us: f64) {
     report.whole.counts.pool_grew = report.whole.counts.intended / requests;
     report.whole.connect_time.mean = Some(connect_us);
+}
+
+/// The same for 9 requests each over TLS, whose fastest handshake took so long, µs, and the slowest
+/// a second: a target that stalls is in that one.
+fn grew_over_tls(report: &mut Report, connect_us: f64, fastest_us: f64) {
+    grew(report, 9, connect_us);
+    let mut handshakes = Distribution::new();
+    handshakes.record(1_000_000_000);
+    let mut handshake_time = DistributionPart::new(&handshakes, &[]);
+    handshake_time.min = Some(fastest_us);
+    report.whole.tls = Some(TlsPart {
+        version: String::new(),
+        cipher: String::new(),
+        group: String::new(),
+        insecure: false,
+        session: TlsSession::Full,
+        full: 1,
+        resumed: 0,
+        truncated: 0,
+        ended_together: 0,
+        handshake_work_s: 0.0,
+        handshake_time,
+    });
 }
 
 /// Corrected latencies of 100 µs, but for the slowest: so many of the 1,000, which took so long,
