@@ -152,9 +152,9 @@ pub(crate) struct PlanFlags {
         help = "End the window after N intended requests [default: after --duration]",
         long_help = "End the window after N intended requests, exactly, or after --duration if that \
             is given and comes first. The target gets no others: there is no warm-up unless \
-            --warmup asks for one, which sends more. By arrival rate, and with --period, the plan \
-            tells when the last is due, and how long the window is; a closed loop ends when the \
-            last has been answered, each shard with its part of N [default: after --duration]",
+            --warmup asks for one, which sends more. By arrival rate, and with --period, the window \
+            ends when the next one would be due; a closed loop ends when the last has been \
+            answered, each shard with its part of N [default: after --duration]",
     )]
     #[serde(deserialize_with = "file_values::whole::<1, _>")]
     pub(crate) requests: Option<u64>,

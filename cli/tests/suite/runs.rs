@@ -81,7 +81,7 @@ fn a_seed_decides_when_requests_are_due_and_nothing_else() {
     assert_eq!(plans[0], plans[1]);
     for plan in &mut plans {
         let plan = plan.as_object_mut().expect("an object");
-        // A number of requests takes until the last of them is due.
+        // A number of requests takes until the next of them would be due.
         for key in ["seed", "schedule_digest", "duration", "schedule_until_s"] {
             assert!(plan.remove(key).is_some(), "{key}");
         }

@@ -4,11 +4,12 @@
 
 use super::schedule::{Due, Schedule};
 use super::share::Share;
-use crate::plan::{Model, Plan, PlanError};
+use crate::plan::{DURATION_MAX, Model, Plan, PlanError};
 use crate::sys::units::Nanos;
 
-/// Ends the window of a completed plan after its `requests`, where the plan tells when that is: at
-/// its `duration`, if that comes first.
+/// Ends the window of a completed plan after its `requests`, where the plan tells when that is: when
+/// the next one would be due, so that requests over length are the rate, or at its `duration`, if
+/// that comes first.
 ///
 /// # Errors
 /// No moment lies between the last of them and the next.
@@ -23,7 +24,13 @@ pub fn end_window(plan: &mut Plan) -> Result<(), PlanError> {
             "give one more or one less, or another --seed",
         ));
     }
-    plan.duration = Nanos(last.due_ns + 1 - plan.warmup.0);
+    let end_ns = match due(plan, requests + 1) {
+        Some(next) => next.due_ns,
+        // Nobody gave a length, and the next one is due in more than the longest.
+        None if plan.duration == DURATION_MAX => last.due_ns + 1,
+        None => return Ok(()),
+    };
+    plan.duration = Nanos(end_ns - plan.warmup.0);
     Ok(())
 }
 
@@ -104,12 +111,19 @@ mod tests {
                         let ended = plan.clone();
                         end_window(&mut plan).expect("once more");
                         assert_eq!(plan, ended, "the plan of a report is the same plan");
-                        plan.duration.0 -= 1;
-                        assert_eq!(intended(&plan), requests - 1, "it ends right after the last");
+                        plan.duration.0 += 1;
+                        assert!(requests < intended(&plan), "it ends when the next is due");
                     }
                 }
             }
         }
+    }
+
+    #[test]
+    fn requests_at_equal_gaps_have_the_length_of_their_gaps() {
+        let mut plan = Plan { arrivals: Arrivals::Constant, ..plan(5) };
+        end_window(&mut plan).expect("nothing coincides");
+        assert_eq!(plan.duration, Nanos(250_000), "5 at 20,000 per second");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub struct Plan {
     /// one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
-    /// Intended requests of the window, which ends after the last of them, or after `duration`.
+    /// Intended requests of the window, which ends once it has had them, or after `duration`.
     /// Default: as many as `duration` has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
