@@ -30,6 +30,13 @@ pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
 pub(crate) fn plan_over(mut plan: Plan, args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
     let mut results = ResultArgs::default();
     let file = args.plan.as_deref().map(read).transpose()?;
+    for flags in file.iter().chain([&args.flags]) {
+        let authorizes = |line: &String| is_named(line, "Authorization");
+        if flags.user.is_some() && flags.headers.iter().flatten().any(authorizes) {
+            let problem = "--user: --header has an Authorization too; give one of them";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
+    }
     let is_given =
         |given: fn(&PlanFlags) -> bool| given(&args.flags) || file.as_ref().is_some_and(given);
     let names_method = is_given(|flags| flags.method.is_some());

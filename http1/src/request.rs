@@ -174,7 +174,8 @@ fn check_headers(spec: &RequestSpec) -> Result<(), RequestError> {
             return Err(RequestError::TransferEncoding);
         }
         let is_length = name.eq_ignore_ascii_case("Content-Length");
-        if is_length || name.eq_ignore_ascii_case("Host") {
+        let mut once = ["Host", "Authorization"].iter();
+        if is_length || once.any(|once| name.eq_ignore_ascii_case(once)) {
             let before = &spec.headers[..position];
             if before.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
                 return Err(RequestError::Repeated(name.clone()));

@@ -90,6 +90,11 @@ mod tests {
             (vec!["pa55 word: x"], "#1", "the name isn't a token"),
             (vec!["A: b", "C: pa55\nd", "E: f"], "#2", "a control character"),
             (vec!["Host: a", "B: c", "Host: pa55"], "#3", "Host is given more than once"),
+            (
+                vec!["Authorization: a", "authorization: pa55"],
+                "#2",
+                "authorization is given more than once",
+            ),
             (vec!["A: b", "Content-Length: pa55"], "#2", "the body of 0 bytes"),
             (vec!["Transfer-Encoding: pa55"], "#1", "isn't supported"),
         ] {
