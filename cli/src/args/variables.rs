@@ -70,13 +70,18 @@ fn free<'a>(command: &'a Command, typed: &[Id]) -> impl Iterator<Item = &'a Arg>
     typed.into_iter().chain(others).filter(|arg| !arg.is_hide_set())
 }
 
+/// Flags that choose different models, so a plan can't have both.
+const MODELS: [&str; 2] = ["rate", "period"];
+
 /// Whether two flags can't be given together.
 fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
     let names = |one: &Arg, other: &Arg| {
         let named = command.get_arg_conflicts_with(one);
         named.iter().any(|arg| arg.get_id() == other.get_id())
     };
-    names(one, other) || names(other, one)
+    let model = |arg: &Arg| arg.get_long().filter(|long| MODELS.contains(long)).map(str::to_owned);
+    let models = model(one).zip(model(other));
+    names(one, other) || names(other, one) || models.is_some_and(|(one, other)| one != other)
 }
 
 /// The variable of a flag; of the URL it is that of `--target`. What would be that of `--key` holds
@@ -160,6 +165,9 @@ mod tests {
             ("truetail controller --agents-dns h:1", "agents", false),
             ("truetail controller --agents h:1", "agents_dns", false),
             ("truetail ceiling --null", "url", false),
+            ("truetail run --rate 5", "period", false),
+            ("truetail run --period 1s", "rate", false),
+            ("truetail run --conns 5", "period", true),
             // What a command would refuse.
             ("truetail sweep --rates 1..2", "label", false),
             ("truetail sweep --rates 1..2", "rate", false),
@@ -184,6 +192,9 @@ mod tests {
         assert_eq!(odds("truetail run --progress off", &both), None);
         assert_eq!(odds("truetail run", &both[1..]), None);
         assert_eq!(odds("truetail run", &["TRUETAIL_LABEL", "TRUETAIL_TARGET"]), None);
+        let models = ["TRUETAIL_PERIOD", "TRUETAIL_RATE"];
+        assert_eq!(odds("truetail run", &models), Some(models.map(str::to_owned)));
+        assert_eq!(odds("truetail run --rate 5", &models), None);
         let agents = ["TRUETAIL_AGENTS", "TRUETAIL_AGENTS_DNS"];
         assert_eq!(odds("truetail search", &agents), Some(agents.map(str::to_owned)));
         assert_eq!(odds("truetail run", &agents), None, "a run has no agents");
