@@ -13,6 +13,8 @@ use super::table::{ROWS, Row, lacks};
 const RATIO_MIN: f64 = 1.1;
 /// The smallest difference that counts, µs: less is the cost of a system call.
 const DIFFERENCE_MIN_US: f64 = 50.0;
+/// The share of requests that found their connection closed from which on that matters.
+const RENEWED_MANY: f64 = 0.1;
 /// How many times as long as the generator's delay a wait must be for that delay not to matter.
 const BESIDE: f64 = 20.0;
 
@@ -154,16 +156,23 @@ fn cause(report: &Report) -> String {
         } else {
             format!(", not the generator (pacer lateness {pacer})")
         };
+        let renewed = part.counts.connects_in_window.saturating_sub(part.counts.pool_grew);
+        let is_closed = plan.requests_per_connection.is_none()
+            && RENEWED_MANY * part.counts.sent as f64 <= renewed as f64;
         let opening = match plan.keepalive {
             Switch::Off => "opening one for each request, ",
+            Switch::On if is_closed => "opening one for each that was closed, ",
             Switch::On => "",
+        };
+        let cap = match part.counts.capped {
+            0 => String::new(),
+            _ => format!(" or the cap of --conns {}", count(plan.conns() as u64)),
         };
         format!(
             "They waited for a connection (connection wait {} in the mean; {} found none free): \
-             {opening}the target's backlog or the cap of --conns {}{generator}.",
+             {opening}the target's backlog{cap}{generator}.",
             time(wait_us),
             things(part.counts.waited, "arrival"),
-            count(plan.conns() as u64),
         )
     };
     let dropped = part.counts.unsent_reasons.of(UnsentReason::Dropped);
@@ -219,6 +228,27 @@ mod tests {
     fn a_small_difference_is_none() {
         check(OPEN, &part(20, 60, 1, 39), &["agree"]);
         check(OPEN, &part(100_000, 101_000, 1, 999), &["agree"]);
+    }
+
+    #[test]
+    fn a_wait_for_a_connection_names_what_was_there() {
+        let waited = part(1_000, 200_000, 1, 199_000);
+        let text = told(true, &waited);
+        assert!(text.contains("): the target's backlog, not the generator"), "{text}");
+        let mut capped = waited.clone();
+        capped.counts.capped = 3;
+        let text = told(true, &capped);
+        assert!(
+            text.contains("): the target's backlog or the cap of --conns 1,000, not"),
+            "{text}"
+        );
+        // A target that closes after each response.
+        let mut closed = waited;
+        closed.counts.connects_in_window = closed.counts.sent;
+        let text = told(true, &closed);
+        assert!(text.contains("): opening one for each that was closed, the target's"), "{text}");
+        closed.counts.pool_grew = closed.counts.sent;
+        assert!(!told(true, &closed).contains("that was closed"), "they were added to the pool");
     }
 
     #[test]

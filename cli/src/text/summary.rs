@@ -162,8 +162,8 @@ mod tests {
         At p50 users waited 182 ms, 178 times the naive 1.02 ms. Naive latency omits the
         wait before sending (coordinated omission): its clock starts when a request is
         sent, not when it was due. They waited for a connection (connection wait 181 ms
-        in the mean; 0 arrivals found none free): the target's backlog or the cap of
-        --conns 1,000, not the generator (pacer lateness 3.00 µs).
+        in the mean; 0 arrivals found none free): the target's backlog, not the
+        generator (pacer lateness 3.00 µs).
 
         pacer lateness   p50 3.00 µs, p99 3.00 µs
         connection wait  p50 181 ms, p99 181 ms
