@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::figures::{count, megabytes, percentile, rate, time};
 use super::table::{ROWS, Row, noted};
-use super::verdict::told;
+use super::verdict::{CONSEQUENCE, in_order, told};
 use super::{explain, summary as whole, verdict};
 
 /// A name and what it stands for.
@@ -62,13 +62,17 @@ pub(crate) fn reasons(verdict: &Verdict) -> Vec<Reason> {
         let first = letters.next().map(char::to_uppercase);
         format!("{}{}.", first.into_iter().flatten().collect::<String>(), letters.as_str())
     };
-    let reason = |reason: &engine::report::verdict::Reason| Reason {
-        name: reason.code.to_string(),
-        told: told(reason, verdict.level),
-        meaning: sentence(&reason.meaning),
-        cure: sentence(&reason.cure),
-    };
-    verdict.reasons.iter().map(reason).collect()
+    let mut reasons = Vec::new();
+    for (reason, is_likely_consequence) in in_order(verdict) {
+        let before = if is_likely_consequence { CONSEQUENCE } else { "" };
+        reasons.push(Reason {
+            name: reason.code.to_string(),
+            told: format!("{before}{}", told(reason, verdict.level)),
+            meaning: sentence(&reason.meaning),
+            cure: sentence(&reason.cure),
+        });
+    }
+    reasons
 }
 
 /// What was run, and the counts of its requests.

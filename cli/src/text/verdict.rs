@@ -8,25 +8,40 @@ use engine::report::verdict::{Code, Level, Reason, Topic, Verdict};
 
 use super::wrap::indented;
 
-/// The lines of the verdict: its headline, then each reason by its evidence. What follows from time
-/// that others took stands below that.
+/// The lines of the verdict: its headline, then each reason by its evidence.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let mut text = headline(verdict);
     text.push('\n');
-    let told = |reason: &Reason| format!("{}.", told(reason, verdict.level));
-    let last_cause = last_cause(verdict);
-    for (at, reason) in verdict.reasons.iter().enumerate() {
-        if last_cause.is_none() || !follows(reason) {
-            text.push_str(&indented("  ", "    ", &told(reason)));
-        }
-        if last_cause == Some(at) {
-            for reason in verdict.reasons.iter().filter(|reason| follows(reason)) {
-                let likely = format!("likely a consequence: {}", told(reason));
-                text.push_str(&indented("    ", "      ", &likely));
-            }
-        }
+    for (reason, is_likely_consequence) in in_order(verdict) {
+        let told = format!("{}.", told(reason, verdict.level));
+        text.push_str(&match is_likely_consequence {
+            false => indented("  ", "    ", &told),
+            true => indented("    ", "      ", &format!("{CONSEQUENCE}{told}")),
+        });
     }
     text
+}
+
+/// What precedes the evidence of a reason that likely follows from the one above it.
+pub(crate) const CONSEQUENCE: &str = "likely a consequence: ";
+
+/// The reasons in the order to read them in. What likely follows from time that others took stands
+/// behind that, marked.
+pub(crate) fn in_order(verdict: &Verdict) -> Vec<(&Reason, bool)> {
+    let reasons = verdict.reasons.iter();
+    let Some(last_cause) = last_cause(verdict) else {
+        return reasons.map(|reason| (reason, false)).collect();
+    };
+    let mut ordered = Vec::with_capacity(verdict.reasons.len());
+    for (at, reason) in reasons.clone().enumerate() {
+        if !follows(reason) {
+            ordered.push((reason, false));
+        }
+        if last_cause == at {
+            ordered.extend(reasons.clone().filter(|reason| follows(reason)).map(|it| (it, true)));
+        }
+    }
+    ordered
 }
 
 /// What the reasons mean for the numbers and what to do about each; `None` of a valid run. Reasons
