@@ -183,7 +183,7 @@ fn metrics(report: &Report, began: SystemTime) -> Vec<Metric> {
         },
         Metric {
             name: "requests",
-            help: "Requests over the length of the window",
+            help: "Requests by the length of the window; answered: before its end",
             unit: Some(per_s),
             samples: rates.collect(),
         },

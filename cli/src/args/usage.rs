@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::variables;
+use super::{LOADING, variables};
 
 /// Whether a word is made as the names of commands and flags are.
 pub(crate) fn is_bare(word: &str) -> bool {
@@ -42,8 +42,9 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
         }
         // A word out of place may be a part of a header or a URL.
         (ErrorKind::UnknownArgument, Some(word), _) if !word.starts_with('-') => {
-            let cure = "put a value with spaces in quotes";
-            format!("unexpected word after the flags; {cure}; see `{help}`")
+            let has_one = |name: &&str| *name != "ab" && help.contains(&format!(" {name} "));
+            let url = if LOADING.iter().any(has_one) { ", and a run has one URL" } else { "" };
+            format!("a word too many; a value with spaces goes in quotes{url}; see `{help}`")
         }
         (ErrorKind::UnknownArgument, Some(flag), _) => {
             let similar = text(ContextKind::SuggestedArg);
@@ -53,7 +54,7 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
         (ErrorKind::InvalidSubcommand, ..)
             if text(ContextKind::InvalidSubcommand).is_some_and(|word| !is_bare(&word)) =>
         {
-            format!("unknown command; see `{help}`")
+            format!("unknown command; a URL begins with http:// or https://; see `{help}`")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) if value.is_empty() => {
             format!("{flag}: missing value; give one after it; see `{help}`")
@@ -155,7 +156,7 @@ mod tests {
             (["run", "--threshold", "-1"], "--threshold -1: invalid threshold: give", "NAME=VALUE"),
             (["run", "--expect-status", "-1"], "--expect-status -1: invalid status: give", "2xx"),
             (["run", "--source-addresses", "-1"], "--source-addresses -1: ", "127.0.0.2"),
-            (["run", "--raw", "-"], "--raw -: invalid file name: looks like a flag", "./-"),
+            (["run", "--raw", "-"], "--raw -: invalid file name: standard input", "name a file"),
             (["run", "--flamegraph", "a.png"], "--flamegraph a.png: invalid file name: it", ".svg"),
             (["run", "--prom", "a.txt"], "--prom a.txt: invalid file name: it", ".prom, as coll"),
             (["run", "--raw", ""], "--raw '': invalid file name: name a file", ""),

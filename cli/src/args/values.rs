@@ -45,6 +45,9 @@ pub(super) fn credentials(text: &str) -> Result<String, String> {
 /// A path that has to be text.
 pub(super) fn file_name(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix('-') {
+        Some("") => Err(format!(
+            "invalid file name `{text}`: standard input and output can't take its place, name a file"
+        )),
         Some(_) => Err(format!("invalid file name `{text}`: looks like a flag, write ./{text}")),
         None if text.is_empty() => Err("invalid file name ``: name a file".to_owned()),
         None => Ok(PathBuf::from(text)),

@@ -143,9 +143,10 @@ fn length_ns(plan: &Plan, ahead_ns: u64) -> [u64; 2] {
     [least_ns, most_ns].map(|ns| ns.saturating_add(load_ns))
 }
 
-/// A length that is known in advance, rounded up to tenths of a second.
+/// A length that is known in advance, rounded up to tenths of a second, or below one to hundredths.
 fn tenths(ns: u64) -> String {
-    Nanos(ns.div_ceil(TENTH_NS).saturating_mul(TENTH_NS)).to_string()
+    let unit_ns = if ns < SECOND_NS { TENTH_NS / 10 } else { TENTH_NS };
+    Nanos(ns.div_ceil(unit_ns).saturating_mul(unit_ns)).to_string()
 }
 
 /// A length of which these two are known.
