@@ -7,6 +7,7 @@ mod agent_flags;
 mod agents;
 mod file_values;
 mod foreign;
+mod foreign_flags;
 mod headings;
 mod plan_flags;
 mod series_flags;

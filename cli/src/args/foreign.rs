@@ -1,221 +1,51 @@
-//! What the commands and the flags of other load generators mean here: one table, from which a line
-//! of another tool is translated.
+//! A line of another load generator: what its words mean here, and the line to type.
 //!
-//! A flag that is one of ours as well is another tool's only if its value says so: `-q 50` is a
-//! rate, `-q` alone is quiet. Nothing here repeats a value that may hold a secret.
+//! Nothing here repeats a value that may hold a secret.
 
 use std::borrow::Cow;
 
 use clap::{Arg, Command};
-use engine::sys::units::Nanos;
 
-use super::LOADING;
+use super::foreign_flags::{FLAGS, Foreign, Here, KEPT, SCRIPT, Value, is_number};
+use super::{LOADING, is_bare};
 
-/// A flag of another tool.
-struct Foreign {
-    /// As it is typed.
-    names: &'static [&'static str],
-    /// Its value, if it has one.
-    value: Value,
-    /// What to type instead.
-    here: Here,
-}
-
-/// The value of a flag.
-enum Value {
-    /// It has none.
-    None,
-    /// Whatever is given.
-    Any,
-    /// It has one, and is the other tool's if that fits.
-    If(fn(&str) -> bool),
-}
-
-/// What a flag is here.
-enum Here {
-    /// A flag of ours with this value, in which `{}` stands for the one that was given.
-    As(&'static str, &'static str),
-    /// The same where it means something else: what.
-    Unlike(&'static str, &'static str, &'static str),
-    /// Nothing: why it isn't needed, or what there is instead.
-    Omit(&'static str),
-}
-
-use Here::{As, Omit, Unlike};
-
-const fn flag(names: &'static [&'static str], value: Value, here: Here) -> Foreign {
-    Foreign { names, value, here }
-}
-
-/// The flags of wrk, wrk2, hey, oha, vegeta, k6 and h2load that aren't ours.
-const FOREIGN: &[Foreign] = &[
-    flag(&["-z"], Value::Any, As("--duration", "{}")),
-    flag(&["-duration"], Value::Any, As("--duration", "{}")),
-    flag(&["-D"], Value::If(is_duration), As("--duration", "{}")),
-    flag(&["-D", "-body"], Value::Any, As("--body", "@{}")),
-    flag(&["-d"], Value::If(is_no_duration), As("--body", "{}")),
-    flag(&["-rate"], Value::Any, As("--rate", "{}")),
-    flag(
-        &["-q"],
-        Value::If(is_number),
-        Unlike("--rate", "{}", "of the whole run; hey's is that of each of its workers (-c)"),
-    ),
-    flag(&["--vus"], Value::Any, As("--conns", "{}")),
-    flag(&["-u"], Value::If(is_number), As("--conns", "{}")),
-    flag(&["-max-connections", "-max-workers"], Value::Any, As("--conns", "{}")),
-    flag(&["--iterations"], Value::Any, As("--requests", "{}")),
-    flag(&["-i"], Value::If(is_number), As("--requests", "{}")),
-    flag(&["-m"], Value::If(is_number), As("--pipeline", "{}")),
-    flag(&["--warm-up-time"], Value::Any, As("--warmup", "{}")),
-    flag(&["-timeout"], Value::Any, As("--timeout", "{}")),
-    flag(&["-header"], Value::Any, As("--header", "{}")),
-    flag(&["-A"], Value::Any, As("--header", "Accept: {}")),
-    flag(&["-T"], Value::Any, As("--header", "Content-Type: {}")),
-    flag(&["-host", "--host"], Value::Any, As("--header", "Host: {}")),
-    flag(&["-a"], Value::Any, As("--user", "{}")),
-    flag(&["-laddr"], Value::Any, As("--source-addresses", "{}")),
-    flag(&["-U", "--user-agent"], Value::Any, As("--header", "User-Agent: {}")),
-    flag(&["-unix-socket", "--unix-socket"], Value::Any, As("--unix", "{}")),
-    flag(&["-output", "--summary-export"], Value::Any, As("--out", "{}")),
-    flag(&["-o"], Value::If(|value| value == "csv"), As("--csv", "-")),
-    flag(&["-j", "--json"], Value::None, As("--out", "-")),
-    flag(&["--output-format"], Value::If(|value| value == "json"), As("--out", "-")),
-    flag(&["--output-format"], Value::If(|value| value == "csv"), As("--csv", "-")),
-    flag(&["-name"], Value::Any, As("--label", "{}")),
-    flag(&["--no-tui", "--no-summary"], Value::None, As("--quiet", "")),
-    flag(
-        &["-disable-keepalive", "--disable-keepalive", "--no-connection-reuse"],
-        Value::None,
-        As("--keepalive", "off"),
-    ),
-    flag(
-        &["-t"],
-        Value::If(is_number),
-        Omit(
-            "threads are cores here, by default all but the first (--cores); a timeout has a unit",
-        ),
-    ),
-    flag(
-        &["--threads", "-cpus"],
-        Value::Any,
-        Omit("threads are cores here, by default all but the first (--cores)"),
-    ),
-    flag(
-        &["-workers", "-connections"],
-        Value::Any,
-        Omit("connections are opened as the load needs them, up to --conns"),
-    ),
-    flag(&["--latency", "-L"], Value::None, Omit("percentiles are always printed")),
-    flag(
-        &["--latency-correction"],
-        Value::None,
-        Omit("latency always starts when a request was due"),
-    ),
-    flag(&["-keepalive"], Value::Any, Omit("connections are kept; --keepalive off closes them")),
-    flag(
-        &["-disable-redirects", "--disable-redirects"],
-        Value::None,
-        Omit("redirects are never followed"),
-    ),
-    flag(
-        &["-redirects", "--redirect"],
-        Value::Any,
-        Omit("redirects aren't followed: load the URL that they lead to"),
-    ),
-    flag(
-        &["-disable-compression", "--disable-compression"],
-        Value::None,
-        Omit("no compression is asked for unless a header does"),
-    ),
-    flag(&["--h1"], Value::None, Omit("HTTP/1.1 is what is spoken")),
-    flag(
-        &["--http2", "-http2", "-h2"],
-        Value::None,
-        Omit("only HTTP/1.1 is spoken; for HTTP/2 use h2load"),
-    ),
-    flag(
-        &["--http3", "-http3", "--h3", "-h3", "--quic"],
-        Value::None,
-        Omit("only HTTP/1.1 is spoken, over TCP; for HTTP/3 and QUIC use h2load or oha"),
-    ),
-    flag(
-        &["--ktls", "-ktls"],
-        Value::None,
-        Omit("TLS is spoken by the program, not by the kernel"),
-    ),
-    flag(&["-insecure", "--insecure-skip-tls-verify"], Value::None, As("--insecure", "")),
-    flag(&["-session-tickets"], Value::None, As("--tls-session", "resume")),
-    flag(&["-root-certs"], Value::Any, As("--cacert", "{}")),
-    flag(&["-cert"], Value::Any, As("--cert", "{}")),
-    flag(&["-key"], Value::Any, As("--key", "{}")),
-    flag(
-        &["-x", "--proxy"],
-        Value::Any,
-        Omit("no proxies: load the server, or the proxy as a server (--connect-to)"),
-    ),
-    flag(&["-targets"], Value::Any, Omit("a run requests one URL: give it as the argument")),
-    flag(
-        &["-F", "--form"],
-        Value::Any,
-        Omit("no forms are made: give the body (--body @FILE) with its Content-Type (--header)"),
-    ),
-    flag(&["--no-color"], Value::None, Omit("NO_COLOR=1 in the environment turns colours off")),
-    flag(&["--no-thresholds"], Value::None, Omit("objectives are judged only with --slo")),
-    flag(&["-lazy"], Value::None, Omit("nothing is read while a run goes on")),
-    flag(&["-s"], Value::If(is_stage), Omit("`truetail sweep` changes the rate in steps")),
-    flag(&["--stage"], Value::Any, Omit("`truetail sweep` changes the rate in steps")),
-    flag(&["--no-usage-report"], Value::None, Omit("no usage is reported")),
-    flag(&["-s", "--script"], Value::Any, Omit(SCRIPT)),
-];
-
-const SCRIPT: &str =
-    "no scripts: a run sends one request (--method, --header, --body); for scripts use k6";
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn is_duration(text: &str) -> bool {
-    text.parse::<Nanos>().is_ok()
-}
-
-/// As k6 has them: `10s:100`.
-fn is_stage(text: &str) -> bool {
-    text.split_once(':').is_some_and(|(length, users)| is_duration(length) && is_number(users))
-}
-
-/// Also not a wrong one, whose error says more: a body seldom begins with a digit.
-fn is_no_duration(text: &str) -> bool {
-    !text.starts_with(|first: char| first.is_ascii_digit() || "-.".contains(first))
-}
+/// The tools whose lines are known by their first word.
+const TOOLS: [&str; 8] = ["wrk", "wrk2", "hey", "oha", "vegeta", "k6", "h2load", "ab"];
 
 /// The answer to a line of another tool: what its words mean here, and what to type. `None` if
 /// nothing in it is another tool's. The words are those behind the program's name.
 pub(super) fn answer(words: &[String], definition: &Command) -> Option<String> {
-    let (first, rest) = words.split_first()?;
-    let mut line = Line { reasons: Vec::new(), words: Vec::new(), has_url: false };
-    let name = match first.as_str() {
-        "attack" => {
-            line.reasons.push("attack is run here".to_owned());
-            "run"
-        }
-        name if LOADING.contains(&name) => name,
-        _ => return None,
-    };
+    let mut line = Line::of(words);
+    let (name, rest) = line.begin(words)?;
     let own = definition.find_subcommand(name).expect("one of the commands");
     line.words.push(format!("truetail {name}"));
+    let rest = line.without_tls(rest);
     let mut rest = rest.iter().map(String::as_str).peekable();
     while let Some(word) = rest.next() {
         let next = rest.peek().copied();
-        if let Some((flag, used)) = translated(word, next) {
+        if let Some((flag, used)) = translated(line.tool, word, next) {
             line.add_foreign(word, flag, used.value);
             if used.takes_next {
                 rest.next();
             }
+        } else if word == "-k" && line.is_plain {
+            line.because(format!("-k: {KEPT}, and http has no certificate to accept"));
+        } else if ["-h", "--help"].contains(&word) {
+            return None;
         } else if word.len() < 2 || !word.starts_with('-') {
             line.add_argument(word);
         } else {
             let given = own_flag(own, word);
+            if given.flag.is_none() {
+                // What follows it, unless that is the URL, may be its value.
+                let is_value = |next: &&str| !next.starts_with('-') && !next.contains("://");
+                if given.value.is_none() && next.is_some_and(|next| is_value(&next)) {
+                    rest.next();
+                }
+                let name = if is_bare(given.name) { given.name } else { "a flag" };
+                line.unknown.push(format!("{name}: unknown here, and left out"));
+                continue;
+            }
             let next = if given.takes_next() { rest.next() } else { None };
             line.add_own(&given, next);
         }
@@ -230,11 +60,16 @@ struct Used<'a> {
 }
 
 /// The flag of another tool that this word is, with its value.
-fn translated<'a>(word: &'a str, next: Option<&'a str>) -> Option<(&'static Foreign, Used<'a>)> {
-    FOREIGN.iter().find_map(|flag| {
+fn translated<'a>(
+    tool: Option<&str>,
+    word: &'a str,
+    next: Option<&'a str>,
+) -> Option<(&'static Foreign, Used<'a>)> {
+    let mut rows = FLAGS.iter().filter(|flag| flag.of.is_none() || flag.of == tool);
+    rows.find_map(|flag| {
         let given = flag.names.iter().find_map(|name| value_after(word, name))?;
         let used = match (&flag.value, given) {
-            (Value::None, "") => Used { value: "", takes_next: false },
+            (Value::None, "" | "true" | "false") => Used { value: given, takes_next: false },
             (Value::None, _) => return None,
             (Value::Any | Value::If(_), "") => Used { value: next?, takes_next: true },
             (Value::Any | Value::If(_), value) => Used { value, takes_next: false },
@@ -260,7 +95,7 @@ fn value_after<'a>(word: &'a str, name: &str) -> Option<&'a str> {
 /// Whether this is the long name of some flag with one dash, as Go's tools have them.
 fn is_long_name(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
-    FOREIGN.iter().any(|flag| flag.names.contains(&name)) && 2 < name.len()
+    FLAGS.iter().any(|flag| flag.names.contains(&name)) && 2 < name.len()
 }
 
 /// A word that begins with a dash, as far as it may be flags of ours.
@@ -294,6 +129,17 @@ fn own_flag<'a>(own: &'a Command, word: &'a str) -> Given<'a> {
         return Given { flag, name: &word[.."--".len() + long.len()], value };
     }
     let mut given = Given { flag: None, name: word, value: None };
+    // A name of several letters, as Go's tools have them, or one that would ask for help.
+    let is_name = |(name, _): (&str, &str)| 2 < name.len() && is_bare(name);
+    let is_free = |letter: char| {
+        let arg = own.get_arguments().find(|arg| arg.get_short() == Some(letter));
+        arg.and_then(Arg::get_long).is_some_and(|long| FREE.contains(&format!("--{long}").as_str()))
+    };
+    let first = word.chars().nth(1).unwrap_or_default();
+    if first == 'h' || word.split_once('=').is_some_and(is_name) && !is_free(first) {
+        let end = 1 + first.len_utf8();
+        return Given { name: &word[..end], value: Some(""), ..given };
+    }
     for (at, letter) in word.char_indices().skip(1) {
         let (name, after) = word.split_at(at + letter.len_utf8());
         let flag = own.get_arguments().find(|arg| {
@@ -310,29 +156,124 @@ fn own_flag<'a>(own: &'a Command, word: &'a str) -> Given<'a> {
 
 /// The line to type, and why it isn't the line that was.
 struct Line {
+    /// The tool whose name the line begins with.
+    tool: Option<&'static str>,
+    /// What shows that the line is another tool's.
     reasons: Vec<String>,
+    /// What is neither another tool's nor ours, as far as is known here.
+    unknown: Vec<String>,
     words: Vec<String>,
     has_url: bool,
+    /// Whether the URL is known to be one without TLS.
+    is_plain: bool,
+    /// How many connections the line asks for.
+    conns: Option<u64>,
+    /// Whether each connection serves one request.
+    closes: bool,
 }
 
 impl Line {
+    /// The line that begins here, of these words.
+    fn of(words: &[String]) -> Line {
+        let has = |scheme: &str| words.iter().any(|word| word.starts_with(scheme));
+        let conns =
+            words.iter().enumerate().find_map(|(at, word)| match word.strip_prefix("-c")? {
+                "" => words.get(at + 1)?.parse().ok(),
+                number => number.parse().ok(),
+            });
+        Line {
+            tool: None,
+            reasons: Vec::new(),
+            unknown: Vec::new(),
+            words: Vec::new(),
+            has_url: false,
+            is_plain: has("http://") && !has("https://"),
+            conns,
+            closes: false,
+        }
+    }
+
+    /// The command that the line stands for, and the words behind what begins it.
+    fn begin<'a>(&mut self, words: &'a [String]) -> Option<(&'static str, &'a [String])> {
+        let (first, rest) = words.split_first()?;
+        let urls = rest.iter().filter(|word| word.contains("://")).count();
+        self.tool = TOOLS.into_iter().find(|tool| tool == first);
+        match (first.as_str(), rest.first().map(String::as_str)) {
+            ("attack" | "wrk" | "wrk2" | "hey" | "oha" | "h2load", _) => {
+                self.because(format!("{first} is run here"));
+                Some(("run", rest))
+            }
+            ("vegeta", Some("attack")) | ("k6", Some("run")) => {
+                self.because(format!("{first} {} is run here", rest[0]));
+                Some(("run", &rest[1..]))
+            }
+            ("ab", _) if urls == 1 && 1 < rest.len() => {
+                self.because("ab compares two URLs here, and run loads one".to_owned());
+                let keeps = |word: &String| word.starts_with("-k") || word == "-lk";
+                if !rest.iter().any(keeps) {
+                    self.because("ab closes each connection unless -k is given".to_owned());
+                    self.closes = true;
+                }
+                Some(("run", rest))
+            }
+            (name, _) => {
+                LOADING.into_iter().find(|loading| *loading == name).map(|name| (name, rest))
+            }
+        }
+    }
+
+    /// The words, with `-k` apart from what it stands before: without TLS it has no meaning.
+    fn without_tls(&self, words: &[String]) -> Vec<String> {
+        let is_some = |word: &String| {
+            let more = word.strip_prefix("-k");
+            self.is_plain && more.is_some_and(|more| !more.is_empty()) && !is_long_name(word)
+        };
+        let split = |word: &String| match is_some(word) {
+            true => vec!["-k".to_owned(), format!("-{}", &word[2..])],
+            false => vec![word.clone()],
+        };
+        words.iter().flat_map(split).collect()
+    }
+
+    /// Something in the line is another tool's.
+    fn because(&mut self, reason: String) {
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
+    }
+
     fn add_foreign(&mut self, word: &str, foreign: &Foreign, value: &str) {
         let shown = foreign.names.iter().find(|name| value_after(word, name).is_some());
         let shown = shown.copied().unwrap_or_default();
         match foreign.here {
-            As(flag, template) | Unlike(flag, template, _) => {
-                let unlike = match foreign.here {
-                    Unlike(_, _, what) => format!(", {what}"),
-                    _ => String::new(),
-                };
-                self.reasons.push(format!("{shown} is {flag} here{unlike}"));
+            Here::As(..) if matches!(foreign.value, Value::None) && value == "false" => {
+                self.because(format!("{shown}=false: so it is here by default"));
+            }
+            Here::As("--insecure", _) if self.is_plain => {
+                self.because(format!("{shown}: http has no certificate to accept"));
+            }
+            Here::As(flag, template) => {
+                self.because(format!("{shown} is {flag} here"));
                 self.words.push(flag.to_owned());
                 if !template.is_empty() {
                     let value = if template == "{}" { told(flag, value) } else { value.into() };
                     self.words.push(quoted(&template.replace("{}", &value)));
                 }
             }
-            Omit(why) => self.reasons.push(format!("{shown}: {why}")),
+            Here::OfWhole(flag) => {
+                let each = self.conns.zip(value.parse().ok());
+                let all = each.and_then(|(conns, each): (u64, u64)| conns.checked_mul(each));
+                let told = all.zip(self.conns).map_or_else(String::new, |(all, conns)| {
+                    format!(", so {all} of its {conns} together")
+                });
+                self.because(format!(
+                    "{shown} is {flag} here, of the whole run; hey's is that of each of its \
+                     workers{told}"
+                ));
+                let all = all.filter(|_| self.tool == Some("hey")).map(|all| all.to_string());
+                self.words.extend([flag.to_owned(), all.unwrap_or_else(|| quoted(value))]);
+            }
+            Here::Omit(why) => self.because(format!("{shown}: {why}")),
         }
     }
 
@@ -352,8 +293,8 @@ impl Line {
 
     /// A word that is no flag: the URL, a script, or a part of what should stand in quotes.
     fn add_argument(&mut self, word: &str) {
-        if word.ends_with(".js") || word.ends_with(".lua") {
-            self.reasons.push(SCRIPT.to_owned());
+        if word == "-" || [".js", ".ts", ".lua"].iter().any(|end| word.ends_with(end)) {
+            self.because(SCRIPT.to_owned());
             return;
         }
         self.has_url = true;
@@ -365,10 +306,16 @@ impl Line {
         if self.reasons.is_empty() {
             return None;
         }
+        if self.closes {
+            self.words.extend(["--keepalive".to_owned(), "off".to_owned()]);
+        }
         if !self.has_url {
             self.words.push("URL".to_owned());
         }
-        Some(format!("{}; type `{}`", self.reasons.join("; "), self.words.join(" ")))
+        let line = self.words.join(" ");
+        let hidden = if line.contains(HIDDEN) { ", where … is what you typed" } else { "" };
+        self.reasons.append(&mut self.unknown);
+        Some(format!("{}; type `{line}`{hidden}", self.reasons.join("; ")))
     }
 }
 
@@ -548,6 +495,106 @@ mod tests {
     }
 
     #[test]
+    fn more_lines_of_eight_tools_are_answered_with_lines_that_run() {
+        for (typed, expected) in [
+            (
+                "truetail wrk -t8 -c64 -d5s --timeout 2s -s x.lua http://h/",
+                "-c64 -d5s --timeout 2s http://h/",
+            ),
+            ("truetail wrk2 -c9 -d5s -R90 --u_latency http://h/", "-c9 -d5s -R90 http://h/"),
+            ("truetail wrk2 -c9 -d5s -R90 -B http://h/", "-c9 -d5s -R90 http://h/"),
+            ("truetail -c9 -d5s -R90 -U http://h/", "-c9 -d5s -R90 http://h/"),
+            (
+                "truetail hey -n 20 -c 5 -q 10 -A text/html -U agent http://h/",
+                "-n 20 -c 5 --rate 50 --header 'Accept: text/html' --header 'User-Agent: agent' \
+                 http://h/",
+            ),
+            (
+                "truetail -z 5s -h2 -x http://p:1 -host a http://h/",
+                "--duration 5s --header 'Host: a' http://h/",
+            ),
+            (
+                "truetail oha --no-tui -z 2s -q 5 -c 9 -p 1 -w -u ms -r 3 http://h/",
+                "--quiet --duration 2s --rate 5 -c 9 http://h/",
+            ),
+            (
+                "truetail -z 2s --burst-delay 2s --burst-rate 4 --nonsense --more 5 http://h/",
+                "--duration 2s http://h/",
+            ),
+            (
+                "truetail vegeta attack -rate=50 -duration=2s -keepalive=false -http2=false \
+                 -redirects=-1",
+                "--rate 50 --duration 2s --keepalive off URL",
+            ),
+            (
+                "truetail attack -keepalive -h2c -insecure=false -duration=2s http://h/",
+                "--duration 2s http://h/",
+            ),
+            ("truetail attack -lazy -format json -rate 1", "--rate 1 URL"),
+            (
+                "truetail attack -rate=0 -max-workers=10 -duration=5s",
+                "--conns 10 --duration 5s URL",
+            ),
+            (
+                "truetail attack -rate 5/1s -duration=0 -resolvers 1.1.1.1 -max-body 1KB",
+                "--rate 5/1s URL",
+            ),
+            (
+                "truetail k6 run --vus 5 --duration 2s --out json=o.json --summary-export s.json \
+                 -e A=b script.js",
+                "--conns 5 --duration 2s --out s.json URL",
+            ),
+            (
+                "truetail k6 run -s 10s:5,5m:20 -e BASE=http://x/ -o influxdb=http://i:8086/k6 -",
+                "URL",
+            ),
+            ("truetail run --config c.json --insecure-skip-tls-verify s.js http://h/", "http://h/"),
+            (
+                "truetail h2load --h1 -c 10 -D 5 -T 10 -N 20 -r 10 http://h/",
+                "-c 10 --duration 5 http://h/",
+            ),
+            (
+                "truetail h2load -n 9 -p http/1.1 -d body.txt http://h/",
+                "-n 9 --body @body.txt http://h/",
+            ),
+            ("truetail -n 10 --npn-list=http/1.1 -w 16 http://h/", "-n 10 http://h/"),
+            (
+                "truetail ab -k -n 100 -c 10 -s 30 -l -r http://h/",
+                "-n 100 -c 10 --timeout 30 http://h/",
+            ),
+            ("truetail ab -kc 10 -t 5 -b 9 -d http://h/", "-c 10 --duration 5 http://h/"),
+            (
+                "truetail ab -n 9 -p body.json -T application/json http://h/",
+                "-n 9 --body @body.json --header 'Content-Type: application/json' http://h/ \
+                 --keepalive off",
+            ),
+            (
+                "truetail -n 9 -i -B 127.0.0.2 -e out.csv http://h/",
+                "-n 9 --method HEAD --source-addresses 127.0.0.2 http://h/",
+            ),
+        ] {
+            let told = answer(typed).unwrap_or_else(|| panic!("{typed}: not answered"));
+            assert!(
+                told.ends_with(&format!("; type `truetail run {expected}`")),
+                "{typed}: {told}"
+            );
+            if !expected.contains('@') {
+                plan(&format!("truetail run {expected}").replace(" URL", " http://h/"));
+            }
+        }
+        let user = answer("truetail ab -kn 9 -A u:p http://h/").expect("answered");
+        let line = "type `truetail run -n 9 --user … http://h/`, where … is what you typed";
+        assert!(user.ends_with(line), "{user}");
+        let unknown = answer("truetail -z 2s --nonsense http://h/").expect("answered");
+        assert!(unknown.contains("; --nonsense: unknown here, and left out; type"), "{unknown}");
+        // A mistake in a line of ours isn't another tool's line.
+        for typed in ["truetail run --rat 5 http://h/", "truetail ab http://a/ http://b/"] {
+            assert_eq!(answer(typed), None, "{typed}");
+        }
+        assert!(answer("truetail -k https://h/").is_none());
+    }
+
+    #[test]
     fn a_habitual_line_means_what_it_meant() {
         let closed = plan("truetail -c 50 -d 10 http://h/");
         assert_eq!((closed.model(), closed.conns()), (Model::Closed, 50));
@@ -566,7 +613,8 @@ mod tests {
             ("truetail -z 1s http://h/", "-z is --duration here; type"),
             (
                 "truetail -c 50 -q 10 http://h/",
-                "-q is --rate here, of the whole run; hey's is that of each of its workers (-c); type",
+                "-q is --rate here, of the whole run; hey's is that of each of its workers, so 500 of \
+                 its 50 together; type",
             ),
             (
                 "truetail -n 1 -o csv http://h/",
@@ -592,7 +640,7 @@ mod tests {
             ("truetail -x http://p:1 http://h/", "-x: no proxies: load the server, or the proxy"),
             (
                 "truetail -d @f http://h/",
-                "-d is --body here; type `truetail run --body … http://h/`",
+                "-d is --body here; type `truetail run --body … http://h/`, where … is what you typed",
             ),
             (
                 "truetail sweep -z 1s http://h/",
@@ -627,6 +675,14 @@ mod tests {
             "truetail -z 1s -b pa55 http://h/",
             "truetail -z 1s -d {pa55} http://h/",
             "truetail -z 1s -a u:pa55 http://h/",
+            "truetail -z 1s -A u:pa55 http://h/",
+            "truetail -z 1s -C session=pa55 http://h/",
+            "truetail -z 1s -e TOKEN=pa55 http://h/",
+            "truetail -z 1s -hpa55 http://h/",
+            "truetail -z 1s -token=pa55 http://h/",
+            "truetail -z 1s -password=pa55 http://h/",
+            "truetail -z 1s -U u:pa55 http://h/",
+            "truetail -z 1s '--header Authorization: pa55' http://h/",
             "truetail -z 1s -u u:pa55 http://h/",
             "truetail -z 1s -uu:pa55 http://h/",
             "truetail -z 1s http://h/?token=pa55",
@@ -661,12 +717,13 @@ mod tests {
             ("http://h", "http://h"),
             ("http://h:port/", "…"),
             ("http://h/@a", "…"),
-            ("-kqc5 -o a.json http://h/", "-kqc5 -o a.json http://h/"),
-            ("-kq --target http://h/?a", "-kq --target http://h/…"),
+            ("-kqc5 -o a.json https://h/", "-kqc5 -o a.json https://h/"),
+            ("-kq --target https://h/?a", "-kq --target https://h/…"),
         ] {
             let answer = answer(&format!("truetail -z 1s {typed}")).expect("another tool's");
             let line = format!("; type `truetail run --duration 1s {shown}`");
-            assert!(answer.ends_with(&line), "{typed}: {answer}");
+            let hidden = if shown.contains('…') { ", where … is what you typed" } else { "" };
+            assert!(answer.ends_with(&format!("{line}{hidden}")), "{typed}: {answer}");
         }
     }
 }

@@ -323,7 +323,7 @@ fn another_tools_line_is_answered_and_nothing_runs() {
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
         "truetail: -t: threads are cores here, by default all but the first (--cores); a timeout \
-         has a unit; --latency: percentiles are always printed; type `truetail run -c100 -d30s \
-         http://127.0.0.1:1/`\n"
+         has a unit (-t 5s), and a time limit is --duration; --latency: percentiles are always \
+         printed; type `truetail run -c100 -d30s http://127.0.0.1:1/`\n"
     );
 }
