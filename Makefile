@@ -1,5 +1,5 @@
 # The same verbs for people and for CI.
-.PHONY: tools build demo package install deb test check instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons experiments findings page
+.PHONY: tools build demo package install deb test check docs instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons experiments findings page
 
 # The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -58,22 +58,25 @@ deb: package
 test:
 	cargo test --workspace --locked $(if $(FEATURES),--features $(FEATURES))
 
-# Each fuzz target is a workspace of its own. Checking its types needs no nightly compiler, and its
-# libFuzzer isn't built, since nothing is linked.
+# What stands last runs side by side: linking what counts instructions leaves a core free.
 check:
 	@! git grep -nE '^(<{7}|>{7}) ' || { echo "Conflict markers in the files above: resolve them."; exit 1; }
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
-	CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path http1/fuzz/Cargo.toml
-	CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path agents/fuzz/Cargo.toml
 	TEST_EXPERIMENTS=all $(MAKE) test
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-	$(MAKE) instructions
+	$(MAKE) --jobs 2 instructions docs
+
+# The types of the fuzz targets, each a workspace of its own, and the documentation. Neither needs a
+# nightly compiler, and libFuzzer isn't built, since nothing is linked.
+docs:
+	+CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path http1/fuzz/Cargo.toml
+	+CUSTOM_LIBFUZZER_PATH=./unused cargo check --locked --manifest-path agents/fuzz/Cargo.toml
+	+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 # Fails if a request takes more user-space instructions than perf/instructions.toml allows. Only what
 # counts them is built with optimisation.
 instructions:
-	@if command -v valgrind >/dev/null; then \
+	+@if command -v valgrind >/dev/null; then \
 		cargo build --release --locked -p perf --bin truetail-bench && build/release/truetail-bench instructions; \
 	else \
 		echo "Instructions are not counted: valgrind is not installed."; \
