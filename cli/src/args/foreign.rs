@@ -197,7 +197,10 @@ impl Line {
     fn begin<'a>(&mut self, words: &'a [String]) -> Option<(&'static str, &'a [String])> {
         let (first, rest) = words.split_first()?;
         let urls = rest.iter().filter(|word| word.contains("://")).count();
-        self.tool = TOOLS.into_iter().find(|tool| tool == first);
+        // Ours has two URLs, and flags of its own under the same letters.
+        let is_apaches = first == "ab" && urls == 1 && 1 < rest.len();
+        let is_named = |tool: &&str| tool == first && (first != "ab" || is_apaches);
+        self.tool = TOOLS.into_iter().find(is_named);
         match (first.as_str(), rest.first().map(String::as_str)) {
             ("attack" | "wrk" | "wrk2" | "hey" | "oha" | "h2load", _) => {
                 self.because(format!("{first} is run here"));
@@ -207,7 +210,7 @@ impl Line {
                 self.because(format!("{first} {} is run here", rest[0]));
                 Some(("run", &rest[1..]))
             }
-            ("ab", _) if urls == 1 && 1 < rest.len() => {
+            ("ab", _) if is_apaches => {
                 self.because("ab compares two URLs here, and run loads one".to_owned());
                 let keeps = |word: &String| word.starts_with("-k") || word == "-lk";
                 if !rest.iter().any(keeps) {
@@ -588,7 +591,11 @@ mod tests {
         let unknown = answer("truetail -z 2s --nonsense http://h/").expect("answered");
         assert!(unknown.contains("; --nonsense: unknown here, and left out; type"), "{unknown}");
         // A mistake in a line of ours isn't another tool's line.
-        for typed in ["truetail run --rat 5 http://h/", "truetail ab http://a/ http://b/"] {
+        for typed in [
+            "truetail run --rat 5 http://h/",
+            "truetail ab http://a/ http://b/",
+            "truetail ab http://a/ http://b/ -t 5s -d 3 -q -u u:p -b text -X PUT",
+        ] {
             assert_eq!(answer(typed), None, "{typed}");
         }
         assert!(answer("truetail -k https://h/").is_none());
