@@ -1,8 +1,8 @@
-//! Arrivals per millisecond over the last minute: a ring of counters, one per ms of
-//! CLOCK_MONOTONIC.
+//! Arrivals per millisecond over the last three minutes, enough for a run of two with its
+//! warm-up: a ring of counters, one per ms of CLOCK_MONOTONIC.
 
 /// Milliseconds kept.
-pub(crate) const SLOTS_MAX: u64 = 60_000;
+pub(crate) const SLOTS_MAX: u64 = 180_000;
 
 /// The ring. Slot `ms % SLOTS_MAX` counts the arrivals of that ms, as long as it is among the last
 /// [`SLOTS_MAX`].
@@ -25,7 +25,7 @@ impl ArrivalRing {
     }
 
     /// Counts one arrival. An arrival older than the ring's span has no slot any more and is left
-    /// out: that of a request whose body took longer than a minute, for example.
+    /// out: that of a request whose body took longer than that, for example.
     pub(crate) fn count(&mut self, at_ns: u64) {
         let at_ms = at_ns / 1_000_000;
         self.advance(at_ms);
@@ -66,7 +66,7 @@ impl ArrivalRing {
 }
 
 fn index(slot: u64) -> usize {
-    usize::try_from(slot).expect("a slot is below 60,000")
+    usize::try_from(slot).expect("a slot is below SLOTS_MAX")
 }
 
 #[cfg(test)]
@@ -89,33 +89,33 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_minute_is_kept() {
-        let (first_ms, counts) = ring(&[0, 1, 60_000, 0]).span();
+    fn only_the_latest_are_kept() {
+        let (first_ms, counts) = ring(&[0, 1, SLOTS_MAX, 0]).span();
         assert_eq!(first_ms, START_MS + 1);
-        assert_eq!(counts.len(), 60_000);
-        assert_eq!((counts[0], counts[59_999]), (1, 1));
+        assert_eq!(counts.len(), index(SLOTS_MAX));
+        assert_eq!((counts[0], counts[counts.len() - 1]), (1, 1));
         assert_eq!(counts.iter().sum::<u32>(), 2, "the arrival at 0 has left the ring");
     }
 
     #[test]
     fn a_long_silence_leaves_zeros() {
         let (first_ms, counts) = ring(&[5, 500_000]).span();
-        assert_eq!(first_ms, START_MS + 500_000 - 59_999);
+        assert_eq!(first_ms, START_MS + 500_000 - (SLOTS_MAX - 1));
         assert_eq!(counts.iter().sum::<u32>(), 1);
     }
 
     #[test]
     fn rings_add_ms_by_ms() {
-        let mut older = ring(&[1, 10, 61_000]);
-        older.add(&ring(&[1_500, 62_000]));
+        let mut older = ring(&[1, 10, SLOTS_MAX + 1_000]);
+        older.add(&ring(&[1_500, SLOTS_MAX + 2_000]));
         let (first_ms, counts) = older.span();
         assert_eq!(first_ms, START_MS + 2_001);
-        assert_eq!(counts[61_000 - 2_001], 1);
-        assert_eq!(counts[62_000 - 2_001], 1);
+        assert_eq!(counts[index(SLOTS_MAX + 1_000 - 2_001)], 1);
+        assert_eq!(counts[index(SLOTS_MAX + 2_000 - 2_001)], 1);
         assert_eq!(counts.iter().sum::<u32>(), 2);
 
-        let mut newer = ring(&[62_000]);
-        newer.add(&ring(&[10, 61_000]));
+        let mut newer = ring(&[SLOTS_MAX + 2_000]);
+        newer.add(&ring(&[10, SLOTS_MAX + 1_000]));
         assert_eq!(newer.span(), older.span());
     }
 }

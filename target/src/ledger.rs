@@ -68,7 +68,7 @@ pub struct Ledger {
     pub pause_count: u64,
     /// Of the requests received, the ones that took `cold.latency` longer.
     pub cold: u64,
-    /// Arrivals in the last minute. A request arrives when its first bytes are read.
+    /// Arrivals in the last three minutes. A request arrives when its first bytes are read.
     pub arrivals_per_ms: ArrivalsPerMs,
     /// The configuration, with the cores that are really used.
     pub config: TargetConfig,
@@ -139,7 +139,7 @@ pub struct Span {
 pub struct ArrivalsPerMs {
     /// The ms of CLOCK_MONOTONIC of the first count.
     pub first_ms: u64,
-    /// Arrivals in each ms; at most the last 60,000.
+    /// Arrivals in each ms; at most the last 180,000.
     pub counts: Vec<u32>,
 }
 

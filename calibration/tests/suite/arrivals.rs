@@ -57,7 +57,7 @@ struct Counted {
 }
 
 /// The target's counts per ms, from runs of this length with different seeds, until `kept_ms` are
-/// left without stops: several runs, because the ledger covers only the last minute.
+/// left without stops: several runs, because the ledger covers only the last three minutes.
 ///
 /// Disturbed runs are left out: for a share of them the generator stood still and then sent late,
 /// or the target stood still and then read late. `None` if too little is left to judge.
@@ -101,7 +101,7 @@ fn count(arrivals: Arrivals, attempt: u64, run_ms: u64, kept_ms: usize) -> Optio
 /// The target's counts in the whole milliseconds of the run's window.
 fn counts_per_ms(observed: &Observed) -> &[u32] {
     let seen = &observed.ledger.arrivals_per_ms;
-    let index = |ms: u64| usize::try_from(ms - seen.first_ms).expect("within the last minute");
+    let index = |ms: u64| usize::try_from(ms - seen.first_ms).expect("within the ledger");
     let first = index(observed.window.begin_ns.div_ceil(MS_NS));
     &seen.counts[first..index(observed.window.end_ns / MS_NS)]
 }

@@ -16,7 +16,7 @@ pub(crate) fn assert_closes(ledger: &Ledger) {
     let connections = ledger.connections;
     assert_eq!(connections.accepted, connections.open + connections.closed);
     let arrivals: u64 = ledger.arrivals_per_ms.counts.iter().map(|count| u64::from(*count)).sum();
-    assert_eq!(arrivals, ledger.received, "the test takes less than a minute");
+    assert_eq!(arrivals, ledger.received, "the test takes less than the three minutes kept");
     let histogram = ledger.held.decode().expect("a histogram");
     assert_eq!(histogram.len() + ledger.held.overflow, ledger.answered);
     assert_eq!(ledger.schema, LEDGER_SCHEMA);
