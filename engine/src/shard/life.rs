@@ -293,7 +293,8 @@ impl Shard {
     /// take minutes.
     fn count_rest(&mut self, now_ns: u64, capped: bool) {
         let Load::Open(load) = &mut self.load else { return };
-        let Some((from_ns, count)) = load.take_rest(self.window_ns, self.end_ns) else { return };
+        let rest = load.take_rest(self.window_ns, self.end_ns);
+        let Some((from_ns, count)) = rest.filter(|(_, count)| 0 < *count) else { return };
         let lagging = load.is_lagging();
         self.progress.intended += count;
         for (due_ns, count) in evenly(from_ns..self.end_ns, count) {

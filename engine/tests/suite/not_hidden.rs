@@ -296,6 +296,25 @@ fn a_rate_far_beyond_any_machine_ends_soon_after_an_interruption() {
 }
 
 #[test]
+fn such_a_rate_may_be_interrupted_in_the_warm_up() {
+    let endless = Plan {
+        conns: Some(10),
+        warmup: Nanos::from_secs(600),
+        deadline: Some(Nanos(1_000_000)),
+        ..plan(serve(always_ok))
+    };
+    let prepared = engine::run::prepare(open(endless, "100M")).expect("a plan");
+    let run = engine::run::Run::start(prepared).expect("it starts");
+    while run.tally().elapsed_ns < 500_000_000 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    run.stop();
+    let report = run.wait().report;
+    assert!(report.interrupted);
+    assert_eq!((report.whole.counts.intended, report.whole.counts.unsent), (0, 0));
+}
+
+#[test]
 fn few_connections_with_large_bodies_have_buffers_enough() {
     let body = Arc::new(vec![b'x'; 1 << 20]);
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
