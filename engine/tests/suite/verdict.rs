@@ -796,6 +796,19 @@ fn closed(period: Option<Nanos>) -> Report {
 }
 
 #[test]
+fn a_shard_that_has_sent_its_share_of_a_number_of_requests_may_be_done_before_the_others() {
+    for (requests, more_s, late) in
+        [(None, -1.0, true), (Some(1_000), -1.0, false), (Some(1_000), 1.0, true)]
+    {
+        let mut report = closed(None);
+        report.config.plan.requests = requests;
+        observed(&mut report, more_s, 10.0);
+        let told = judge(&report).reasons.iter().any(|reason| reason.code == Code::GeneratorLate);
+        assert_eq!(told, late, "{requests:?} {more_s}");
+    }
+}
+
+#[test]
 fn a_closed_loop_is_suspect_for_the_latencies_that_it_leaves_out() {
     let verdict = judge(&closed(None));
     let [reason] = &verdict.reasons[..] else { panic!("one reason: {verdict:?}") };

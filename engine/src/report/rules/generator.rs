@@ -106,7 +106,12 @@ const LOOKS_S: f64 = 0.1;
 fn unobserved(report: &Report) -> Option<Reason> {
     let bounds = &report.config.plan.thresholds;
     let window_s = report.config.window_s();
-    let off_s = |shard: &ShardStats| (shard.observed_s - window_s).abs();
+    // A shard that has sent its share of a number of requests is done before the others.
+    let may_end_early = report.config.plan.ends_by_count();
+    let off_s = |shard: &ShardStats| {
+        let off_s = shard.observed_s - window_s;
+        if may_end_early { off_s.max(0.0) } else { off_s.abs() }
+    };
     let shard = report
         .generator
         .shards
