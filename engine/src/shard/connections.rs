@@ -230,6 +230,11 @@ impl Connections {
         None
     }
 
+    /// Whether a slot's receive needs re-arming.
+    pub fn await_rearm(&self) -> bool {
+        !self.rearm.is_empty()
+    }
+
     // Requests.
 
     /// Whether the connection may take another request now.

@@ -20,8 +20,6 @@ use crate::ring::{Completion, TOKEN_NONE};
 const ADMITTED_MAX: usize = 4_096;
 /// An arrival noticed later than this counts as late, ns: well above the length of a turn.
 const NOTICED_LATE_NS: u64 = 1_000_000;
-/// The fewest completions that one poll posts, if that many are ready.
-const POSTED_MIN: usize = 16;
 /// How far a stamp of the kernel's may be off, ns: both clocks are read one after the other.
 const CLOCKS_DIFFER_NS: u64 = 10_000;
 
@@ -48,21 +46,6 @@ impl Shard {
         }
         self.enter(yield_ns);
         true
-    }
-
-    /// Fetches every completion that the kernel has: after a stall, responses that came in time
-    /// would otherwise count as timeouts. One poll posts only 20 to 40 of them.
-    pub(super) fn catch_up(&mut self) {
-        // Requests sent along the way may be answered along the way, so the number of polls is
-        // bounded.
-        for _ in 0..=self.connections.open_count() / POSTED_MIN {
-            self.stamp_queued();
-            self.ring.poll();
-            self.reap();
-            if !self.ring.has_news() {
-                return;
-            }
-        }
     }
 
     fn is_done(&self, now_ns: u64) -> bool {
