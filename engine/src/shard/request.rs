@@ -359,7 +359,7 @@ impl Shard {
             (Err(_), errno @ (libc::EPIPE | libc::ECONNRESET))
                 if connection.state == State::InFlight =>
             {
-                connection.broken = Some(errno);
+                connection.broken = connection.broken.or(Some(errno));
             }
             (Err(_), errno) => self.fail(slot, Cause::of_send(errno)),
             (Ok(0), _) => self.fail(slot, Cause::WriteFailed),
@@ -478,7 +478,9 @@ impl Shard {
     /// The connection was closed.
     fn received_close(&mut self, slot: u32) {
         self.count_close(slot);
-        self.received_end(slot, self.sessions.is_none());
+        // A reset that the send has met first ends a response that nothing else ends.
+        let reset = self.connections[slot].broken == Some(libc::ECONNRESET);
+        self.received_end(slot, self.sessions.is_none() && !reset);
     }
 
     /// The peer closed its side; `known`: that it did, and nobody cut the connection.

@@ -1,7 +1,7 @@
 //! Requests with large bodies: sent from a mapped file, in many pieces, and answered early.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -210,6 +210,32 @@ fn a_reset_without_a_response_is_a_failure() {
     let causes = [Cause::Reset, Cause::WriteFailed, Cause::ClosedBeforeResponse];
     let of_a_reset: u64 = causes.into_iter().map(|cause| counts.errors.of(cause)).sum();
     assert_eq!(of_a_reset, counts.failed, "{counts:?}");
+}
+
+#[test]
+fn a_response_whose_end_is_a_reset_is_cut_short() {
+    let (address, _reset) = serve(|stream, _, _: &Sender<()>| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\npart");
+        // The unread body makes this a reset.
+    });
+    let file = body_file();
+    let counts = run(upload(address, &file, 4)).report.whole.counts;
+    assert!(0 < counts.failed && counts.answered == 0, "{counts:?}");
+    let causes = [Cause::Reset, Cause::WriteFailed, Cause::CutShort, Cause::ClosedBeforeResponse];
+    let of_a_reset: u64 = causes.into_iter().map(|cause| counts.errors.of(cause)).sum();
+    assert_eq!(of_a_reset, counts.failed, "{counts:?}");
+}
+
+#[test]
+fn a_response_that_ended_before_a_reset_is_whole() {
+    let (address, _reset) = serve(|stream, _, _: &Sender<()>| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nwhole");
+        let _ = stream.shutdown(Shutdown::Write);
+    });
+    let file = body_file();
+    let counts = run(upload(address, &file, 4)).report.whole.counts;
+    assert!(0 < counts.answered, "{counts:?}");
+    assert_eq!(counts.failed, 0, "{counts:?}");
 }
 
 #[test]
