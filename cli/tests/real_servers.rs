@@ -1,6 +1,7 @@
 //! The binary against servers that others wrote: nginx, with TLS and without, `openssl s_server`, and
-//! Python's `http.server`, which closes after each response; its histograms against HdrHistogram's
-//! own reader; and under limits that only root can set: locked memory, local ports.
+//! Python's `http.server`, which closes after each response; against one whose segments come out of
+//! order; its histograms against HdrHistogram's own reader; and under limits that only root can set:
+//! locked memory, local ports.
 //!
 //! Behind the feature `real-servers`, because it needs root, nginx, openssl, python3 with the package
 //! hdrhistogram, and iproute2. Each server listens on a loopback port of its own and ends with its
@@ -381,6 +382,26 @@ fn pythons_server_closes_after_each_response() {
         run(folder.path(), server.port, "/file.txt", &["--rate", "100", "--duration", "3s"]);
     assert_all_answered(&report, "200");
     assert!(count(&report, "answered") <= count(&report, "connects"), "{}", report["counts"]);
+}
+
+/// Answers each request by segments out of order.
+const REORDERED: &str = include_str!("reordered.py");
+
+#[test]
+fn latency_ends_with_the_last_segment_to_arrive_not_with_that_of_the_last_byte() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (port, late_s) = (free_port(), 0.2);
+    let mut command = Command::new("python3");
+    command.args(["-c", REORDERED, &port.to_string(), &late_s.to_string()]);
+    let server = Server::start(&mut command, port);
+    for wait in ["sleep", "spin"] {
+        let load = ["--conns", "1", "-n", "5", "--wait", wait];
+        let report = run(folder.path(), server.port, "/", &load);
+        assert_eq!(report["counts"]["status"]["200"].as_u64(), Some(5), "{}", report["counts"]);
+        let least_us = report["naive"]["min"].as_f64().expect("the least");
+        // Two of the segments are late, one after the other.
+        assert!(2.0 * late_s * 1e6 <= least_us, "{wait}: {least_us} µs: {}", report["stamps"]);
+    }
 }
 
 /// A copy of the binary that every user may run, in a folder that every user may enter.

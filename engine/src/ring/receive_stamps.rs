@@ -41,6 +41,18 @@ impl Chunk<'_> {
     }
 }
 
+/// How many segments a socket has received out of order. The kernel stamps what a receive returns
+/// as it stamped the last byte's segment, even if one before it came later, after a loss.
+pub(crate) fn out_of_order(fd: RawFd) -> u32 {
+    // SAFETY: all of its fields are numbers, which may be zero.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = libc::socklen_t::try_from(size_of_val(&info)).expect("some hundred bytes");
+    let (value, size) = ((&raw mut info).cast(), &raw mut length);
+    // SAFETY: the pointers are those of a live structure and of its size.
+    let result = unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, value, size) };
+    if result == 0 { info.tcpi_rcv_ooopack } else { 0 }
+}
+
 /// Who stamps what a socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveStamps {

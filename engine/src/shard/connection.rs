@@ -105,6 +105,10 @@ pub struct Connection {
     pub blocked_to_ns: u64,
     /// Why it failed, if it did because the peer is gone: errno of its send.
     pub broken: Option<i32>,
+    /// How many segments its socket had received out of order when it was last asked.
+    pub out_of_order: u32,
+    /// When that was last seen to have grown, ns since the epoch.
+    pub out_of_order_ns: u64,
 }
 
 // What a request needs of a connection that doesn't pipeline lies in two cache lines.
@@ -139,6 +143,8 @@ impl Connection {
             blocked_ns: 0,
             blocked_to_ns: 0,
             broken: None,
+            out_of_order: 0,
+            out_of_order_ns: 0,
         }
     }
 
@@ -153,6 +159,7 @@ impl Connection {
         self.unanswered = false;
         self.retired = false;
         self.broken = None;
+        (self.out_of_order, self.out_of_order_ns) = (0, 0);
         self.samples = 0;
         self.sampled.clear();
         self.parser.reset();

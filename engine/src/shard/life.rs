@@ -121,6 +121,7 @@ impl Shard {
             // What is connected, or being connected, carries stamps of the setup's epoch.
             let connection = &mut self.connections[slot];
             (connection.since_ns, connection.connected_ns) = (0, 0);
+            connection.out_of_order_ns = 0;
             if connection.is_coming() {
                 self.deadlines.check_by(slot, self.plan.timeout_ns);
             }

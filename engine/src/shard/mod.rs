@@ -13,6 +13,7 @@ mod life;
 mod plan;
 mod polling;
 pub(crate) mod progress;
+mod receive_stamps;
 mod request;
 mod secure;
 mod send_stamps;

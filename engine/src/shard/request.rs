@@ -326,6 +326,7 @@ impl Shard {
             if posted == 0 {
                 return;
             }
+            self.at_hand = posted;
             self.stamp_handled();
             for _ in 0..posted {
                 let Some(completion) = self.ring.next_completion() else { return };
@@ -409,6 +410,7 @@ impl Shard {
             arrival.from = length - chunk.bytes.len();
             arrival.kernel_ns = chunk.wall_ns.and_then(|wall_ns| self.since_epoch_ns(wall_ns));
             arrival.hardware_ns = chunk.by_hardware().and_then(|ns| self.since_epoch_ns(ns));
+            arrival.doubted = self.is_doubted(slot, arrival.kernel_ns);
         }
         self.meter.received_bytes += (arrival.to - arrival.from) as u64;
         if arrival.from == arrival.to {
@@ -442,10 +444,13 @@ impl Shard {
             match received {
                 Received::Response { status, consumed, keep_alive } => {
                     at += consumed;
-                    if arrival.hardware_ns.is_some() && self.window_ns <= intended_ns {
+                    let stamps = (arrival.hardware_ns, arrival.kernel_ns);
+                    let (by_hardware, by_kernel) =
+                        if arrival.doubted { (None, None) } else { stamps };
+                    if by_hardware.is_some() && self.window_ns <= intended_ns {
                         self.recorder.counts.stamped_by_hardware += 1;
                     }
-                    let arrived_ns = arrival.hardware_ns.or(arrival.kernel_ns);
+                    let arrived_ns = by_hardware.or(by_kernel);
                     let whole = self.answered(slot, status, arrived_ns);
                     let trailing = 0 < left && self.connections[slot].state != State::InFlight;
                     self.recorder.counts.trailing += u64::from(trailing);

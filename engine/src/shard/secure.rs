@@ -26,6 +26,8 @@ pub(super) struct Arrival {
     pub(super) kernel_ns: Option<u64>,
     /// That of the interface's hardware.
     pub(super) hardware_ns: Option<u64>,
+    /// Whether other segments may have arrived after the stamped one.
+    pub(super) doubted: bool,
 }
 
 impl Arrival {

@@ -61,6 +61,8 @@ pub struct Shard {
     /// When the completions at hand were posted, ns since the epoch: one reading of the clock for
     /// all that a system call brought.
     pub(super) handled_ns: u64,
+    /// How many completions that was.
+    pub(super) at_hand: usize,
     /// The most connections open at once.
     pub(super) conns_most: usize,
     /// When that many were reached, ns since the epoch.
@@ -124,6 +126,7 @@ impl Shard {
             running: false,
             wall_clock: WallClock::new(ClockLook::now()),
             handled_ns: 0,
+            at_hand: 0,
             conns_most: 0,
             grown_ns: 0,
             next_source: 0,

@@ -174,10 +174,12 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
             (StampSource::Kernel | StampSource::Hardware, _) => (
                 format!(
                     "{} of them; the kernel has no stamp for the end of a response that ends when \
-                     the target closes the connection",
+                     the target closes the connection, and none that counts for one whose segments \
+                     came out of order",
                     percent(unstamped)
                 ),
-                "let the target send Content-Length, or chunks",
+                "let the target send Content-Length, or chunks; or mend the path, if it loses \
+                 packets",
             ),
         };
         add(

@@ -1,0 +1,30 @@
+//! Which of the kernel's stamps of what was received say when it was all there.
+//!
+//! A receive has the stamp of its last byte's segment. Segments that wait for one before them, which
+//! was lost or overtaken, keep the stamps of their own arrival.
+
+use super::shard::Shard;
+use crate::ring::receive_stamps::out_of_order;
+
+/// How long before its bytes were read a stamp is old, ns: a shard with time reads them sooner.
+const OLD_NS: u64 = 500_000;
+/// The most completions at hand of a shard that isn't behind. One that is has more, and no time to ask
+/// a socket for each of them.
+const AT_HAND_MAX: usize = 15;
+
+impl Shard {
+    /// Whether the slot's socket has received segments out of order since this stamp. It is asked
+    /// where a stamp is old although the shard isn't behind.
+    #[inline]
+    pub(super) fn is_doubted(&mut self, slot: u32, kernel_ns: Option<u64>) -> bool {
+        let Some(kernel_ns) = kernel_ns else { return false };
+        let connection = &mut self.connections[slot];
+        if kernel_ns + OLD_NS < self.handled_ns && self.at_hand <= AT_HAND_MAX {
+            let now = out_of_order(connection.fd);
+            if connection.out_of_order < now {
+                (connection.out_of_order, connection.out_of_order_ns) = (now, self.handled_ns);
+            }
+        }
+        kernel_ns < connection.out_of_order_ns
+    }
+}
