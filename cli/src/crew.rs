@@ -211,13 +211,14 @@ impl Crew {
         let Ended { agents, mut lost, plan, began_ns, stopped } = ended;
         let mut joined = Joined::default();
         // One at a time: an agent's results take megabytes once they are decoded.
-        for agent in agents {
+        for mut agent in agents {
             let (name, share) = (agent.name.clone(), agent.share.clone());
+            let told = agent.told.take();
             match agent.run(&plan) {
                 Ok(run) => joined.add(run),
                 Err(error) => {
                     let (at_ns, fault) = (clock::now_ns(), Fault::Results(error.to_string()));
-                    lost.push(Lost { name, share, at_ns, fault, told: None });
+                    lost.push(Lost { name, share, at_ns, fault, told });
                 }
             }
         }

@@ -130,6 +130,8 @@ pub struct AgentResults {
     pub synchronization: Synchronization,
     /// What came of its raw samples; `None` if they weren't wanted.
     pub samples: Option<Kept>,
+    /// What it had told during the run.
+    pub told: Option<ToldPart>,
 }
 
 impl AgentResults {
@@ -139,7 +141,8 @@ impl AgentResults {
     /// # Errors
     /// They aren't results, or not those of the plan.
     pub fn run(self, plan: &Redacted) -> Result<AgentRun, Unreadable> {
-        let AgentResults { name, share, hello, mut head, shards, synchronization, samples } = self;
+        let AgentResults { name, share, hello, mut head, shards, synchronization, samples, .. } =
+            self;
         if !head.is_of(plan) {
             return Err(Unreadable::OtherPlan);
         }
@@ -393,6 +396,7 @@ impl Ended {
                 shards,
                 synchronization,
                 samples,
+                told: told(),
             });
         }
     }
