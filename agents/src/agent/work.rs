@@ -235,12 +235,12 @@ impl Work<'_> {
     /// Keeps what was measured on disk, and returns the report's path.
     fn keep(&self, mut collected: Collected, why: &str) -> Result<PathBuf, NotKept> {
         let (report_file, samples_file) = self.files.names();
-        let mut raw = None;
+        // Samples that were lost were wanted, too.
+        let raw = collected.head.samples.is_some().then(|| samples_file.clone());
         if let Some(file) = collected.head.samples.as_mut().and_then(|part| part.file.as_mut())
             && self.files.keep_samples(&samples_file).is_ok()
         {
             *file = samples_file.display().to_string();
-            raw = Some(samples_file);
         }
         let name = format!("agent on {}", HostFacts::here().name);
         let began = clock::wall_time(collected.head.epoch_ns);
