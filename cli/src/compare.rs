@@ -26,6 +26,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
         side.iter().map(|path| read(path)).collect::<Result<Vec<Report>, Failure>>()
     };
     let (runs_a, runs_b) = (read(a)?, read(b)?);
+    require_distinct_runs(a, &runs_a)?;
+    require_distinct_runs(b, &runs_b)?;
     let allowed = Allowed { invalid: args.allow_invalid, plans: args.allow_different_plans };
     let comparison = match probe::compare::compare(&runs_a, &runs_b, args.margin, allowed) {
         Ok(comparison) => comparison,
@@ -66,6 +68,23 @@ fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
         ))),
         (a, b) => Ok((a, b)),
     }
+}
+
+/// Fails if a side has a run twice: it would count as two that agree.
+fn require_distinct_runs(files: &[PathBuf], runs: &[Report]) -> Result<(), Failure> {
+    let is_same = |one: &Report, other: &Report| {
+        (&one.started_at, &one.corrected_digest) == (&other.started_at, &other.corrected_digest)
+    };
+    for (at, run) in runs.iter().enumerate() {
+        if let Some(first) = runs[..at].iter().position(|other| is_same(other, run)) {
+            return Err(Failure::Usage(format!(
+                "REPORT {} and {}: the same run twice on one side; name it once",
+                files[first].display(),
+                files[at].display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What to do about it.

@@ -233,6 +233,8 @@ fn a_slower_target_is_a_regression() {
     report(folder, &fast, "a.json", &["--rate", "200"]);
     report(folder, &slow, "b.json", &["--rate", "200", "--seed", "2"]);
     report(folder, &fast, "c.json", &["--rate", "100"]);
+    report(folder, &fast, "a2.json", &["--rate", "200"]);
+    report(folder, &slow, "b2.json", &["--rate", "200", "--seed", "2"]);
     let any = "--allow-invalid";
     let gate = ["a.json", "b.json", any, "--fail-on", "regression", "--out", "compared.json"];
     let (code, said) = compare(folder, &gate);
@@ -251,13 +253,18 @@ fn a_slower_target_is_a_regression() {
     let (_, said) = compare(folder, &["a.json", "a.json", any, "-o", "same.json"]);
     let same = document(&folder.join("same.json"));
     assert_eq!(same["percentiles"][0]["ratio"], Value::from(1.0), "{said}");
-    let several = ["a.json", "a.json", "--with", "b.json", "b.json", any];
+    let several = ["a.json", "a2.json", "--with", "b.json", "b2.json", any];
     let (code, said) = compare(folder, &several);
     assert!(code == Some(0) && said.contains("Runs of one side differ by up to"), "{said}");
     for (args, code, words) in [
         (&["a.json", "c.json", any][..], 2, "the plans differ: rate is 200 and 100"),
         (&["a.json"], 2, "1 given; give two, or name those of side B with --with"),
         (&["a.json", "none.json"], 2, "REPORT none.json: can't be read"),
+        (
+            &["a.json", "c.json", "a.json", "--with", "b.json", any],
+            2,
+            "REPORT a.json and a.json: the same run twice on one side; name it once",
+        ),
     ] {
         let (found, said) = compare(folder, args);
         assert_eq!(found, Some(code), "{args:?}: {said}");
