@@ -9,8 +9,17 @@ use clap::{Arg, Command};
 use super::foreign_flags::{FLAGS, Foreign, Here, KEPT, SCRIPT, Value, is_number};
 use super::{LOADING, is_bare};
 
-/// The tools whose lines are known by their first word.
-const TOOLS: [&str; 8] = ["wrk", "wrk2", "hey", "oha", "vegeta", "k6", "h2load", "ab"];
+/// The tools whose lines are known by their first word, with the second word of those that need one.
+const TOOLS: [(&str, &str); 8] = [
+    ("wrk", ""),
+    ("wrk2", ""),
+    ("hey", ""),
+    ("oha", ""),
+    ("vegeta", "attack"),
+    ("k6", "run"),
+    ("h2load", ""),
+    ("ab", ""),
+];
 
 /// The answer to a line of another tool: what its words mean here, and what to type. `None` if
 /// nothing in it is another tool's. The words are those behind the program's name.
@@ -199,30 +208,30 @@ impl Line {
         let urls = rest.iter().filter(|word| word.contains("://")).count();
         // Ours has two URLs, and flags of its own under the same letters.
         let is_apaches = first == "ab" && urls == 1 && 1 < rest.len();
-        let is_named = |tool: &&str| tool == first && (first != "ab" || is_apaches);
-        self.tool = TOOLS.into_iter().find(is_named);
-        match (first.as_str(), rest.first().map(String::as_str)) {
-            ("attack" | "wrk" | "wrk2" | "hey" | "oha" | "h2load", _) => {
-                self.because(format!("{first} is run here"));
-                Some(("run", rest))
+        let is_named = |(tool, _): &(&str, &str)| tool == first && (first != "ab" || is_apaches);
+        let Some((tool, second)) = TOOLS.into_iter().find(is_named) else {
+            if first == "attack" {
+                self.because("attack is run here".to_owned());
+                return Some(("run", rest));
             }
-            ("vegeta", Some("attack")) | ("k6", Some("run")) => {
-                self.because(format!("{first} {} is run here", rest[0]));
-                Some(("run", &rest[1..]))
+            return LOADING.into_iter().find(|name| name == first).map(|name| (name, rest));
+        };
+        self.tool = Some(tool);
+        if is_apaches {
+            self.because("ab compares two URLs here, and run loads one".to_owned());
+            let keeps = |word: &String| word.starts_with("-k") || word == "-lk";
+            if !rest.iter().any(keeps) {
+                self.because("ab closes each connection unless -k is given".to_owned());
+                self.closes = true;
             }
-            ("ab", _) if is_apaches => {
-                self.because("ab compares two URLs here, and run loads one".to_owned());
-                let keeps = |word: &String| word.starts_with("-k") || word == "-lk";
-                if !rest.iter().any(keeps) {
-                    self.because("ab closes each connection unless -k is given".to_owned());
-                    self.closes = true;
-                }
-                Some(("run", rest))
-            }
-            (name, _) => {
-                LOADING.into_iter().find(|loading| *loading == name).map(|name| (name, rest))
-            }
+            return Some(("run", rest));
         }
+        if second.is_empty() {
+            self.because(format!("{tool} is run here"));
+            return Some(("run", rest));
+        }
+        self.because(format!("{tool} {second} is run here"));
+        Some(("run", rest.strip_prefix([second.to_owned()].as_slice())?))
     }
 
     /// The words, with `-k` apart from what it stands before: without TLS it has no meaning.
