@@ -87,7 +87,8 @@ writes a folder of its name with the reports, result.json and its plots; FINDING
 all results there. `page` runs nothing: it judges those results anew, by the limits of this version,
 and writes the page.
 
-Exits 1 if a figure is not what it must be, and 3 if others on the machine may be the cause.";
+Exits 1 if a figure is not what it must be, and 3 if others on the machine may be the cause or it
+wasn't measured; `page` exits 0.";
 
 /// What stands for every experiment.
 pub(crate) const ALL_EXPERIMENTS: &str = "all";

@@ -38,7 +38,7 @@ pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
         asked: &|| stop.asked(),
         tell: &|command| {
             if !args.quiet {
-                // What the experiment finds is said at its end; a lost line of its commands is not.
+                // A line that can't be printed is no loss: result.json has all commands.
                 let _ = say(&text::command(command));
             }
         },

@@ -6,7 +6,7 @@ use std::path::Path;
 use calibration::judgement::Judgement;
 use calibration::lab::result::{ExperimentResult, Judged};
 
-use super::wrap::indented;
+use super::wrap::{indented, wrap};
 
 /// A command that starts.
 pub(crate) fn command(command: &str) -> String {
@@ -16,7 +16,8 @@ pub(crate) fn command(command: &str) -> String {
 /// What an experiment found.
 pub(crate) fn result(of: &ExperimentResult) -> String {
     let quick = if of.quick { ", quick" } else { "" };
-    let mut text = format!("\n{}{quick}, {} s: {}\n", of.name, of.took_s, of.title);
+    let head = format!("{}{quick}, {} s: {}", of.name, of.took_s, of.title);
+    let mut text = format!("\n{}", wrap(&head));
     for judged in &of.judgements {
         text.push_str(&line(judged));
     }
@@ -37,7 +38,8 @@ fn line(judged: &Judged) -> String {
         Judgement::Failed => "FAIL  ",
     };
     let number = |number: Option<f64>| number.map_or("not measured".to_owned(), short);
-    let mut what = format!("{}: {}", judged.what, number(judged.value));
+    let sentence = judged.what.trim_end_matches('.');
+    let mut what = format!("{sentence}: {}", number(judged.value));
     match (judged.from, judged.to) {
         (Some(from), Some(to)) => {
             let _ = write!(what, " (from {} to {})", short(from), short(to));
@@ -87,7 +89,7 @@ mod tests {
         let of = ExperimentResult {
             schema: SCHEMA,
             name: "open-vs-closed".to_owned(),
-            title: "Open against closed".to_owned(),
+            title: "Open against closed: the same rate, two answers to one question".to_owned(),
             question: "Do they agree?".to_owned(),
             judgement: failed,
             quick: true,
@@ -109,7 +111,7 @@ mod tests {
             judgements: vec![
                 judged("the open loop's p99, ms", Some(45.123_4), Some(38.7), Some(52.0), passed),
                 judged("the closed loop's p99, ms", Some(5.1), None, Some(38.7), passed),
-                judged("the gap, ms", Some(3.0), Some(33.0), None, failed),
+                judged("The gap is wide.", Some(3.0), Some(33.0), None, failed),
                 judged("over TLS, ms", None, None, Some(1.0), Judgement::NotJudged),
             ],
             plots: Vec::new(),
@@ -119,10 +121,11 @@ mod tests {
         insta::assert_snapshot!(text, @r"
         $ truetail target
 
-        open-vs-closed, quick, 24.1 s: Open against closed
+        open-vs-closed, quick, 24.1 s: Open against closed: the same rate, two answers
+        to one question
         pass  the open loop's p99, ms: 45.123 (from 38.7 to 52)
         pass  the closed loop's p99, ms: 5.1 (at most 38.7)
-        FAIL  the gap, ms: 3 (at least 33)
+        FAIL  The gap is wide: 3 (at least 33)
         n/a   over TLS, ms: not measured (at most 1)
               not quiet: open: a shard waited for its core 48.00 % of the time
 
