@@ -224,15 +224,14 @@ impl Definition {
                 Some(Limit::Number(number)) => Ok(Some(*number)),
                 Some(Limit::Figure(path)) => figure(figures, path),
             };
-            let value = figure(figures, &expected.figure)?;
+            let (from, to) = (limit(&expected.from)?, limit(&expected.to)?);
+            // A limit that wasn't measured leaves nothing to hold the figure against.
+            let measured =
+                from.is_some() == expected.from.is_some() && to.is_some() == expected.to.is_some();
+            let value = figure(figures, &expected.figure)?.filter(|_| measured);
             let is_behind =
                 |run: &&RunResult| expected.runs.is_empty() || expected.runs.contains(&run.of);
-            Ok(Judged::new(
-                expected,
-                value,
-                (limit(&expected.from)?, limit(&expected.to)?),
-                runs.iter().filter(is_behind),
-            ))
+            Ok(Judged::new(expected, value, (from, to), runs.iter().filter(is_behind)))
         };
         self.judgements.iter().map(judge).collect()
     }
@@ -279,6 +278,19 @@ mod tests {
         from = 1
         to = "bounds.0"
     "#;
+
+    #[test]
+    fn a_figure_without_its_limit_is_not_judged() {
+        let definition = Definition::read(TEXT).expect("a definition");
+        let judged = |to| {
+            let figures = json!({ "open": { "p99_ms": 3 }, "bounds": [to] });
+            let judged = definition.judge(&figures, &[]).expect("judged");
+            (judged[0].value, judged[0].judgement)
+        };
+        assert_eq!(judged(json!(5)), (Some(3.0), Judgement::Passed));
+        assert_eq!(judged(json!(2)), (Some(3.0), Judgement::Failed));
+        assert_eq!(judged(json!(null)), (None, Judgement::NotJudged));
+    }
 
     #[test]
     fn flags_become_words_and_the_nearer_ones_win() {
