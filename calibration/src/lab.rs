@@ -23,6 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use engine::report::Report;
 use engine::sys::whole_file::WholeFile;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use target::Ledger;
@@ -129,10 +130,19 @@ impl LabError {
 /// What an experiment measured.
 #[derive(Debug)]
 pub struct Measured {
-    /// Its figures: an object.
-    pub figures: Value,
-    /// Its plots.
-    pub plots: Vec<Plot>,
+    figures: Value,
+    plots: Vec<Plot>,
+}
+
+impl Measured {
+    /// These figures, an object in JSON, and these plots.
+    ///
+    /// # Panics
+    /// The figures have no JSON form.
+    pub fn new(figures: &impl Serialize, plots: Vec<Plot>) -> Measured {
+        let figures = serde_json::to_value(figures).expect("figures have a JSON form");
+        Measured { figures, plots }
+    }
 }
 
 /// A plot.

@@ -19,10 +19,10 @@ use target::Span;
 const MS_NS: f64 = 1e6;
 /// Standard deviations by which an estimate may differ from the truth: one in 16,000 differs by
 /// more by chance.
-const DEVIATIONS: f64 = 4.0;
+pub(crate) const DEVIATIONS: f64 = 4.0;
 /// The largest relative width of a bucket in a histogram with 3 significant digits, which splits
 /// each octave into 1,024.
-const BUCKET: f64 = 1.0 / 1_024.0;
+pub(crate) const BUCKET: f64 = 1.0 / 1_024.0;
 /// Ranks closer than this are equal: it covers the rounding of sums of times divided by the window.
 const RANK_ROUNDING: f64 = 1e-12;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::blame::{most_is_lateness, took_longer};
 use crate::figures::Figures;
 use crate::numbers::{number, per_second, percent, time};
-use crate::proof::{Proof, Trial};
+use crate::proof::{Proof, Scaling, Trial};
 use crate::rule::{Broke, TAKEN_MIN, broke, is_late};
 use crate::search::Bracket;
 use crate::step::Step;
@@ -282,12 +282,31 @@ fn none_failed(bracket: &Bracket) -> String {
     }
 }
 
+/// Whether a run with one more shard would tell if this is the bound, and there is no core for it.
+#[must_use]
+pub fn lacks_core(bound: &Bound, proof: &Proof) -> bool {
+    let (more, fewer) = conns_moved(proof);
+    let is_left_to_shards = match bound.code {
+        Code::GeneratorCore => true,
+        Code::Target => more.or(fewer) == Some(false),
+        Code::Cap | Code::Ports | Code::Files | Code::Link | Code::NoneReached => false,
+    };
+    !bound.proven && is_left_to_shards && proof.scaling == Scaling::Unproven
+}
+
+/// Whether more connections moved the ceiling, and whether fewer did; `None` where nothing shows it.
+fn conns_moved(proof: &Proof) -> (Option<bool>, Option<bool>) {
+    let base = proof.trials.first().and_then(Trial::counted);
+    let full = base.is_some_and(|step| step.figures.conns_are_busy());
+    let moved = |trial: Option<&Trial>| trial.and_then(|trial| Some(trial.moved? && full));
+    (moved(proof.more_conns()), moved(proof.fewer_conns()))
+}
+
 /// What the trials make of a code, and whether they confirm it.
 fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
     let base = proof.trials.first().and_then(Trial::counted);
     // What had room can't have been the bound, whatever chance made of a trial.
     let taken_up = base.map_or(0.0, |step| step.figures.taken_up());
-    let full = base.is_some_and(|step| step.figures.conns_are_busy());
     let shards = proof.shards().and_then(|trial| {
         let moved = trial.moved?;
         let more = base.is_some_and(|step| step.figures.shards.len() < trial.shards);
@@ -298,8 +317,7 @@ fn held_against(code: Code, failing: &Step, proof: &Proof) -> (Code, bool) {
             (false, _) => Some(false),
         }
     });
-    let more = proof.more_conns().and_then(|trial| Some(trial.moved? && full));
-    let fewer = proof.fewer_conns().and_then(|trial| Some(trial.moved? && full));
+    let (more, fewer) = conns_moved(proof);
     let has_room = failing.figures.taken_up() <= BUSY_ROOM;
     // A base that isn't late was bounded by something else than the step that failed.
     let late_alone = is_by_lateness(failing) && !base.is_some_and(is_by_lateness);

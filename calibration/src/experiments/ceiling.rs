@@ -5,12 +5,10 @@ use std::fs;
 
 use engine::report::Report;
 use engine::report::profile::Profile;
-use probe::bound::Code;
+use probe::bound::lacks_core;
 use probe::ceiling::Answer;
 use probe::document::CeilingDocument;
-use probe::proof::Scaling;
 use serde::Serialize;
-use serde_json::to_value;
 
 use crate::floor::CpuPerRequest;
 use crate::lab::{Extra, Lab, LabError, Measured, Plot};
@@ -35,10 +33,12 @@ pub(super) struct CeilingFigures {
     failed_per_s: Option<f64>,
     bound: String,
     evidence: String,
-    /// Whether the trials confirm the bound; `None` where the ceiling isn't judged, or where there is
-    /// no core for the trial that a generator's bound takes.
+    /// Whether the trials confirm the bound; `None` where the ceiling isn't judged, or where it
+    /// lacks a core.
     proven: Option<bool>,
-    /// Why it isn't, in words.
+    /// Whether there is no core for the trial that would prove the bound: a run with one more shard.
+    lacks_core: bool,
+    /// Why the ceiling isn't judged, in words.
     not_judged: Option<String>,
     trials: Vec<TrialFigures>,
     steps: usize,
@@ -131,7 +131,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         plots.push(Plot { file: FLAMEGRAPH, title, svg });
     }
     let figures = Figures { ceiling: CeilingFigures::of(&document), held, closed, largest };
-    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+    Ok(Measured::new(&figures, plots))
 }
 
 impl CeilingFigures {
@@ -149,15 +149,14 @@ impl CeilingFigures {
             expected: trial.expected,
             moved: trial.moved,
         });
-        let lacks_core = !bound.proven
-            && bound.code == Code::GeneratorCore
-            && proof.scaling == Scaling::Unproven;
+        let lacks_core = not_judged.is_none() && lacks_core(bound, proof);
         CeilingFigures {
             passed_per_s: *passed,
             failed_per_s: *failed,
             bound: text_of(bound.code),
             evidence: bound.evidence.clone(),
             proven: (not_judged.is_none() && !lacks_core).then_some(bound.proven),
+            lacks_core,
             not_judged: not_judged.as_ref().map(probe::ceiling::NotJudged::words),
             trials: trials.collect(),
             steps: document.made.steps.len(),

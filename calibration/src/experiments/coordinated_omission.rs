@@ -2,21 +2,18 @@
 //! arithmetic and the target's ledger; a published pair; and what pauses omit.
 
 use serde::Serialize;
-use serde_json::to_value;
 
 use super::open_vs_closed::unaccounted;
 use super::queue::{Grid, Served, paced, pausing, pool, quantile_ms};
 use crate::lab::latencies::{Latencies, Requests, percentiles, quantile};
-use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::plot::{LATENCY, Line, by_percentile};
 use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
 use crate::observed::PATH_MS;
-use crate::truth::{Sample, Truth};
+use crate::truth::{BUCKET, Sample, Truth};
 
 /// Upper edges of the counts of latencies of the published pair, ms; the last count is of those
 /// that took the pause. By arithmetic each lies between two latencies that there are, not at one.
 const EDGES_MS: [f64; 5] = [5.0, 41.0, 91.0, 141.0, 200.0];
-/// The largest relative width of a histogram's bucket.
-const BUCKET: f64 = 1.0 / 1_024.0;
 /// Phases of the stalls against the arrivals for which a run's percentile is computed.
 const PHASES: u32 = 32;
 /// From one of them to the next, as a share of a period: the golden ratio spreads any number
@@ -98,7 +95,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let pauses_off = pauses.iter().map(|pause| (pause.due as f64 - pause.expected).abs());
     let pauses_off = pauses_off.fold(0.0, f64::max);
     let figures = Figures { open, capped, paced, unaccounted, published, ten, pauses, pauses_off };
-    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+    Ok(Measured::new(&figures, plots))
 }
 
 /// A run with its raw samples.
@@ -350,7 +347,7 @@ fn published(lab: &mut Lab) -> Result<(Published, Plot), LabError> {
         },
     ];
     let title = "one server that pauses with every 500th request";
-    Ok((figures, plot("published.svg", title, &of_lines)?))
+    Ok((figures, by_percentile("published.svg", title, LATENCY, &of_lines)?))
 }
 
 /// Latencies in ascending order, ms.
@@ -468,13 +465,8 @@ fn stall_plot(observed: &[Of; 3]) -> Result<Plot, LabError> {
             of_lines.push(Line { name, points: percentiles(part)?, dashed });
         }
     }
-    plot("stall.svg", "50 ms of stall every second, seen by three generators", &of_lines)
-}
-
-fn plot(file: &'static str, title: &str, of_lines: &[Line]) -> Result<Plot, LabError> {
-    let x = Axis { name: "percentile", scale: Scale::Percentiles };
-    let y = Axis { name: "latency, ms", scale: Scale::Log };
-    Ok(Plot { file, title: title.to_owned(), svg: lines(title, x, y, of_lines)? })
+    let title = "50 ms of stall every second, seen by three generators";
+    by_percentile("stall.svg", title, LATENCY, &of_lines)
 }
 
 #[cfg(test)]

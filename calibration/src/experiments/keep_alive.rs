@@ -4,12 +4,11 @@
 use engine::record::outcome::Cause;
 use engine::report::{Report, TlsPart};
 use serde::Serialize;
-use serde_json::to_value;
 
 use crate::floor::CpuPerRequest;
 use crate::lab::latencies::percentiles;
 use crate::lab::network::Network;
-use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::plot::{LATENCY, Line, by_percentile};
 use crate::lab::{Extra, Lab, LabError, Measured, Plot};
 
 /// How far the number of connections may be from that of the ports, as a share: the kernel looks at
@@ -131,7 +130,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         remote,
         tls,
     };
-    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+    Ok(Measured::new(&figures, plots))
 }
 
 /// A run before a target of its own, so that none finds the ports that another left in TIME_WAIT.
@@ -153,11 +152,8 @@ fn plot(kept: &Report, by_header: &Report, by_limit: &Report) -> Result<Plot, La
         line("one a request, by header", true, by_header)?,
         line("one a request, closed by the client", false, by_limit)?,
     ];
-    let x = Axis { name: "percentile", scale: Scale::Percentiles };
-    let y = Axis { name: "latency, ms", scale: Scale::Log };
     let title = "connections that are kept, and one for each request";
-    let svg = lines(title, x, y, &of_lines)?;
-    Ok(Plot { file: "connections.svg", title: title.to_owned(), svg })
+    by_percentile("connections.svg", title, LATENCY, &of_lines)
 }
 
 impl Kind {

@@ -3,12 +3,11 @@
 
 use engine::report::{AgentPart, DistributionPart};
 use serde::Serialize;
-use serde_json::to_value;
 use target::Ledger;
 
 use super::agents::{Together, latencies_ms, together};
 use crate::lab::latencies::{Latencies, percentiles, quantile};
-use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::plot::{Line, by_percentile};
 use crate::lab::{Lab, LabError, Measured, Plot};
 use crate::observed::PATH_MS;
 
@@ -88,7 +87,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
             + answered.abs_diff(near.answered + far.answered),
     };
     let plots = vec![plot(&run)?];
-    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+    Ok(Measured::new(&figures, plots))
 }
 
 /// How long a server held its requests, by its ledger: quantile `q`.
@@ -140,10 +139,8 @@ fn plot(run: &Together) -> Result<Plot, LabError> {
     }
     let merged = percentiles(&run.report.whole.corrected)?;
     of_lines.push(Line { name: "merged", points: merged, dashed: false });
-    let x = Axis { name: "percentile", scale: Scale::Percentiles };
-    let y = Axis { name: "corrected latency, ms", scale: Scale::Log };
     let title = "three agents and their merged distribution";
-    Ok(Plot { file: "agents.svg", title: title.to_owned(), svg: lines(title, x, y, &of_lines)? })
+    by_percentile("agents.svg", title, "corrected latency, ms", &of_lines)
 }
 
 #[cfg(test)]

@@ -3,17 +3,13 @@
 
 use engine::report::{ClientPart, Report};
 use serde::Serialize;
-use serde_json::to_value;
 use target::Ledger;
 
 use crate::lab::latencies::{Latencies, Requests, percentiles};
-use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::plot::{LATENCY, Line, by_percentile};
 use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
 use crate::observed::PATH_MS;
-use crate::truth::{Sample, Truth};
-
-/// Standard deviations by which a count may differ from its estimate, as those of a latency.
-const DEVIATIONS: f64 = 4.0;
+use crate::truth::{DEVIATIONS, Sample, Truth};
 
 #[derive(Serialize)]
 struct Figures {
@@ -125,7 +121,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         plot("tail.svg", "(a) one request in a hundred takes longer", &tail)?,
         plot("stall.svg", "(b) all requests of a stall wait for its end", &stall)?,
     ];
-    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+    Ok(Measured::new(&figures, plots))
 }
 
 /// A closed loop, and an open one at the rate that it achieved.
@@ -267,9 +263,7 @@ fn plot(file: &'static str, title: &str, [closed, open]: &[Observed; 2]) -> Resu
         Line { name: "closed loop, naive", points: closed, dashed: true },
         Line { name: "open loop, corrected", points: open, dashed: false },
     ];
-    let x = Axis { name: "percentile", scale: Scale::Percentiles };
-    let y = Axis { name: "latency, ms", scale: Scale::Log };
-    Ok(Plot { file, title: title.to_owned(), svg: lines(title, x, y, &of_lines)? })
+    by_percentile(file, title, LATENCY, &of_lines)
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use engine::report::Report;
 use serde::Serialize;
-use serde_json::to_value;
 use target::{ArrivalsPerMs, Span};
 
-use crate::lab::latencies::Requests;
+use crate::lab::latencies::{Requests, quantile};
 use crate::lab::plot::{self, Axis, Line, Scale};
 use crate::lab::{Extra, Lab, LabError, Measured, Plot};
 
@@ -61,10 +60,12 @@ struct Stalled {
     missing: i64,
     ahead_max: i64,
     backlog_max: i64,
+    /// The most by which arrivals were behind in a stall or right after it: the median of the stalls,
+    /// since a machine that stands still for a moment makes one of them late.
+    backlog_of_stall: f64,
     /// Stalls that lie in the window with what follows them.
     stalls: usize,
-    /// These are means over those: what was due, of what was sent, and what arrived.
-    due_in_stall: f64,
+    /// Means over those.
     arrived_in_stall: f64,
     arrived_after: f64,
     unsent_per_stall: f64,
@@ -132,10 +133,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let stalled = [&uncapped, &queue, &drop];
     let as_due = stalled.iter().all(|one| one.ahead_max <= 0 && one.missing == 0);
     let figures = Figures { predicted, uncapped, queue, drop, waits, wait_spread, as_due };
-    Ok(Measured {
-        figures: to_value(figures).expect("figures have a JSON form"),
-        plots: vec![plot],
-    })
+    Ok(Measured::new(&figures, vec![plot]))
 }
 
 /// Runs a plan before the target that stalls; with its arrivals around the first stall.
@@ -162,10 +160,17 @@ fn stalled(lab: &mut Lab, name: &str) -> Result<(Stalled, Around), LabError> {
         .iter()
         .map(|span| (span.begin_ns / 1_000_000, (span.end_ns - after_ns) / 1_000_000))
         .collect();
+    if stalls.is_empty() {
+        return Err(LabError::figures("no stall lies in the window with what follows it"));
+    }
     let sum = |of: &dyn Fn(&(u64, u64)) -> u64| stalls.iter().map(of).sum::<u64>();
+    let mut backlogs: Vec<f64> = stalls
+        .iter()
+        .map(|stall| flow.backlog_within(stall.0, stall.1 + after_ms) as f64)
+        .collect();
+    backlogs.sort_by(f64::total_cmp);
     let counts = &observed.report.whole.counts;
-    let due_in_stall = sum(&|stall| flow.due_within(stall.0, stall.1));
-    let begun = stalls_begun(&observed.ledger.stalls, samples.window);
+    let ended = samples.whole(&observed.ledger.stalls).len();
     let figures = Stalled {
         conns: observed.report.config.plan.conns(),
         due: counts.intended,
@@ -175,25 +180,16 @@ fn stalled(lab: &mut Lab, name: &str) -> Result<(Stalled, Around), LabError> {
         missing: difference(counts.intended, counts.unsent + observed.ledger.received),
         ahead_max: flow.ahead_max(),
         backlog_max: flow.backlog_max(),
+        backlog_of_stall: quantile(&backlogs, 0.5),
         stalls: count,
-        due_in_stall: mean(due_in_stall),
         arrived_in_stall: mean(sum(&|stall| flow.arrived_within(stall.0, stall.1))),
         arrived_after: mean(sum(&|stall| flow.arrived_within(stall.1, stall.1 + after_ms))),
-        unsent_per_stall: counts.unsent as f64 / begun.max(1) as f64,
+        unsent_per_stall: counts.unsent as f64 / ended.max(1) as f64,
         p50_ms: observed.report.whole.corrected.quantile_us(0.5).map(|us| us / 1e3),
         p99_ms: observed.report.whole.corrected.quantile_us(0.99).map(|us| us / 1e3),
     };
-    let (begin_ms, end_ms) = stalls
-        .first()
-        .copied()
-        .ok_or_else(|| LabError::figures("no stall lies in the window with what follows it"))?;
+    let (begin_ms, end_ms) = stalls[0];
     Ok((figures, flow.around(begin_ms, end_ms)))
-}
-
-/// Stalls that end within the window.
-fn stalls_begun(stalls: &[Span], window: Span) -> usize {
-    let within = |stall: &&Span| window.begin_ns <= stall.begin_ns && stall.end_ns <= window.end_ns;
-    stalls.iter().filter(within).count()
 }
 
 fn difference(one: u64, other: u64) -> i64 {
@@ -221,7 +217,7 @@ impl Predicted {
     }
 }
 
-/// Bins of time around a stall, ms since it began, and per bin what was due and what arrived.
+/// Arrivals in each bin of time around a stall; ms since the plot's start, 100 before the stall.
 type Around = Vec<(f64, f64)>;
 
 impl Flow {
@@ -251,6 +247,12 @@ impl Flow {
         self.outstanding().max().unwrap_or(0)
     }
 
+    /// The same from one ms to another.
+    fn backlog_within(&self, from_ms: u64, to_ms: u64) -> i64 {
+        let (from, to) = (self.index(from_ms), self.index(to_ms));
+        self.outstanding().take(to).skip(from).max().unwrap_or(0)
+    }
+
     /// Requests that were due and hadn't arrived, at the end of each ms.
     fn outstanding(&self) -> impl Iterator<Item = i64> {
         self.due.iter().zip(&self.arrived).scan(0, |outstanding, (due, arrived)| {
@@ -259,18 +261,15 @@ impl Flow {
         })
     }
 
-    fn due_within(&self, from_ms: u64, to_ms: u64) -> u64 {
-        self.within(&self.due, from_ms, to_ms)
-    }
-
     fn arrived_within(&self, from_ms: u64, to_ms: u64) -> u64 {
-        self.within(&self.arrived, from_ms, to_ms)
+        let (from, to) = (self.index(from_ms), self.index(to_ms));
+        self.arrived[from..to.max(from)].iter().map(|count| u64::from(*count)).sum()
     }
 
-    fn within(&self, counts: &[u32], from_ms: u64, to_ms: u64) -> u64 {
-        let at = |ms: u64| usize::try_from(ms.saturating_sub(self.first_ms)).unwrap_or(usize::MAX);
-        let (from, to) = (at(from_ms).min(counts.len()), at(to_ms).min(counts.len()));
-        counts[from..to.max(from)].iter().map(|count| u64::from(*count)).sum()
+    /// Where a ms lies among the counts, or their end.
+    fn index(&self, ms: u64) -> usize {
+        let index = usize::try_from(ms.saturating_sub(self.first_ms)).unwrap_or(usize::MAX);
+        index.min(self.arrived.len())
     }
 
     /// Arrivals in each bin around this stall.
@@ -294,8 +293,7 @@ fn around_a_stall(runs: &[(&str, Around)]) -> Result<Plot, LabError> {
     let x =
         Axis { name: "time, ms; the stall begins at 100 and ends at 400", scale: Scale::Linear };
     let y = Axis { name: "arrivals in 10 ms", scale: Scale::Linear };
-    let svg = plot::lines(title, x, y, &lines)?;
-    Ok(Plot { file: "arrivals.svg", title: title.to_owned(), svg })
+    plot::lines("arrivals.svg", title, x, y, &lines)
 }
 
 impl Waiting {
@@ -346,8 +344,8 @@ mod tests {
         // One a ms; from 2 on nothing arrives until all of it does at 6.
         let flow = flow(&[0, 1, 2, 3, 4, 5, 6, 7], &[1, 1, 0, 0, 0, 0, 5, 1]);
         assert_eq!((flow.ahead_max(), flow.backlog_max()), (0, 4));
-        assert_eq!((flow.due_within(502, 506), flow.arrived_within(502, 506)), (4, 0));
-        assert_eq!((flow.due_within(506, 600), flow.arrived_within(506, 600)), (2, 6));
+        assert_eq!((flow.arrived_within(502, 506), flow.arrived_within(506, 600)), (0, 6));
+        assert_eq!((flow.backlog_within(500, 502), flow.backlog_within(502, 506)), (0, 4));
     }
 
     #[test]

@@ -8,17 +8,19 @@ use std::time::Duration;
 use engine::report::Report;
 use engine::sys::placement;
 use serde::Serialize;
-use serde_json::to_value;
 use target::Ledger;
 
 use self::output::Printed;
 use crate::lab::latencies::Requests;
-use crate::lab::plot::{Axis, Line, Scale, lines};
+use crate::lab::plot::{LATENCY, Line, by_percentile};
 use crate::lab::{Extra, Lab, LabError, Measured, Observed, Plot};
 use crate::truth::Truth;
 
 /// How long a program may take beyond the length of its run.
 const LONGER: Duration = Duration::from_secs(60);
+
+/// What rounding adds to a printed rate times a printed mean at most, as a share.
+const ROUNDING: f64 = 0.05;
 
 /// A load generator of others.
 struct Peer {
@@ -125,6 +127,11 @@ struct Row {
     load: String,
     #[serde(flatten)]
     printed: Printed,
+    /// L = λW, the rate times the mean that the program prints: how many of its requests were in
+    /// flight on average, if its mean is that of its requests.
+    in_flight: Option<f64>,
+    /// Whether that is more than its connections can have.
+    above_conns: bool,
     /// Responses that the target sent; `None` of the null target, which keeps no ledger.
     ledger_requests: Option<u64>,
     ledger_p99_ms: Option<f64>,
@@ -170,7 +177,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let closed = Held::of(stalling[1..].iter().filter_map(|row| row.ledger_p99_ms));
     let plots = vec![plot(&users, &stalling)?];
     let figures = Figures { users, closed, stalling, null, missing };
-    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+    Ok(Measured::new(&figures, plots))
 }
 
 /// The percentiles that each program prints of the target that stalls, and those of the users.
@@ -187,11 +194,8 @@ fn plot(users: &Users, rows: &[Row]) -> Result<Plot, LabError> {
         line(row.program.as_str(), false, [(2.0, p50_ms), (10.0, p90_ms), (100.0, p99_ms)])
     }));
     of_lines.retain(|line| !line.points.is_empty());
-    let x = Axis { name: "percentile", scale: Scale::Percentiles };
-    let y = Axis { name: "latency, ms", scale: Scale::Log };
     let title = "one target that stalls, as each program reports it";
-    let svg = lines(title, x, y, &of_lines)?;
-    Ok(Plot { file: "stalling.svg", title: title.to_owned(), svg })
+    by_percentile("stalling.svg", title, LATENCY, &of_lines)
 }
 
 /// Runs a program on the last core, where truetail's shard would be; what it printed, or why it
@@ -266,7 +270,8 @@ impl Row {
             p99_ms: at(0.99),
             max_ms: corrected.max.map(ms),
         };
-        Row { program: name.to_owned(), load, printed, ..Row::ledger(ledger) }
+        let in_flight = in_flight(&printed);
+        Row { program: name.to_owned(), load, printed, in_flight, ..Row::ledger(ledger) }
     }
 
     /// The same run as its program would have stamped it without the kernel.
@@ -280,7 +285,7 @@ impl Row {
             p99_ms: share.and_then(|share| Some(ms(share.p99.as_ref()?.when_handled))),
             ..Printed::default()
         };
-        Row { printed, ..of }
+        Row { in_flight: in_flight(&printed), printed, ..of }
     }
 
     /// Of what another program printed.
@@ -296,10 +301,13 @@ impl Row {
             Ok(printed) => (printed, None),
             Err(problem) => (Printed::default(), Some(problem)),
         };
+        let in_flight = in_flight(&printed);
         Row {
             program: peer.name.to_owned(),
             load: format!("{conns} connections{both}"),
+            above_conns: in_flight.is_some_and(|count| conns * (1.0 + ROUNDING) < count),
             printed,
+            in_flight,
             problem,
             ..Row::ledger(ledger)
         }
@@ -311,11 +319,18 @@ impl Row {
             program: String::new(),
             load: String::new(),
             printed: Printed::default(),
+            in_flight: None,
+            above_conns: false,
             ledger_requests: ledger.map(|ledger| ledger.answered),
             ledger_p99_ms: ledger.and_then(|ledger| ledger.held.p99).map(|us| us / 1e3),
             problem: None,
         }
     }
+}
+
+/// L = λW: the rate times the mean.
+fn in_flight(printed: &Printed) -> Option<f64> {
+    Some(printed.per_s? * printed.mean_ms? / 1e3)
 }
 
 fn ms(us: f64) -> f64 {
@@ -342,5 +357,19 @@ mod tests {
         }
         assert_eq!((PEERS[1].at_rate)(&load), "h2load --h1 -t1 -c5 -D3 --rps=100 http://a/");
         assert_eq!((PEERS[4].at_rate)(&load), "oha --no-tui -c 5 -z 3s -q 500 http://a/");
+    }
+
+    #[test]
+    fn a_mean_times_a_rate_above_the_connections_is_seen() {
+        let row = |mean_ms| {
+            let printed =
+                Printed { per_s: Some(450.0), mean_ms: Some(mean_ms), ..Printed::default() };
+            Row::read(&PEERS[0], "", 5.0, Ok(printed), None)
+        };
+        let (of_requests, of_more) = (row(11.1), row(18.8));
+        assert_eq!((of_requests.in_flight, of_requests.above_conns), (Some(4.995), false));
+        assert_eq!((of_more.in_flight, of_more.above_conns), (Some(8.46), true));
+        let none = Row::read(&PEERS[0], "", 5.0, Ok(Printed::default()), None);
+        assert_eq!((none.in_flight, none.above_conns), (None, false));
     }
 }

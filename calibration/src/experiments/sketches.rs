@@ -6,7 +6,6 @@ use std::time::Instant;
 use engine::stats::distribution::Distribution;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use serde::Serialize;
-use serde_json::to_value;
 use tdigest::TDigest;
 
 use super::agents::{latencies_ms, together};
@@ -101,7 +100,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
         rows,
     };
     let plots = vec![plot(&figures.rows)?];
-    Ok(Measured { figures: to_value(figures).expect("figures have a JSON form"), plots })
+    Ok(Measured::new(&figures, plots))
 }
 
 /// A whole number of the settings.
@@ -211,7 +210,7 @@ fn plot(rows: &[Row]) -> Result<Plot, LabError> {
     let x = Axis { name: "percentile", scale: Scale::Percentiles };
     let y = Axis { name: "off from the exact percentile, %", scale: Scale::Linear };
     let title = "error of two sketches";
-    Ok(Plot { file: "error.svg", title: title.to_owned(), svg: lines(title, x, y, &of_lines)? })
+    lines("error.svg", title, x, y, &of_lines)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use engine::report::Report;
 use serde::Serialize;
-use serde_json::to_value;
 
 use crate::lab::latencies::Requests;
 use crate::lab::plot::{self, Axis, Line, Scale};
@@ -118,10 +117,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
     let opened_more = opened(&cold_pool) - opened(&warm_pool);
     let pools = Pools { cold: cold_pool, warm: warm_pool, opened_more };
     let figures = Figures { cold, pools };
-    Ok(Measured {
-        figures: to_value(figures).expect("figures have a JSON form"),
-        plots: vec![plot],
-    })
+    Ok(Measured::new(&figures, vec![plot]))
 }
 
 /// p99 of requests of which this share takes `cold_ms` longer than the others.
@@ -172,17 +168,16 @@ fn by_length(requests: &[(f64, u64)], warmup_ns: f64, length_ns: f64) -> Result<
         })
         .collect()
     };
-    let title = "p99 by the length of the window";
-    let svg = plot::lines(
-        title,
+    plot::lines(
+        "p99-by-length.svg",
+        "p99 by the length of the window",
         Axis { name: "end of the window, s", scale: Scale::Linear },
         Axis { name: "p99, ms", scale: Scale::Log },
         &[
             Line { name: "from the first request on", points: points(0.0), dashed: false },
             Line { name: "after the warm-up", points: points(warmup_ns), dashed: true },
         ],
-    )?;
-    Ok(Plot { file: "p99-by-length.svg", title: title.to_owned(), svg })
+    )
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 pub use probe::chart::Scale;
 use probe::chart::{self, Chart, NotDrawn};
 
-use super::LabError;
+use super::{LabError, Plot};
+
+/// The usual name of latencies, with their unit.
+pub const LATENCY: &str = "latency, ms";
 
 /// An axis.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +34,31 @@ impl From<NotDrawn> for LabError {
     }
 }
 
-/// Draws lines.
+/// Latencies by percentile: `latency` names them, with the unit.
+///
+/// # Errors
+/// As of [`lines`].
+pub fn by_percentile(
+    file: &'static str,
+    title: &str,
+    latency: &str,
+    latencies: &[Line],
+) -> Result<Plot, LabError> {
+    let x = Axis { name: "percentile", scale: Scale::Percentiles };
+    lines(file, title, x, Axis { name: latency, scale: Scale::Log }, latencies)
+}
+
+/// Lines.
 ///
 /// # Errors
 /// There is nothing to draw, or the library draws none.
-pub fn lines(title: &str, x: Axis, y: Axis, lines: &[Line]) -> Result<String, LabError> {
+pub fn lines(
+    file: &'static str,
+    title: &str,
+    x: Axis,
+    y: Axis,
+    lines: &[Line],
+) -> Result<Plot, LabError> {
     let lines = lines.iter().enumerate().map(|(colour, line)| chart::Line {
         name: line.name.to_owned(),
         colour,
@@ -46,7 +69,7 @@ pub fn lines(title: &str, x: Axis, y: Axis, lines: &[Line]) -> Result<String, La
     let lines = lines.collect();
     let chart =
         Chart { title, x: x.of(), y: y.of(), lines, columns: 2, bounds: Vec::new(), zone: None };
-    Ok(chart.svg()?)
+    Ok(Plot { file, title: title.to_owned(), svg: chart.svg()? })
 }
 
 impl<'a> Axis<'a> {
