@@ -110,7 +110,7 @@ pub struct Ended {
     pub plan: Redacted,
     /// When the load began, ns of this machine's CLOCK_MONOTONIC; `None` if it never did.
     pub began_ns: Option<u64>,
-    /// Whether the user cut it short.
+    /// Whether the user stopped it.
     pub stopped: bool,
 }
 
@@ -307,16 +307,17 @@ fn control(
         }
     };
     let links: Vec<Link> = addresses.into_iter().enumerate().map(link).collect();
-    let (brought, Conducted { began_ns, stopped }) = executor.run(async {
+    let (brought, began_ns) = executor.run(async {
         let served: Vec<_> =
             links.into_iter().map(|link| glommio::spawn_local(link.serve())).collect();
-        let conducted = conduct(&goals, shared, on_loss).await;
+        let began_ns = conduct(&goals, shared, on_loss).await;
         let mut brought = Vec::new();
         for link in served {
             brought.push(link.await);
         }
-        (brought, conducted)
+        (brought, began_ns)
     });
+    let stopped = shared.stops.load(Ordering::Relaxed);
     let (agents, lost) = (Vec::new(), Vec::new());
     let mut ended = Ended { agents, lost, plan: common, began_ns, stopped };
     let all = members.into_iter().zip(brought).zip(keeper.finish()).enumerate();
@@ -341,18 +342,9 @@ fn resolve(agents: &[Placed]) -> Vec<io::Result<Vec<SocketAddr>>> {
     })
 }
 
-/// How a run went as a whole.
-#[derive(Default)]
-struct Conducted {
-    /// When the load began, ns of CLOCK_MONOTONIC.
-    began_ns: Option<u64>,
-    /// Whether the user cut it short. While results are collected there is nothing left to cut.
-    stopped: bool,
-}
-
-/// Sets one goal after the other until all agents have left.
-async fn conduct(goals: &Goals, shared: &Shared, on_loss: OnLoss) -> Conducted {
-    let mut conducted = Conducted::default();
+/// Sets one goal after the other until all agents have left; returns when the load began.
+async fn conduct(goals: &Goals, shared: &Shared, on_loss: OnLoss) -> Option<u64> {
+    let mut began_ns = None;
     while goals.get() != Goal::Leave {
         Timer::new(DECISION_INTERVAL).await;
         let (goal, now_ns) = (goals.get(), now_ns());
@@ -361,15 +353,13 @@ async fn conduct(goals: &Goals, shared: &Shared, on_loss: OnLoss) -> Conducted {
         if let Goal::Begin { at_ns } = goal
             && at_ns <= now_ns
         {
-            conducted.began_ns = Some(at_ns);
+            began_ns = Some(at_ns);
         }
         if next != goal {
-            let ends = matches!(next, Goal::Stop | Goal::Leave) && goal != Goal::Collect;
-            conducted.stopped |= will.stops && ends;
             goals.set(next);
         }
     }
-    conducted
+    began_ns
 }
 
 impl Ended {

@@ -137,7 +137,9 @@ impl Joined {
             started_at: format_rfc3339_millis(facts.began.unwrap_or(UNIX_EPOCH)).to_string(),
             label: None,
             tags: BTreeMap::new(),
-            interrupted: facts.stopped || per_agent.iter().any(|agent| agent.interrupted),
+            // A stop that found every agent done has cut nothing short.
+            interrupted: per_agent.iter().any(|agent| agent.interrupted)
+                || facts.stopped && !facts.lost.is_empty(),
             partial: !facts.lost.is_empty(),
             agent_lost: facts.lost.iter().map(agent_lost).collect(),
             uncollected: None,
