@@ -218,11 +218,7 @@ impl Work<'_> {
             match self.files.open_samples() {
                 Ok(file) => return Some(file),
                 Err(error) => {
-                    let text = format!("opening {}: {error}", self.files.samples().display());
-                    let (kind, folder) = (FileErrorKind::Place, SampleFolder::StateDir);
-                    let lost = part.written + part.lost;
-                    let error = Some(FileError { kind, text, folder });
-                    *part = Samples { file: None, written: 0, lost, error };
+                    lose(part, format!("opening {}: {error}", self.files.samples().display()));
                 }
             }
         }
@@ -237,10 +233,13 @@ impl Work<'_> {
         let (report_file, samples_file) = self.files.names();
         // Samples that were lost were wanted, too.
         let raw = collected.head.samples.is_some().then(|| samples_file.clone());
-        if let Some(file) = collected.head.samples.as_mut().and_then(|part| part.file.as_mut())
-            && self.files.keep_samples(&samples_file).is_ok()
-        {
-            *file = samples_file.display().to_string();
+        if let Some(part) = collected.head.samples.as_mut().filter(|part| part.file.is_some()) {
+            match self.files.keep_samples(&samples_file) {
+                Ok(()) => part.file = Some(samples_file.display().to_string()),
+                Err(error) => {
+                    lose(part, format!("renaming {}: {error}", self.files.samples().display()));
+                }
+            }
         }
         let name = format!("agent on {}", HostFacts::here().name);
         let began = clock::wall_time(collected.head.epoch_ns);
@@ -253,6 +252,14 @@ impl Work<'_> {
         Files::keep(&report_file, &report)?;
         Ok(report_file)
     }
+}
+
+/// The samples that were written can't be had: why, in words.
+fn lose(part: &mut Samples, text: String) {
+    let (kind, folder) = (FileErrorKind::Place, SampleFolder::StateDir);
+    let lost = part.written + part.lost;
+    let error = Some(FileError { kind, text, folder });
+    *part = Samples { file: None, written: 0, lost, error };
 }
 
 /// How much of the load a share is, in percent.
