@@ -19,6 +19,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::numbers::percent;
+
 /// The version of the document, raised with every change of its keys.
 pub const SCHEMA: u32 = 2;
 /// How likely it is that all intervals of a comparison are right.
@@ -289,14 +291,26 @@ fn differences<'a>(first: &Report, others: impl Iterator<Item = &'a Report>) -> 
     let mut found: Vec<String> = Vec::new();
     for other in others {
         let (one, two) = (&first.config.plan, &other.config.plan);
-        for Finding { what, expected, found: value, .. } in differing(one, two) {
-            let line = format!("{what} is {expected} and {value}");
-            if !found.contains(&line) {
-                found.push(line);
-            }
+        let mut lines: Vec<String> = differing(one, two)
+            .into_iter()
+            .map(|of| format!("{} is {} and {}", of.what, of.expected, of.found))
+            .collect();
+        let parts = [first, other].map(part_of_load);
+        if parts[0] != parts[1] {
+            lines.push(format!("the part of the load is {} and {}", parts[0], parts[1]));
         }
+        lines.retain(|line| !found.contains(line));
+        found.append(&mut lines);
     }
     found
+}
+
+/// What a report is of its plan's load, agents included that were lost: the whole, unless an agent
+/// kept it of its own part.
+fn part_of_load(report: &Report) -> String {
+    let reported = report.per_agent.iter().map(|agent| agent.config.share.fraction());
+    let lost = report.agent_lost.iter().map(|agent| agent.share.fraction());
+    percent(reported.chain(lost).sum())
 }
 
 fn differing(one: &Plan, two: &Plan) -> Vec<Finding> {

@@ -1,5 +1,6 @@
 //! Deaths on either side: no load is left running, and no number is wrong.
 
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use crate::processes::{
     Agent, KEY, LONGEST, Place, Process, Target, addresses, controller, key_file, now_ms,
     wait_until,
 };
-use crate::support::document;
+use crate::support::{binary, document, said};
 
 /// A load that doesn't end by itself while a test lasts.
 const LONG: [&str; 8] = ["--rate", "300", "--duration", "60s", "--warmup", "0s", "--wait", "sleep"];
@@ -91,6 +92,15 @@ fn agents_stop_without(machines_are_connected: bool, take_away: impl FnOnce(&Net
     let sent: u64 =
         kept.iter().map(|report| report["counts"]["sent"].as_u64().expect("a count")).sum();
     assert_eq!(sent, received, "nothing that was sent is missing in the reports");
+    let mut other = kept[1].clone();
+    other["per_agent"][0]["config"]["share"]["of"] = 4.into();
+    for (name, report) in [("third.json", &kept[0]), ("quarter.json", &other)] {
+        fs::write(folder.path().join(name), report.to_string()).expect("written");
+    }
+    let args = ["compare", "third.json", "quarter.json", "--allow-invalid"];
+    let output = binary().args(args).current_dir(folder.path()).output().expect("it runs");
+    let words = "the part of the load is 33.3 % and 25.0 %";
+    assert!(output.status.code() == Some(2) && said(&output).contains(words), "{output:?}");
     drop(first);
     if machines_are_connected {
         let ended = machines.controller(&SHORT).ends_within(LONGEST);
