@@ -66,7 +66,9 @@ pub(super) fn receive_late(report: &Report, reasons: &mut Vec<Reason>) {
 /// The interface's hardware was to stamp the responses, and its clock isn't the wall clock.
 pub(super) fn hardware_clock(report: &Report, reasons: &mut Vec<Reason>) {
     let part = &report.whole;
-    let without = part.counts.answered.saturating_sub(part.stamps.hardware);
+    // The program's stand where the kernel has none that counts either.
+    let stamped = part.stamps.hardware + part.stamps.program;
+    let without = part.counts.answered.saturating_sub(stamped);
     let figure = share(without, part.counts.answered);
     if report.config.plan.stamps() != StampSource::Hardware || figure <= UNSTAMPED_MAX {
         return;
@@ -178,8 +180,7 @@ pub(super) fn client_share(report: &Report, reasons: &mut Vec<Reason>) {
                      came out of order",
                     percent(unstamped)
                 ),
-                "let the target send Content-Length, or chunks; or mend the path, if it loses \
-                 packets",
+                "let the target send Content-Length, or chunks; or fix packet loss on the path",
             ),
         };
         add(
