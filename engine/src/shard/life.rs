@@ -110,7 +110,7 @@ impl Shard {
     /// Waits for the epoch, then starts the load.
     fn begin_at(&mut self, epoch_ns: u64) {
         self.epoch_ns = epoch_ns;
-        self.handled_ns = 0;
+        (self.handled_ns, self.idle_ns) = (0, 0);
         self.slow_ns = None;
         self.grown_ns = 0;
         self.progress = ShardProgress::default();

@@ -1,10 +1,11 @@
-//! Polling: while nothing is due, the part of a shard's processor time that is no work; and for all
-//! that has come, before time is up.
+//! Polling: spinning while nothing is due, and fetching all that has come before requests time out.
 
 use super::shard::Shard;
 
 /// The fewest completions that one poll posts, if that many are ready.
 const POSTED_MIN: usize = 16;
+/// The longest that a shard catches up, ns: meanwhile, nothing is sent.
+const CATCH_UP_NS: u64 = 100_000_000;
 
 impl Shard {
     /// Polls for completions until `wake_ns` at the latest, having worked until `worked_ns`.
@@ -20,16 +21,20 @@ impl Shard {
             polled_ns = now_ns;
         }
         self.meter.spun(worked_ns, began_ns, polled_ns);
+        if began_ns < polled_ns {
+            self.idle_ns = polled_ns;
+        }
     }
 
     /// Fetches every completion that the kernel has: after a stall, responses that came in time
     /// would otherwise count as timeouts. One poll posts only 20 to 40 of them.
     pub(super) fn catch_up(&mut self) {
         // Requests sent along the way may be answered along the way, so the number of polls is
-        // bounded; so is that of buffers, since large responses may go on coming.
+        // bounded; so is the number of re-arm rounds, since large responses may go on coming.
         let open = self.connections.open_count();
         let (mut polls, mut refills) = (open / POSTED_MIN + 1, 2 * open);
-        while 0 < polls {
+        let until_ns = self.now_ns() + CATCH_UP_NS;
+        while 0 < polls && self.now_ns() < until_ns {
             // Without a buffer a receive ends, and what it was to bring is still in its socket.
             self.rearm();
             self.stamp_queued();

@@ -99,7 +99,9 @@ impl Shard {
         };
         if now_ns < sleep_until_ns {
             self.ring.wait(sleep_until_ns - now_ns);
-            self.meter.slept(now_ns, sleep_until_ns, self.now_ns());
+            let woken_ns = self.now_ns();
+            self.waited(now_ns, woken_ns);
+            self.meter.slept(now_ns, sleep_until_ns, woken_ns);
             return;
         }
         let wake_ns = wake_ns.min(due_ns);
@@ -483,7 +485,7 @@ impl Shard {
     /// The connection was closed.
     fn received_close(&mut self, slot: u32) {
         self.count_close(slot);
-        // A reset that the send has met first ends a response that nothing else ends.
+        // A send has met the reset, so what looks like an end here ends no response.
         let reset = self.connections[slot].broken == Some(libc::ECONNRESET);
         self.received_end(slot, self.sessions.is_none() && !reset);
     }

@@ -63,6 +63,8 @@ pub struct Shard {
     pub(super) handled_ns: u64,
     /// How many completions that was.
     pub(super) at_hand: usize,
+    /// When nothing was at hand, as far as is known: the last such moment, ns since the epoch.
+    pub(super) idle_ns: u64,
     /// The most connections open at once.
     pub(super) conns_most: usize,
     /// When that many were reached, ns since the epoch.
@@ -127,6 +129,7 @@ impl Shard {
             wall_clock: WallClock::new(ClockLook::now()),
             handled_ns: 0,
             at_hand: 0,
+            idle_ns: 0,
             conns_most: 0,
             grown_ns: 0,
             next_source: 0,

@@ -220,7 +220,8 @@ fn a_response_whose_end_is_a_reset_is_cut_short() {
     });
     let file = body_file();
     let counts = run(upload(address, &file, 4)).report.whole.counts;
-    assert!(0 < counts.failed && counts.answered == 0, "{counts:?}");
+    // A send that a reset stops halfway doesn't tell it.
+    assert!(10 * counts.answered < counts.failed, "{counts:?}");
     let causes = [Cause::Reset, Cause::WriteFailed, Cause::CutShort, Cause::ClosedBeforeResponse];
     let of_a_reset: u64 = causes.into_iter().map(|cause| counts.errors.of(cause)).sum();
     assert_eq!(of_a_reset, counts.failed, "{counts:?}");
