@@ -1,5 +1,5 @@
 # The same verbs for people and for CI.
-.PHONY: tools build demo package install deb test check docs instructions ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons experiments findings page
+.PHONY: tools build demo package install deb test check docs instructions counter ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons ceilings coverage experiments findings page
 
 # The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -58,13 +58,16 @@ deb: package
 test:
 	cargo test --workspace --locked $(if $(FEATURES),--features $(FEATURES))
 
-# What stands last runs side by side: linking what counts instructions leaves a core free.
+# Tests mostly wait, so what else takes long to build is built beside them, on time that they leave.
 check:
 	@! git grep -nE '^(<{7}|>{7}) ' || { echo "Conflict markers in the files above: resolve them."; exit 1; }
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
-	TEST_EXPERIMENTS=all $(MAKE) test
-	$(MAKE) --jobs 2 instructions docs
+	cargo test --no-run --workspace --locked $(if $(FEATURES),--features $(FEATURES))
+	chrt --idle 0 $(MAKE) counter docs & builds=$$!; \
+	TEST_EXPERIMENTS=all $(MAKE) test; tests=$$?; \
+	wait $$builds && exit $$tests
+	$(MAKE) instructions
 
 # The types of the fuzz targets, each a workspace of its own, and the documentation. Neither needs a
 # nightly compiler, and libFuzzer isn't built, since nothing is linked.
@@ -75,11 +78,16 @@ docs:
 
 # Fails if a request takes more user-space instructions than perf/instructions.toml allows. Only what
 # counts them is built with optimisation.
-instructions:
+instructions: counter
 	+@if command -v valgrind >/dev/null; then \
-		cargo build --release --locked -p perf --bin truetail-bench && build/release/truetail-bench instructions; \
+		build/release/truetail-bench instructions; \
 	else \
 		echo "Instructions are not counted: valgrind is not installed."; \
+	fi
+
+counter:
+	+@if command -v valgrind >/dev/null; then \
+		cargo build --release --locked -p perf --bin truetail-bench; \
 	fi
 
 # Writes today's counts as the new limits.
@@ -106,6 +114,11 @@ agents:
 comparisons:
 	cargo test --release --locked -p cli --test comparisons -- --ignored --nocapture --test-threads 1
 
+# How often a ceiling or a knee lies above the target's capacity, and what load it takes, in simulation:
+# 200 of each target, in about two minutes. probe/README.md has the table.
+ceilings:
+	TEST_CEILINGS=200 cargo test --release --locked -p probe --lib simulated -- --nocapture
+
 # In about twelve minutes; as Markdown.
 bench: build
 	target/release/truetail-bench
@@ -130,6 +143,10 @@ flamegraph: build
 # others on the machine may have caused that.
 calibrate: build
 	target/release/truetail calibrate --truth
+
+# How often the intervals of reports hold the truth, simulated, in about a quarter of an hour.
+coverage:
+	cargo run --release --locked -p calibration --example coverage -- calibration/coverage.md
 
 # Every experiment, scaled down, in about five minutes. `make test` runs the shortest, `make check` all.
 experiments:

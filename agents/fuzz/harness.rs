@@ -2,12 +2,13 @@
 
 use agents::channel::{Channel, ChannelError};
 use agents::frame::{FrameReader, HEADER_BYTES};
+use agents::key::Key;
 use agents::message::Message;
 
 /// The most memory that a reader may hold beyond twice what has come of a frame, bytes.
 const MEMORY_LEAST: usize = 2 * HEADER_BYTES;
 
-/// What a stream is as frames: each with its sequence and what it says, then what is wrong.
+/// What a stream is as frames: what each says, then what is wrong.
 fn frames<'a>(authenticated: bool, pieces: impl Iterator<Item = &'a [u8]>) -> String {
     let mut reader = FrameReader::default();
     if authenticated {
@@ -25,10 +26,9 @@ fn frames<'a>(authenticated: bool, pieces: impl Iterator<Item = &'a [u8]>) -> St
             match fed {
                 Ok(None) => assert!(rest.is_empty(), "what is missing is taken"),
                 Ok(Some(frame)) => {
-                    assert_eq!(frame.tagged().len() + frame.tag().len(), of_frame);
+                    assert_eq!(frame.as_bytes().len(), of_frame);
                     of_frame = 0;
-                    let said = frame.message();
-                    line.push_str(&format!("{} {said:?}; ", frame.sequence()));
+                    line.push_str(&format!("{:?}; ", frame.message()));
                 }
                 Err(error) => {
                     assert_eq!(reader.feed(&mut rest), Err(error.clone()), "an error is final");
@@ -62,7 +62,7 @@ fn session<'a>(
 ///
 /// The stream must mean the same in one piece, byte by byte and in pieces of the selected size: to
 /// a reader of frames, before and after authentication, and to both sides of a session, which
-/// nobody without the nonces can open.
+/// nobody without the key can open if there is one.
 pub(crate) fn run(input: &[u8]) {
     let Some((&choice, stream)) = input.split_first() else { return };
     let piece = usize::from(choice).max(2);
@@ -71,12 +71,13 @@ pub(crate) fn run(input: &[u8]) {
         assert_eq!(frames(authenticated, stream.chunks(1)), whole, "byte by byte");
         assert_eq!(frames(authenticated, stream.chunks(piece)), whole, "in pieces of {piece}");
     }
-    let sides: [fn() -> Channel; 2] =
-        [|| Channel::controller(None, [3; 32]), || Channel::agent(None, [4; 32])];
-    for side in sides {
-        let whole = session(side(), std::iter::once(stream));
-        assert!(whole.is_err(), "nobody opens a session without its nonces");
-        assert_eq!(session(side(), stream.chunks(1)), whole, "byte by byte");
-        assert_eq!(session(side(), stream.chunks(piece)), whole, "in pieces of {piece}");
+    let key = Key::find(None, Some("a key that no input can be made with".as_ref()));
+    let key = key.expect("a key");
+    let sides: [fn(Option<&Key>) -> Channel; 2] = [Channel::controller, Channel::agent];
+    for (side, key) in sides.into_iter().flat_map(|side| [(side, None), (side, key.as_ref())]) {
+        let whole = session(side(key), std::iter::once(stream));
+        assert!(whole.is_err() || key.is_none(), "nobody opens a session without its key");
+        assert!(session(side(key), stream.chunks(1)) == whole, "byte by byte");
+        assert!(session(side(key), stream.chunks(piece)) == whole, "in pieces of {piece}");
     }
 }

@@ -1,8 +1,8 @@
 //! Admission: what a controller may make this agent send, and where to.
 //!
 //! The agent's operator decides, by flags that no controller can lift. Without any, an agent sends
-//! to loopback alone. What is checked is the address that is then connected to: the name is
-//! resolved once, so it can't stand for another address later.
+//! to loopback alone; with targets that are named, to these alone. What is checked is the address
+//! that is then connected to: the name is resolved once, so it can't stand for another address later.
 //!
 //! A plan also names things of the machine that runs it: cores, local addresses, files. Here these
 //! are the agent's own, and a plan that names them is refused.
@@ -11,16 +11,17 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use engine::load::curve::Curve;
 use engine::load::share::Share;
 use engine::plan::endpoint::Endpoint;
-use engine::plan::{Model, Plan, PlanError};
+use engine::plan::{Plan, PlanError};
 use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use ipnet::IpNet;
 
 /// What an agent may be made to do.
 #[derive(Clone, Debug, Default)]
 pub struct Admission {
-    /// Targets beyond loopback: `--allow-target`.
+    /// The targets: `--allow-target`. Without any, loopback alone.
     pub targets: Vec<AllowedTarget>,
     /// The most requests per second of this agent: `--max-rate`.
     pub rate_max: Option<Rate>,
@@ -120,15 +121,15 @@ impl Demand {
     /// That of this share of a completed plan.
     fn new(plan: &Plan, share: &Share) -> Demand {
         let conns = share.count(plan.conns());
-        let rate_micro = match (plan.model(), plan.rate, plan.period) {
-            (Model::Open, Some(rate), _) => Some(share.part_of(rate.micro_per_second())),
-            (Model::Closed, _, Some(period)) => {
+        let rate_micro = match (Curve::of_plan(plan), plan.period) {
+            (Some(curve), _) => Some(share.part_of(curve.peak().micro_per_second())),
+            (None, Some(period)) => {
                 // Each user starts a request once a period.
                 let per_period = conns as u128 * u128::from(SECOND_NS) * 1_000_000;
                 let micro = per_period.div_ceil(u128::from(period.0.max(1)));
                 Some(u64::try_from(micro).unwrap_or(u64::MAX))
             }
-            (Model::Closed, ..) | (Model::Open, None, _) => None,
+            (None, None) => None,
         };
         let run_ns = plan.warmup.0.saturating_add(plan.duration.0);
         Demand { rate_micro, conns, length_ns: plan.setup_ns().1.saturating_add(run_ns) }
@@ -209,9 +210,9 @@ impl Admission {
         endpoint: &Endpoint,
         addresses: &[SocketAddr],
     ) -> Result<Vec<SocketAddr>, PlanError> {
-        let is_allowed = |address: &SocketAddr| {
-            address.ip().to_canonical().is_loopback()
-                || self.targets.iter().any(|allowed| allowed.allows(endpoint, *address))
+        let is_allowed = |address: &SocketAddr| match self.targets.as_slice() {
+            [] => address.ip().to_canonical().is_loopback(),
+            targets => targets.iter().any(|allowed| allowed.allows(endpoint, *address)),
         };
         let allowed: Vec<SocketAddr> = addresses.iter().copied().filter(is_allowed).collect();
         if !allowed.is_empty() {
@@ -224,7 +225,7 @@ impl Admission {
         let targets: Vec<String> = self.targets.iter().map(ToString::to_string).collect();
         let allows = match targets.as_slice() {
             [] => "loopback alone".to_owned(),
-            targets => format!("loopback, {}", targets.join(", ")),
+            targets => format!("{} alone", targets.join(", ")),
         };
         let host = &endpoint.host;
         let named = AllowedTarget::Host { host: host.clone(), port: endpoint.port };
@@ -273,7 +274,9 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
             return Err(PlanError::new(flag, file.display(), problem, cure));
         }
     }
-    if let Some(file) = plan.body.as_ref().filter(|body| body.starts_with('@')) {
+    let steps = plan.scenario.iter().flat_map(|scenario| &scenario.step);
+    let mut bodies = plan.body.iter().chain(steps.filter_map(|step| step.body.as_ref()));
+    if let Some(file) = bodies.find(|body| body.starts_with('@')) {
         let problem = "an agent reads no file that a controller names";
         return Err(PlanError::new("--body", file, problem, "give the body itself"));
     }
@@ -282,6 +285,8 @@ pub fn check_placement(plan: &Plan) -> Result<(), PlanError> {
 
 #[cfg(test)]
 mod tests {
+    use engine::plan::scenario::{Scenario, Step};
+
     use super::*;
 
     fn admission(targets: &[&str]) -> Admission {
@@ -382,12 +387,31 @@ mod tests {
         ] {
             assert_eq!(checked(&agent, url, &[ip]).is_ok(), is_allowed, "{url} at {ip}");
         }
-        let both = checked(&agent, "http://any.test/", &["10.2.0.1", "10.1.0.1", "10.3.0.1"]);
-        assert_eq!(both, Ok(vec!["10.1.0.1".to_owned()]), "the others are never connected to");
+        let several = ["10.2.0.1", "10.1.0.1", "127.0.0.1"];
+        let several = checked(&agent, "http://any.test/", &several);
+        assert_eq!(several, Ok(vec!["10.1.0.1".to_owned()]), "the others are never connected to");
         let error = checked(&agent, "http://any.test/", &["10.2.0.1"]).expect_err("refused");
-        assert!(
-            error.problem.ends_with("allows loopback, 10.1.0.0/16, api.test:8080, 192.0.2.7:80")
-        );
+        assert!(error.problem.ends_with("allows 10.1.0.0/16, api.test:8080, 192.0.2.7:80 alone"));
+    }
+
+    #[test]
+    fn beside_other_targets_loopback_is_allowed_only_if_it_is_named() {
+        let loopback = ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"];
+        let other = admission(&["10.1.0.0/16"]);
+        for ip in loopback {
+            assert!(checked(&other, "http://any.test/", &[ip]).is_err(), "{ip}");
+        }
+        for (named, url, ip) in [
+            ("127.0.0.1:8080", "http://any.test:8080/", "127.0.0.1"),
+            ("localhost:8080", "http://localhost:8080/", "::1"),
+            ("127.0.0.0/8", "http://any.test/", "127.1.2.3"),
+        ] {
+            let agent = admission(&["10.1.0.0/16", named]);
+            assert_eq!(checked(&agent, url, &[ip]), Ok(vec![ip.to_owned()]), "{named}");
+            let refused =
+                loopback.iter().filter(|ip| checked(&agent, "http://x:1/", &[ip]).is_err());
+            assert_ne!(refused.count(), 0, "{named}");
+        }
     }
 
     fn completed(plan: Plan) -> Plan {
@@ -493,6 +517,18 @@ mod tests {
             (Plan { unix: Some("/run/x".into()), ..Plan::default() }, "--unix", "/run/x"),
             (Plan { raw: Some("/etc/x".into()), ..Plan::default() }, "--raw", "/etc/x"),
             (text("@/etc/passwd"), "--body", "@/etc/passwd"),
+            (
+                Plan {
+                    scenario: vec![Scenario {
+                        name: String::new(),
+                        weight: 1,
+                        step: [Step { body: Some("@/etc/shadow".into()), ..Step::default() }],
+                    }],
+                    ..text("a")
+                },
+                "--body",
+                "@/etc/shadow",
+            ),
             (Plan { cacert: Some("ca.pem".into()), ..Plan::default() }, "--cacert", "ca.pem"),
             (Plan { cert: Some("c.pem".into()), ..Plan::default() }, "--cert", "c.pem"),
             (Plan { key: Some("k.pem".into()), ..Plan::default() }, "--key", "k.pem"),

@@ -1,26 +1,25 @@
-//! A session as one side sees it: authenticates the peer, then every frame.
+//! A session as one side sees it: authenticates the peer, then takes messages and gives bytes.
 //!
-//! 1. The controller sends its nonce, the agent answers with its own. These frames, and a refusal
-//!    in their place, have a tag of zeros.
-//! 2. Both derive the session's keys. The controller proves that it has the key, by the tag of its
-//!    next frame; only then does the agent do the same, so a stranger gets no tag to try keys on.
-//! 3. From then on each frame carries a tag over all of it, its sequence included. One that is
+//! 1. The controller opens and the agent accepts, in plain frames. With a key, each frame has that
+//!    side's part of a Noise handshake; the controller's can't be made without the key, so a
+//!    stranger gets nothing to try keys on.
+//! 2. The controller confirms that its part was no recording. Until then the agent tells it nothing
+//!    else.
+//! 3. From then on all frames lie within encrypted records, see `noise.rs`. One that is
 //!    repeated, reordered, left out, altered, of another session or sent back to its sender ends
 //!    the session.
 //!
-//! A side without a key only talks to one without; see `seal` for what tags mean then.
+//! A side without a key only talks to one without, in plain frames from first to last.
 //!
-//! Nothing here reads a socket, a clock or a source of random numbers.
+//! Nothing here reads a socket or a clock.
 
-use crate::frame::{self, Frame, FrameError, FrameReader, Kind, TAG_BYTES, TooLong};
+use crate::bytes::Bytes;
+use crate::frame::{self, Frame, FrameError, FrameReader, Kind, TooLong};
 use crate::key::Key;
-use crate::message::{Message, Nonce, Opening};
+use crate::message::Message;
+pub use crate::noise::Side;
+use crate::noise::{Handshake, NotAuthentic, Records};
 use crate::refusal::Refusal;
-pub use crate::seal::Side;
-use crate::seal::{Nonces, SessionKeys};
-
-/// The tag of a frame before there are keys.
-const NO_TAG: [u8; TAG_BYTES] = [0; TAG_BYTES];
 
 /// Why a session ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,17 +36,9 @@ pub enum ChannelError {
     /// The peer doesn't have this side's key.
     #[error("--key-file: the peer has another key; give both sides the same")]
     WrongKey,
-    /// A tag isn't the frame's.
-    #[error("frame {0} was altered on its way, or isn't of this session")]
-    Altered(u64),
-    /// A frame came twice, too early, or not at all.
-    #[error("frame {found} came where frame {expected} was due: repeated, reordered or lost")]
-    Sequence {
-        /// Its sequence.
-        found: u64,
-        /// The one that was due.
-        expected: u64,
-    },
+    /// A record isn't authentic.
+    #[error("a record was altered, repeated, reordered or lost, or isn't of this session")]
+    Tampered,
     /// The peer said something that isn't its to say, or not now.
     #[error("{0} is out of turn")]
     OutOfTurn(Kind),
@@ -70,9 +61,7 @@ impl ChannelError {
             ChannelError::PeerWithoutKey => Some(Refusal::KeyNeeded),
             ChannelError::PeerWithKey => Some(Refusal::KeyUnknown),
             ChannelError::WrongKey => Some(Refusal::WrongKey),
-            ChannelError::Altered(_) | ChannelError::Sequence { .. } => {
-                Some(Refusal::Tampered(self.to_string()))
-            }
+            ChannelError::Tampered => Some(Refusal::Tampered(self.to_string())),
             ChannelError::OutOfTurn(kind) => Some(Refusal::OutOfTurn(kind.to_string())),
         }
     }
@@ -80,54 +69,54 @@ impl ChannelError {
 
 /// How far a session has got.
 enum Stage {
-    /// The peer's nonce is awaited.
-    Opening,
-    /// The peer's proof is awaited.
-    Proving(SessionKeys),
-    /// Both sides are authenticated.
-    Open(SessionKeys),
+    /// The peer's opening is awaited; with a key, it is part of a handshake.
+    Opening(Option<Handshake>),
+    /// The controller's confirmation is awaited, in a plain frame; what is sent is encrypted.
+    Confirming(Records),
+    /// Both sides are authenticated; with a key, all is encrypted.
+    Open(Option<Records>),
 }
 
 /// One side of a session.
 pub struct Channel {
     side: Side,
-    key: Option<Key>,
-    nonce: Nonce,
     stage: Stage,
     reader: FrameReader,
-    /// Frames sent.
-    sent: u64,
-    /// Frames received.
-    received: u64,
+    /// What the last record held and isn't taken.
+    unread: Vec<u8>,
     outgoing: Vec<u8>,
     error: Option<ChannelError>,
 }
 
 impl Channel {
-    /// The side that connects. `nonce` must be random, and of no other session.
-    pub fn controller(key: Option<Key>, nonce: Nonce) -> Channel {
-        let mut channel = Channel::new(Side::Controller, key, nonce);
-        channel.push_opening(Message::Open);
+    /// The side that connects.
+    pub fn controller(key: Option<&Key>) -> Channel {
+        let mut channel = Channel::new(Side::Controller, key);
+        let Stage::Opening(handshake) = &mut channel.stage else { unreachable!("it is new") };
+        let part = handshake.as_mut().map(|handshake| handshake.write().into());
+        channel.push_handshake(&Message::Open(part));
         channel
     }
 
-    /// The side that listens. `nonce` must be random, and of no other session.
-    pub fn agent(key: Option<Key>, nonce: Nonce) -> Channel {
-        Channel::new(Side::Agent, key, nonce)
+    /// The side that listens.
+    pub fn agent(key: Option<&Key>) -> Channel {
+        Channel::new(Side::Agent, key)
     }
 
-    fn new(side: Side, key: Option<Key>, nonce: Nonce) -> Channel {
+    fn new(side: Side, key: Option<&Key>) -> Channel {
         Channel {
             side,
-            key,
-            nonce,
-            stage: Stage::Opening,
+            stage: Stage::Opening(key.map(|key| Handshake::new(side, key))),
             reader: FrameReader::default(),
-            sent: 0,
-            received: 0,
+            unread: Vec::new(),
             outgoing: Vec::new(),
             error: None,
         }
+    }
+
+    /// Whether the peer has said what comes first; with a key, it has that key or a recording.
+    pub(crate) fn has_opened(&self) -> bool {
+        !matches!(self.stage, Stage::Opening(_))
     }
 
     /// Whether the peer is authenticated.
@@ -147,10 +136,10 @@ impl Channel {
             return Err(error.clone());
         }
         loop {
-            let message = match self.reader.feed(input) {
+            let message = match self.next(input) {
                 Ok(None) => return Ok(None),
                 Ok(Some(frame)) => self.take(&frame),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             };
             match message {
                 Ok(None) => {}
@@ -167,7 +156,7 @@ impl Channel {
     pub fn finish(&mut self) -> Result<(), ChannelError> {
         match &self.error {
             Some(error) => Err(error.clone()),
-            None if self.is_open() && self.reader.is_between_frames() => Ok(()),
+            None if self.is_open() && self.is_between_frames() => Ok(()),
             None => Err(self.end(ChannelError::Cut)),
         }
     }
@@ -205,105 +194,120 @@ impl Channel {
         self.outgoing.len()
     }
 
+    /// The next frame, whether it lies within records or not.
+    fn next(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, ChannelError> {
+        let Stage::Open(Some(records)) = &mut self.stage else {
+            return Ok(self.reader.feed(input)?);
+        };
+        loop {
+            let mut rest = self.unread.as_slice();
+            let frame = self.reader.feed(&mut rest)?;
+            self.unread = rest.to_vec();
+            if frame.is_some() {
+                return Ok(frame);
+            }
+            match records.read(input) {
+                Ok(Some(stream)) => self.unread = stream,
+                Ok(None) => return Ok(None),
+                Err(NotAuthentic) => return Err(ChannelError::Tampered),
+            }
+        }
+    }
+
+    fn is_between_frames(&self) -> bool {
+        let is_between_records = match &self.stage {
+            Stage::Open(Some(records)) => records.is_between_records(),
+            Stage::Opening(_) | Stage::Confirming(_) | Stage::Open(None) => true,
+        };
+        is_between_records && self.unread.is_empty() && self.reader.is_between_frames()
+    }
+
     /// What a frame means here and now; `None` if it was for this module alone.
     fn take(&mut self, frame: &Frame) -> Result<Option<Message>, ChannelError> {
         let kind = frame.kind();
-        let is_early = match &self.stage {
-            Stage::Opening => true,
-            // A peer that refuses has no keys, or others.
-            Stage::Proving(_) => kind == Kind::Refused,
-            Stage::Open(_) => false,
-        };
-        let is_authentic = match &self.stage {
-            Stage::Opening => frame.tag() == NO_TAG,
-            Stage::Proving(_) if is_early => frame.tag() == NO_TAG,
-            Stage::Proving(keys) | Stage::Open(keys) => keys.is_peers(frame.tagged(), frame.tag()),
-        };
-        match &self.stage {
-            _ if is_authentic => {}
-            Stage::Proving(_) if kind == Kind::Proof => return Err(ChannelError::WrongKey),
-            _ => return Err(ChannelError::Altered(self.received)),
-        }
-        if frame.sequence() != self.received {
-            let (found, expected) = (frame.sequence(), self.received);
-            return Err(ChannelError::Sequence { found, expected });
-        }
-        self.received += 1;
         if !sends(self.side.other(), kind) {
             return Err(ChannelError::OutOfTurn(kind));
         }
-        match (frame.message()?, &self.stage) {
-            (Message::Refused(refusal), Stage::Opening | Stage::Proving(_)) => {
+        match (frame.message()?, &mut self.stage) {
+            (Message::Refused(refusal), Stage::Opening(_) | Stage::Confirming(_)) => {
                 Err(ChannelError::Refused(refusal))
             }
-            (Message::Open(peer) | Message::Challenge(peer), Stage::Opening) => {
-                self.opened(&peer).map(|()| None)
-            }
-            (Message::Proof, Stage::Proving(_)) => {
-                self.proved();
+            (Message::Open(part) | Message::Accept(part), Stage::Opening(handshake)) => {
+                let handshake = handshake.take();
+                self.opened(handshake, part.as_ref())?;
                 Ok(None)
             }
-            (Message::Open(_) | Message::Challenge(_) | Message::Proof, _)
-            | (_, Stage::Opening | Stage::Proving(_)) => Err(ChannelError::OutOfTurn(kind)),
+            (Message::Confirm(part), Stage::Confirming(records)) => {
+                let confirmed = records.confirm(part.as_slice());
+                confirmed.map_err(|NotAuthentic| ChannelError::WrongKey)?;
+                self.confirmed();
+                Ok(None)
+            }
+            (Message::Open(_) | Message::Accept(_) | Message::Confirm(_), _)
+            | (_, Stage::Opening(_) | Stage::Confirming(_)) => Err(ChannelError::OutOfTurn(kind)),
             (message, Stage::Open(_)) => Ok(Some(message)),
         }
     }
 
-    /// The peer's nonce is known, and so are the keys.
-    fn opened(&mut self, peer: &Opening) -> Result<(), ChannelError> {
-        match (&self.key, peer.has_key) {
-            (Some(_), false) => return Err(ChannelError::PeerWithoutKey),
-            (None, true) => return Err(ChannelError::PeerWithKey),
-            (Some(_), true) | (None, false) => {}
-        }
-        let nonces = match self.side {
-            Side::Controller => Nonces { controller: self.nonce, agent: peer.nonce },
-            Side::Agent => Nonces { controller: peer.nonce, agent: self.nonce },
+    /// The peer has opened, with its part of the handshake if it has a key.
+    fn opened(
+        &mut self,
+        handshake: Option<Handshake>,
+        part: Option<&Bytes>,
+    ) -> Result<(), ChannelError> {
+        let (mut handshake, part) = match (handshake, part) {
+            (Some(handshake), Some(part)) => (handshake, part),
+            (Some(_), None) => return Err(ChannelError::PeerWithoutKey),
+            (None, Some(_)) => return Err(ChannelError::PeerWithKey),
+            (None, None) => {
+                if self.side == Side::Agent {
+                    self.push_handshake(&Message::Accept(None));
+                }
+                self.open(None);
+                return Ok(());
+            }
         };
-        let keys = SessionKeys::new(self.side, self.key.as_ref(), &nonces);
-        if self.side == Side::Agent {
-            self.push_opening(Message::Challenge);
-        }
-        self.stage = Stage::Proving(keys);
-        if self.side == Side::Controller {
-            self.push_proof();
+        handshake.read(part.as_slice()).map_err(|NotAuthentic| ChannelError::WrongKey)?;
+        match self.side {
+            Side::Agent => {
+                self.push_handshake(&Message::Accept(Some(handshake.write().into())));
+                self.stage = Stage::Confirming(handshake.finish());
+            }
+            Side::Controller => {
+                let mut records = handshake.finish();
+                self.push_handshake(&Message::Confirm(records.confirmation().into()));
+                self.open(Some(records));
+            }
         }
         Ok(())
     }
 
-    /// The peer has the key.
-    fn proved(&mut self) {
-        if self.side == Side::Agent {
-            self.push_proof();
+    /// The controller was no recording.
+    fn confirmed(&mut self) {
+        match std::mem::replace(&mut self.stage, Stage::Opening(None)) {
+            Stage::Confirming(records) => self.open(Some(records)),
+            Stage::Opening(_) | Stage::Open(_) => unreachable!("a confirmation is taken once"),
         }
-        let stage = std::mem::replace(&mut self.stage, Stage::Opening);
-        self.stage = match stage {
-            Stage::Proving(keys) => Stage::Open(keys),
-            Stage::Opening | Stage::Open(_) => unreachable!("a proof ends the proving"),
-        };
+    }
+
+    fn open(&mut self, records: Option<Records>) {
+        self.stage = Stage::Open(records);
         self.reader.authenticate();
     }
 
-    fn push_opening(&mut self, message: impl Fn(Opening) -> Message) {
-        let opening = Opening { nonce: self.nonce, has_key: self.key.is_some() };
-        self.push(&message(opening)).expect("an opening is short");
-    }
-
-    fn push_proof(&mut self) {
-        self.push(&Message::Proof).expect("a proof is short");
+    fn push_handshake(&mut self, message: &Message) {
+        self.push(message).expect("messages of the handshake are short");
     }
 
     /// Adds a message's frame to those to be sent, and returns its type.
     fn push(&mut self, message: &Message) -> Result<Kind, TooLong> {
-        let tag = |tagged: &[u8]| match &self.stage {
-            Stage::Opening => NO_TAG,
-            // A peer with other keys must still be able to read why it is refused.
-            Stage::Proving(_) if matches!(message, Message::Refused(_)) => NO_TAG,
-            Stage::Proving(keys) | Stage::Open(keys) => keys.tag(tagged),
-        };
-        let (kind, frame) = frame::render(message, self.sent, tag)?;
-        self.sent += 1;
-        self.outgoing.extend_from_slice(&frame);
+        let (kind, frame) = frame::render(message)?;
+        match &mut self.stage {
+            Stage::Opening(_) | Stage::Open(None) => self.outgoing.extend_from_slice(&frame),
+            Stage::Confirming(records) | Stage::Open(Some(records)) => {
+                records.write(&frame, &mut self.outgoing);
+            }
+        }
         Ok(kind)
     }
 
@@ -329,15 +333,16 @@ impl Side {
 /// Whether this side may send messages of this type.
 fn sends(side: Side, kind: Kind) -> bool {
     match kind {
-        Kind::Proof | Kind::Refused | Kind::Hello | Kind::Bye => true,
+        Kind::Refused | Kind::Hello | Kind::Bye => true,
         Kind::Open
+        | Kind::Confirm
         | Kind::Ping
         | Kind::Heartbeat
         | Kind::Prepare
         | Kind::Start
         | Kind::Stop
         | Kind::Collect => side == Side::Controller,
-        Kind::Challenge
+        Kind::Accept
         | Kind::Pong
         | Kind::Ready
         | Kind::Progress
@@ -352,26 +357,30 @@ mod tests {
     use super::*;
     use crate::message::{Ping, Samples};
 
+    /// This side of an open session without a key.
+    fn open(side: Side) -> Channel {
+        let mut channel = match side {
+            Side::Controller => Channel::controller(None),
+            Side::Agent => Channel::agent(None),
+        };
+        channel.open(None);
+        channel
+    }
+
     #[test]
     fn an_authenticated_peer_that_says_what_is_not_its_to_say_ends_the_session() {
-        let opening = Opening { nonce: [7; 32], has_key: false };
         let samples = Samples { offset: 0, bytes: vec![1].into(), is_last: true };
+        let confirm = || Message::Confirm(vec![7; 16].into());
         for (side, message, kind) in [
             (Side::Agent, Message::Samples(samples), Kind::Samples),
-            (Side::Agent, Message::Proof, Kind::Proof),
-            (Side::Agent, Message::Open(opening), Kind::Open),
+            (Side::Agent, confirm(), Kind::Confirm),
+            (Side::Agent, Message::Open(None), Kind::Open),
             (Side::Controller, Message::Ping(Ping { sent_ns: 1 }), Kind::Ping),
-            (Side::Controller, Message::Challenge(opening), Kind::Challenge),
+            (Side::Controller, Message::Accept(None), Kind::Accept),
+            (Side::Controller, confirm(), Kind::Confirm),
         ] {
-            let nonces = Nonces { controller: [1; 32], agent: [2; 32] };
-            let mut channel = match side {
-                Side::Controller => Channel::controller(None, nonces.controller),
-                Side::Agent => Channel::agent(None, nonces.agent),
-            };
-            channel.stage = Stage::Open(SessionKeys::new(side, None, &nonces));
-            channel.reader.authenticate();
-            let peer = SessionKeys::new(side.other(), None, &nonces);
-            let (_, frame) = frame::render(&message, 0, |tagged| peer.tag(tagged)).expect("short");
+            let mut channel = open(side);
+            let (_, frame) = frame::render(&message).expect("short");
             let error = ChannelError::OutOfTurn(kind);
             assert_eq!(channel.receive(&mut frame.as_slice()), Err(error), "{side:?}");
             assert!(!channel.is_open());
@@ -380,10 +389,7 @@ mod tests {
 
     #[test]
     fn a_payload_that_is_not_of_its_frames_type_ends_the_session() {
-        let nonces = Nonces { controller: [1; 32], agent: [2; 32] };
-        let peer = SessionKeys::new(Side::Controller, None, &nonces);
-        let (_, honest) =
-            frame::render(&Message::Stop, 0, |tagged| peer.tag(tagged)).expect("short");
+        let (_, honest) = frame::render(&Message::Stop).expect("short");
         let stop = honest[frame::HEADER_BYTES];
         for (payload, problem) in [
             (vec![stop + 1], "the payload is of another type"),
@@ -393,13 +399,10 @@ mod tests {
             let mut forged = honest[..frame::HEADER_BYTES].to_vec();
             forged[7] = u8::try_from(payload.len()).expect("short");
             forged.extend(payload);
-            forged.extend(peer.tag(&forged));
-            let mut channel = Channel::agent(None, nonces.agent);
-            channel.stage = Stage::Open(SessionKeys::new(Side::Agent, None, &nonces));
-            channel.reader.authenticate();
             let problem = problem.to_owned();
             let error = FrameError::Malformed { kind: Kind::Stop, problem };
-            assert_eq!(channel.receive(&mut forged.as_slice()), Err(error.into()));
+            let received = open(Side::Agent).receive(&mut forged.as_slice());
+            assert_eq!(received, Err(error.into()));
         }
     }
 }

@@ -3,15 +3,9 @@
 //! Integers have variable length, little endian; a sequence of bytes follows its length; an enum is
 //! the number of its variant and what that holds.
 
-use bincode::config::{self, Config};
+use bincode::config;
 use bincode::error::DecodeError;
 use serde::{Deserialize, Serialize};
-
-use crate::frame::{CONTROL_MAX, OPENING_MAX, RESULTS_MAX, SAMPLES_MAX};
-
-/// What bincode may count above a payload's length: it takes an integer for its full width, however
-/// few bytes it has.
-const WIDTHS_MAX: usize = 1 << 10;
 
 /// Bytes that aren't the payload of a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,39 +24,14 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
         .expect("memory takes every write, and every type of a message can be encoded")
 }
 
-/// The value of a whole payload, which has at most `payload_max` bytes.
+/// The value of a whole payload.
 ///
-/// It borrows while it decodes, so it allocates nothing for a length that is only claimed.
+/// It borrows while it decodes, and serde takes at most 1 MiB for a length that is only claimed.
 ///
 /// # Errors
 /// The bytes aren't such a value, or not that alone.
-pub(crate) fn decode<'a, T: Deserialize<'a>>(
-    payload: &'a [u8],
-    payload_max: usize,
-) -> Result<T, Undecodable> {
-    // bincode takes its limit as a type.
-    match payload_max {
-        OPENING_MAX => {
-            within(payload, config::standard().with_limit::<{ OPENING_MAX + WIDTHS_MAX }>())
-        }
-        CONTROL_MAX => {
-            within(payload, config::standard().with_limit::<{ CONTROL_MAX + WIDTHS_MAX }>())
-        }
-        SAMPLES_MAX => {
-            within(payload, config::standard().with_limit::<{ SAMPLES_MAX + WIDTHS_MAX }>())
-        }
-        RESULTS_MAX => {
-            within(payload, config::standard().with_limit::<{ RESULTS_MAX + WIDTHS_MAX }>())
-        }
-        other => unreachable!("no message has a limit of {other} bytes"),
-    }
-}
-
-fn within<'a, T: Deserialize<'a>>(
-    payload: &'a [u8],
-    config: impl Config,
-) -> Result<T, Undecodable> {
-    let (value, used) = bincode::serde::borrow_decode_from_slice(payload, config)
+pub(crate) fn decode<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Undecodable> {
+    let (value, used) = bincode::serde::borrow_decode_from_slice(payload, config::standard())
         .map_err(|error| Undecodable::Malformed(words(error)))?;
     match payload.len() - used {
         0 => Ok(value),
@@ -89,35 +58,21 @@ mod tests {
         let value = (7_u64, Bytes::from(vec![1, 2, 3]), Some(-1_i64));
         let payload = encode(&value);
         assert_eq!(payload, [7, 3, 1, 2, 3, 1, 1]);
-        for payload_max in [OPENING_MAX, CONTROL_MAX, SAMPLES_MAX, RESULTS_MAX] {
-            assert_eq!(decode(&payload, payload_max), Ok(value.clone()));
-        }
+        assert_eq!(decode(&payload), Ok(value));
         for len in 0..payload.len() {
-            let error = decode::<(u64, Bytes, Option<i64>)>(&payload[..len], CONTROL_MAX);
+            let error = decode::<(u64, Bytes, Option<i64>)>(&payload[..len]);
             assert!(matches!(error, Err(Undecodable::Malformed(_))), "{len} bytes: {error:?}");
         }
         let longer = [payload.as_slice(), &[0, 0]].concat();
-        let error = decode::<(u64, Bytes, Option<i64>)>(&longer, CONTROL_MAX);
+        let error = decode::<(u64, Bytes, Option<i64>)>(&longer);
         assert_eq!(error, Err(Undecodable::Trailing(2)));
     }
 
     #[test]
     fn what_is_wrong_is_told_in_words() {
         // A histogram has more buckets.
-        let error =
-            decode::<engine::shard::CoarseHistogram>(&encode(&Vec::from([1_u64; 3])), CONTROL_MAX);
+        let error = decode::<engine::shard::CoarseHistogram>(&encode(&Vec::from([1_u64; 3])));
         let Err(Undecodable::Malformed(problem)) = error else { panic!("{error:?}") };
         assert!(!problem.contains(['"', '{']), "{problem}");
-    }
-
-    #[test]
-    fn a_payload_of_the_largest_size_is_within_the_limit() {
-        for payload_max in [OPENING_MAX, CONTROL_MAX, SAMPLES_MAX, RESULTS_MAX] {
-            // The length takes up to five bytes.
-            let bytes = Bytes::from(vec![9; payload_max - 5]);
-            let payload = encode(&bytes);
-            assert!(payload.len() <= payload_max && payload_max < payload.len() + 5);
-            assert_eq!(decode(&payload, payload_max), Ok(bytes));
-        }
     }
 }

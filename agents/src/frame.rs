@@ -6,9 +6,7 @@
 //! | 4 | u16 | version of the protocol, [`PROTOCOL`] |
 //! | 6 | u8 | type of the message, see [`Kind`] |
 //! | 7 | u32 | length of the payload, n |
-//! | 11 | u64 | sequence: the number of frames that this side has sent before |
-//! | 19 | n bytes | payload: the message |
-//! | 19 + n | 32 bytes | tag over all before it, see [`crate::channel`] |
+//! | 11 | n bytes | payload: the message |
 //!
 //! Numbers are little endian. Magic and version stay where they are in every version, so that two
 //! sides of different versions can say so. The type stands before the payload, though the payload
@@ -17,20 +15,17 @@
 
 use std::fmt;
 
-use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::codec;
 use crate::message::Message;
+use crate::versions::PROTOCOL;
 
-/// Version of the protocol.
-pub const PROTOCOL: u16 = 1;
 /// Bytes before a frame's payload.
 pub const HEADER_BYTES: usize = size_of::<Header>();
-/// Bytes behind it.
-pub const TAG_BYTES: usize = 32;
 /// The longest payload of a frame before the peer is authenticated: the frame has 1 KiB.
-pub const OPENING_MAX: usize = (1 << 10) - HEADER_BYTES - TAG_BYTES;
+pub const OPENING_MAX: usize = (1 << 10) - HEADER_BYTES;
 /// The longest payload of a message that controls a run.
 pub const CONTROL_MAX: usize = 64 << 10;
 /// The longest payload with raw samples, of which there may be many.
@@ -50,7 +45,6 @@ struct Header {
     version: U16,
     kind: u8,
     length: U32,
-    sequence: U64,
 }
 
 /// The type of a message: the variant of [`Message`] of the same name, in the same order.
@@ -58,8 +52,8 @@ struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Open,
-    Challenge,
-    Proof,
+    Accept,
+    Confirm,
     Refused,
     Hello,
     Ping,
@@ -81,8 +75,8 @@ impl Kind {
     /// Every type, by its number in a frame.
     pub const ALL: [Kind; 18] = [
         Kind::Open,
-        Kind::Challenge,
-        Kind::Proof,
+        Kind::Accept,
+        Kind::Confirm,
         Kind::Refused,
         Kind::Hello,
         Kind::Ping,
@@ -109,8 +103,8 @@ impl Kind {
     pub(crate) fn of_message(message: &Message) -> Kind {
         match message {
             Message::Open(_) => Kind::Open,
-            Message::Challenge(_) => Kind::Challenge,
-            Message::Proof => Kind::Proof,
+            Message::Accept(_) => Kind::Accept,
+            Message::Confirm(_) => Kind::Confirm,
             Message::Refused(_) => Kind::Refused,
             Message::Hello(_) => Kind::Hello,
             Message::Ping(_) => Kind::Ping,
@@ -132,7 +126,7 @@ impl Kind {
     /// The longest payload of this type.
     pub fn payload_max(self) -> usize {
         match self {
-            Kind::Open | Kind::Challenge | Kind::Proof => OPENING_MAX,
+            Kind::Open | Kind::Accept | Kind::Confirm => OPENING_MAX,
             Kind::Report | Kind::Shard => RESULTS_MAX,
             Kind::Samples => SAMPLES_MAX,
             Kind::Refused
@@ -152,7 +146,7 @@ impl Kind {
 
     /// Whether a peer may send it before it is authenticated.
     fn comes_early(self) -> bool {
-        matches!(self, Kind::Open | Kind::Challenge | Kind::Proof | Kind::Refused)
+        matches!(self, Kind::Open | Kind::Accept | Kind::Confirm | Kind::Refused)
     }
 }
 
@@ -215,15 +209,11 @@ pub struct TooLong {
     pub max: usize,
 }
 
-/// The frame of a message, and its type. `tag` computes the tag from what precedes it.
+/// The frame of a message, and its type.
 ///
 /// # Errors
 /// The message is too long for its type.
-pub(crate) fn render(
-    message: &Message,
-    sequence: u64,
-    tag: impl FnOnce(&[u8]) -> [u8; TAG_BYTES],
-) -> Result<(Kind, Vec<u8>), TooLong> {
+pub(crate) fn render(message: &Message) -> Result<(Kind, Vec<u8>), TooLong> {
     let payload = codec::encode(message);
     // A payload begins with the number of the message's variant, in one byte.
     let kind = Kind::of(payload[0]).expect("each message has a type");
@@ -236,21 +226,14 @@ pub(crate) fn render(
         version: PROTOCOL.into(),
         kind: payload[0],
         length: u32::try_from(payload.len()).expect("a payload is far shorter").into(),
-        sequence: sequence.into(),
     };
-    let mut frame = Vec::with_capacity(HEADER_BYTES + payload.len() + TAG_BYTES);
-    frame.extend_from_slice(header.as_bytes());
-    frame.extend_from_slice(&payload);
-    let tag = tag(&frame);
-    frame.extend_from_slice(&tag);
-    Ok((kind, frame))
+    Ok((kind, [header.as_bytes(), &payload].concat()))
 }
 
-/// A whole frame as it came; nobody has checked its tag.
+/// A whole frame as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     kind: Kind,
-    sequence: u64,
     bytes: Vec<u8>,
 }
 
@@ -260,19 +243,9 @@ impl Frame {
         self.kind
     }
 
-    /// Its number among the frames of its sender.
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// What its tag is over.
-    pub fn tagged(&self) -> &[u8] {
-        &self.bytes[..self.bytes.len() - TAG_BYTES]
-    }
-
-    /// Its tag.
-    pub fn tag(&self) -> &[u8] {
-        &self.bytes[self.bytes.len() - TAG_BYTES..]
+    /// All of it.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Its message.
@@ -281,12 +254,11 @@ impl Frame {
     /// The payload isn't one of the frame's type.
     pub fn message(&self) -> Result<Message, FrameError> {
         let malformed = |problem| FrameError::Malformed { kind: self.kind, problem };
-        let payload = &self.tagged()[HEADER_BYTES..];
+        let payload = &self.bytes[HEADER_BYTES..];
         if payload.first().copied().and_then(Kind::of) != Some(self.kind) {
             return Err(malformed("the payload is of another type".to_owned()));
         }
-        codec::decode(payload, self.kind.payload_max())
-            .map_err(|error| malformed(error.to_string()))
+        codec::decode(payload).map_err(|error| malformed(error.to_string()))
     }
 }
 
@@ -313,12 +285,12 @@ impl FrameReader {
     /// The stream isn't one of frames that may come now. It stays so: the next call says the same.
     pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
         loop {
-            let (wanted, header) = self.wanted()?;
+            let (wanted, kind) = self.wanted()?;
             let missing = wanted - self.bytes.len();
-            if let Some((kind, sequence)) = header
+            if let Some(kind) = kind
                 && missing == 0
             {
-                return Ok(Some(Frame { kind, sequence, bytes: std::mem::take(&mut self.bytes) }));
+                return Ok(Some(Frame { kind, bytes: std::mem::take(&mut self.bytes) }));
             }
             if input.is_empty() {
                 return Ok(None);
@@ -329,8 +301,8 @@ impl FrameReader {
         }
     }
 
-    /// How many bytes the frame has, as far as is known; and its type and sequence, once they are.
-    fn wanted(&self) -> Result<(usize, Option<(Kind, u64)>), FrameError> {
+    /// How many bytes the frame has, as far as is known; and its type, once that is.
+    fn wanted(&self) -> Result<(usize, Option<Kind>), FrameError> {
         let known = self.bytes.len();
         if !self.bytes.starts_with(&MAGIC[..known.min(MAGIC.len())]) {
             return Err(FrameError::Foreign);
@@ -357,7 +329,7 @@ impl FrameReader {
         if max < length {
             return Err(FrameError::TooLong { kind, length, max });
         }
-        Ok((HEADER_BYTES + length + TAG_BYTES, Some((kind, header.sequence.get()))))
+        Ok((HEADER_BYTES + length, Some(kind)))
     }
 
     /// Whether the last frame was whole: the stream may end here.

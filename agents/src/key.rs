@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use sha2::{Digest as _, Sha256};
+
 /// The variable of the environment that holds the key.
 pub const KEY_VARIABLE: &str = "TRUETAIL_KEY";
 /// The shortest key, bytes: as many as 16 random ones have in hexadecimal.
@@ -16,9 +18,10 @@ pub const KEY_BYTES_MIN: usize = 32;
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 1_024;
 
-/// A key that controller and agents share.
+/// A key that controller and agents share: the SHA-256 of its text. A slower hash would be for texts
+/// that can be guessed.
 #[derive(Clone)]
-pub struct Key(Vec<u8>);
+pub struct Key([u8; 32]);
 
 /// Why there is no key, or not one that may be used.
 #[derive(Debug, thiserror::Error)]
@@ -77,13 +80,13 @@ impl Key {
     fn new(text: &[u8], place: &str) -> Result<Key, KeyError> {
         let key = text.trim_ascii_end();
         if (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key.len()) {
-            return Ok(Key(key.to_vec()));
+            return Ok(Key(Sha256::digest(key).into()));
         }
         Err(KeyError::Length { place: place.to_owned(), length: key.len() })
     }
 
     /// Its bytes.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
@@ -118,10 +121,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("key");
         fs::write(&file, format!("{KEY}\r\n")).expect("written");
-        let variable = Some(OsStr::new("another key that is as long as it must be"));
+        let other = "another key that is as long as it must be";
+        let variable = Some(OsStr::new(other));
         let found = |file, variable| Key::find(file, variable).expect("no error").map(|key| key.0);
-        assert_eq!(found(Some(&file), variable), Some(KEY.into()));
-        assert_eq!(found(None, variable), variable.map(|value| value.as_bytes().to_vec()));
+        let of = |text: &str| Some(Sha256::digest(text).into());
+        assert_eq!(found(Some(&file), variable), of(KEY));
+        assert_eq!(found(None, variable), of(other));
         assert_eq!(found(None, None), None);
         assert_eq!(format!("{:?}", Key::find(Some(&file), None)), "Ok(Some(Key(…)))");
     }

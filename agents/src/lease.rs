@@ -7,9 +7,9 @@
 //! Only heartbeats count: a controller whose network still delivers what it sent long ago may be
 //! gone. Time is an argument, ns of the agent's CLOCK_MONOTONIC.
 
+use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::{Nanos, SECOND_NS};
-
-use crate::refusal::Refusal;
+use serde::{Deserialize, Serialize};
 
 /// How often a controller says that it is alive, ns.
 pub const HEARTBEAT_NS: u64 = SECOND_NS;
@@ -34,6 +34,20 @@ pub enum Loss {
     Unread(u64),
     /// The session has ended.
     Session,
+}
+
+/// The agent works for another controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error(
+    "{holder} has held the agent for {length}; wait until that run has ended, {} at most if its \
+     controller is gone",
+    Nanos(SILENCE_MAX_NS + DRAIN_INTERRUPTED_NS)
+)]
+pub struct HeldBy {
+    /// The other controller's name.
+    pub holder: String,
+    /// For how long, in whole seconds.
+    pub length: Nanos,
 }
 
 /// Who holds an agent.
@@ -62,10 +76,10 @@ impl Lease {
     ///
     /// # Errors
     /// Another run isn't over: who holds the agent. That may be this session itself.
-    pub fn take(&mut self, session: SessionId, holder: &str, now_ns: u64) -> Result<u64, Refusal> {
+    pub fn take(&mut self, session: SessionId, holder: &str, now_ns: u64) -> Result<u64, HeldBy> {
         if let Some(Held { holder, since_ns, .. }) = &self.held {
             let length = Nanos::from_secs(now_ns.saturating_sub(*since_ns) / SECOND_NS);
-            return Err(Refusal::Held { holder: holder.clone(), length });
+            return Err(HeldBy { holder: holder.clone(), length });
         }
         let holder = holder.to_owned();
         self.held = Some(Held {

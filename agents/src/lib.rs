@@ -1,17 +1,19 @@
 //! Controller and agents: the wire between them, and what an agent permits.
 //!
 //! A controller gives one plan to many agents and merges what they report. Both ends of a
-//! connection are state machines: bytes, nonces and times go in, messages and bytes come out, and
-//! but for [`session`], [`listener`], [`agent`] and [`controller`], nothing here reads a socket or
-//! a clock. From the wire inwards:
+//! connection are state machines: bytes and times go in, messages and bytes come out, and but for
+//! [`session`], [`listener`], [`agent`] and [`controller`], nothing here reads a socket or a clock.
+//! Each of these lines uses only the ones above it:
 //!
-//! - [`frame`] cuts a stream into frames and bounds them, and `codec` gives their payload meaning;
-//! - [`message`] lists what may be said, and [`refusal`] why something isn't done;
-//! - [`key`] is what both sides share, `seal` makes a session's tags from it, and [`channel`]
-//!   authenticates the peer and every frame;
-//! - [`clock`] relates the two machines' clocks, [`admission`] decides what an agent may be made to
-//!   send, and [`lease`] when it has to stop;
-//! - [`session`] and [`listener`] carry all this over TCP, in a glommio executor;
+//! - [`key`] is what both sides share, [`versions`] lists what else must be the same, [`lease`]
+//!   decides when an agent has to stop, and [`refusal`] says why something isn't done;
+//! - [`message`] lists what may be said; `codec` encodes it, with [`bytes`] and `json` for its
+//!   fields;
+//! - [`frame`] cuts a stream into frames of one message each, and bounds them;
+//! - `noise` authenticates and encrypts with the key, and [`channel`] is one side of a session;
+//! - [`session`] and [`listener`] carry it over TCP, in a glommio executor;
+//! - [`clock`] relates the two machines' clocks, and [`admission`] decides what an agent may be
+//!   made to send;
 //! - [`agent`] is the life of an agent;
 //! - [`controller`] runs one plan on many agents.
 
@@ -30,6 +32,7 @@ pub mod key;
 pub mod lease;
 pub mod listener;
 pub mod message;
+mod noise;
 pub mod refusal;
-mod seal;
 pub mod session;
+pub mod versions;

@@ -1,17 +1,20 @@
 //! Where an agent listens: accepts connections, and bounds how many there are.
 //!
 //! A stranger costs a connection, one frame of memory and [`AUTHENTICATION_MAX`] at most, and
-//! only so many may be there at once: beyond that, the newest takes the place of the oldest, since
-//! who has the key needs two round trips, and who hasn't may wait for ever. None of them delays a
-//! session that is open.
+//! only so many may be there at once. Beyond that, one more takes the place of one from the machine
+//! that has the most of them here, so a crowd displaces itself and no controller elsewhere. Of that
+//! machine's, the place is taken from one that hasn't opened with a proper frame, if there is any,
+//! and then from the oldest: who has the key needs two round trips, and who hasn't may wait for
+//! ever. None of them delays a session that is open.
 //!
 //! [`AUTHENTICATION_MAX`]: crate::session::AUTHENTICATION_MAX
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -102,13 +105,15 @@ impl Listener {
                 continue;
             };
             let (serve, key) = (Rc::clone(&serve), self.key.clone());
-            let (stay, sessions, displaced) =
-                (strangers.come(), sessions.clone(), displaced.clone());
+            // One that is gone already has no address any more.
+            let peer = stream.peer_addr().ok();
+            let stay = strangers.come(peer.map(|peer| machine(peer.ip())));
+            let (sessions, displaced) = (sessions.clone(), displaced.clone());
             glommio::spawn_local(async move {
-                // One that is gone already has no address any more.
-                let peer = stream.peer_addr().ok();
                 let mut session = Session::accepted(stream, key);
-                let authenticated = stay.unless_displaced(session.authenticate()).await;
+                let here = Rc::clone(&stay.stranger);
+                let authenticated =
+                    stay.unless_displaced(session.authenticate(&here.has_opened)).await;
                 drop(stay);
                 let admitted = match authenticated {
                     Some(Ok(())) => admit(&mut session, &sessions).await,
@@ -169,36 +174,54 @@ pub struct Stranger {
     pub error: SessionError,
 }
 
+/// Whose address this is: one machine has all of an IPv6 network of 64 bits.
+fn machine(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+        ip => ip,
+    }
+}
+
 /// The connections that aren't authenticated, in the order in which they came.
 #[derive(Clone, Default)]
-struct Strangers(Rc<RefCell<VecDeque<Rc<Displaced>>>>);
+struct Strangers(Rc<RefCell<VecDeque<Rc<Unauthenticated>>>>);
 
-/// Whether a stranger's place went to another, and who is to be told.
+/// A connection that isn't authenticated.
 #[derive(Default)]
-struct Displaced {
-    is_so: Cell<bool>,
+struct Unauthenticated {
+    /// The machine that it came from; `None` if it was gone at once.
+    machine: Option<IpAddr>,
+    /// Whether it has opened with a proper frame.
+    has_opened: Cell<bool>,
+    /// Whether its place went to another, and who is to be told.
+    is_displaced: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
 
 /// A stranger's place until this is dropped, or until the place goes to another.
 struct Stay {
     strangers: Strangers,
-    displaced: Rc<Displaced>,
+    stranger: Rc<Unauthenticated>,
 }
 
 impl Strangers {
-    /// Another one comes, in the place of the first if there is no other.
-    fn come(&self) -> Stay {
+    /// Another one comes, in the place of one that is here if there is no other.
+    fn come(&self, machine: Option<IpAddr>) -> Stay {
         let mut here = self.0.borrow_mut();
-        if STRANGERS_MAX <= here.len()
-            && let Some(first) = here.pop_front()
-        {
-            first.is_so.set(true);
+        let stranger = Rc::new(Unauthenticated { machine, ..Unauthenticated::default() });
+        here.push_back(stranger.clone());
+        if STRANGERS_MAX < here.len() {
+            let of = |machine| here.iter().filter(|other| other.machine == machine).count();
+            let before = here.iter().take(STRANGERS_MAX).enumerate();
+            let first = before.min_by_key(|(_, stranger)| {
+                (Reverse(of(stranger.machine)), stranger.has_opened.get())
+            });
+            let first = first.map(|(at, _)| at).and_then(|at| here.remove(at));
+            let first = first.expect("all places are taken");
+            first.is_displaced.set(true);
             first.waker.take().into_iter().for_each(Waker::wake);
         }
-        let displaced = Rc::<Displaced>::default();
-        here.push_back(displaced.clone());
-        Stay { strangers: self.clone(), displaced }
+        Stay { strangers: self.clone(), stranger }
     }
 }
 
@@ -207,10 +230,10 @@ impl Stay {
     async fn unless_displaced<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         poll_fn(|context| {
-            if self.displaced.is_so.get() {
+            if self.stranger.is_displaced.get() {
                 return Poll::Ready(None);
             }
-            self.displaced.waker.set(Some(context.waker().clone()));
+            self.stranger.waker.set(Some(context.waker().clone()));
             future.as_mut().poll(context).map(Some)
         })
         .await
@@ -219,7 +242,7 @@ impl Stay {
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        self.strangers.0.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.displaced));
+        self.strangers.0.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.stranger));
     }
 }
 
@@ -248,5 +271,57 @@ impl Places {
 impl Drop for Place {
     fn drop(&mut self) {
         self.free.set(self.free.get() + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(ip: &str) -> Option<IpAddr> {
+        Some(machine(ip.parse().expect("an address")))
+    }
+
+    #[test]
+    fn a_crowd_from_one_machine_displaces_itself_and_no_controller_elsewhere() {
+        for (controller, crowd) in [
+            ("10.0.0.9", "10.0.0.1"),
+            ("2001:db8::9", "10.0.0.1"),
+            ("2001:db8:0:1::9", "2001:db8::"),
+        ] {
+            let strangers = Strangers::default();
+            let controller = strangers.come(from(controller));
+            let crowd: Vec<Stay> = (1..20 * STRANGERS_MAX)
+                .map(|number| {
+                    let ip = if crowd.ends_with(':') {
+                        format!("{crowd}{number:x}")
+                    } else {
+                        crowd.to_owned()
+                    };
+                    let stay = strangers.come(from(&ip));
+                    // They know the protocol.
+                    stay.stranger.has_opened.set(true);
+                    stay
+                })
+                .collect();
+            assert!(!controller.stranger.is_displaced.get());
+            let here = crowd.iter().filter(|stay| !stay.stranger.is_displaced.get());
+            assert_eq!(here.count(), STRANGERS_MAX - 1);
+            assert_eq!(strangers.0.borrow().len(), STRANGERS_MAX);
+        }
+    }
+
+    #[test]
+    fn of_one_machine_s_strangers_the_silent_go_first_and_then_the_oldest() {
+        let strangers = Strangers::default();
+        let come = |_| strangers.come(from("10.0.0.1"));
+        let first: Vec<Stay> = (0..STRANGERS_MAX).map(come).collect();
+        first[0].stranger.has_opened.set(true);
+        let more: Vec<Stay> = (1..STRANGERS_MAX).map(come).collect();
+        let gone = |stay: &Stay| stay.stranger.is_displaced.get();
+        assert!(!gone(&first[0]) && first[1..].iter().all(gone) && !more.iter().any(gone));
+        more.iter().for_each(|stay| stay.stranger.has_opened.set(true));
+        let last = come(0);
+        assert!(gone(&first[0]) && !more.iter().any(gone) && !gone(&last));
     }
 }

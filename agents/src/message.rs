@@ -2,10 +2,9 @@
 //!
 //! ```text
 //! controller                      agent
-//!    Open ─────────────────────────►        nonces, unauthenticated
-//!    ◄───────────────────── Challenge
-//!    Proof ────────────────────────►        from here on each frame has a tag
-//!    ◄───────────────────────── Proof
+//!    Open ─────────────────────────►        with a key: the Noise handshake
+//!    ◄──────────────────────── Accept
+//!    Confirm ──────────────────────►        with a key alone; what follows is encrypted
 //!    Hello ◄──────────────────► Hello       versions, machines
 //!    Ping ─────────────────► ◄── Pong       16 and more, then one each second
 //!    Prepare ──────────────► ◄─ Ready       the plan; connections, setup load
@@ -33,23 +32,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::bytes::Bytes;
 use crate::codec;
-use crate::frame::{PROTOCOL, RESULTS_MAX};
 use crate::json;
 use crate::refusal::Refusal;
-
-/// A random number that is used for one session only.
-pub type Nonce = [u8; 32];
+use crate::versions::Versions;
 
 /// What controller and agent say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// The controller's first frame.
-    Open(Opening),
-    /// The agent's answer to it.
-    Challenge(Opening),
-    /// A frame whose tag proves that its sender has the key. The controller's comes first, so that
-    /// a stranger gets nothing to try keys on.
-    Proof,
+    /// The controller's first frame: its part of the handshake if it has a key.
+    Open(Option<Bytes>),
+    /// The agent's answer: its own part if it has one, too.
+    Accept(Option<Bytes>),
+    /// The end of the handshake, which shows that the controller's part was no recording.
+    Confirm(Bytes),
     /// Why something isn't done.
     Refused(#[serde(with = "json")] Refusal),
     /// Who speaks; the controller first.
@@ -82,15 +77,6 @@ pub enum Message {
     Bye,
 }
 
-/// What is said before anything is authenticated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opening {
-    /// The sender's part of the session's keys.
-    pub nonce: Nonce,
-    /// Whether the sender has a key.
-    pub has_key: bool,
-}
-
 /// Who speaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -104,43 +90,6 @@ pub struct Hello {
     pub host: HostFacts,
     /// What `truetail doctor` finds there; empty from a controller.
     pub findings: Vec<Finding>,
-}
-
-/// What must be the same on both sides. Of two versions, one may mean other arrivals by a plan, or
-/// count something else under the same name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Versions {
-    /// Of truetail.
-    pub truetail: String,
-    /// Of the protocol.
-    pub protocol: u16,
-    /// Of the schedule.
-    pub schedule: u32,
-    /// Of the report.
-    pub report: u32,
-}
-
-impl Versions {
-    /// Those of this program.
-    pub fn here() -> Versions {
-        Versions {
-            truetail: env!("CARGO_PKG_VERSION").to_owned(),
-            protocol: PROTOCOL,
-            schedule: engine::load::schedule::VERSION,
-            report: engine::report::SCHEMA,
-        }
-    }
-
-    /// Checks that the peer has the same.
-    ///
-    /// # Errors
-    /// It has others: what to tell it, and the user.
-    pub fn check(&self, theirs: &Versions) -> Result<(), Refusal> {
-        if self == theirs {
-            return Ok(());
-        }
-        Err(Refusal::Versions { here: self.clone(), there: theirs.clone() })
-    }
 }
 
 /// A machine.
@@ -271,8 +220,7 @@ impl ShardState {
     /// # Errors
     /// The bytes aren't a shard's.
     pub fn report(&self) -> Result<ShardReport, MalformedShard> {
-        codec::decode(self.0.as_slice(), RESULTS_MAX)
-            .map_err(|error| MalformedShard(error.to_string()))
+        codec::decode(self.0.as_slice()).map_err(|error| MalformedShard(error.to_string()))
     }
 
     /// Bytes that aren't checked yet.

@@ -1,12 +1,11 @@
 //! Why one side doesn't do what the other asks: what the peer is told, and what its user reads.
 
-use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::key::KEY_VARIABLE;
-use crate::lease::SILENCE_MAX_NS;
-use crate::message::Versions;
+use crate::lease::HeldBy;
+use crate::versions::VersionsDiffer;
 
 /// Why something isn't done, in the words of the side that refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -15,16 +14,8 @@ pub enum Refusal {
     #[error("protocol: {0}")]
     Frame(String),
     /// The sides aren't of the same version.
-    #[error(
-        "versions differ: {}; install the same version of truetail on both",
-        differences(.here, .there)
-    )]
-    Versions {
-        /// Of the side that refuses.
-        here: Versions,
-        /// Of the side that is refused.
-        there: Versions,
-    },
+    #[error(transparent)]
+    Versions(#[from] VersionsDiffer),
     /// The refused side has no key.
     #[error("--key-file: this side has a key and yours has none; give both the same")]
     KeyNeeded,
@@ -37,7 +28,7 @@ pub enum Refusal {
     /// The refused side has another key.
     #[error("--key-file: the keys differ; give both sides the same")]
     WrongKey,
-    /// The session's frames were repeated, reordered or altered.
+    /// The session's records were repeated, reordered or altered.
     #[error("the session has ended: {0}")]
     Tampered(String),
     /// So many others are still unauthenticated and newer, or have a session.
@@ -47,17 +38,8 @@ pub enum Refusal {
     #[error("not authenticated within {0}; check the network between the two machines")]
     TooSlow(Nanos),
     /// The agent works for another controller.
-    #[error(
-        "{holder} has held the agent for {length}; wait until that run has ended, {} at most if \
-         its controller is gone",
-        Nanos(SILENCE_MAX_NS + DRAIN_INTERRUPTED_NS)
-    )]
-    Held {
-        /// The other controller's name.
-        holder: String,
-        /// For how long, in whole seconds.
-        length: Nanos,
-    },
+    #[error(transparent)]
+    Held(#[from] HeldBy),
     /// The plan isn't one that the agent runs: flag, value and cure.
     #[error("{0}")]
     Plan(String),
@@ -88,41 +70,4 @@ pub enum Refusal {
     /// The target can't be reached from this machine: cause and cure.
     #[error("{0}")]
     Target(String),
-}
-
-/// The versions that differ, in one line.
-fn differences(here: &Versions, there: &Versions) -> String {
-    let pairs = [
-        ("truetail", here.truetail.clone(), there.truetail.clone()),
-        ("protocol", here.protocol.to_string(), there.protocol.to_string()),
-        ("schedule", here.schedule.to_string(), there.schedule.to_string()),
-        ("report", here.report.to_string(), there.report.to_string()),
-    ];
-    let differing = pairs.iter().filter(|(_, here, there)| here != there);
-    let lines: Vec<String> =
-        differing.map(|(what, here, there)| format!("{what} {here} here, {there} there")).collect();
-    lines.join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_that_differ_are_named_and_others_are_not() {
-        let here = Versions::here();
-        assert_eq!(here.check(&here), Ok(()));
-        let there =
-            Versions { truetail: "9.9.9".to_owned(), schedule: here.schedule + 1, ..here.clone() };
-        let refusal = here.check(&there).expect_err("they differ");
-        let Versions { truetail, schedule, .. } = here;
-        assert_eq!(
-            refusal.to_string(),
-            format!(
-                "versions differ: truetail {truetail} here, 9.9.9 there; schedule {schedule} here, \
-                 {} there; install the same version of truetail on both",
-                schedule + 1
-            )
-        );
-    }
 }

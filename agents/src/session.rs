@@ -4,6 +4,7 @@
 //! that is sent is with the kernel when [`Session::send`] returns; so a peer that sends too much or
 //! reads too little holds nothing here but one frame.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -17,12 +18,11 @@ use engine::sys::units::Nanos;
 use futures_io::{AsyncRead as _, AsyncWrite as _};
 use glommio::net::TcpStream;
 use glommio::timer::Timer;
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::channel::{Channel, ChannelError};
 use crate::frame::{FrameError, TooLong};
 use crate::key::Key;
-use crate::message::{Message, Nonce};
+use crate::message::Message;
 use crate::refusal::Refusal;
 
 /// How long a peer may take to connect, and then to be authenticated.
@@ -77,7 +77,7 @@ pub struct Session {
     outgoing: Vec<u8>,
     /// How much of that has been.
     written: usize,
-    /// A message that came together with the peer's proof.
+    /// A message that came together with the end of the handshake.
     early: Option<Message>,
 }
 
@@ -96,14 +96,14 @@ impl Session {
         let stream = TcpStream::connect_timeout(address, AUTHENTICATION_MAX)
             .await
             .map_err(|error| SessionError::Connection(error.into()))?;
-        let mut session = Session::new(stream, Channel::controller(key, nonce()));
-        session.authenticate().await?;
+        let mut session = Session::new(stream, Channel::controller(key.as_ref()));
+        session.authenticate(&Cell::default()).await?;
         Ok(session)
     }
 
     /// The agent's side of a connection that was accepted, to be authenticated.
     pub(crate) fn accepted(stream: TcpStream, key: Option<Key>) -> Session {
-        Session::new(stream, Channel::agent(key, nonce()))
+        Session::new(stream, Channel::agent(key.as_ref()))
     }
 
     fn new(stream: TcpStream, channel: Channel) -> Session {
@@ -121,12 +121,16 @@ impl Session {
         }
     }
 
-    /// Authenticates the peer, before anything else is done.
+    /// Authenticates the peer, before anything else is done. `has_opened` is set once it has said
+    /// what a peer says first.
     ///
     /// # Errors
     /// The peer can't be authenticated. It has been told why, where that helps.
-    pub(crate) async fn authenticate(&mut self) -> Result<(), SessionError> {
-        match within(AUTHENTICATION_MAX, self.open()).await {
+    pub(crate) async fn authenticate(
+        &mut self,
+        has_opened: &Cell<bool>,
+    ) -> Result<(), SessionError> {
+        match within(AUTHENTICATION_MAX, self.open(has_opened)).await {
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
                 let is_foreign = matches!(
@@ -146,9 +150,10 @@ impl Session {
         }
     }
 
-    async fn open(&mut self) -> Result<(), SessionError> {
+    async fn open(&mut self, has_opened: &Cell<bool>) -> Result<(), SessionError> {
         loop {
             self.early = self.take().await?;
+            has_opened.set(self.channel.has_opened());
             if self.channel.is_open() {
                 return Ok(());
             }
@@ -290,13 +295,4 @@ async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T
         Poll::Pending => timer.as_mut().poll(context).map(|_| None),
     })
     .await
-}
-
-/// A nonce that no other session has.
-fn nonce() -> Nonce {
-    let mut nonce = Nonce::default();
-    // Up to 256 bytes come whole, and the kernel always has them once it has booted.
-    let filled = getrandom(&mut nonce, GetRandomFlags::empty());
-    assert_eq!(filled, Ok(nonce.len()), "the kernel has random bytes");
-    nonce
 }

@@ -124,7 +124,7 @@ fn judged(
 
 /// What a verdict says of the generator itself.
 fn of_the_generator(observed: &Observed) -> Vec<String> {
-    let reasons = observed.report.verdict.reasons.iter();
+    let reasons = observed.report.verdict.found();
     let own = reasons.filter(|reason| reason.code.origin() == Origin::ShortOfTime);
     own.map(|reason| reason.evidence.clone()).collect()
 }

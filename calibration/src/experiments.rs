@@ -14,9 +14,8 @@ mod scale_out;
 mod sketches;
 mod warm_up;
 
-use serde_json::Value;
-
-use crate::lab::{Definition, Lab, LabError, Measured};
+use crate::lab::result::ExperimentResult;
+use crate::lab::{self, Definition, Lab, LabError, Measured, Setup};
 
 /// One experiment.
 pub struct Experiment {
@@ -27,7 +26,7 @@ pub struct Experiment {
     /// Its section of the findings: a template over its result.
     pub(crate) section: &'static str,
     /// Makes its runs, and computes its figures.
-    pub(crate) measure: fn(&mut Lab) -> Result<Measured, LabError>,
+    measure: fn(&mut Lab) -> Result<Measured, LabError>,
 }
 
 /// All experiments, in the order of the findings.
@@ -108,12 +107,12 @@ impl Experiment {
         Ok(definition)
     }
 
-    /// Its definition as a result has it.
+    /// Performs it.
     ///
     /// # Errors
-    /// It is none.
-    pub(crate) fn as_json(&self) -> Result<Value, LabError> {
-        Ok(toml::from_str(self.definition)?)
+    /// Those of [`lab::perform`].
+    pub fn perform(&self, setup: &Setup) -> Result<ExperimentResult, LabError> {
+        lab::perform(self.definition()?, self.measure, setup)
     }
 }
 

@@ -40,7 +40,7 @@ use crate::observed::ObserveError;
 use measuring::{End, Measuring};
 
 /// Version of the document.
-pub const SCHEMA: u32 = 5;
+pub const SCHEMA: u32 = 6;
 /// Connections of the closed loops that look for the capacity.
 pub const CONNS: [usize; 3] = [16, 64, 256];
 /// Shares of the capacity at which the latency floor is measured.

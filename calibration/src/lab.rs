@@ -4,38 +4,37 @@
 //! type: the commands stand in the result, and each run leaves a report that `verify` recomputes.
 
 pub mod definition;
-pub mod findings;
+mod error;
+mod files;
 pub mod latencies;
 pub mod network;
-pub mod numbers;
 pub mod plot;
 mod process;
 pub mod result;
 
 use std::env;
-use std::fmt;
-use std::fs::{self, File};
-use std::io::{BufReader, Write as _};
+use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use engine::report::Report;
-use engine::sys::whole_file::WholeFile;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use target::Ledger;
 
 pub use definition::{Definition, Flags};
+pub use error::LabError;
+use files::{read, write};
+pub use plot::Plot;
 use probe::ceiling::NotJudged;
 use probe::document::CeilingDocument;
 use process::Process;
 pub use process::Said;
 use result::{ExperimentResult, Machine, PlotFile, RunResult};
 
-use crate::experiments::Experiment;
 use crate::judgement::Judgement;
 use crate::others;
 
@@ -65,68 +64,6 @@ pub struct Setup<'a> {
     pub tell: &'a dyn Fn(&str),
 }
 
-/// Why an experiment has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum LabError {
-    /// Its definition is wrong.
-    #[error("the definition: {0}")]
-    Definition(String),
-    /// Its definition can't be read.
-    #[error("the definition: {0}")]
-    Toml(#[from] toml::de::Error),
-    /// A command didn't do what it is for.
-    #[error("`{command}`: {problem}")]
-    Command {
-        /// The command line.
-        command: String,
-        /// What went wrong.
-        problem: String,
-    },
-    /// A file can't be read or written.
-    #[error("{}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// A file isn't the document that it should be.
-    #[error("{}: {problem}", path.display())]
-    Document {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// What was measured can't be evaluated.
-    #[error("{0}")]
-    Figures(String),
-    /// The findings can't be written from the results.
-    #[error("the findings: {0:#}")]
-    Template(#[from] minijinja::Error),
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-impl LabError {
-    /// A command that failed.
-    pub(crate) fn ended(command: &str, problem: impl fmt::Display) -> LabError {
-        let problem = problem.to_string().trim_end().to_owned();
-        LabError::Command { command: command.to_owned(), problem }
-    }
-
-    /// A file that can't be read or written.
-    pub(crate) fn file(path: &Path, error: impl Into<std::io::Error>) -> LabError {
-        LabError::File { path: path.to_owned(), error: error.into() }
-    }
-
-    /// What was measured can't be evaluated.
-    pub(crate) fn figures(problem: impl fmt::Display) -> LabError {
-        LabError::Figures(problem.to_string())
-    }
-}
-
 /// What an experiment measured.
 #[derive(Debug)]
 pub struct Measured {
@@ -143,17 +80,6 @@ impl Measured {
         let figures = serde_json::to_value(figures).expect("figures have a JSON form");
         Measured { figures, plots }
     }
-}
-
-/// A plot.
-#[derive(Debug)]
-pub struct Plot {
-    /// The name of its file.
-    pub file: &'static str,
-    /// What it shows.
-    pub title: String,
-    /// The drawing.
-    pub svg: String,
 }
 
 /// What a command gets beyond its definition.
@@ -513,36 +439,22 @@ fn shown(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// Reads a JSON document.
-fn read<T: DeserializeOwned>(path: &Path) -> Result<T, LabError> {
-    let file = File::open(path).map_err(|error| LabError::file(path, error))?;
-    serde_json::from_reader(BufReader::new(file))
-        .map_err(|error| LabError::Document { path: path.to_owned(), problem: error.to_string() })
-}
-
-/// Writes a file that appears whole or not at all.
-fn write(path: &Path, text: &str) -> Result<(), LabError> {
-    let whole = WholeFile::create(path).map_err(|error| LabError::file(path, io_error(error)))?;
-    whole.file().write_all(text.as_bytes()).map_err(|error| LabError::file(path, error))?;
-    whole.publish().map(drop).map_err(|error| LabError::file(path, io_error(error)))
-}
-
-fn io_error(error: impl fmt::Display) -> std::io::Error {
-    std::io::Error::other(error.to_string())
-}
-
-/// Performs an experiment, and writes its result and its plots into a folder of its name.
+/// Performs the experiment of a definition, whose runs and figures `measure` makes, and writes its
+/// result and its plots into a folder of its name.
 ///
 /// # Errors
 /// A process that fails, a file that can't be written, or figures that can't be evaluated.
-pub fn perform(experiment: &Experiment, setup: &Setup) -> Result<ExperimentResult, LabError> {
-    let definition = experiment.definition()?;
+pub fn perform(
+    definition: Definition,
+    measure: fn(&mut Lab) -> Result<Measured, LabError>,
+    setup: &Setup,
+) -> Result<ExperimentResult, LabError> {
     let folder = setup.folder.join(&definition.name);
     fs::create_dir_all(&folder).map_err(|error| LabError::file(&folder, error))?;
     let (began, started) = (SystemTime::now(), Instant::now());
     let mut lab =
         Lab { setup, definition, folder, commands: Vec::new(), runs: Vec::new(), machine: None };
-    let measured = (experiment.measure)(&mut lab)?;
+    let measured = measure(&mut lab)?;
     let quick = if setup.quick { " --quick" } else { "" };
     let mut result = ExperimentResult {
         schema: result::SCHEMA,
@@ -555,7 +467,7 @@ pub fn perform(experiment: &Experiment, setup: &Setup) -> Result<ExperimentResul
         began: humantime::format_rfc3339_seconds(began).to_string(),
         took_s: (started.elapsed().as_secs_f64() * 10.0).round() / 10.0,
         machine: lab.machine.clone().unwrap_or_default(),
-        definition: experiment.as_json()?,
+        definition: lab.definition.as_json.clone(),
         commands: lab.commands.clone(),
         runs: lab.runs.clone(),
         figures: measured.figures,
@@ -568,12 +480,6 @@ pub fn perform(experiment: &Experiment, setup: &Setup) -> Result<ExperimentResul
     }
     result.store(&lab.folder)?;
     Ok(result)
-}
-
-impl From<&Plot> for PlotFile {
-    fn from(of: &Plot) -> PlotFile {
-        PlotFile { file: of.file.to_owned(), title: of.title.clone() }
-    }
 }
 
 #[cfg(test)]

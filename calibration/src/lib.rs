@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cases;
+pub mod coverage;
 pub mod experiments;
+pub mod findings;
 pub mod floor;
 pub mod judgement;
 pub mod lab;

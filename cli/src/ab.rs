@@ -12,28 +12,28 @@ use engine::report::Report;
 use probe::ab::{AbDocument, AbPlan, Name, Slice, Turn, turns};
 use probe::compare::Change;
 
-use crate::args::{AbArgs, FailOn, ResultArgs, SLICES_MAX, ab_defaults};
-use crate::drive::{Beside, Results, drive_beside, prepare};
+use crate::args::{AbArgs, ResultArgs, SLICES_MAX};
+use crate::drive::{Extras, drive_with_extras, prepare};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain, tell};
-use crate::output::{OutputFile, require_distinct, say};
+use crate::output::{OutputFile, Results, require_distinct, say};
 use crate::progress::{Progress, Shown, View};
 use crate::run::{check_files, note};
 use crate::saved::Reference;
-use crate::series::refused;
 use crate::signals::StopRequest;
 use crate::text::{ab as text, progress};
 use crate::{json, planning};
 
 /// Loads both targets in turn and compares them.
 pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
-    let (plan, wanted) = accepted(planning::plan_over(ab_defaults(), &args.run)?)?;
+    let (plan, wanted) = planning::plan(&["ab"], &args.run)?;
     let stop = StopRequest::listen()?;
     check_files(args.run.plan.as_ref(), &plan, &wanted, None)?;
     let reference = Reference::new(wanted.calibration.as_deref())?;
     if let Some(folder) = &args.reports {
         check_folder(folder, &wanted)?;
     }
-    let out = wanted.out.as_ref().map(|out| OutputFile::open("--out", out, &stop)).transpose()?;
+    let out = wanted.files.get("out");
+    let out = out.map(|out| OutputFile::open("--out", out, &stop)).transpose()?;
     let slices = Slices {
         args,
         plan,
@@ -55,7 +55,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<ExitCode, Failure> {
     }
     let said = say(&text::ab(&document, &results.written));
     results.failures.extend(said.err());
-    let regressed = !wanted.fail_on.is_empty() && document.comparison.change == Change::Worse;
+    let regressed = args.fail_on.is_some() && document.comparison.change == Change::Worse;
     Ok(results.exit_code(match failure {
         Some(failure) => failure.report(),
         None if document.interrupted => ExitCode::from(EXIT_INTERRUPTED),
@@ -83,71 +83,11 @@ fn check_folder(folder: &Path, wanted: &ResultArgs) -> Result<(), Failure> {
             let cure = "name another folder, or remove the reports in it";
             return Err(Failure::Usage(format!("--reports {shown}: has {name} already; {cure}")));
         }
-        if let Some(out) = &wanted.out {
+        if let Some(out) = wanted.files.get("out") {
             require_distinct(&[("--reports", report), ("--out", out.clone())])?;
         }
     }
     Ok(())
-}
-
-/// The plan of the slices, unless it has what only a run of its own can have.
-///
-/// # Errors
-/// The flag, or the key of the plan file.
-fn accepted((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Failure> {
-    // Each field is named, so that a new one has to be refused, or to mean something to a slice.
-    let ResultArgs {
-        out: _,
-        quiet: _,
-        progress: _,
-        live,
-        calibration: _,
-        assumed: _,
-        label: _,
-        tags: _,
-        allow_invalid: _,
-        fail_on,
-        csv,
-        hdr,
-        junit,
-        ndjson,
-        prom,
-        flamegraph,
-    } = &wanted;
-    let one_run = "a file holds one run, not many slices (--reports writes the report of each)";
-    let off = |given: bool| given.then(String::new);
-    let useless = [
-        ("--raw", &plan.raw, one_run),
-        ("--csv", csv, one_run),
-        ("--hdr", hdr, one_run),
-        ("--junit", junit, one_run),
-        ("--ndjson", ndjson, one_run),
-        ("--prom", prom, one_run),
-        ("--flamegraph", flamegraph, "a profile is of one run"),
-    ]
-    .map(|(flag, file, problem)| {
-        (flag, file.as_ref().map(|file| file.display().to_string()), problem)
-    });
-    let others = [
-        ("--live", off(*live), "the view is of one run"),
-        ("--slo", plan.slo.as_ref().map(ToString::to_string), "a comparison has no objectives"),
-        (
-            "--backfill on",
-            off(!plan.backfill.is_off()),
-            "back-filled latencies have no confidence interval",
-        ),
-        (
-            "--fail-on",
-            off(fail_on.iter().any(|what| *what != FailOn::Regression)),
-            "a comparison fails on `regression` alone",
-        ),
-    ];
-    for (flag, value, problem) in useless.into_iter().chain(others) {
-        if let Some(value) = value {
-            return Err(refused(flag, value, problem));
-        }
-    }
-    Ok((plan, wanted))
 }
 
 /// A failure of one side, whose URL is no `--target` here.
@@ -271,13 +211,13 @@ impl Slices<'_> {
 
     fn slice(&self, turn: Turn) -> Result<Report, Failure> {
         let label = text::label(turn, self.args.slices);
-        let beside = Beside { reference: Some(self.reference), ..Beside::default() };
-        let (mut finished, _) = drive_beside(
+        let extras = Extras { reference: Some(self.reference), ..Extras::default() };
+        let (mut finished, _) = drive_with_extras(
             self.plan_of(turn),
             &self.body,
             self.stop,
             View { label: &label, ..View::of(self.shown) },
-            beside,
+            extras,
         )
         .map_err(|failure| of_side(failure, turn.of))?;
         note(&mut finished.report, self.wanted);

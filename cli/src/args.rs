@@ -1,16 +1,18 @@
 //! The command line: one definition feeds the parser, the help, the man pages and the completions.
 //!
-//! The flags of a run are the plan's fields, see [`PlanFlags`].
+//! The flags of a run, and of what makes runs, are a table: `flags`.
 
 mod ab_flags;
 mod agent_flags;
 mod agents;
-mod file_values;
+mod flag;
+mod flags;
 mod foreign;
 mod foreign_flags;
+mod given;
 mod headings;
-mod plan_flags;
 mod series_flags;
+mod targets;
 mod usage;
 mod values;
 mod variables;
@@ -22,24 +24,29 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use engine::plan::Wait;
+use engine::plan::{Plan, Wait};
 use engine::sys::placement;
 use engine::sys::units::{CoreList, Nanos};
 
 use crate::failure::Failure;
+use crate::gate::FailOn;
 use crate::progress::{Progress, Shown};
-pub(crate) use ab_flags::{AbArgs, SLICES_MAX, ab_defaults};
+pub(crate) use ab_flags::{AbArgs, SLICES_MAX};
 pub(crate) use agent_flags::AgentArgs;
-pub(crate) use agents::{ControllerArgs, CrewArgs};
+pub(crate) use agents::{AgentGroupArgs, ControllerArgs};
+pub(crate) use flag::{Flag, Settings};
+pub(crate) use given::{Given, files, flag_of, result_files};
 use headings::{LATENCY, PLAN, STALLS};
-pub(crate) use plan_flags::{FailOn, PlanFlags, is_named};
-use plan_flags::{WAITS, choice};
 use series_flags::percentage;
-pub(crate) use series_flags::{CeilingArgs, SearchArgs, SweepArgs, ceiling_defaults};
+pub(crate) use series_flags::{
+    CeilingArgs, FIRST_RATE, FIRST_RATE_OF_CEILING, SearchArgs, SweepArgs, time,
+};
+pub(crate) use targets::scenarios;
 pub(crate) use usage::{is_bare, one_line};
+pub(crate) use values::is_named;
 use values::{
-    COUNT_MAX, WHOLE_MAX, file, file_or_stdout, fraction, profile_name, socket_address,
-    whole_number,
+    COUNT_MAX, WAITS, WHOLE_MAX, choice, file, fraction, name_or_stdout, path, profile_name,
+    socket_address, whole_number,
 };
 
 /// The commands that load a URL.
@@ -75,9 +82,10 @@ Each slice is a run with the plan's flags, warm-up included. Slices alternate, A
 one of each that isn't compared, so that what drifts on the machine hits both sides alike. By
 arrival rate, the two slices of a pair have the same arrivals; the next pair has others.
 
-Errors count in every pair. Its latencies are left out if the generator or its machine makes one of
-its slices invalid; if fewer than 5 pairs are left, or fewer than half, they aren't judged. If the
-target may be what makes a slice invalid, nothing is called but that B is worse.";
+The target's errors count in every pair; what was never sent, or failed for lack of ports, files or
+memory here, is shown apart. A pair's latencies are left out if the generator or its machine makes
+one of its slices invalid; if fewer than 5 pairs are left, or fewer than half, they aren't judged.
+If the target may be what makes a slice invalid, nothing is called but that B is worse.";
 
 const EXPERIMENT: &str = "\
 Repeat an experiment about measuring latency, or all of them, and write what it found.
@@ -124,7 +132,8 @@ Cores, source addresses and what may be loaded are an agent's own: see `truetail
 const COMPARE: &str = "\
 The sides may differ in target, seed, objectives, thresholds and what is kept. Runs differ even if
 nothing changed; several of each side, taken in turn, show by how much, and with five a side the
-intervals have it in them.";
+intervals have it in them. With one run a side that is unknown, so --fail-on exits 3 there unless
+--accept-one-run is added.";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -134,9 +143,9 @@ Exit codes:
   2    usage error
   3    don't trust the numbers: the verdict is invalid, or with --fail-on suspect
        suspect; of `sweep`, `search` and `ceiling`: that of every step that
-       decided something; of `ab`: too few pairs of slices count; or others used
-       the machine, so that `ceiling`, `calibrate` or `experiment` could not judge
-       a figure
+       decided something; of `ab`: too few pairs of slices count; of `compare`
+       with --fail-on regression: one run a side; or others used the machine, so
+       that `ceiling`, `calibrate` or `experiment` could not judge a figure
   4    an objective of --slo is missed, or with --fail-on undecided not decided;
        of `search` and `ceiling`: no rate passed; of `compare` and `ab` with
        --fail-on regression: side B is worse
@@ -258,7 +267,7 @@ Without --html and --svg it prints the summary that the run printed.")]
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    pub(crate) flags: PlanFlags,
+    pub(crate) flags: Given,
 
     /// Read the plan from a TOML file; flags override it
     #[arg(
@@ -282,24 +291,12 @@ pub(crate) struct RunArgs {
 pub(crate) struct ResultArgs {
     /// The calibration; by default the one that was saved.
     pub(crate) calibration: Option<PathBuf>,
-    /// The report as JSON.
-    pub(crate) out: Option<PathBuf>,
-    /// The run over time as CSV.
-    pub(crate) csv: Option<PathBuf>,
-    /// The HdrHistogram interval log.
-    pub(crate) hdr: Option<PathBuf>,
+    /// The files of results, by the names of their flags.
+    pub(crate) files: BTreeMap<String, PathBuf>,
     /// What the report calls the run.
     pub(crate) label: Option<String>,
     /// What else it notes of it.
     pub(crate) tags: BTreeMap<String, String>,
-    /// The judgements as test cases.
-    pub(crate) junit: Option<PathBuf>,
-    /// The run as it goes on.
-    pub(crate) ndjson: Option<PathBuf>,
-    /// The figures for Prometheus.
-    pub(crate) prom: Option<PathBuf>,
-    /// The profile.
-    pub(crate) flamegraph: Option<PathBuf>,
     /// What the plan has that nobody asked for, to be said with the results.
     pub(crate) assumed: Option<String>,
     /// What fails the run beside missed objectives and an invalid verdict.
@@ -418,6 +415,10 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "WHAT", value_parser = ["regression"])]
     pub(crate) fail_on: Option<String>,
 
+    /// Let --fail-on decide by one run a side, though two runs of one target differ
+    #[arg(long, requires = "fail_on")]
+    pub(crate) accept_one_run: bool,
+
     /// Compare runs of different plans
     #[arg(long)]
     pub(crate) allow_different_plans: bool,
@@ -427,7 +428,7 @@ pub(crate) struct CompareArgs {
     pub(crate) allow_invalid: bool,
 
     /// Write the comparison as JSON; - for standard output, and the text goes to stderr
-    #[arg(long, short = 'o', value_name = "FILE|-", value_parser = file_or_stdout())]
+    #[arg(long, short = 'o', value_name = "FILE|-", value_parser = path(name_or_stdout))]
     pub(crate) out: Option<PathBuf>,
 }
 
@@ -647,7 +648,7 @@ pub(crate) struct CalibrateArgs {
 
     /// Profile the best closed loop, in a run of its own, and write where the CPU time went:
     /// FILE.svg, FILE.folded or FILE.pb.gz
-    #[arg(long, value_name = "FILE", value_parser = profile_name, conflicts_with = "truth")]
+    #[arg(long, value_name = "FILE", value_parser = path(profile_name), conflicts_with = "truth")]
     pub(crate) flamegraph: Option<PathBuf>,
 
     #[command(flatten)]
@@ -709,9 +710,11 @@ pub(crate) struct DemoArgs {
 pub(crate) fn completed(mut args: Vec<OsString>) -> Vec<OsString> {
     let about_all = ["-h", "--help", "-V", "--version"];
     let first = args.get(1).and_then(|first| first.to_str()).unwrap_or_default();
-    let is_of_run = (first.starts_with('-') && !about_all.contains(&first))
-        || first.starts_with("http://")
-        || first.starts_with("https://");
+    let is_of_run = match first.starts_with('-') {
+        true => !about_all.contains(&first),
+        // No command's name has the dots, colons and slashes of a URL.
+        false => first.contains(['.', ':', '/']) && !first.contains(char::is_whitespace),
+    };
     if is_of_run {
         args.insert(1, "run".into());
     }
@@ -780,14 +783,24 @@ fn plain() -> clap::Command {
     })
 }
 
-/// The definition, with the flags of a plan adapted to the commands that make many runs.
+/// The definition.
 pub(crate) fn definition() -> clap::Command {
     Cli::command()
-        .mut_subcommand("controller", agents::of_controller)
-        .mut_subcommand("sweep", series_flags::of_sweep)
-        .mut_subcommand("search", series_flags::of_search)
+        .mut_subcommand("sweep", series_flags::of_series)
+        .mut_subcommand("search", series_flags::of_series)
         .mut_subcommand("ceiling", series_flags::of_ceiling)
-        .mut_subcommand("ab", ab_flags::of_ab)
+}
+
+/// The plan of a command where neither flags nor a file say more: of many runs, each is short.
+pub(crate) fn defaults(command: &str) -> Plan {
+    let (duration_s, warmup_s) = match command {
+        "sweep" | "search" => (10, 2),
+        "ceiling" => (5, 1),
+        "ab" => (10, 1),
+        _ => return Plan::default(),
+    };
+    let (duration, warmup) = (Nanos::from_secs(duration_s), Nanos::from_secs(warmup_s));
+    Plan { duration, warmup, ..Plan::default() }
 }
 
 /// The command that shows the help for these arguments, which include the program's name.

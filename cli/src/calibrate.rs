@@ -12,14 +12,16 @@ use engine::plan::body::SharedBody;
 use engine::run::Finished;
 
 use crate::args::CalibrateArgs;
-use crate::drive::{Beside, Results, drive, drive_beside, drive_with};
+use crate::drive::{Extras, drive, drive_with, drive_with_extras};
 use crate::failure::{EXIT_INTERRUPTED, Failure, complain, judged};
 use crate::flamegraph::Flamegraph;
+use crate::gate::Gate;
 use crate::hidden_terminal::HiddenTerminal;
 use crate::null_process::{NullTarget, cores_apart};
-use crate::output::{self, OutputFile, say};
+use crate::output::{self, OutputFile, Results, say};
 use crate::progress::{Announce, ProgressLine, Shown, View};
 use crate::signals::StopRequest;
+use crate::sink::{EndedRun, Sinks};
 use crate::text::calibrate as text;
 use crate::{json, saved};
 
@@ -32,7 +34,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
     output::require_distinct(&named.collect::<Vec<_>>())?;
     let out = args.out.as_ref().map(|path| OutputFile::open("--out", path, &stop)).transpose()?;
     let mut flamegraph =
-        args.flamegraph.as_ref().map(|path| Flamegraph::open(path, &stop)).transpose()?;
+        args.flamegraph.as_ref().map(|path| Flamegraph::alone(path, &stop)).transpose()?;
     let (cores, target_cores) = cores_apart(args.cores.as_ref())?;
     let null_target = NullTarget::start(&target_cores)?;
     let raw = RawFile::named(&stop)?;
@@ -63,9 +65,9 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
             && !calibration.interrupted
             && let Some(flamegraph) = flamegraph.take()
         {
-            match profile(&mut calibration, &setup, flamegraph, &stop, shown) {
+            match profile(&mut calibration, &setup, flamegraph, &stop, shown, &mut results) {
                 Err(Failure::Interrupted) => calibration.interrupted = true,
-                written => results.add(written),
+                made => results.failures.extend(made.err()),
             }
         }
         if calibration.interrupted {
@@ -85,20 +87,23 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
 fn profile(
     calibration: &mut Calibration,
     setup: &Setup,
-    mut flamegraph: Flamegraph,
+    mut flamegraph: Sinks,
     stop: &StopRequest,
     shown: Shown,
-) -> Result<PathBuf, Failure> {
+    results: &mut Results,
+) -> Result<(), Failure> {
     let plan = calibration.plateau(setup).expect("the capacity was measured");
-    let beside = Beside { flamegraph: Some(&mut flamegraph), ..Beside::default() };
+    let extras = Extras { sinks: Some(&mut flamegraph), ..Extras::default() };
     let body = SharedBody::default();
-    let (Finished { report, .. }, _) = drive_beside(plan, &body, stop, View::of(shown), beside)?;
+    let (finished, began) = drive_with_extras(plan, &body, stop, View::of(shown), extras)?;
+    let report = &finished.report;
     calibration.interrupted |= report.interrupted;
     calibration.profile.clone_from(&report.profile);
     if let Some(profile) = &calibration.profile {
         say(&text::profile(profile))?;
     }
-    flamegraph.write(&report)
+    flamegraph.finish(&EndedRun { finished: &finished, began, gate: &Gate::default() }, results);
+    Ok(())
 }
 
 /// Saves it for runs to find, where there is a place for it: without one the figures are as good.
@@ -125,7 +130,7 @@ fn run(
             })?;
             let term = hidden.term();
             let line = |plan: &Plan| Ok(ProgressLine::on(plan, term));
-            drive_with(plan, &body, stop, Announce::Nothing, line, Beside::default())
+            drive_with(plan, &body, stop, Announce::Nothing, line, Extras::default())
         }
     };
     driven.map(|(finished, _)| finished)

@@ -3,7 +3,6 @@
 
 use std::process::ExitCode;
 
-use engine::plan::body::SharedBody;
 use engine::plan::{CONNS_MAX, Plan};
 use engine::report::profile::Profile;
 use engine::sys::placement;
@@ -16,33 +15,22 @@ use probe::plot::Mark;
 use probe::proof::Trial;
 use probe::{Ask, Change};
 
-use crate::args::{CeilingArgs, NULL_CONNS, ceiling_defaults};
-use crate::drive::{Beside, Results, drive_beside};
+use crate::args::{CeilingArgs, FIRST_RATE_OF_CEILING, NULL_CONNS};
+use crate::drive::{Extras, drive_with_extras};
 use crate::failure::{Failure, Lack, complain};
 use crate::flamegraph::Flamegraph;
+use crate::gate::Gate;
 use crate::null_process::{NullTarget, cores_apart};
-use crate::output::say;
-use crate::planning;
-use crate::progress::{Progress, View};
+use crate::output::{Results, say};
+use crate::progress::View;
 use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
+use crate::sink::{EndedRun, Sinks};
 use crate::text::ceiling as text;
 
 /// Runs the plan at rates that come ever closer to the ceiling, then with what may move it.
 pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
-    let (mut plan, wanted) =
-        series::open_plan(planning::plan_over(ceiling_defaults(), &args.run)?)?;
-    if let Some(slo) = &plan.slo {
-        let cure = "omit it, or use `truetail search`";
-        return Err(Failure::Usage(format!("--slo {slo}: a ceiling has no objectives; {cure}")));
-    }
-    if let Some(file) = &wanted.calibration {
-        let problem = "a ceiling is measured, not held against a calibration";
-        return Err(Failure::Usage(format!(
-            "--calibration {}: {problem}; omit it",
-            file.display()
-        )));
-    }
+    let (plan, wanted) = series::plan("ceiling", &args.run, &args.agents)?;
     if args.null && !plan.target.is_empty() {
         let problem = "the plan file names a target";
         return Err(Failure::Usage(format!("--null: {problem}; omit one of them")));
@@ -56,39 +44,35 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
         let cure = "start `truetail null-target` on a machine of its own and give its URL";
         return Err(Failure::Usage(format!("--null: {problem}; {cure}")));
     }
-    let search = args.bracket.search_plan(&plan)?;
+    let search = args.bracket.search_plan(&plan, FIRST_RATE_OF_CEILING)?;
     let first = search.first;
-    let shown = Progress::shown(wanted.progress, wanted.quiet)?;
+    let cooldown = args.bracket.cooldown;
     let stop = StopRequest::listen()?;
-    let crew = series::crew(&args.agents, &plan, &wanted, &stop)?;
-    let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
-    let mut flamegraph = match &wanted.flamegraph {
-        Some(path) => Some(Flamegraph::open(path, &stop)?),
-        None => None,
-    };
-    let mut cores = if crew.is_some() { Vec::new() } else { shard_cores(&plan) };
+    // Its steps are what a calibration is held against, not the other way round.
+    let mut runs =
+        Runs { reference: None, ..Runs::open(plan, &args.agents, &wanted, cooldown, &stop)? };
+    let files = Files::open(&args.run, &runs.plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
+    let flamegraph = wanted.files.get("flamegraph");
+    let flamegraph = flamegraph.map(|path| Flamegraph::alone(path, &stop)).transpose()?;
+    let mut cores = if runs.agents.is_some() { Vec::new() } else { shard_cores(&runs.plan) };
     let mut conns_max = CONNS_MAX as u64;
     let null_target = if args.null {
-        let (ours, targets) = cores_apart(plan.cores.as_ref())?;
+        let (ours, targets) = cores_apart(runs.plan.cores.as_ref())?;
         let topology = Topology::here();
         let targets =
             shared(&ours, &mut cores, targets, |one, other| topology.are_siblings(one, other));
         conns_max = null_conns(targets.len());
-        plan.cores = Some(CoreList::new(ours));
+        runs.plan.cores = Some(CoreList::new(ours));
         Some(NullTarget::start(&targets)?)
     } else {
         None
     };
     if let Some(null_target) = &null_target {
-        plan.target = format!("http://{}/", null_target.address);
+        runs.plan.target = format!("http://{}/", null_target.address);
     }
     let head = text::begins(args.null, first);
     let ceiling_plan = CeilingPlan { search, cores, conns_max };
     let mut ceiling = Ceiling::new(ceiling_plan.clone());
-    let (cooldown, announced) = (args.bracket.cooldown, !wanted.quiet);
-    let body = SharedBody::default();
-    // Its steps are what a calibration is held against, not the other way round.
-    let runs = Runs { plan, body, cooldown, shown, announced, reference: None, crew, stop: &stop };
     let Ended { mut made, mut failure } =
         match runs.make(&mut ceiling, &head, Ceiling::steps, text::row) {
             // What the machine lacks before the first run is an answer as well.
@@ -107,7 +91,7 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     }
     let mut results = Results::default();
     let mut profile = None;
-    if let (Some(flamegraph), false) = (flamegraph.take(), made.interrupted) {
+    if let (Some(flamegraph), false) = (flamegraph, made.interrupted) {
         match profiled(&runs, &answer, &made, flamegraph, &mut results) {
             Ok(taken) => profile = taken,
             Err(Failure::Interrupted) => made.interrupted = true,
@@ -116,11 +100,11 @@ pub(crate) fn ceiling(args: &CeilingArgs) -> Result<ExitCode, Failure> {
     }
     let document = CeilingDocument { answer, ceiling: ceiling_plan, profile, made };
     let CeilingDocument { answer, made, .. } = &document;
-    let mark = Mark::of_ceiling(answer);
+    let mark = Mark::of_bracket("ceiling", &answer.bracket);
     files.write(&document, made, &answer.proof.trials, mark.as_ref(), &mut results);
     let said = say(&text::ends(&document, &results.written));
     results.failures.extend(said.err());
-    let found = match (&answer.not_judged, &answer.passed_per_s) {
+    let found = match (&answer.not_judged, &answer.bracket.passed_per_s) {
         (Some(_), _) => Found::NotJudged,
         (None, Some(_)) => Found::Something,
         (None, None) => Found::Nothing,
@@ -191,14 +175,14 @@ fn profiled(
     runs: &Runs<'_>,
     answer: &Answer,
     made: &Made,
-    mut flamegraph: Flamegraph,
+    mut flamegraph: Sinks,
     results: &mut Results,
 ) -> Result<Option<Profile>, Failure> {
-    let Some(passed) = answer.passed_per_s else {
+    let Some(passed) = answer.bracket.passed_per_s else {
         complain("--flamegraph: not written, since no rate passed");
         return Ok(None);
     };
-    if !runs.rest() {
+    if !runs.rest(Nanos(0)) {
         return Err(Failure::Interrupted);
     }
     let ask = Ask {
@@ -206,22 +190,20 @@ fn profiled(
         duration: runs.plan.duration,
         seed: profile_seed(runs.plan.seed, made, &answer.proof.trials),
         change: Change::None,
+        rest: Nanos(0),
     };
     let plan = runs.plan_of(&ask);
     let label = text::profiling(passed, Nanos(plan.end_ns()));
-    let beside = Beside { flamegraph: Some(&mut flamegraph), ..Beside::default() };
-    let (finished, _) = drive_beside(
+    let extras = Extras { sinks: Some(&mut flamegraph), ..Extras::default() };
+    let (finished, began) = drive_with_extras(
         plan,
         &runs.body,
         runs.stop,
         View { label: &label, ..View::of(runs.shown) },
-        beside,
+        extras,
     )?;
+    flamegraph.finish(&EndedRun { finished: &finished, began, gate: &Gate::default() }, results);
     let report = finished.report;
-    match flamegraph.write(&report) {
-        Err(failure) if report.interrupted => complain(&failure.to_string()),
-        written => results.add(written),
-    }
     if report.interrupted { Err(Failure::Interrupted) } else { Ok(report.profile) }
 }
 

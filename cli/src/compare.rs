@@ -7,9 +7,8 @@ use engine::report::Report;
 use probe::compare::{Allowed, Change, Incomparable};
 
 use crate::args::CompareArgs;
-use crate::drive::Results;
 use crate::failure::{EXIT_INVALID, EXIT_MISSED, Failure, complain};
-use crate::output::{OutputFile, require_distinct, say};
+use crate::output::{OutputFile, Results, require_distinct, say};
 use crate::report::read;
 use crate::signals::StopRequest;
 use crate::{json, text};
@@ -52,11 +51,27 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if let Some(out) = out {
         results.add(out.finish(|writer| json::write(&comparison, writer)));
     }
-    let said = say(&text::compare::comparison(&comparison));
+    let said = say(&text::compare::comparison(&comparison, [a, b]));
     results.failures.extend(said.err());
-    let regressed = args.fail_on.is_some() && comparison.change == Change::Worse;
-    Ok(results.exit_code(ExitCode::from(if regressed { EXIT_MISSED } else { 0 })))
+    Ok(results.exit_code(ExitCode::from(match () {
+        () if args.fail_on.is_none() => 0,
+        () if comparison.has_one_run_on_a_side() && !args.accept_one_run => {
+            complain(ONE_RUN);
+            EXIT_INVALID
+        }
+        () if comparison.change == Change::Worse => EXIT_MISSED,
+        () if comparison.tells_nothing() => {
+            complain(&format!("--fail-on regression: {}", text::compare::lacking(&comparison)));
+            EXIT_INVALID
+        }
+        () => 0,
+    })))
 }
+
+/// Why a pipeline can't be decided by one run a side.
+const ONE_RUN: &str = "--fail-on regression: one run a side can't tell a regression from what two \
+                       runs of one target differ by; give several a side (--with), compare by \
+                       `truetail ab`, or add --accept-one-run";
 
 /// The files of either side.
 fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
@@ -73,7 +88,7 @@ fn sides(args: &CompareArgs) -> Result<(&[PathBuf], &[PathBuf]), Failure> {
 /// Fails if a side has a run twice: it would count as two that agree.
 fn require_distinct_runs(files: &[PathBuf], runs: &[Report]) -> Result<(), Failure> {
     let is_same = |one: &Report, other: &Report| {
-        (&one.started_at, &one.corrected_digest) == (&other.started_at, &other.corrected_digest)
+        0 < one.whole.corrected.count && one.corrected_digest == other.corrected_digest
     };
     for (at, run) in runs.iter().enumerate() {
         if let Some(first) = runs[..at].iter().position(|other| is_same(other, run)) {

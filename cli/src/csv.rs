@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use engine::report::SeriesPart;
+use engine::report::{Report, SeriesPart};
 
 /// The columns, in order, as groups of names with what they hold; all of them are numbers.
 const COLUMNS: [(&[&str], &str); 10] = [
@@ -32,11 +32,19 @@ pub(crate) fn columns() -> String {
     COLUMNS.iter().map(group).collect::<Vec<_>>().join(". ")
 }
 
+/// Writes the run of this report over time.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn of_run(report: &Report, writer: impl Write) -> io::Result<()> {
+    write(writer, &report.series, report.config.window_s())
+}
+
 /// Writes the series of a window of this length.
 ///
 /// # Errors
 /// Those of the writer.
-pub(crate) fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) -> io::Result<()> {
+fn write(mut writer: impl Write, series: &SeriesPart, window_s: f64) -> io::Result<()> {
     writeln!(writer, "{}", names().collect::<Vec<_>>().join(","))?;
     for interval in &series.intervals {
         let start_s = interval.start_s;

@@ -15,9 +15,9 @@ use engine::sys::units::{CoreList, Nanos};
 use target::{Stall, TargetConfig};
 
 use crate::args::DemoArgs;
-use crate::drive::{Results, drive};
+use crate::drive::drive;
 use crate::failure::{EXIT_INTERRUPTED, Failure};
-use crate::output::{OutputFile, say};
+use crate::output::{OutputFile, Results, say};
 use crate::progress::View;
 use crate::signals::StopRequest;
 use crate::text::demo::{Stalls, begins, doubts, explanation, tables};

@@ -1,8 +1,6 @@
 //! A run under way, as every command that makes one drives it: with a progress line, to its end or
-//! to the first signal; and which of its results were written.
+//! to the first signal.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::SystemTime;
@@ -16,11 +14,10 @@ use engine::samples::SampleFile;
 use engine::sys::clock;
 
 use crate::failure::{Failure, tell};
-use crate::flamegraph::Flamegraph;
-use crate::ndjson::Ndjson;
 use crate::progress::{self, Announce, ProgressLine, View};
 use crate::saved::Reference;
 use crate::signals::{self, StopRequest};
+use crate::sink::Sinks;
 use crate::text::progress::awaiting;
 
 /// Prepares a plan and runs it to its end or to the first signal, as `view` shows it. `body` is read
@@ -36,18 +33,16 @@ pub(crate) fn drive(
     stop: &StopRequest,
     view: View<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    drive_beside(plan, body, stop, view, Beside::default())
+    drive_with_extras(plan, body, stop, view, Extras::default())
 }
 
 /// What goes with a run beside its plan.
 #[derive(Default)]
-pub(crate) struct Beside<'a> {
-    /// A profile of the window, which the report then holds.
-    pub(crate) flamegraph: Option<&'a mut Flamegraph>,
+pub(crate) struct Extras<'a> {
     /// What the report is held against.
     pub(crate) reference: Option<&'a Reference>,
-    /// What is written while the run goes on.
-    pub(crate) ndjson: Option<&'a mut Ndjson>,
+    /// The files of its results, which see the run as it goes on.
+    pub(crate) sinks: Option<&'a mut Sinks>,
 }
 
 /// The same, with what goes with the run.
@@ -55,30 +50,32 @@ pub(crate) struct Beside<'a> {
 /// # Errors
 /// Those of [`drive`]; nothing on this machine can take samples; or the reference is of something
 /// else.
-pub(crate) fn drive_beside(
+pub(crate) fn drive_with_extras(
     plan: Plan,
     body: &SharedBody,
     stop: &StopRequest,
     view: View<'_>,
-    beside: Beside<'_>,
+    extras: Extras<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
     let line = |plan: &Plan| Ok(ProgressLine::new(plan, view));
-    drive_with(plan, body, stop, view.announce, line, beside)
+    drive_with(plan, body, stop, view.announce, line, extras)
 }
 
 /// The same, with a progress line of the caller's for the completed plan, which can run.
 ///
 /// # Errors
-/// Those of [`drive_beside`] and of `line`.
+/// Those of [`drive_with_extras`] and of `line`.
 pub(crate) fn drive_with(
     plan: Plan,
     body: &SharedBody,
     stop: &StopRequest,
     announce: Announce,
     line: impl FnOnce(&Plan) -> Result<ProgressLine, Failure>,
-    beside: Beside<'_>,
+    extras: Extras<'_>,
 ) -> Result<(Finished, SystemTime), Failure> {
-    let Beside { mut flamegraph, reference, mut ndjson } = beside;
+    let Extras { reference, sinks } = extras;
+    let mut none = Sinks::default();
+    let sinks = sinks.unwrap_or(&mut none);
     let prepared = prepare(plan, body.clone(), stop)?;
     let calibrated = match reference {
         Some(reference) => reference.find(prepared.plan())?,
@@ -97,19 +94,17 @@ pub(crate) fn drive_with(
         })
     });
     let samples = samples.transpose().map_err(RunError::File)?;
-    if let Some(flamegraph) = &mut flamegraph {
-        flamegraph.prepare(prepared.plan())?;
-    }
+    sinks.prepare(prepared.plan())?;
     let takes = announce.line(prepared.plan(), 0);
     let run = Run::start_with(prepared, samples)?;
     takes.iter().for_each(|takes| line.above(|| tell(takes)));
-    let (mut stopped, mut told) = (false, false);
+    let (mut stopped, mut announced) = (false, false);
     while !run.is_finished() {
         let now = run.tally();
         // Most runs end at once: only one that still waits says so.
-        if stopped && !told && 0 < now.in_flight {
+        if stopped && !announced && 0 < now.in_flight {
             line.say(&awaiting(now.in_flight));
-            told = true;
+            announced = true;
         }
         if stop.asked() {
             run.stop();
@@ -117,23 +112,13 @@ pub(crate) fn drive_with(
             stopped = true;
         }
         line.show(&now, || run.health());
-        if let Some(ndjson) = &mut ndjson {
-            ndjson.look(&now);
-        }
-        let pause = progress::INTERVAL;
-        line.pause(match &mut flamegraph {
-            Some(flamegraph) => flamegraph.follow(&run, pause),
-            None => pause,
-        });
+        sinks.look(&now);
+        line.pause(sinks.follow(&run, progress::INTERVAL));
     }
     line.clear();
-    if let Some(ndjson) = ndjson {
-        ndjson.look_last(&run.tally());
-    }
+    sinks.look_last(&run.tally());
     let mut finished = run.wait();
-    if let Some(flamegraph) = flamegraph {
-        flamegraph.finish(&mut finished.report);
-    }
+    sinks.add_to(&mut finished.report);
     if let Some(calibrated) = calibrated {
         merge::hold_against(&mut finished.report, calibrated);
     }
@@ -166,29 +151,5 @@ pub(crate) fn prepare(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => panic!("preparing a plan sends its result"),
         }
-    }
-}
-
-/// Which results of a run were written: one that fails takes no other with it.
-#[derive(Default)]
-pub(crate) struct Results {
-    /// The complete files, as they were named.
-    pub(crate) written: Vec<String>,
-    /// Why others are missing.
-    pub(crate) failures: Vec<Failure>,
-}
-
-impl Results {
-    /// Notes the result of writing one file.
-    pub(crate) fn add(&mut self, written: Result<PathBuf, Failure>) {
-        match written {
-            Ok(path) => self.written.push(path.display().to_string()),
-            Err(failure) => self.failures.push(failure),
-        }
-    }
-
-    /// Reports what went wrong and returns the exit code: that of the last failure, else `done`.
-    pub(crate) fn exit_code(&self, done: ExitCode) -> ExitCode {
-        self.failures.iter().fold(done, |_, failure| failure.report())
     }
 }

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use calibration::experiments;
+use calibration::findings;
 use calibration::judgement::Judgement;
-use calibration::lab::{self, LabError, Setup, findings};
+use calibration::lab::{LabError, Setup};
 
 use crate::args::{ALL_EXPERIMENTS, ExperimentArgs, PAGE};
 use crate::failure::{EXIT_INTERRUPTED, Failure, judged};
@@ -48,8 +49,8 @@ pub(crate) fn experiment(args: &ExperimentArgs) -> Result<ExitCode, Failure> {
     }
     let performed = perform(&args.name, &setup);
     // What was found before an experiment failed is on the page as well.
-    let beside = page.parent().filter(|folder| *folder != Path::new(""));
-    let text = findings::page_of(&setup.folder, beside.unwrap_or(Path::new(".")));
+    let folder = page.parent().filter(|folder| *folder != Path::new(""));
+    let text = findings::page_of(&setup.folder, folder.unwrap_or(Path::new(".")));
     let text = text.map_err(could_not_run)?;
     let page = file.finish(|file| file.write_all(text.as_bytes()))?;
     let performed = performed?;
@@ -64,7 +65,7 @@ fn perform(name: &str, setup: &Setup) -> Result<Option<Judgement>, Failure> {
     for experiment in
         experiments::ALL.iter().filter(|one| [ALL_EXPERIMENTS, one.name].contains(&name))
     {
-        match lab::perform(experiment, setup) {
+        match experiment.perform(setup) {
             Ok(result) => {
                 worst = worst.max(result.judgement);
                 say(&text::result(&result))?;

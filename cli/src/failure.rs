@@ -100,7 +100,8 @@ impl From<PrepareError> for Failure {
 /// A server that the machine refused: in the words of `doctor` where it finds the cause, else in
 /// those of the error.
 pub(crate) fn refused(cores: usize, error: &dyn fmt::Display) -> Failure {
-    Failure::CouldNotRun(match host::require(1, cores) {
+    let lacking = host::require_executor().and_then(|()| host::require(1, cores));
+    Failure::CouldNotRun(match lacking {
         Err(missing) => missing.to_string(),
         Ok(()) => error.to_string(),
     })

@@ -9,60 +9,42 @@ use engine::report::Report;
 use engine::run::Run;
 use profile::{Format, Profiler, Recording};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use crate::output::OutputFile;
 use crate::signals::StopRequest;
+use crate::sink::{Content, EndedRun, Sink, Sinks};
 
 /// A profile to be taken, with the file that it goes to.
 pub(crate) struct Flamegraph {
     file: OutputFile,
-    shown: PathBuf,
     format: Format,
     profiler: Option<Profiler>,
     recorded: Result<Recording, String>,
 }
 
 impl Flamegraph {
-    /// Opens the file, whose name decides its format.
+    /// The profile of a run that writes no other results, to this file.
     ///
     /// # Errors
     /// A path that can't be written, as a usage error.
-    pub(crate) fn open(path: &Path, stop: &StopRequest) -> Result<Flamegraph, Failure> {
-        let format = Format::of(path).expect("other names are refused with the flags");
+    pub(crate) fn alone(path: &Path, stop: &StopRequest) -> Result<Sinks, Failure> {
+        let file = ("--flamegraph".to_owned(), path.to_owned(), Content::OfRun(Flamegraph::sink));
+        Sinks::open([file].into_iter(), stop)
+    }
+
+    /// The profile that goes to this file, whose name decides its format.
+    pub(crate) fn sink(file: OutputFile) -> Box<dyn Sink> {
+        let format = Format::of(file.shown()).expect("other names are refused with the flags");
         let recorded = Err("the run did not begin".to_owned());
-        let (file, shown) = (OutputFile::open("--flamegraph", path, stop)?, path.to_owned());
-        Ok(Flamegraph { file, shown, format, profiler: None, recorded })
+        Box::new(Flamegraph { file, format, profiler: None, recorded })
     }
 
-    /// Gets ready to profile a run of this completed plan, which has not begun.
-    ///
-    /// # Errors
-    /// Nothing on this machine can take samples.
-    pub(crate) fn prepare(&mut self, plan: &Plan) -> Result<(), Failure> {
-        self.profiler = Some(Profiler::new(plan).map_err(|why| self.failure(&why))?);
-        Ok(())
+    fn failure(&self, why: &str) -> Failure {
+        let file = self.file.shown().display();
+        Failure::CouldNotRun(format!("--flamegraph {file}: no profile: {why}"))
     }
 
-    /// Begins and ends with the run's window. Returns how long the caller may sleep, at most
-    /// `pause`.
-    pub(crate) fn follow(&mut self, run: &Run, pause: Duration) -> Duration {
-        self.profiler.as_mut().map_or(pause, |profiler| profiler.follow(run.window(), pause))
-    }
-
-    /// Adds the profile to the report of the run, which has ended.
-    pub(crate) fn finish(&mut self, report: &mut Report) {
-        let Some(profiler) = self.profiler.take() else { return };
-        self.recorded = profiler.finish();
-        if let Ok(recording) = &self.recorded {
-            recording.add_to(report);
-        }
-    }
-
-    /// Writes the profile of this run.
-    ///
-    /// # Errors
-    /// Why there is none, or why it can't be written; then there is no file.
-    pub(crate) fn write(self, report: &Report) -> Result<PathBuf, Failure> {
+    fn write(self, report: &Report) -> Result<PathBuf, Failure> {
         match &self.recorded {
             Err(why) => Err(self.failure(why)),
             Ok(recording) => {
@@ -70,8 +52,35 @@ impl Flamegraph {
             }
         }
     }
+}
 
-    fn failure(&self, why: &str) -> Failure {
-        Failure::CouldNotRun(format!("--flamegraph {}: no profile: {why}", self.shown.display()))
+impl Sink for Flamegraph {
+    fn prepare(&mut self, plan: &Plan) -> Result<(), Failure> {
+        self.profiler = Some(Profiler::new(plan).map_err(|why| self.failure(&why))?);
+        Ok(())
+    }
+
+    fn follow(&mut self, run: &Run, pause: Duration) -> Duration {
+        self.profiler.as_mut().map_or(pause, |profiler| profiler.follow(run.window(), pause))
+    }
+
+    fn add_to(&mut self, report: &mut Report) {
+        let Some(profiler) = self.profiler.take() else { return };
+        self.recorded = profiler.finish();
+        if let Ok(recording) = &self.recorded {
+            recording.add_to(report);
+        }
+    }
+
+    fn finish(self: Box<Self>, ended: &EndedRun<'_>) -> Result<Option<PathBuf>, Failure> {
+        let report = &ended.finished.report;
+        match self.write(report) {
+            // An interruption may leave nothing to profile, and has an exit code of its own.
+            Err(failure) if report.interrupted => {
+                complain(&failure.to_string());
+                Ok(None)
+            }
+            written => written.map(Some),
+        }
     }
 }

@@ -6,9 +6,19 @@ use engine::plan::Plan;
 use engine::report::Report;
 use engine::report::slo::{JudgedObjective, Judgement};
 use engine::report::verdict::Level;
+use serde::Deserialize;
 
-use crate::args::{FailOn, ResultArgs};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure};
+
+/// What fails a run beside missed objectives and an invalid verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FailOn {
+    /// An objective that is neither met nor missed.
+    Undecided,
+    /// A suspect verdict.
+    Suspect,
+}
 
 /// What became of an objective or of the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +34,7 @@ pub(crate) enum Outcome {
 }
 
 /// What a run passes or fails by.
+#[derive(Default)]
 pub(crate) struct Gate {
     fail_on: Vec<FailOn>,
     allow_invalid: bool,
@@ -34,8 +45,12 @@ impl Gate {
     ///
     /// # Errors
     /// Flags that contradict each other, as a usage error.
-    pub(crate) fn new(plan: &Plan, wanted: &ResultArgs) -> Result<Gate, Failure> {
-        let gate = Gate { fail_on: wanted.fail_on.clone(), allow_invalid: wanted.allow_invalid };
+    pub(crate) fn new(
+        plan: &Plan,
+        fail_on: &[FailOn],
+        allow_invalid: bool,
+    ) -> Result<Gate, Failure> {
+        let gate = Gate { fail_on: fail_on.to_vec(), allow_invalid };
         if gate.fails_on(FailOn::Undecided) && plan.slo.is_none() {
             return Err(Failure::Usage(
                 "--fail-on undecided: there is no objective; give --slo, e.g. --slo 'p99<20ms'"

@@ -5,14 +5,22 @@
 //! of the values lies. A value above 60 s counts as 60 s.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
+
+use crate::output;
 
 /// Lines from one halving of the distance to 100 % to the next, as the standard tools have them.
 const TICKS: u32 = 5;
 
 /// Nanoseconds of the unit of the values.
 const UNIT_NS: f64 = 1e3;
+
+/// The file beside an interval log; a device or a pipe has none.
+pub(crate) fn beside(hlog: &Path) -> Option<PathBuf> {
+    (!output::is_written_through(hlog)).then(|| hlog.with_extension("hgrm"))
+}
 
 /// Writes the percentiles of a distribution.
 ///

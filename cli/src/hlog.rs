@@ -11,7 +11,9 @@
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
+use engine::plan::Plan;
 use engine::report::merge::Measured;
+use engine::run::Finished;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -20,7 +22,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 const MAX_VALUE_DIVISOR_NS: f64 = 1e6;
 
 /// One line of the log.
-pub(crate) struct Entry<'a> {
+struct Entry<'a> {
     /// The tag, without spaces and commas.
     tag: &'static str,
     /// When its interval begins, since the start time of the log.
@@ -34,7 +36,7 @@ pub(crate) struct Entry<'a> {
 }
 
 /// The entries of a run whose window began `begin` after its start and lasted `length`.
-pub(crate) fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<'_>> {
+fn entries(measured: &Measured, begin: Duration, length: Duration) -> Vec<Entry<'_>> {
     let sampled = Some(("send_path", &measured.send_path)).filter(|(_, of)| 0 < of.count());
     let whole = [("naive", &measured.naive), ("receive_lateness", &measured.receive_lateness)];
     let whole = whole.into_iter().chain(sampled).map(|(tag, of)| Entry {
@@ -56,15 +58,24 @@ pub(crate) fn entries(measured: &Measured, begin: Duration, length: Duration) ->
     whole.chain(intervals).collect()
 }
 
-/// Writes a log that starts at `start`.
+/// Writes the log of a run that began at this moment.
 ///
 /// # Errors
 /// Those of the writer.
-pub(crate) fn write(
-    mut writer: impl Write,
-    start: SystemTime,
-    entries: &[Entry<'_>],
-) -> io::Result<()> {
+pub(crate) fn of_run(finished: &Finished, began: SystemTime, writer: impl Write) -> io::Result<()> {
+    let config = &finished.report.config;
+    let (begin, length) = window(&config.plan, config.schedule_until);
+    write(writer, began, &entries(&finished.measured, begin, length))
+}
+
+/// When the recorded window began, since the start of the run, and how long it was.
+fn window(plan: &Plan, schedule_until_s: f64) -> (Duration, Duration) {
+    let begin = plan.warmup.as_duration();
+    let until = Duration::from_secs_f64(schedule_until_s);
+    (begin, until.saturating_sub(begin))
+}
+
+fn write(mut writer: impl Write, start: SystemTime, entries: &[Entry<'_>]) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment("[Histogram log format version 1.3]")
@@ -96,6 +107,7 @@ mod tests {
     use engine::record::outcome::Outcome;
     use engine::record::series::Series;
     use engine::stats::distribution::Distribution;
+    use engine::sys::units::Nanos;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
@@ -124,6 +136,13 @@ mod tests {
         let entries = entries(&measured, begin, length);
         write(&mut bytes, start, &entries).expect("writing to memory succeeds");
         String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn the_window_begins_after_the_warm_up_and_ends_where_the_schedule_did() {
+        let plan = Plan { warmup: Nanos::from_secs(5), ..Plan::default() };
+        assert_eq!(window(&plan, 8.5), (Duration::from_secs(5), Duration::from_millis(3_500)));
+        assert_eq!(window(&plan, 3.0), (Duration::from_secs(5), Duration::ZERO));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use calibration::floor::{self, Calibration};
 use engine::report::{Report, SCHEMA};
 use probe::document::{self, CeilingDocument, SearchDocument, SweepDocument};
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 /// Writes an indented document that ends with a newline.
@@ -26,6 +26,14 @@ pub(crate) fn write(document: &impl Serialize, mut writer: impl Write) -> io::Re
 pub(crate) fn write_line(document: &impl Serialize, mut writer: impl Write) -> io::Result<()> {
     serde_json::to_writer(&mut writer, document)?;
     writer.write_all(b"\n")
+}
+
+/// Reads a value that stands on one line.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn read_line<T: DeserializeOwned>(line: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(line)
 }
 
 /// Why a text isn't a document that can be read here.

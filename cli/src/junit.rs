@@ -18,6 +18,7 @@ use crate::text::verdict;
 /// Those of the writer.
 pub(crate) fn write(mut writer: impl Write, report: &Report, gate: &Gate) -> io::Result<()> {
     let plan = &report.config.plan;
+    let window_s = report.config.window_s();
     let cut_short = if report.interrupted { "interrupted; " } else { "" };
     let headline = format!("{cut_short}{}", verdict::headline(&report.verdict));
     let evidence_of_verdict = verdict::verdict(&report.verdict);
@@ -26,9 +27,9 @@ pub(crate) fn write(mut writer: impl Write, report: &Report, gate: &Gate) -> io:
     for objective in report.slo.iter().flat_map(|slo| &slo.objectives) {
         let judged = format!("{} is {}", objective.metric, judgement(objective.judgement));
         let outcome = gate.of_objective(objective);
-        cases.push(case(&bounded(objective), outcome, &judged, &evidence(objective)));
+        cases.push(case(&bounded(objective), outcome, &judged, &evidence(objective, window_s)));
     }
-    let took = Duration::from_secs_f64(report.config.window_s());
+    let took = Duration::from_secs_f64(window_s);
     let mut suite = TestSuite::new(plan.target.clone());
     suite.set_time(took);
     for mut case in cases {

@@ -4,12 +4,12 @@
 
 mod ab;
 mod agent;
+mod agent_group;
 mod args;
 mod calibrate;
 mod ceiling;
 mod compare;
 mod controller;
-mod crew;
 mod csv;
 mod demo;
 mod doctor;
@@ -42,6 +42,7 @@ mod saved;
 mod search;
 mod series;
 mod signals;
+mod sink;
 mod sweep;
 mod target_server;
 mod text;
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
             };
         }
         Err(error) => {
-            return Failure::Usage(args::one_line(&error, &args::help_for(&args))).report();
+            return Failure::Usage(args::one_line(&error, &args)).report();
         }
     };
     let ended = match cli.command {

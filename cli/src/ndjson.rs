@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::json;
 use crate::output::OutputFile;
+use crate::sink::{EndedRun, Sink};
 use crate::text::progress::phase;
 
 /// How long a line is about, ns.
@@ -98,7 +99,7 @@ impl Line {
 pub(crate) struct Ndjson {
     file: OutputFile,
     /// The run at the last line.
-    told: Tally,
+    written: Tally,
     /// The run at the last look.
     seen: Tally,
     /// When that was, ns of CLOCK_MONOTONIC; `None` before the load.
@@ -111,33 +112,21 @@ pub(crate) struct Ndjson {
 
 impl Ndjson {
     /// The lines of a run that has not begun, in this file.
-    pub(crate) fn new(file: OutputFile) -> Ndjson {
-        let (told, seen) = (Tally::default(), Tally::default());
-        Ndjson { file, told, seen, seen_ns: None, due_ns: INTERVAL_NS, failure: None }
+    fn new(file: OutputFile) -> Ndjson {
+        let (written, seen) = (Tally::default(), Tally::default());
+        Ndjson { file, written, seen, seen_ns: None, due_ns: INTERVAL_NS, failure: None }
     }
 
-    /// Writes a line if one is due. What is done before the load begins is in none.
-    pub(crate) fn look(&mut self, now: &Tally) {
-        self.look_last(now);
-        if self.due_ns <= self.seen.elapsed_ns {
-            self.due_ns = (now.elapsed_ns / INTERVAL_NS + 1) * INTERVAL_NS;
-            self.write();
-        }
-    }
-
-    /// Takes the last look at a run, whose line is that of [`Ndjson::finish`].
-    pub(crate) fn look_last(&mut self, now: &Tally) {
-        if now.phase != Phase::Setup {
-            self.seen = now.clone();
-            self.seen_ns = Some(clock::now_ns());
-        }
+    /// The same, as what sees the run.
+    pub(crate) fn sink(file: OutputFile) -> Box<dyn Sink> {
+        Box::new(Ndjson::new(file))
     }
 
     /// Writes the last line of a run that ended with these counts, and returns the path of the file.
     ///
     /// # Errors
     /// Why a line could not be written.
-    pub(crate) fn finish(mut self, counts: &Counts) -> Result<PathBuf, Failure> {
+    fn end(mut self, counts: &Counts) -> Result<PathBuf, Failure> {
         let seen = std::mem::take(&mut self.seen);
         // The line is of this moment, later than any look, so it is of some length.
         let now_ns = clock::now_ns();
@@ -158,19 +147,43 @@ impl Ndjson {
             return;
         }
         let at_ns = self.seen_ns.unwrap_or_else(clock::now_ns);
-        let line = Line::new(&self.seen, &self.told, clock::wall_time(at_ns));
+        let line = Line::new(&self.seen, &self.written, clock::wall_time(at_ns));
         let mut bytes = Vec::new();
         json::write_line(&line, &mut bytes).expect("writing to memory can't fail");
         self.failure = self.file.append(&bytes).err();
-        self.told = self.seen.clone();
+        self.written = self.seen.clone();
+    }
+}
+
+impl Sink for Ndjson {
+    /// Writes a line if one is due. What is done before the load begins is in none.
+    fn look(&mut self, now: &Tally) {
+        self.look_last(now);
+        if self.due_ns <= self.seen.elapsed_ns {
+            self.due_ns = (now.elapsed_ns / INTERVAL_NS + 1) * INTERVAL_NS;
+            self.write();
+        }
+    }
+
+    /// Takes the last look at a run, whose line is that of its end.
+    fn look_last(&mut self, now: &Tally) {
+        if now.phase != Phase::Setup {
+            self.seen = now.clone();
+            self.seen_ns = Some(clock::now_ns());
+        }
+    }
+
+    fn finish(self: Box<Self>, ended: &EndedRun<'_>) -> Result<Option<PathBuf>, Failure> {
+        self.end(&ended.finished.report.whole.counts).map(Some)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
     use std::path::Path;
     use std::time::Duration;
-    use std::{fs, thread};
+    use std::{fs, io, thread};
 
     use engine::record::counts::CountsSoFar;
     use engine::shard::CoarseHistogram;
@@ -222,7 +235,7 @@ mod tests {
         let mut counts = Counts::of_outcomes([9, 8, 1, 5, 1, 1, 1]);
         counts.unexpected_status = 2;
         (counts.warmup.sent, counts.warmup.answered) = (11, 11);
-        assert_eq!(ndjson.finish(&counts).expect("written"), path);
+        assert_eq!(ndjson.end(&counts).expect("written"), path);
         let lines = lines(&path);
         assert_eq!(lines.len(), 3);
         let number = |at: usize, name: &str| lines[at][name].as_f64().expect("a number");
@@ -262,7 +275,7 @@ mod tests {
         let path = folder.path().join("run.ndjson");
         let mut ndjson = open(&path);
         ndjson.look(&tally(Phase::Steady, 1_000, [40, 40, 0, 30, 0, 0, 0, 0, 0, 0], 0));
-        ndjson.finish(&Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0])).expect("written");
+        ndjson.end(&Counts::of_outcomes([25, 25, 0, 25, 0, 0, 0])).expect("written");
         let lines = lines(&path);
         assert_eq!(lines[1]["intended"], -15);
         assert!(lines[1]["interval_s"].as_f64().is_some_and(|length_s| 0.0 < length_s));
@@ -280,11 +293,15 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_ends_the_lines_and_is_said_once() {
-        let mut ndjson = open(Path::new("/dev/full"));
+    fn a_reader_that_goes_away_ends_the_lines_and_is_said_once() {
+        let (reader, pipe) = io::pipe().expect("a pipe");
+        let shown = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+        let mut ndjson = open(Path::new(&shown));
+        drop(reader);
         ndjson.look(&tally(Phase::Steady, 1_000, NONE, 0));
         ndjson.look(&tally(Phase::Steady, 2_000, NONE, 0));
-        let failure = ndjson.finish(&Counts::default()).expect_err("the disk is full").to_string();
-        assert!(failure.starts_with("--ndjson /dev/full: could not be written ("), "{failure}");
+        let failure = ndjson.end(&Counts::default()).expect_err("no reader").to_string();
+        let start = format!("--ndjson {shown}: could not be written (");
+        assert!(failure.starts_with(&start), "{failure}");
     }
 }

@@ -5,12 +5,14 @@
 //! A file is opened before the run, so that no run ends with nowhere to put its report. What isn't
 //! a regular file by its own name, such as a pipe or `/dev/stdout`, is written through.
 
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::mem;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use engine::sys::whole_file::{Place, WholeFile, WholeFileError};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -48,7 +50,7 @@ pub(crate) fn stdout_failed(error: io::Error) -> Result<(), Failure> {
 /// [`OutputFile::append`] it leaves no trace.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    flag: &'static str,
+    flag: String,
     shown: PathBuf,
     destination: Destination,
 }
@@ -67,11 +69,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// A path that can't be written, as a usage error.
-    pub(crate) fn open(
-        flag: &'static str,
-        path: &Path,
-        stop: &StopRequest,
-    ) -> Result<OutputFile, Failure> {
+    pub(crate) fn open(flag: &str, path: &Path, stop: &StopRequest) -> Result<OutputFile, Failure> {
         let refuse = |problem: String, cure: &str| {
             Failure::Usage(format!("{flag} {}: {problem}; {cure}", path.display()))
         };
@@ -80,8 +78,10 @@ impl OutputFile {
             let file = take_stdout().map_err(|error| {
                 Failure::CouldNotRun(format!("{flag} -: standard output can't be had ({error})"))
             })?;
+            require_writable(&file).map_err(|error| refuse(error, "redirect it elsewhere"))?;
             let shown = PathBuf::from("standard output");
-            return Ok(OutputFile { flag, shown, destination: Destination::Through(file) });
+            let destination = Destination::Through(file);
+            return Ok(OutputFile { flag: flag.to_owned(), shown, destination });
         }
         let destination = if is_written_through(path) {
             let file = open_through(path).map_err(|error| {
@@ -93,6 +93,7 @@ impl OutputFile {
                     _ => refuse(format!("can't be written ({error})"), unwritable),
                 }
             })?;
+            require_writable(&file).map_err(|error| refuse(error, "name another"))?;
             Destination::Through(file)
         } else {
             let created = stop.covering(|| {
@@ -109,7 +110,7 @@ impl OutputFile {
                 refuse(error.to_string(), cure)
             })?)
         };
-        Ok(OutputFile { flag, shown: path.to_owned(), destination })
+        Ok(OutputFile { flag: flag.to_owned(), shown: path.to_owned(), destination })
     }
 
     /// Fills the file with `write`, makes it durable and gives it its name; returns the path as it
@@ -133,7 +134,7 @@ impl OutputFile {
         };
         match written {
             Ok(()) => Ok(self.shown),
-            Err(error) => Err(not_written(self.flag, &self.shown, &error)),
+            Err(error) => Err(not_written(&self.flag, &self.shown, &error)),
         }
     }
 
@@ -145,7 +146,7 @@ impl OutputFile {
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.under_its_name()
             .and_then(|mut file| file.write_all(bytes).map_err(|error| error.to_string()))
-            .map_err(|error| not_written(self.flag, &self.shown, &error))
+            .map_err(|error| not_written(&self.flag, &self.shown, &error))
     }
 
     /// The file, under its name.
@@ -167,6 +168,37 @@ impl OutputFile {
     pub(crate) fn shown(&self) -> &Path {
         &self.shown
     }
+}
+
+/// Which results of a run were written: one that fails takes no other with it.
+#[derive(Default)]
+pub(crate) struct Results {
+    /// The complete files, as they were named.
+    pub(crate) written: Vec<String>,
+    /// Why others are missing.
+    pub(crate) failures: Vec<Failure>,
+}
+
+impl Results {
+    /// Notes the result of writing one file.
+    pub(crate) fn add(&mut self, written: Result<PathBuf, Failure>) {
+        match written {
+            Ok(path) => self.written.push(path.display().to_string()),
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+
+    /// Reports what went wrong and returns the exit code: that of the last failure, else `done`.
+    pub(crate) fn exit_code(&self, done: ExitCode) -> ExitCode {
+        self.failures.iter().fold(done, |_, failure| failure.report())
+    }
+}
+
+/// Tries whether a device takes anything, by writing nothing to it.
+fn require_writable(mut file: &File) -> Result<(), String> {
+    let is_device = file.metadata().is_ok_and(|found| found.file_type().is_char_device());
+    let tried = if is_device { file.write(&[]).map(drop) } else { Ok(()) };
+    tried.map_err(|error| format!("can't be written ({error})"))
 }
 
 fn not_written(flag: &str, shown: &Path, error: &str) -> Failure {
@@ -225,8 +257,8 @@ fn is_own_descriptors(folder: &Path) -> bool {
 ///
 /// # Errors
 /// Both flags and the path, as a usage error.
-pub(crate) fn require_distinct(files: &[(&str, PathBuf)]) -> Result<(), Failure> {
-    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+pub(crate) fn require_distinct(files: &[(impl Display, PathBuf)]) -> Result<(), Failure> {
+    let mut seen: Vec<(&dyn Display, PathBuf)> = Vec::new();
     for (name, path) in files {
         // A device or a pipe takes one text after another; a folder gets its own message.
         let Place::Named(real) = Place::of(path) else { continue };
@@ -298,6 +330,15 @@ mod tests {
         let mut text = String::new();
         log.read_to_string(&mut text).expect("text");
         assert_eq!(text, "before through");
+    }
+
+    #[test]
+    fn a_device_that_takes_nothing_is_refused_before_there_is_anything_to_write() {
+        let failure = open(Path::new("/dev/full")).expect_err("refused");
+        let text = failure.to_string();
+        assert!(matches!(failure, Failure::Usage(_)), "{text}");
+        assert!(text.starts_with("--out /dev/full: can't be written (No space left"), "{text}");
+        assert!(text.ends_with("; name another"), "{text}");
     }
 
     #[test]

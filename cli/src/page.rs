@@ -12,6 +12,7 @@ use minijinja::{UndefinedBehavior, context};
 use serde::Serialize;
 
 use crate::text::page as text;
+use crate::text::slo::shown_as;
 
 /// The page around its figures. Its name makes the template engine escape what it is given.
 const PAGE: (&str, &str) = ("page.html", include_str!("page/page.html"));
@@ -124,7 +125,7 @@ impl Shown {
         };
         Shown {
             name: named.name.clone(),
-            level: match report.verdict.level {
+            level: match shown_as(report.verdict.level, report.slo.as_ref()) {
                 Level::Valid => "valid",
                 Level::Suspect => "suspect",
                 Level::Invalid => "invalid",

@@ -1,58 +1,82 @@
 //! From plan file and flags to the plan: flags override the file, and the file the plan's defaults.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use engine::plan::{DURATION_MAX, Plan};
 use engine::sys::units::Nanos;
-use serde::Deserialize as _;
 use toml::Spanned;
-use toml::de::{DeTable, Deserializer, Error};
+use toml::de::DeTable;
 
-use crate::args::{self, PlanFlags, ResultArgs, RunArgs, is_named};
-use crate::failure::Failure;
+use crate::args::{self, Flag, Given, ResultArgs, RunArgs, Settings, is_named};
+use crate::failure::{Failure, complain};
 
 /// The type of a posted body if no header names one, as of curl and wget.
 const BODY_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// The plan, and where its results go.
+/// The plan of these commands, and where its results go. The first is the one that was typed; what
+/// any of them has no use for is refused.
 ///
 /// # Errors
-/// A plan file that can't be read, or with what no flag takes, as a usage error.
-pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
-    plan_over(Plan::default(), args)
-}
-
-/// The same over other defaults than the plan's own.
-///
-/// # Errors
-/// Those of [`plan`].
-pub(crate) fn plan_over(mut plan: Plan, args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
-    let mut results = ResultArgs::default();
-    let file = args.plan.as_deref().map(read).transpose()?;
-    for flags in file.iter().chain([&args.flags]) {
-        let authorizes = |line: &String| is_named(line, "Authorization");
-        if flags.user.is_some() && flags.headers.iter().flatten().any(authorizes) {
+/// A plan file that can't be read, or with what no flag takes, or a flag that a command refuses, as
+/// a usage error.
+pub(crate) fn plan(commands: &[&str], args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
+    let plan = args::defaults(commands.first().copied().unwrap_or_default());
+    let mut settings = Settings { plan, ..Settings::default() };
+    let file = args.plan.as_deref().map(read).transpose()?.unwrap_or_default();
+    let flags = &args.flags;
+    for given in [&file, flags] {
+        let authorizes = |line: &OsString| is_named(&line.to_string_lossy(), "Authorization");
+        if given.has("user") && given.words("header").iter().any(authorizes) {
             let problem = "--user: --header has an Authorization too; give one of them";
             return Err(Failure::Usage(problem.to_owned()));
         }
     }
-    let is_given =
-        |given: fn(&PlanFlags) -> bool| given(&args.flags) || file.as_ref().is_some_and(given);
-    let names_method = is_given(|flags| flags.method.is_some());
-    if is_given(|flags| flags.requests.is_some()) {
+    let is_given = |name| file.has(name) || flags.has(name);
+    if is_given("requests") {
         // Their number ends the window, and the target gets no others.
-        (plan.duration, plan.warmup) = (DURATION_MAX, Nanos(0));
+        (settings.plan.duration, settings.plan.warmup) = (DURATION_MAX, Nanos(0));
     }
-    if let Some(file) = file {
-        file.lay_over(&mut plan, &mut results);
-        plan.drop_conflicts(&args.flags.overrides());
+    file.lay_over(&mut settings);
+    let mut alone = Settings::default();
+    flags.lay_over(&mut alone);
+    settings.plan.drop_conflicts(&alone.plan);
+    flags.lay_over(&mut settings);
+    for command in commands {
+        flags.refuse(command, &settings)?;
+        file.refuse(command, &settings)?;
     }
-    args.flags.clone().lay_over(&mut plan, &mut results);
-    if plan.body.is_some() && !names_method {
+    let Settings { mut plan, mut results, targets } = settings;
+    if let Some(targets) = targets {
+        plan.scenario = args::scenarios(&targets)?;
+        let first = plan.scenario.first().and_then(|scenario| scenario.step[0].url.clone());
+        if let Some(url) = first.filter(|url| plan.target.is_empty() && url.contains("://")) {
+            plan.target = url;
+        }
+    }
+    if let Some(flag) = with_templates(&plan) {
+        complain(&format!(
+            "{flag}: `{{{{…}}}}` is sent as it stands, since there are no templates"
+        ));
+    }
+    if plan.body.is_some() && !is_given("method") {
         results.assumed = Some(post(&mut plan));
     }
     Ok((plan, results))
+}
+
+/// The flag of a plan whose value looks as if another value belonged into it.
+fn with_templates(plan: &Plan) -> Option<&'static str> {
+    let has = |text: &str| text.split_once("{{").is_some_and(|(_, rest)| rest.contains("}}"));
+    let body = plan.body.iter().filter(|body| !body.starts_with('@'));
+    let named = body.map(|body| ("--body", body));
+    let named = named.chain(plan.headers.iter().map(|header| ("--header", header)));
+    let steps = plan.scenario.iter().flat_map(|scenario| &scenario.step);
+    let steps = steps.flat_map(|step| step.url.iter().chain(&step.headers).chain(&step.body));
+    let steps = steps.filter(|text| !text.starts_with('@')).map(|text| ("--targets", text));
+    let mut named = named.chain([("--target", &plan.target)]).chain(steps);
+    named.find_map(|(flag, text)| has(text).then_some(flag))
 }
 
 /// Has a body be posted, of the usual type unless a header names another; returns what says so.
@@ -67,79 +91,60 @@ fn post(plan: &mut Plan) -> String {
 }
 
 /// The flags that a plan file stands for.
-fn read(path: &Path) -> Result<PlanFlags, Failure> {
+fn read(path: &Path) -> Result<Given, Failure> {
     let refuse = |problem: String| Failure::Usage(format!("--plan {}: {problem}", path.display()));
     let text = fs::read_to_string(path)
         .map_err(|error| refuse(format!("can't be read ({error}); give a readable TOML file")))?;
     let line = |at: usize| 1 + text[..at].matches('\n').count();
-    let start = |error: &Error| error.span().map_or(text.len(), |span| span.start);
     let table = DeTable::parse(&text).map_err(|error| {
+        let at = error.span().map_or(text.len(), |span| span.start);
         let problem = error.message().lines().collect::<Vec<_>>().join(", ");
         let cure = "write each line as KEY = VALUE, e.g. rate = \"20k\"";
-        refuse(format!("line {}: {problem}; {cure}", line(start(&error))))
+        refuse(format!("line {}: {problem}; {cure}", line(at)))
     })?;
     // In the file's order: the line of a repeated key is that of its second place.
-    let span = table.span();
+    let place = |key: &Spanned<_>, value: &Spanned<_>| key.span().start.min(value.span().start);
     let mut entries: Vec<_> = table.into_inner().into_iter().collect();
-    entries.sort_by_key(|(key, value)| key.span().start.min(value.span().start));
-    let mut flags = DeTable::new();
-    let mut places = Vec::new();
+    entries.sort_by_key(|(key, value)| place(key, value));
+    let mut given = Given::default();
+    let mut seen: Vec<(&Flag, usize)> = Vec::new();
     for (key, value) in entries {
-        let flag = flag_of(key.get_ref());
-        let at = key.span().start.min(value.span().start);
-        places.push((at, flag.clone()));
-        if flags.insert(Spanned::new(key.span(), flag.clone().into()), value).is_some() {
-            let key = key.get_ref();
-            return Err(refuse(format!("line {}: `{key}` repeats --{flag}; keep one", line(at))));
+        let at = line(place(&key, &value));
+        let key = key.get_ref();
+        let wrong = |problem| refuse(format!("line {at}: {problem}; see `truetail run --help`"));
+        let Some(flag) = args::flag_of(key) else {
+            // A header in the place of a key may hold a secret.
+            let shown = if args::is_bare(key) { format!(" `{key}`") } else { String::new() };
+            return Err(wrong(format!("unknown key{shown}: keys are the names of flags")));
+        };
+        let typed = flag.typed();
+        if seen.iter().any(|(other, _)| other.name() == flag.name()) {
+            return Err(refuse(format!("line {at}: `{key}` repeats {typed}; keep one")));
+        }
+        seen.push((flag, at));
+        if let Some(words) =
+            flag.read(value).map_err(|problem| wrong(format!("{typed}: {problem}")))?
+        {
+            given.add(flag, words);
         }
     }
-    let flags = PlanFlags::deserialize(Deserializer::from(Spanned::new(span, flags)));
-    let flags = flags.map_err(|error| {
-        let at = start(&error);
-        let problem = error.message();
-        let problem = match problem.strip_prefix("unknown field ").and_then(|x| x.split_once(',')) {
-            // A header in the place of a key may hold a secret.
-            Some((key, _)) if !args::is_bare(key.trim_matches('`')) => {
-                "unknown key: keys are the names of flags".to_owned()
-            }
-            Some((key, _)) => format!("unknown key {key}: keys are the names of flags"),
-            None => {
-                let flag = places.iter().rev().find(|(place, _)| *place <= at);
-                format!("--{}: {problem}", flag.map_or("", |(_, flag)| flag))
-            }
-        };
-        refuse(format!("line {}: {problem}; see `truetail run --help`", line(at)))
-    })?;
-    if let (true, Some((at, _))) = (flags.quiet, places.iter().find(|(_, flag)| flag == "quiet"))
-        && let Some(other) = [("progress", flags.progress.is_some()), ("live", flags.live)]
-            .into_iter()
-            .find_map(|(name, is_given)| is_given.then_some(name))
-    {
-        let problem = format!("`quiet` contradicts `{other}`; keep one");
-        return Err(refuse(format!("line {}: {problem}", line(*at))));
+    for (flag, at) in seen.iter().filter(|(flag, _)| given.has(flag.name())) {
+        if let Some(other) = flag.excluded().iter().find(|other| given.has(other)) {
+            let problem = format!("`{}` contradicts `{other}`; keep one", flag.name());
+            return Err(refuse(format!("line {at}: {problem}")));
+        }
     }
-    Ok(flags)
-}
-
-/// The flag that a key of the file stands for: its name with - or _ between words, or the plural of
-/// one that takes a list.
-fn flag_of(key: &str) -> String {
-    match key {
-        "headers" => "header".to_owned(),
-        "thresholds" => "threshold".to_owned(),
-        "tags" => "tag".to_owned(),
-        _ => key.replace('_', "-"),
-    }
+    Ok(given)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
+    use engine::plan::endpoint::Endpoint;
     use engine::sys::units::{CoreList, Nanos, Rate};
 
     use super::*;
-    use crate::args::{Command, FailOn};
+    use crate::args::Command;
+    use crate::gate::FailOn;
     use crate::progress::Progress;
 
     fn read_both(args: &[&str], file: Option<&str>) -> Result<(Plan, ResultArgs), Failure> {
@@ -153,7 +158,7 @@ mod tests {
         else {
             panic!("the command is run");
         };
-        plan(&RunArgs { plan: file.map(|_| path), ..*args })
+        plan(&["run"], &RunArgs { plan: file.map(|_| path), ..*args })
     }
 
     fn plan_of(args: &[&str], file: Option<&str>) -> Result<Plan, Failure> {
@@ -165,6 +170,59 @@ mod tests {
         let want = Plan { target: "http://x/".to_owned(), ..Plan::default() };
         assert_eq!(plan_of(&["http://x/"], None).expect("a plan"), want);
         assert_eq!(plan_of(&["--target", "http://x/"], None).expect("a plan"), want);
+    }
+
+    #[test]
+    fn a_url_without_a_scheme_is_one_of_http() {
+        for (given, url) in [
+            ("localhost:8080", "http://localhost:8080"),
+            ("example.test/a?b=c://d", "http://example.test/a?b=c://d"),
+            ("localhost", "http://localhost"),
+            ("[::1]:8080/x", "http://[::1]:8080/x"),
+            ("::1", "http://[::1]"),
+            ("fe80::1/x", "http://[fe80::1]/x"),
+            ("127.0.0.1:80?q", "http://127.0.0.1:80?q"),
+            ("HTTPS://h/", "HTTPS://h/"),
+            ("ftp://h/", "ftp://h/"),
+        ] {
+            assert_eq!(plan_of(&[given], None).expect(given).target, url);
+            let file = format!("target = '{given}'\n");
+            assert_eq!(plan_of(&[], Some(&file)).expect(given).target, url);
+        }
+        let error = Endpoint::parse("ftp://h/").expect_err("refused").to_string();
+        assert!(error.starts_with("--target ftp://h/: the scheme is neither http nor https; give"));
+    }
+
+    #[test]
+    fn numbers_of_things_are_written_like_rates() {
+        for (given, conns) in [("10k", 10_000), ("1e3", 1_000), ("1.5k", 1_500), ("7", 7)] {
+            assert_eq!(plan_of(&["http://x/", "-c", given], None).expect(given).conns, Some(conns));
+            let file = format!("conns = '{given}'\n");
+            assert_eq!(plan_of(&[], Some(&file)).expect(given).conns, Some(conns));
+        }
+        let plan = plan_of(&["http://x/", "-n", "2M"], None).expect("a plan");
+        assert_eq!(plan.requests, Some(2_000_000));
+        for given in ["1.5", "0.0001k", "2M", "k", "-1k"] {
+            let file = format!("conns = '{given}'\n");
+            let failure = plan_of(&[], Some(&file)).expect_err(given).to_string();
+            assert!(failure.contains("give a whole number from 1 to 1000000"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_template_is_found() {
+        let found = |args: &[&str]| {
+            with_templates(&plan_of(&[&["http://x/"], args].concat(), None).expect("a plan"))
+        };
+        assert_eq!(found(&["-b", r#"{"id":{{id}}}"#]), Some("--body"));
+        assert_eq!(found(&["-H", "X-Id: {{seq}}"]), Some("--header"));
+        assert_eq!(found(&[]), None);
+        assert_eq!(found(&["-b", r#"{"a":{"b":{}}}"#]), None);
+        let plan = plan_of(&["http://x/{{id}}"], None).expect("a plan");
+        assert_eq!(with_templates(&plan), Some("--target"));
+        let file = "[[scenario]]\n[[scenario.step]]\nurl = '/{{id}}'\n";
+        let plan = plan_of(&["http://x/"], Some(file)).expect("a plan");
+        assert_eq!(with_templates(&plan), Some("--targets"));
     }
 
     #[test]
@@ -222,7 +280,7 @@ mod tests {
         let plan = plan_of(&["--threshold", "errors=0.5"], Some(file)).expect("a plan");
         assert_eq!((plan.thresholds.busy, plan.thresholds.errors), (0.5, 0.5));
         assert_eq!(plan.thresholds.unsent, Plan::default().thresholds.unsent);
-        for bound in ["percentile=1", "schedule_p=0", "drift_p99=0.5", "errors=-1"] {
+        for bound in ["percentile=1", "errors=-1"] {
             let plan = plan_of(&["http://x/", "--threshold", bound], None).expect("a plan");
             let error = plan.complete(&[0]).expect_err(bound);
             assert_eq!((error.flag, error.value.as_str()), ("--threshold", bound));
@@ -267,35 +325,25 @@ mod tests {
             allow_invalid = true\njunit = 'j'\nndjson = 'n'\nprom = 'p.prom'\nfail-on = ['undecided', 'suspect']\nlabel = 'nightly'\n\
             tags = ['commit=1a2b3c', 'by=me=you']\n";
         let (plan, results) = read_both(&["--out", "e"], Some(file)).expect("a plan");
-        let ResultArgs {
-            calibration,
-            out,
-            hdr,
-            csv,
-            junit,
-            ndjson,
-            prom,
-            flamegraph,
-            label,
-            tags,
-            assumed: _,
-            fail_on,
-            allow_invalid,
-            progress,
-            live,
-            quiet,
-        } = results;
-        assert_eq!((progress, live), (None, false));
-        let beside = (Some("j".into()), Some("n".into()), Some("p.prom".into()));
-        assert_eq!((junit, ndjson, prom), beside);
-        assert_eq!(fail_on, [FailOn::Undecided, FailOn::Suspect]);
-        assert_eq!(label.as_deref(), Some("nightly"));
-        let tags: Vec<_> = tags.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let named = results.files.iter().map(|(flag, path)| (&**flag, path.to_str()));
+        let files = [
+            ("csv", "c"),
+            ("flamegraph", "f.svg"),
+            ("hdr", "b"),
+            ("junit", "j"),
+            ("ndjson", "n"),
+            ("out", "e"),
+            ("prom", "p.prom"),
+        ];
+        assert!(named.eq(files.map(|(flag, path)| (flag, Some(path)))), "{results:?}");
+        assert_eq!((results.progress, results.live), (None, false));
+        assert_eq!(results.fail_on, [FailOn::Undecided, FailOn::Suspect]);
+        assert_eq!(results.label.as_deref(), Some("nightly"));
+        let tags: Vec<_> = results.tags.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(tags, [("by", "me=you"), ("commit", "1a2b3c")]);
-        assert_eq!(calibration, Some("k".into()));
-        assert_eq!(flamegraph, Some("f.svg".into()));
-        assert_eq!((out, hdr, csv), (Some("e".into()), Some("b".into()), Some("c".into())));
-        assert_eq!((plan.raw, allow_invalid, quiet), (Some("d".into()), true, true));
+        assert_eq!(results.calibration, Some("k".into()));
+        assert_eq!(plan.raw, Some("d".into()));
+        assert_eq!((results.allow_invalid, results.quiet), (true, true));
         let (_, results) =
             read_both(&["--progress", "lines"], Some("quiet = true\n")).expect("a plan");
         assert_eq!((results.progress, results.quiet), (Some(Progress::Lines), false));

@@ -9,9 +9,8 @@ use agents::controller::live::AgentLive;
 use console::Term;
 use engine::plan::Plan;
 use engine::run::{Health, Phase, Tally};
-use engine::sys::units::Nanos;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use probe::Outlook;
+use probe::SeriesProgress;
 use serde::Deserialize;
 
 use crate::failure::{Failure, complain, tell};
@@ -86,8 +85,8 @@ pub(crate) enum Announce {
     Nothing,
     /// How long the run takes.
     Run,
-    /// How long the series takes that begins with it, with so long a rest between its runs.
-    Series(Outlook, Nanos),
+    /// How long the series takes that begins with it.
+    Series(SeriesProgress),
 }
 
 impl Announce {
@@ -97,9 +96,7 @@ impl Announce {
         match self {
             Announce::Nothing => None,
             Announce::Run => Some(text::takes(plan, ahead_ns)),
-            Announce::Series(outlook, rest) => {
-                Some(text::series_takes(plan, ahead_ns, outlook, rest))
-            }
+            Announce::Series(progress) => Some(text::series_takes(plan, ahead_ns, progress)),
         }
     }
 }
@@ -293,6 +290,8 @@ fn bar(plan: &Plan, target: ProgressDrawTarget) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use engine::sys::units::Nanos;
+
     use super::*;
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use engine::report::{HistogramError, Report};
+use engine::verify::{Finding, report_in_brief};
 
 use crate::args::ReportArgs;
 use crate::failure::Failure;
@@ -14,6 +15,7 @@ use crate::json::{self, Document};
 use crate::output::{OutputFile, require_distinct, say};
 use crate::page::{self, Named};
 use crate::signals::StopRequest;
+use crate::text::slo::shown_as;
 use crate::text::summary::summary;
 use crate::text::verdict::coloured;
 
@@ -63,7 +65,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
 /// The report of a run in a file given as REPORT.
 ///
 /// # Errors
-/// A file that can't be read, as a usage error, or something else in it.
+/// A file that can't be read, as a usage error; something else in it; or a report that contradicts
+/// itself.
 pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
     let shown = path.display();
     let cure = "name a file written by `run --out`";
@@ -72,7 +75,13 @@ pub(crate) fn read(path: &Path) -> Result<Report, Failure> {
     })?;
     let refuse = |problem: String| Failure::CouldNotRun(format!("REPORT {shown}: {problem}"));
     match json::read_document(BufReader::new(file)).map_err(|error| refuse(error.to_string()))? {
-        Document::Report(report) => Ok(*report),
+        Document::Report(report) => match report_in_brief(&report).iter().find(|it| !it.ok) {
+            None => Ok(*report),
+            Some(Finding { what, expected, found, .. }) => Err(refuse(format!(
+                "contradicts itself: {what} is {found}, where {expected} follows from the rest; \
+                 see `truetail verify {shown}`, and use the file as the run wrote it"
+            ))),
+        },
         Document::Sweep(_) | Document::Search(_) | Document::Ceiling(_) => {
             Err(refuse(format!("of many runs, where this takes one; {cure}")))
         }
@@ -86,7 +95,7 @@ fn print(reports: &[Named]) -> Result<ExitCode, Failure> {
             let gap = if at == 0 { "" } else { "\n" };
             say(&format!("{gap}{name}\n"))?;
         }
-        say(&coloured(&summary(report, &[]), report.verdict.level))?;
+        say(&coloured(&summary(report, &[]), shown_as(report.verdict.level, report.slo.as_ref())))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,7 +15,7 @@ use crate::output::stdout_failed;
 
 /// The first line of the CSV.
 const HEADER: &str = "intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,\
-                      received_ns,handled_ns,stamped_by";
+                      received_ns,handled_ns,stamped_by,step";
 
 /// One sample as it is printed: times are ns since the start of the run, and what a request lacks
 /// is absent.
@@ -32,6 +32,7 @@ struct Line {
     received_ns: Option<u64>,
     handled_ns: Option<u64>,
     stamped_by: Option<&'static str>,
+    step: u16,
 }
 
 impl Line {
@@ -50,11 +51,12 @@ impl Line {
             received_ns: arrival.map(|arrival| arrival.received_ns),
             handled_ns: arrival.map(|arrival| arrival.handled_ns),
             stamped_by: arrival.map(|arrival| arrival.stamped_by.name()),
+            step: sample.step,
         }
     }
 
     fn write_csv(&self, writer: &mut impl Write) -> io::Result<()> {
-        let Line { intended_ns, noticed_ns, ended_ns, shard, outcome, .. } = self;
+        let Line { intended_ns, noticed_ns, ended_ns, shard, outcome, step, .. } = self;
         write!(writer, "{intended_ns},{noticed_ns},")?;
         if let Some(sent_ns) = self.sent_ns {
             write!(writer, "{sent_ns}")?;
@@ -67,9 +69,9 @@ impl Line {
         write!(writer, ",{outcome},{},", self.cause.as_deref().unwrap_or(""))?;
         match (self.received_ns, self.handled_ns, self.stamped_by) {
             (Some(received_ns), Some(handled_ns), Some(by)) => {
-                writeln!(writer, "{received_ns},{handled_ns},{by}")
+                writeln!(writer, "{received_ns},{handled_ns},{by},{step}")
             }
-            _ => writeln!(writer, ",,"),
+            _ => writeln!(writer, ",,,{step}"),
         }
     }
 }
@@ -154,6 +156,7 @@ mod tests {
             },
             waited: false,
             shard: 1,
+            step: 2,
             status: 200,
             kind: SampleKind::Answered,
             cause: 0,
@@ -171,15 +174,15 @@ mod tests {
     #[test]
     fn a_line_tells_what_a_request_has() {
         insta::assert_snapshot!(text(true), @r"
-        intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,received_ns,handled_ns,stamped_by
-        1000,1200,1300,250000,1,200,answered,,250000,255000,kernel
-        1000,1200,1300,250000,1,,failed,reset,,,
-        1000,1200,,250000,1,,unsent,dropped,,,
+        intended_ns,noticed_ns,sent_ns,ended_ns,shard,status,outcome,cause,received_ns,handled_ns,stamped_by,step
+        1000,1200,1300,250000,1,200,answered,,250000,255000,kernel,2
+        1000,1200,1300,250000,1,,failed,reset,,,,2
+        1000,1200,,250000,1,,unsent,dropped,,,,2
         ");
         insta::assert_snapshot!(text(false), @r#"
-        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":200,"outcome":"answered","cause":null,"received_ns":250000,"handled_ns":255000,"stamped_by":"kernel"}
-        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":null,"outcome":"failed","cause":"reset","received_ns":null,"handled_ns":null,"stamped_by":null}
-        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":null,"ended_ns":250000,"shard":1,"status":null,"outcome":"unsent","cause":"dropped","received_ns":null,"handled_ns":null,"stamped_by":null}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":200,"outcome":"answered","cause":null,"received_ns":250000,"handled_ns":255000,"stamped_by":"kernel","step":2}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":1300,"ended_ns":250000,"shard":1,"status":null,"outcome":"failed","cause":"reset","received_ns":null,"handled_ns":null,"stamped_by":null,"step":2}
+        {"intended_ns":1000,"noticed_ns":1200,"sent_ns":null,"ended_ns":250000,"shard":1,"status":null,"outcome":"unsent","cause":"dropped","received_ns":null,"handled_ns":null,"stamped_by":null,"step":2}
         "#);
     }
 

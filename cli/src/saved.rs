@@ -85,9 +85,9 @@ fn difference(file: &CalibratedOf, here: &CalibratedOf) -> Option<String> {
     };
     let both = values(file).into_iter().zip(values(here));
     let differ = both.filter(|((_, file), (_, here))| file != here);
-    let told: Vec<String> =
+    let parts: Vec<String> =
         differ.map(|((name, file), (_, here))| format!("{name} {file}, here {here}")).collect();
-    (!told.is_empty()).then(|| format!("it doesn't fit this run ({})", told.join("; ")))
+    (!parts.is_empty()).then(|| format!("it doesn't fit this run ({})", parts.join("; ")))
 }
 
 /// The folder of the saved ones; `None` if the user has none for caches.
@@ -148,20 +148,20 @@ fn save_in(
             ));
         }
     }
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
-    fs::create_dir_all(folder).map_err(|error| told(&error))?;
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(|error| named(&error))?;
     let file = stop.covering(|| {
         let file = WholeFile::create(&path)?;
         let temporary = file.temporary().to_owned();
         Ok((file, Some(temporary)))
     });
-    let file = file.map_err(|error: WholeFileError| told(&error))?;
+    let file = file.map_err(|error: WholeFileError| named(&error))?;
     let mut writer = BufWriter::new(file.file());
     json::write(calibration, &mut writer)
         .and_then(|()| writer.flush())
-        .map_err(|error| told(&error))?;
+        .map_err(|error| named(&error))?;
     drop(writer);
-    file.publish().map_err(|error| told(&error))
+    file.publish().map_err(|error| named(&error))
 }
 
 /// The figures that runs can be held against, by name.

@@ -2,18 +2,15 @@
 
 use std::process::ExitCode;
 
-use engine::plan::body::SharedBody;
 use engine::plan::slo::Objective;
 use probe::document::SearchDocument;
 use probe::plot::Mark;
-use probe::search::{Rule, Search};
+use probe::rule::Rule;
+use probe::search::Search;
 
-use crate::args::SearchArgs;
-use crate::drive::Results;
+use crate::args::{FIRST_RATE, SearchArgs};
 use crate::failure::Failure;
-use crate::output::say;
-use crate::progress::Progress;
-use crate::saved::Reference;
+use crate::output::{Results, say};
 use crate::series::{self, Ended, Files, Found, Runs, exit_code};
 use crate::signals::StopRequest;
 use crate::text::series as text;
@@ -24,7 +21,7 @@ const IMPLIED_ERRORS: &str = "errors<1%";
 
 /// Runs the plan at rates that come ever closer to the highest that holds.
 pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
-    let (mut plan, wanted) = series::plan(&args.run)?;
+    let (mut plan, wanted) = series::plan("search", &args.run, &args.agents)?;
     let Some(given) = &plan.slo else {
         let cure = "give the objectives, e.g. --slo 'p99<20ms,errors<0.1%'";
         return Err(Failure::Usage(format!("--slo: missing; {cure}")));
@@ -37,26 +34,18 @@ pub(crate) fn search(args: &SearchArgs) -> Result<ExitCode, Failure> {
     let implied = (!bounds_errors).then_some(IMPLIED_ERRORS);
     let slo = given.to_string() + &implied.map_or(String::new(), |implied| format!(",{implied}"));
     plan.slo = Some(slo.parse().expect("objectives with one more are objectives"));
-    let search_plan = args.bracket.search_plan(&plan)?;
+    let search_plan = args.bracket.search_plan(&plan, FIRST_RATE)?;
     let first = search_plan.first;
-    let shown = Progress::shown(wanted.progress, wanted.quiet)?;
     let stop = StopRequest::listen()?;
-    let crew = series::crew(&args.agents, &plan, &wanted, &stop)?;
-    let reference = match &crew {
-        // A calibration is of one machine.
-        Some(_) => None,
-        None => Some(Reference::new(wanted.calibration.as_deref())?),
-    };
-    let files = Files::open(&args.run, &plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
-    let mut search = Search::new(search_plan.clone(), Rule::OBJECTIVES);
+    let runs = Runs::open(plan, &args.agents, &wanted, args.bracket.cooldown, &stop)?;
+    let files = Files::open(&args.run, &runs.plan, &wanted, args.bracket.svg.as_ref(), &stop)?;
+    let mut search = Search::new(search_plan.clone(), Rule::Objectives);
     let head = text::search_begins(&slo, implied, first);
-    let (cooldown, announced) = (args.bracket.cooldown, !wanted.quiet);
-    let body = SharedBody::default();
-    let runs = Runs { plan, body, cooldown, shown, announced, reference, crew, stop: &stop };
     let Ended { made, failure } = runs.make(&mut search, &head, Search::steps, text::search_row)?;
     let mut results = Results::default();
-    let document = SearchDocument { bracket: search.bracket(), slo, search: search_plan, made };
-    let mark = Mark::of_bracket(&document.bracket);
+    let (bracket, ended_by) = (search.bracket(), search.ended_by());
+    let document = SearchDocument { bracket, ended_by, slo, search: search_plan, made };
+    let mark = Mark::of_bracket("holds up to", &document.bracket);
     files.write(&document, &document.made, &[], mark.as_ref(), &mut results);
     let said = say(&text::search_ends(&document, &results.written));
     results.failures.extend(said.err());

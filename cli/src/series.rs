@@ -1,7 +1,6 @@
 //! Many runs from one plan, as `sweep`, `search` and `ceiling` make them: to the end, to the first
 //! signal, or to the first run that fails. What was measured until then is kept.
 
-use std::fmt;
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -9,23 +8,23 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
+use engine::plan::Plan;
 use engine::plan::body::SharedBody;
-use engine::plan::{Model, Plan};
 use engine::report::Report;
 use engine::sys::units::{CoreList, Nanos};
 use probe::document::{Made, SCHEMA};
 use probe::plot::Mark;
 use probe::proof::Trial;
 use probe::step::{Step, none_is_valid};
-use probe::{Ask, Change, Outlook, Series, make_runs};
+use probe::{Ask, Change, Series, SeriesProgress, make_runs};
 use serde::Serialize;
 
-use crate::args::{CrewArgs, ResultArgs, RunArgs};
-use crate::crew::{Crew, Meanwhile, require_for_agents};
-use crate::drive::{Beside, Results, drive_with};
+use crate::agent_group::{AgentGroup, RunFiles, require_for_agents};
+use crate::args::{AgentGroupArgs, ResultArgs, RunArgs};
+use crate::drive::{Extras, drive_with};
 use crate::failure::{EXIT_INTERRUPTED, EXIT_INVALID, EXIT_MISSED, Failure, complain};
-use crate::output::{OutputFile, say};
-use crate::progress::{Announce, ProgressLine, Shown, View};
+use crate::output::{OutputFile, Results, say};
+use crate::progress::{Announce, Progress, ProgressLine, Shown, View};
 use crate::run::check_files;
 use crate::saved::Reference;
 use crate::signals::{POLL_INTERVAL, StopRequest};
@@ -57,8 +56,8 @@ impl Files {
             path.map(|path| OutputFile::open(flag, path, stop)).transpose()
         };
         Ok(Files {
-            out: open("--out", wanted.out.as_ref())?,
-            csv: open("--csv", wanted.csv.as_ref())?,
+            out: open("--out", wanted.files.get("out"))?,
+            csv: open("--csv", wanted.files.get("csv"))?,
             svg: open("--svg", svg)?,
             assumed: wanted.assumed.clone(),
         })
@@ -95,128 +94,20 @@ impl Files {
     }
 }
 
-/// The plan of the steps, without what only one run can have.
+/// The plan of the steps of this command, without what only one run can have.
 ///
 /// # Errors
-/// A flag, or a key of the plan file, that a series of open runs has no use for.
-pub(crate) fn plan(args: &RunArgs) -> Result<(Plan, ResultArgs), Failure> {
-    let (plan, wanted) = open_plan(planning::plan(args)?)?;
-    match &wanted.flamegraph {
-        Some(file) => Err(refused("--flamegraph", file.display(), "a profile is of one run")),
-        None => Ok((plan, wanted)),
+/// A flag, or a key of the plan file, that the command has no use for, or that only a run on this
+/// machine can have if there are agents.
+pub(crate) fn plan(
+    command: &'static str,
+    args: &RunArgs,
+    agents: &AgentGroupArgs,
+) -> Result<(Plan, ResultArgs), Failure> {
+    match agents.are_named() {
+        true => planning::plan(&[command, "controller"], args),
+        false => planning::plan(&[command], args),
     }
-}
-
-/// The plan, unless it has what no series of open runs has a use for.
-///
-/// # Errors
-/// The flag, or the key of the plan file.
-pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, ResultArgs), Failure> {
-    // Each field is named, so that a new one has to be refused, or to mean something to a series.
-    let ResultArgs {
-        out: _,
-        csv: _,
-        flamegraph: _,
-        quiet: _,
-        progress: _,
-        live,
-        calibration: _,
-        assumed: _,
-        hdr,
-        label,
-        tags,
-        junit,
-        ndjson,
-        prom,
-        fail_on,
-        allow_invalid,
-    } = &wanted;
-    let Plan {
-        model,
-        period,
-        requests,
-        backfill,
-        raw,
-        target: _,
-        rate: _,
-        arrivals: _,
-        seed: _,
-        conns: _,
-        pipeline: _,
-        duration: _,
-        warmup: _,
-        timeout: _,
-        method: _,
-        headers: _,
-        body: _,
-        cores: _,
-        wait: _,
-        stamps: _,
-        stamp_sends: _,
-        flush: _,
-        overload: _,
-        queue_max: _,
-        deadline: _,
-        keepalive: _,
-        requests_per_connection: _,
-        connect_to: _,
-        resolve: _,
-        unix: _,
-        cacert: _,
-        cert: _,
-        key: _,
-        insecure: _,
-        tls_session: _,
-        source_addresses: _,
-        settle: _,
-        settle_min: _,
-        prewarm: _,
-        spare: _,
-        expect_status: _,
-        slo: _,
-        thresholds: _,
-    } = &plan;
-    let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
-    let (no_rate, one_run) =
-        ("a closed model has no rate to change", "a file holds one run, not many");
-    let useless = [
-        (
-            "--model",
-            model.filter(|model| *model == Model::Closed).map(|_| "closed".into()),
-            no_rate,
-        ),
-        ("--period", period.map(|period| period.to_string()), no_rate),
-        (
-            "--requests",
-            requests.map(|requests| requests.to_string()),
-            "the steps of a series are as long as --duration says",
-        ),
-        ("--backfill", (!backfill.is_off()).then(|| "on".into()), no_rate),
-        ("--raw", file(raw), one_run),
-        ("--hdr", file(hdr), one_run),
-        ("--label", label.clone(), one_run),
-        ("--tag", tags.keys().next().cloned(), one_run),
-        (
-            "--allow-invalid",
-            allow_invalid.then(String::new),
-            "a series has a verdict for each step, and none of its own",
-        ),
-        (
-            "--fail-on",
-            (!fail_on.is_empty()).then(String::new),
-            "a series judges its steps, and its exit code says what it found",
-        ),
-        ("--junit", file(junit), one_run),
-        ("--live", live.then(String::new), "the view is of one run"),
-        ("--ndjson", file(ndjson), one_run),
-        ("--prom", file(prom), one_run),
-    ];
-    for (flag, value, problem) in useless {
-        if let Some(value) = value {
-            return Err(refused(flag, value, problem));
-        }
-    }
-    Ok((plan, wanted))
 }
 
 /// The agents that make the runs of a series, if any are named.
@@ -224,12 +115,11 @@ pub(crate) fn open_plan((plan, wanted): (Plan, ResultArgs)) -> Result<(Plan, Res
 /// # Errors
 /// A flag that says something of agents where there are none, or that a series of runs on agents
 /// has no use for; or too few agents.
-pub(crate) fn crew(
-    args: &CrewArgs,
+fn agent_group(
+    args: &AgentGroupArgs,
     plan: &Plan,
-    wanted: &ResultArgs,
     stop: &StopRequest,
-) -> Result<Option<Crew>, Failure> {
+) -> Result<Option<AgentGroup>, Failure> {
     let key = args.key_file.as_ref().map(|file| file.display().to_string());
     let others = [
         ("--weights", (!args.weights.is_empty()).then(String::new)),
@@ -253,14 +143,8 @@ pub(crate) fn crew(
     if !args.are_named() {
         return Ok(None);
     }
-    require_for_agents(plan, wanted)?;
-    Crew::gather(args, stop).map(Some)
-}
-
-/// A flag that a command which makes many runs has no use for.
-pub(crate) fn refused(flag: &str, value: impl fmt::Display, problem: &str) -> Failure {
-    let given = format!("{flag} {value}");
-    Failure::Usage(format!("{}: {problem}; omit it, or use `truetail run`", given.trim_end()))
+    require_for_agents(plan)?;
+    AgentGroup::gather(args, stop).map(Some)
 }
 
 /// Makes the runs of a series.
@@ -278,7 +162,7 @@ pub(crate) struct Runs<'a> {
     /// What each is held against.
     pub(crate) reference: Option<Reference>,
     /// The agents that make them; `None` if this machine does.
-    pub(crate) crew: Option<Crew>,
+    pub(crate) agents: Option<AgentGroup>,
     /// What stops them.
     pub(crate) stop: &'a StopRequest,
 }
@@ -321,7 +205,29 @@ pub(crate) fn exit_code(
     })
 }
 
-impl Runs<'_> {
+impl<'a> Runs<'a> {
+    /// Opens what those of this plan need: the display, and the agents that make them.
+    ///
+    /// # Errors
+    /// A display, agents or a calibration that can't be had.
+    pub(crate) fn open(
+        plan: Plan,
+        args: &AgentGroupArgs,
+        wanted: &ResultArgs,
+        cooldown: Nanos,
+        stop: &'a StopRequest,
+    ) -> Result<Runs<'a>, Failure> {
+        let shown = Progress::shown(wanted.progress, wanted.quiet)?;
+        let agents = agent_group(args, &plan, stop)?;
+        let reference = match &agents {
+            // A calibration is of one machine.
+            Some(_) => None,
+            None => Some(Reference::new(wanted.calibration.as_deref())?),
+        };
+        let (body, announced) = (SharedBody::default(), !wanted.quiet);
+        Ok(Runs { plan, body, cooldown, shown, announced, reference, agents, stop })
+    }
+
     /// Makes them: prints the `head` once the first can run, and the row of each as it ends, told
     /// whether a signal cut it short. `steps` are those of the series.
     ///
@@ -336,25 +242,28 @@ impl Runs<'_> {
     ) -> Result<Ended, Failure> {
         let mut first: Option<Report> = None;
         let mut unfinished = None;
+        let mut since = Instant::now();
         // A row that can't be printed ends the series, once its step is kept.
         let mut said = Ok(());
-        let ended = make_runs(series, |ask, outlook| {
+        let ended = make_runs(series, |ask, progress| {
             std::mem::replace(&mut said, Ok(()))?;
-            if first.is_some() && !self.rest() {
+            if first.is_some() && !self.rest(ask.rest) {
                 return Ok(ControlFlow::Break(()));
             }
             let (head, announce) = match (&first, self.announced) {
-                (None, true) => (head, Announce::Series(outlook, self.cooldown)),
+                (None, true) => (head, Announce::Series(progress)),
                 (None, false) => (head, Announce::Nothing),
                 (Some(_), _) => ("", Announce::Nothing),
             };
-            let report = match self.run(ask, outlook, announce, head) {
+            let report = match self.run(ask, progress, announce, head) {
                 Err(Failure::Interrupted) if first.is_some() => {
                     return Ok(ControlFlow::Break(()));
                 }
                 report => report?,
             };
-            let step = Step::new(&report);
+            let took_s = since.elapsed().as_secs_f64();
+            let step = Step { took_s, ..Step::new(&report) };
+            since = Instant::now();
             let interrupted = report.interrupted;
             first.get_or_insert(report);
             said = say(&row(&step, interrupted));
@@ -389,31 +298,30 @@ impl Runs<'_> {
     fn run(
         &self,
         ask: &Ask,
-        outlook: Outlook,
+        progress: SeriesProgress,
         announce: Announce,
         head: &str,
     ) -> Result<Report, Failure> {
-        let between = self.plan.warmup.0 + self.plan.settle.0 + self.cooldown.0;
-        let label = text::label(ask, outlook, Nanos(between));
+        let label = text::label(ask, progress);
         let plan = self.plan_of(ask);
-        if let Some(crew) = &self.crew {
+        if let Some(agents) = &self.agents {
             let view = View { label: &label, announce, ..View::of(self.shown) };
-            let driven = crew.drive(plan, self.stop, view, head, Meanwhile::default())?;
+            let driven = agents.drive(plan, self.stop, view, head, RunFiles::default())?;
             // What an agent fewer offered is another load.
             return driven.failure.map_or(Ok(driven.finished.report), Err);
         }
-        let beside = Beside { reference: self.reference.as_ref(), ..Beside::default() };
+        let extras = Extras { reference: self.reference.as_ref(), ..Extras::default() };
         let line = |plan: &Plan| {
             say(head)?;
             Ok(ProgressLine::new(plan, View { label: &label, ..View::of(self.shown) }))
         };
-        let (finished, _) = drive_with(plan, &self.body, self.stop, announce, line, beside)?;
+        let (finished, _) = drive_with(plan, &self.body, self.stop, announce, line, extras)?;
         Ok(finished.report)
     }
 
     /// The plan of one run.
     pub(crate) fn plan_of(&self, ask: &Ask) -> Plan {
-        let Ask { rate, duration, seed, ref change } = *ask;
+        let Ask { rate, duration, seed, ref change, rest: _ } = *ask;
         let plan = Plan { rate: Some(rate), duration, seed, ..self.plan.clone() };
         match change {
             Change::None => plan,
@@ -422,11 +330,12 @@ impl Runs<'_> {
         }
     }
 
-    /// Rests before the next run; false if a signal came.
-    pub(crate) fn rest(&self) -> bool {
+    /// Rests before the next run, for the cooldown and for at least so long; false if a signal came.
+    pub(crate) fn rest(&self, least: Nanos) -> bool {
         let begun = Instant::now();
-        while begun.elapsed() < self.cooldown.as_duration() && !self.stop.asked() {
-            thread::sleep(POLL_INTERVAL.min(self.cooldown.as_duration()));
+        let rest = self.cooldown.max(least).as_duration();
+        while begun.elapsed() < rest && !self.stop.asked() {
+            thread::sleep(POLL_INTERVAL.min(rest));
         }
         !self.stop.asked()
     }

@@ -18,6 +18,7 @@ pub(crate) mod flamediff;
 #[path = "../../engine/tests/suite/made_up.rs"]
 mod made_up;
 pub(crate) mod page;
+mod parts;
 mod per_agent;
 pub(crate) mod progress;
 #[cfg(test)]

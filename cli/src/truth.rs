@@ -10,10 +10,10 @@ use engine::plan::body::SharedBody;
 use serde::Serialize;
 
 use crate::args::CalibrateArgs;
-use crate::drive::{Results, drive};
+use crate::drive::drive;
 use crate::failure::{EXIT_INTERRUPTED, Failure, judged};
 use crate::json;
-use crate::output::{OutputFile, say};
+use crate::output::{OutputFile, Results, say};
 use crate::progress::{Shown, View};
 use crate::signals::StopRequest;
 use crate::text::truth as text;

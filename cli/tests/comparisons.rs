@@ -77,11 +77,11 @@ fn by_slices(folder: &Path, urls: [&str; 2], slices: u64, seed: usize) -> Value 
 fn changed(compared: &Value) -> Vec<String> {
     let percentiles = compared["percentiles"].as_array().expect("a list").iter();
     let differs = |figure: &&Value| figure["change"] == "worse" || figure["change"] == "better";
-    let told = percentiles.filter(differs).map(|one| {
+    let found = percentiles.filter(differs).map(|one| {
         let name = one["percentile"].as_str().expect("a name");
         format!("{name} ×{:.3} {}", one["ratio"].as_f64().unwrap_or(f64::NAN), one["interval"])
     });
-    told.chain(Some(&compared["errors"]).filter(differs).map(|_| "errors".to_owned())).collect()
+    found.chain(Some(&compared["errors"]).filter(differs).map(|_| "errors".to_owned())).collect()
 }
 
 /// Compares one target with itself again and again, each time with other seeds.

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use calibration::experiments;
+use calibration::findings::{self, FILE};
 use calibration::judgement::Judgement;
-use calibration::lab::findings::{self, FILE};
-use calibration::lab::result::ExperimentResult;
+use calibration::lab::result::{ExperimentResult, judge};
 use support::{binary, said, signal};
 
 /// Those that take seconds; all together take about five minutes.
@@ -52,7 +52,7 @@ fn each_experiment_is_judged_and_every_number_of_the_findings_stands_in_a_result
     for (experiment, result) in performed.into_iter().zip(&results) {
         assert!(result.quick && !result.commands.is_empty() && !result.judgements.is_empty());
         let definition = experiment.definition().expect("a definition");
-        let judged = definition.judge(&result.figures, &result.runs);
+        let judged = judge(&definition, &result.figures, &result.runs);
         assert_eq!(judged.expect("judged"), result.judgements, "{}", result.name);
         verify(&folder.path().join(experiment.name), result);
     }

@@ -177,6 +177,30 @@ fn a_stopped_target_is_a_wait_and_no_lateness() {
 }
 
 #[test]
+fn connections_that_are_opened_while_the_target_stands_still_speak_against_no_latency() {
+    let (report, ledger, _) = run_with_a_stop(
+        &["--base-latency", "1ms"],
+        &["--rate", "2k", "--conns", "2000"],
+        Stopped::Target,
+        Duration::from_millis(400),
+    );
+    let grew = report["counts"]["pool_grew"].as_u64().expect("a number");
+    assert!(200 < grew, "one for each request that found none free: {grew}");
+    let verdict = &report["verdict"];
+    let notes = verdict["notes"].as_array().expect("a list");
+    assert!(notes.iter().any(|note| note["code"] == "pool_grew"), "{verdict}");
+    assert!(!codes(&report).contains(&"pool_grew"), "{verdict}");
+    // What was sent late, and what it took to open them, is little of the time that users waited.
+    let part = &report["client_share"]["p99"];
+    let us = |name: &str| part[name].as_f64().expect("a number");
+    assert!(200_000.0 < us("corrected"), "{part}");
+    assert!(us("added") + us("opening") < 0.05 * us("corrected"), "{part}");
+    let message = verdict["reasons"].to_string();
+    assert!(!message.contains("ms at p99 ("), "{message}");
+    assert_eq!(report["counts"]["answered"], ledger["answered"]);
+}
+
+#[test]
 fn a_signal_in_the_drain_interrupts_the_run_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
     // It answers after an hour, which is also the timeout: only the signal ends the drain.

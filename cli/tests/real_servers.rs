@@ -446,29 +446,30 @@ fn what_the_check_of_locked_memory_asks_for_is_enough() {
     let url = format!("http://127.0.0.1:{}/file.txt", server.port);
     let user = 1_000_000 + std::process::id();
     for (at, conns) in [(0, "64"), (10, "3000")] {
-        let run = |user: u32, kib: u64, duration: &str| {
+        let run_with = |user: u32, kib: u64, conns: &str, duration: &str| {
             let mut command = as_user(user, kib, &binary);
             command.args(["run", &url, "--cores", "0", "--rate", "100", "--conns", conns]);
             command.args(["--warmup", "0s", "--duration", duration, "--allow-invalid"]);
             command
         };
-        let output = run(user + at, 512, "200ms").output().expect("it runs");
+        let run = |user: u32, kib: u64| run_with(user, kib, conns, "200ms");
+        let output = run(user + at, 256).output().expect("it runs");
         let refused = words(&output);
         assert_eq!(output.status.code(), Some(1), "{refused}");
-        let start = format!("truetail: locked memory: 512 KiB; --conns {conns} on 1 core needs ");
+        let start = format!("truetail: locked memory: 256 KiB; --conns {conns} on 1 core needs ");
         let needed = refused.strip_prefix(&start).and_then(|rest| rest.split(' ').next());
         let needed: u64 = needed.unwrap_or_else(|| panic!("{refused}")).parse().expect("KiB");
         assert!(refused.ends_with(&format!("ulimit -l {needed}\n")), "{refused}");
-        let doctor = as_user(user + at + 1, 512, &binary).arg("doctor").output().expect("it runs");
+        let doctor = as_user(user + at + 1, 256, &binary).arg("doctor").output().expect("it runs");
         assert_eq!(doctor.status.code(), Some(1), "{}", words(&doctor));
 
-        let output = run(user + at + 2, needed, "200ms").output().expect("it runs");
+        let output = run(user + at + 2, needed).output().expect("it runs");
         assert_eq!(output.status.code(), Some(0), "{needed}: {}", words(&output));
 
-        // If another process of the user holds most of it, the limit alone says nothing.
+        // If another process of the user holds as much, the limit alone says nothing.
         let log = folder.path().join("access.log");
         fs::write(&log, "").expect("writable");
-        let mut holding = run(user + at + 3, needed, "1h");
+        let mut holding = run_with(user + at + 3, 8_192, "19000", "1h");
         let mut holding = Ending(holding.stdout(Stdio::null()).spawn().expect("it runs"));
         let began = Instant::now();
         while fs::read_to_string(&log).expect("a log").is_empty() {
@@ -476,7 +477,7 @@ fn what_the_check_of_locked_memory_asks_for_is_enough() {
             assert!(began.elapsed() < Duration::from_secs(60), "it sends nothing");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let output = run(user + at + 3, needed, "200ms").output().expect("it runs");
+        let output = run(user + at + 3, needed).output().expect("it runs");
         let refused = words(&output);
         assert_eq!(output.status.code(), Some(1), "{refused}");
         assert!(refused.contains("Cannot allocate memory"), "{refused}");

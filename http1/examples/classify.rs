@@ -57,8 +57,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Feeds the bytes, then the end of the stream, and classifies the first response.
 fn classify(raw: &[u8], head_request: bool) -> (&'static str, Option<Response>) {
-    let mut parser = ResponseParser::new(head_request);
-    match parser.feed(raw) {
+    let mut parser = ResponseParser::new();
+    match parser.feed(head_request, raw) {
         Ok(Progress::Done(response)) => {
             // Unsolicited bytes: the connection can't be used for another request.
             let keep_alive = response.keep_alive && response.consumed == raw.len();

@@ -21,15 +21,15 @@ fn transcript_with<'a>(
     head_request: bool,
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> String {
-    let mut parser = ResponseParser::new(head_request);
+    let mut parser = ResponseParser::new();
     let mut line = String::new();
     let mut place = 0;
     for piece in pieces {
         let mut rest = piece;
         while !rest.is_empty() {
             let progress = match known.as_deref_mut() {
-                Some(known) => parser.feed_with(known, rest),
-                None => parser.feed(rest),
+                Some(known) => parser.feed_with(known, head_request, rest),
+                None => parser.feed(head_request, rest),
             };
             match progress {
                 Ok(Progress::NeedMore) => {
@@ -44,7 +44,8 @@ fn transcript_with<'a>(
                     line.push_str(&written(&response, place));
                 }
                 Err(violation) => {
-                    assert_eq!(parser.feed(rest), Err(violation), "an error is final");
+                    let again = parser.feed(head_request, rest);
+                    assert_eq!(again, Err(violation), "an error is final");
                     assert_eq!(parser.finish(), Err(violation), "an error is final");
                     return line + violation.code();
                 }

@@ -73,7 +73,6 @@ pub struct Response {
 /// needs is one that was forgotten since the last.
 #[derive(Debug)]
 pub struct ResponseParser {
-    head_request: bool,
     /// Of the response whose body is being read.
     keep_alive: bool,
     /// Of the response whose body is being read.
@@ -105,10 +104,9 @@ enum State {
 }
 
 impl ResponseParser {
-    /// A parser for a new connection, whose requests are all HEAD or all something else.
-    pub fn new(head_request: bool) -> ResponseParser {
+    /// A parser for a new connection.
+    pub fn new() -> ResponseParser {
         ResponseParser {
-            head_request,
             state: State::Head,
             keep_alive: false,
             status: 0,
@@ -133,13 +131,14 @@ impl ResponseParser {
     /// Takes the next bytes of the stream, up to the end of one response.
     ///
     /// Interim (1xx) responses are skipped. After [`Progress::Done`] the caller feeds the bytes
-    /// after [`Response::consumed`], if any.
+    /// after [`Response::consumed`], if any. `head_request` says whether the response answers a
+    /// HEAD: the same for each feed until it is complete.
     ///
     /// # Errors
     /// If the response breaks a rule; every further feed returns the same error until
     /// [`ResponseParser::reset`].
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Violation> {
-        self.advance_or_fail(None, bytes)
+    pub fn feed(&mut self, head_request: bool, bytes: &[u8]) -> Result<Progress, Violation> {
+        self.advance_or_fail(None, head_request, bytes)
     }
 
     /// [`ResponseParser::feed`], which doesn't parse again a head that is byte for byte the one
@@ -151,17 +150,19 @@ impl ResponseParser {
     pub fn feed_with(
         &mut self,
         known: &mut KnownHead,
+        head_request: bool,
         bytes: &[u8],
     ) -> Result<Progress, Violation> {
-        self.advance_or_fail(Some(known), bytes)
+        self.advance_or_fail(Some(known), head_request, bytes)
     }
 
     fn advance_or_fail(
         &mut self,
         known: Option<&mut KnownHead>,
+        head_request: bool,
         bytes: &[u8],
     ) -> Result<Progress, Violation> {
-        let result = self.advance(known, bytes);
+        let result = self.advance(known, head_request, bytes);
         if let Err(violation) = result {
             self.state = State::Failed(violation);
         }
@@ -201,13 +202,14 @@ impl ResponseParser {
     fn advance(
         &mut self,
         mut known: Option<&mut KnownHead>,
+        head_request: bool,
         bytes: &[u8],
     ) -> Result<Progress, Violation> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];
             match self.state {
-                State::Head => match self.take_head(known.as_deref_mut(), rest)? {
+                State::Head => match self.take_head(known.as_deref_mut(), head_request, rest)? {
                     Some(taken) => at += taken,
                     None => return Ok(Progress::NeedMore),
                 },
@@ -253,11 +255,12 @@ impl ResponseParser {
     fn take_head(
         &mut self,
         known: Option<&mut KnownHead>,
+        head_request: bool,
         bytes: &[u8],
     ) -> Result<Option<usize>, Violation> {
         if self.buffer.is_empty() {
             if let Some(known) = &known
-                && let Some((head, length)) = known.begins(bytes, self.head_request)
+                && let Some((head, length)) = known.begins(bytes, head_request)
             {
                 self.enter_body(head)?;
                 return Ok(Some(length));
@@ -270,11 +273,11 @@ impl ResponseParser {
             }
             if common || !is_later_minor(bytes) {
                 let window = &bytes[..bytes.len().min(HEAD_MAX)];
-                let parsed = head::parse(window, self.head_request)?;
+                let parsed = head::parse(window, head_request)?;
                 self.look_at(parsed.map_or(window.len(), |(_, length)| length));
                 if let Some((head, length)) = parsed {
                     if let Some(known) = known {
-                        known.keep(&window[..length], head, self.head_request);
+                        known.keep(&window[..length], head, head_request);
                     }
                     self.enter_body(head)?;
                     return Ok(Some(length));
@@ -287,7 +290,7 @@ impl ResponseParser {
         }
         if whole {
             // The blank line at the end of the buffer ends the head, so the head is complete.
-            let head = self.parse_buffer()?.ok_or(Violation::LineEnd)?;
+            let head = self.parse_buffer(head_request)?.ok_or(Violation::LineEnd)?;
             self.buffer.clear();
             self.lines = Lines::head();
             self.enter_body(head)?;
@@ -364,9 +367,9 @@ impl ResponseParser {
     }
 
     /// Parses the buffer as a head.
-    fn parse_buffer(&mut self) -> Result<Option<Head>, Violation> {
+    fn parse_buffer(&mut self, head_request: bool) -> Result<Option<Head>, Violation> {
         self.look_at(self.buffer.len());
-        Ok(head::parse(&self.buffer, self.head_request)?.map(|(head, _)| head))
+        Ok(head::parse(&self.buffer, head_request)?.map(|(head, _)| head))
     }
 
     /// The complete response; the parser is ready for the next one.
@@ -388,6 +391,12 @@ impl ResponseParser {
         {
             self.looked_at += _bytes as u64;
         }
+    }
+}
+
+impl Default for ResponseParser {
+    fn default() -> ResponseParser {
+        ResponseParser::new()
     }
 }
 

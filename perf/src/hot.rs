@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use engine::load::curve::Curve;
 use engine::load::schedule::{Schedule, mix};
 use engine::load::share::Share;
 use engine::plan::Arrivals;
@@ -74,11 +75,11 @@ fn feed_known() -> Hot {
 
 /// These two responses in turn.
 fn feed(head: &str, responses: [Vec<u8>; 2]) -> Hot {
-    let (mut parser, mut known) = (ResponseParser::new(false), KnownHead::default());
+    let (mut parser, mut known) = (ResponseParser::new(), KnownHead::default());
     let name = format!("ResponseParser::feed_with, {head}, a response of {} bytes", RESPONSE.len());
     Hot::new(name, move |i| {
         let response = &responses[usize::from(i % 2 == 1)];
-        let progress = parser.feed_with(&mut known, black_box(response));
+        let progress = parser.feed_with(&mut known, false, black_box(response));
         assert!(
             matches!(black_box(progress), Ok(Progress::Done(_))),
             "it is one complete response"
@@ -127,7 +128,7 @@ fn recorder() -> Hot {
         intended_ns += 50_000;
         let noticed_ns = intended_ns + latency_ns % 10_000;
         let sent_ns = noticed_ns + latency_ns % 1_000;
-        let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited: false };
+        let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited: false, step: 0 };
         let received_ns = sent_ns + latency_ns;
         let ending = Ending {
             received_ns,
@@ -148,8 +149,8 @@ fn schedule(arrivals: Arrivals, rate: &str, shards: usize) -> Hot {
     };
     let owned = if shards == 1 { String::new() } else { format!(", one of {shards} shards") };
     let name = format!("Schedule::next, {process}, {rate}/s{owned}");
-    let rate = rate.parse().expect("a rate");
-    let mut schedule = Schedule::new(rate, arrivals, 1, u64::MAX, Share::equal(0, shards));
+    let curve = Curve::constant(rate.parse().expect("a rate"));
+    let mut schedule = Schedule::new(curve, arrivals, 1, u64::MAX, Share::equal(0, shards));
     Hot::new(name, move |_| {
         black_box(schedule.next().expect("the schedule lasts for centuries"));
     })

@@ -90,7 +90,7 @@ impl Runs {
         let cpu_us = cpu_us_per_request(report);
         let (rate, lateness) = (&report.whole.rate, &report.whole.pacer_lateness);
         self.rate.push(rate.sent);
-        self.sent_share.push(rate.sent / rate.intended);
+        self.sent_share.push(rate.sent_due / rate.intended);
         self.cpu_us.push(cpu_us);
         self.to_closed.push(cpu_us / closed_us);
         self.lateness_p50.extend(lateness.quantile_us(0.5));

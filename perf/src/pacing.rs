@@ -51,7 +51,7 @@ fn row(bench: &Bench, url: &str, wait: &str, length: Duration) -> Result<Vec<Str
         show(lateness.quantile_us(0.99)),
         show(lateness.quantile_us(0.999)),
         show(lateness.max),
-        format!("{:.4}", report.whole.rate.sent / report.whole.rate.intended),
+        format!("{:.4}", report.whole.rate.sent_due / report.whole.rate.intended),
         format!("{:.2}", finished.cpu_us / 1e6 / finished.wall.as_secs_f64()),
     ])
 }

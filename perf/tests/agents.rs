@@ -5,10 +5,10 @@ mod support;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use engine::load::curve::Curve;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::Arrivals;
-use engine::sys::units::Rate;
 use serde_json::Value;
 use support::truetail;
 
@@ -60,10 +60,11 @@ fn many_agents_report_the_schedule_of_one_machine() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
 
-    let rate: Rate = "20k".parse().expect("a rate");
+    let curve = Curve::constant("20k".parse().expect("a rate"));
     let mut digest = Digest::default();
     let mut intended = 0;
-    for due_ns in Schedule::new(rate, Arrivals::Poisson, 5, END_NS, Share::whole()) {
+    let schedule = Schedule::new(curve, Arrivals::Poisson, 5, END_NS, Share::whole());
+    for due_ns in schedule.times_ns() {
         digest.add(due_ns);
         intended += u64::from(WINDOW_NS <= due_ns);
     }

@@ -11,12 +11,13 @@ use engine::host::environment::Environment;
 use engine::plan::Plan;
 use engine::report::Report;
 use engine::report::verdict::{Code, Level, Origin};
-use engine::stats::paired::{PairedRatio, paired_difference, paired_ratio};
+use engine::stats::paired::{paired_difference, paired_ratio};
 use engine::stats::percentiles::{PERCENTILES, Quantile};
+use engine::stats::pieces::RUNS_MIN;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{
-    Change, Comparison, PercentileChange, RUNS_MIN, Side, called, error_of_each, errors,
+    Change, Comparison, ErrorsChange, PercentileChange, Side, apart, error_of_each, errors,
 };
 use crate::step::{Latency, Trust};
 
@@ -65,7 +66,11 @@ pub struct Slice {
     pub seed: u64,
     /// Requests intended in its window.
     pub requests: u64,
-    /// Of these, those without a good answer.
+    /// Of these, those never sent, in which the target had no part.
+    pub unsent: u64,
+    /// Of these, those that failed for lack of something on the generator's machine.
+    pub failed_here: u64,
+    /// Of the others, those without a good answer.
     pub errors: u64,
     /// `received − intended`, microseconds.
     pub corrected: Latency,
@@ -84,10 +89,18 @@ impl Slice {
             started_at: report.started_at.clone(),
             seed: report.config.plan.seed,
             requests: counts.intended,
-            errors: counts.bad(),
+            unsent: counts.unsent,
+            failed_here: counts.failed_here(),
+            errors: counts.of_target().0,
             corrected: Latency::new(&report.whole.corrected),
             verdict: Trust::new(&report.verdict),
         }
+    }
+
+    /// Its requests without a good answer, and all of them, as far as they speak of the target.
+    fn of_target(&self) -> (u64, u64) {
+        let own = self.unsent.saturating_add(self.failed_here);
+        (self.errors, self.requests.saturating_sub(own))
     }
 
     /// Whether it is invalid.
@@ -98,21 +111,21 @@ impl Slice {
     /// Whether the generator or its machine made it invalid: then its latencies aren't the
     /// target's.
     fn is_spoilt(&self) -> bool {
-        self.has_invalid(|code| code.origin() != Origin::Elsewhere)
+        self.is_invalid() && self.has_invalid(|code| code.origin() != Origin::Elsewhere)
     }
 
     /// Whether the target may have made it invalid. Where processor time was missing, that explains
-    /// the rest, but no errors.
+    /// the rest, but no errors of the target's.
     fn is_suspicious(&self) -> bool {
-        let lacked_time = self.verdict.codes.iter().any(|reason| reason.code.is_disturbance());
+        let lacked_time = self.verdict.found().any(|reason| reason.code.is_disturbance());
         self.has_invalid(|code| match code {
-            Code::Errors => true,
+            Code::Errors => 0 < self.errors,
             _ => code.origin() == Origin::Elsewhere && !lacked_time,
         })
     }
 
     fn has_invalid(&self, which: impl Fn(Code) -> bool) -> bool {
-        let mut codes = self.verdict.codes.iter();
+        let mut codes = self.verdict.found();
         codes.any(|reason| reason.level == Level::Invalid && which(reason.code))
     }
 }
@@ -158,7 +171,8 @@ impl AbDocument {
     /// isn't allowed.
     ///
     /// Of fewer than [`PAIRS_MIN`] pairs nothing is called, nor of fewer than half of those that
-    /// were asked for. Where the target may have made a slice invalid, nothing is called but that
+    /// were asked for; if pairs are yet to be made, what those so far say is estimated all the same.
+    /// Where the target may have made a slice invalid, nothing is called but that
     /// side B is worse.
     pub fn new(asked: &AbPlan, slices: Vec<Slice>) -> AbDocument {
         let both = |pair: usize| {
@@ -218,7 +232,7 @@ impl AbDocument {
 }
 
 /// The comparison of the pairs that were made, by the latencies of those that count. Nothing is
-/// called of fewer than `least`.
+/// known of fewer than `least`, unless pairs are yet to be made.
 fn compare(
     asked: &AbPlan,
     targets: [Option<String>; 2],
@@ -226,60 +240,80 @@ fn compare(
     pairs: &[[&Slice; 2]],
     least: usize,
 ) -> Comparison {
-    let side = |at: usize| Side {
-        targets: targets[at].iter().cloned().collect(),
-        runs: made.len(),
-        requests: made.iter().map(|pair| pair[at].requests).sum(),
+    let side = |at: usize| {
+        let sum = |of: fn(&Slice) -> u64| made.iter().map(|pair| of(pair[at])).sum();
+        Side {
+            targets: targets[at].iter().cloned().collect(),
+            runs: made.len(),
+            requests: sum(|slice| slice.requests),
+            unsent: sum(|slice| slice.unsent),
+            failed_here: sum(|slice| slice.failed_here),
+            doubted: Vec::new(),
+        }
     };
+    let is_whole = made.len() == asked.pairs;
+    let fewest = if is_whole { least } else { made.len().div_ceil(2) };
+    let needed = Needed { fewest, least };
     let percentiles = PERCENTILES
         .iter()
-        .map(|quantile| percentile(pairs, quantile, least, 1.0 + asked.margin))
+        .map(|quantile| percentile(pairs, quantile, needed, 1.0 + asked.margin))
         .collect();
-    // A slice without a request has no share of errors.
-    let bad = made.iter().map(|pair| pair.map(|slice| (slice.errors, slice.requests)));
+    // A slice none of whose requests speaks of the target has no share of errors.
+    let bad = made.iter().map(|pair| pair.map(Slice::of_target));
     let bad: Vec<[(u64, u64); 2]> =
         bad.filter(|pair| pair.iter().all(|(_, requests)| 0 < *requests)).collect();
-    let judged = Some(bad).filter(|bad| least <= bad.len());
-    let errors = judged.and_then(|bad| paired_difference(&bad, error_of_each())).map(errors);
+    let count = bad.len();
+    let known = Some(bad).filter(|_| fewest <= count);
+    let found = known.and_then(|bad| paired_difference(&bad, error_of_each())).map(errors);
+    let errors =
+        found.map(|found| ErrorsChange { change: needed.of_so_many(count, found.change), ..found });
     Comparison::new(asked.margin, side(0), side(1), percentiles, errors)
 }
 
-/// What became of a percentile that at least `fewest` pairs have; changes by less than a factor of
-/// `least` are called by none.
+/// How many pairs have to have a figure.
+#[derive(Clone, Copy)]
+struct Needed {
+    /// For an estimate.
+    fewest: usize,
+    /// For a call.
+    least: usize,
+}
+
+impl Needed {
+    /// What so many pairs may say where they would say this.
+    fn of_so_many(self, pairs: usize, change: Change) -> Change {
+        match change {
+            Change::Unknown => Change::Unknown,
+            _ if pairs < self.least => Change::Undecided,
+            change => change,
+        }
+    }
+}
+
+/// What became of a percentile, if enough pairs have it; changes by less than a factor of `least`
+/// are called by none.
 ///
 /// Which pairs have it depends on what they measured: what fails has no latency, and a closed loop
 /// has fewer requests where they are slow. So most pairs have to have it, as most have to count.
 fn percentile(
     pairs: &[[&Slice; 2]],
     quantile: &Quantile,
-    fewest: usize,
+    needed: Needed,
     least: f64,
 ) -> PercentileChange {
     let value = |slice: &Slice| slice.corrected.percentiles.at(quantile.q).value;
     let values: Vec<[f64; 2]> =
         pairs.iter().filter_map(|[a, b]| Some([value(a)?, value(b)?])).collect();
     let count = values.len();
-    let enough = Some(values).filter(|_| fewest <= count);
-    let noise = |at: usize, values: &[[f64; 2]]| {
-        let of_side = values.iter().map(|pair| pair[at]);
-        of_side.clone().fold(0.0, f64::max) / of_side.fold(f64::MAX, f64::min)
-    };
-    let noise = enough.as_ref().map(|values| noise(0, values).max(noise(1, values)));
+    let enough = Some(values).filter(|_| needed.fewest <= count);
+    let noise = enough.as_ref().and_then(|values| {
+        let of_side = |at: usize| values.iter().map(|pair| pair[at]).collect::<Vec<f64>>();
+        Some(apart(&of_side(0))?.max(apart(&of_side(1))?))
+    });
     let found = enough.and_then(|values| paired_ratio(&values, error_of_each()));
-    let interval = found.and_then(|PairedRatio { interval, .. }| interval);
-    let interval = interval.map_or([None; 2], |ends| ends.map(Some));
-    PercentileChange {
-        percentile: quantile.label.to_owned(),
-        unit: "us".to_owned(),
-        a: found.map(|found| found.values[0]),
-        b: found.map(|found| found.values[1]),
-        ratio: found.map(|found| found.ratio),
-        interval,
-        shows: found.and_then(|found| found.shows).map(|shows| shows * least),
-        noise,
-        pairs: Some(count),
-        change: called(interval, least),
-    }
+    let change = PercentileChange::new(quantile, found, [true; 2], least, noise);
+    let called = needed.of_so_many(count, change.change);
+    PercentileChange { pairs: Some(count), change: called, ..change }
 }
 
 #[cfg(test)]
@@ -311,9 +345,11 @@ mod tests {
                 started_at: String::new(),
                 seed: turn.pair as u64,
                 requests: 1_000,
+                unsent: 0,
+                failed_here: 0,
                 errors: 0,
                 corrected: Latency { percentiles, ..Latency::default() },
-                verdict: Trust { level: Level::Valid, codes: Vec::new() },
+                verdict: Trust { level: Level::Valid, codes: Vec::new(), notes: Vec::new() },
             }
         };
         turns(pairs).filter(|turn| 0 < turn.pair).map(slice).collect()
@@ -382,8 +418,11 @@ mod tests {
     fn spoil(slices: &mut [Slice], pairs: usize, codes: &[Code], errors: u64) {
         for slice in slices.iter_mut().filter(|one| one.of == Name::B && one.pair <= pairs) {
             let reason = |code: &Code| Reason { code: *code, level: Level::Invalid };
-            slice.verdict =
-                Trust { level: Level::Invalid, codes: codes.iter().map(reason).collect() };
+            slice.verdict = Trust {
+                level: Level::Invalid,
+                codes: codes.iter().map(reason).collect(),
+                notes: Vec::new(),
+            };
             slice.errors = errors;
         }
     }
@@ -475,6 +514,56 @@ mod tests {
         };
         assert_eq!(with(10), (Some(10), true, Change::Worse));
         assert_eq!(with(9), (Some(9), false, Change::Unknown));
+    }
+
+    #[test]
+    fn what_the_generator_never_sent_or_failed_to_send_makes_b_no_worse() {
+        for codes in [&[][..], &[Code::LocalResource, Code::Errors], &[Code::RateMissed]] {
+            let mut made = slices(drifting);
+            if !codes.is_empty() {
+                spoil(&mut made, ASKED, codes, 0);
+            }
+            for slice in made.iter_mut().filter(|slice| slice.of == Name::B) {
+                (slice.unsent, slice.failed_here) = (300, 200);
+            }
+            let found = AbDocument::new(&asked(), made.clone());
+            let errors = found.comparison.errors.as_ref().expect("requests");
+            assert_eq!((errors.b, errors.difference), (0.0, 0.0), "{codes:?}");
+            assert_ne!(found.comparison.change, Change::Worse, "{codes:?}");
+            let side = &found.comparison.b;
+            assert_eq!((side.requests, side.unsent, side.failed_here), (10_000, 3_000, 2_000));
+            // Of the others, the target left two in a hundred without a good answer.
+            let of_b = made.iter_mut().filter(|slice| slice.of == Name::B);
+            of_b.for_each(|slice| slice.errors = 10);
+            let found = AbDocument::new(&asked(), made);
+            let errors = found.comparison.errors.as_ref().expect("requests");
+            assert!((errors.b - 0.02).abs() < 1e-9, "{errors:?}");
+            assert_eq!(errors.change, Change::Worse, "{codes:?}");
+        }
+    }
+
+    #[test]
+    fn pairs_so_far_are_estimated_and_fewer_than_five_call_nothing() {
+        let slower = |turn: Turn| drifting(turn) * if turn.of == Name::B { 2.0 } else { 1.0 };
+        let after = |slices: usize| {
+            let mut made = slices_of(ASKED, slower);
+            made.truncate(slices);
+            AbDocument::new(&asked(), made)
+        };
+        assert_eq!((p99(&after(0)).ratio, p99(&after(1)).ratio), (None, None));
+        let one = after(3);
+        assert_eq!((p99(&one).interval, p99(&one).change), ([None; 2], Change::Unknown));
+        assert!(p99(&one).ratio.is_some_and(|ratio| 1.9 < ratio), "{:?}", p99(&one));
+        let four = after(9);
+        let (p99_of_four, errors) = (p99(&four), four.comparison.errors.as_ref());
+        assert!(p99_of_four.interval[0].is_some_and(|low| 1.9 < low), "{p99_of_four:?}");
+        assert_eq!(p99_of_four.change, Change::Undecided);
+        assert_eq!(errors.map(|errors| errors.change), Some(Change::Undecided));
+        let why = four.not_judged.as_deref();
+        assert_eq!(why, Some("only 4 of 10 pairs count; at least 5 must"));
+        assert_eq!(four.comparison.change, Change::Undecided);
+        let five = after(11);
+        assert_eq!((p99(&five).change, &five.not_judged), (Change::Worse, &None));
     }
 
     #[test]

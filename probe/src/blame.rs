@@ -70,9 +70,10 @@ pub(crate) fn side(step: &Step) -> Side {
 
 /// Whether a missed objective may be the doing of others on the machine: they had so much of its
 /// time that the run says nothing, or enough to explain the miss. A target that falls behind has
-/// missed it in any case.
+/// missed it in any case, and so has one that stops answering.
 pub(crate) fn is_disturbed(step: &Step) -> bool {
     step.backlog.fell_behind != Some(true)
+        && step.silent_from_s.is_none()
         && (has(step, says_nothing)
             || has(step, |reason| is_taken_time(reason.code)) && taken_time_explains(step))
 }
@@ -81,7 +82,7 @@ pub(crate) fn is_disturbed(step: &Step) -> bool {
 /// does.
 pub fn excuse(step: &Step) -> Option<Code> {
     let code_of = |which: fn(&Reason) -> bool| {
-        step.verdict.codes.iter().find(|reason| which(reason)).map(|reason| reason.code)
+        step.verdict.found().find(|reason| which(reason)).map(|reason| reason.code)
     };
     if is_disturbed(step) {
         return code_of(says_nothing).or_else(|| code_of(|reason| is_taken_time(reason.code)));
@@ -167,7 +168,7 @@ fn taken_time_explains(step: &Step) -> bool {
 }
 
 fn has(step: &Step, which: impl Fn(&Reason) -> bool) -> bool {
-    step.verdict.codes.iter().any(which)
+    step.verdict.found().any(which)
 }
 
 fn missed(step: &Step) -> impl Iterator<Item = &JudgedObjective> {
@@ -181,21 +182,17 @@ pub(crate) fn most_is_lateness(step: &Step) -> bool {
     means.is_some_and(|(lateness, corrected)| corrected / 2.0 < lateness)
 }
 
-/// Whether a missed objective would have held but for the generator's lateness.
+/// Whether a missed objective would have held but for what the generator added: to all requests on
+/// average, or to those at the percentile. Where the report doesn't say what that was, nothing is
+/// explained.
 fn explained(step: &Step, objective: &JudgedObjective) -> bool {
-    let late = &step.pacer_lateness;
-    let lateness = match objective.metric.as_str() {
-        "errors" => None,
-        "mean" => late.mean,
-        "max" => late.max,
-        // The same percentile where it is stated, else the next above: more than it was.
-        name => late.percentiles.iter().find_map(|(known, percentile)| {
-            let asked: f64 = name.trim_start_matches('p').parse().ok()?;
-            percentile.value.filter(|_| asked <= known.q * 100.0 + 1e-9)
-        }),
+    let Some(shares) = &step.client_share else { return false };
+    let added = match objective.metric.as_str() {
+        "mean" => Some(shares.added_mean),
+        name => shares.at(name).map(|part| part.added),
     };
-    let (Some(figure), Some(lateness)) = (objective.figure, lateness) else { return false };
-    figure - lateness < objective.bound
+    let (Some(figure), Some(added)) = (objective.figure, added) else { return false };
+    figure - added < objective.bound
 }
 
 #[cfg(test)]
@@ -213,6 +210,21 @@ mod tests {
         }
         let errors = missed_by(&step, "errors", 0.001, 0.5, 8.0);
         assert_eq!(side(&errors), Side::Target);
+    }
+
+    #[test]
+    fn lateness_of_other_requests_than_those_at_the_percentile_explains_nothing() {
+        let step = Queue::serial_ms().run(&asked("500", 10));
+        // The fast requests were late by 8 ms at their p99, those at the p99 of latency by none.
+        let mut missed = missed_by(&step, "p99", 20.0, 25.0, 0.0);
+        missed.pacer_lateness.percentiles.at_mut(0.99).value = Some(8_000.0);
+        assert_eq!(side(&missed), Side::Target);
+        // The other way round, it was the generator.
+        let mut missed = missed_by(&step, "p99", 20.0, 25.0, 8.0);
+        missed.pacer_lateness.percentiles.at_mut(0.99).value = Some(0.0);
+        assert_eq!(side(&missed), Side::Generator);
+        // What it added at another percentile isn't known.
+        assert_eq!(side(&missed_by(&step, "p90", 20.0, 25.0, 8.0)), Side::Target);
     }
 
     #[test]
@@ -331,6 +343,8 @@ mod tests {
             assert!(!is_disturbed(&step));
             step.verdict.codes = vec![others];
             assert_eq!(is_disturbed(&step), disturbed, "{rate}");
+            let silent = Step { silent_from_s: Some(1.0), ..step.clone() };
+            assert!(!is_disturbed(&silent), "{rate}");
             assert!(!is_invalid_beyond_disturbance(&step));
             step.verdict.codes.push(errors);
             assert!(is_invalid_beyond_disturbance(&step));

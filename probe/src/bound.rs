@@ -36,7 +36,7 @@ pub enum Code {
 
 /// Whether requests without an answer tell the bound of a step that failed, so that there is
 /// nothing to prove.
-pub(crate) fn is_told_by_failures(code: Code, failing: &Step) -> bool {
+pub(crate) fn shows_as_failures(code: Code, failing: &Step) -> bool {
     code.is_lack() || failing.silent_from_s.is_some()
 }
 
@@ -129,7 +129,7 @@ const LOST_MIN: f64 = 0.01;
 /// Share of a link's speed from which it is full.
 const LINK_FULL: f64 = 0.9;
 /// Files that a process has open beside its connections, at most.
-const FILES_BESIDE: u64 = 256;
+const OTHER_FILES: u64 = 256;
 
 impl Figures {
     /// Whether so many connections fit into the limit of open files.
@@ -137,8 +137,8 @@ impl Figures {
         match self.open_files {
             Limit::Unlimited => true,
             Limit::AtMost(files) => {
-                let beside = FILES_BESIDE + 16 * self.shards.len() as u64;
-                conns.saturating_add(beside) <= files
+                let others = OTHER_FILES + 16 * self.shards.len() as u64;
+                conns.saturating_add(others) <= files
             }
         }
     }
@@ -169,8 +169,8 @@ impl Figures {
         let lost = lost.map(|interface| {
             format!("{} dropped {} packets", interface.name, number(interface.dropped as f64))
         });
-        let told: Vec<String> = [full, again, lost].into_iter().flatten().collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        let parts: Vec<String> = [full, again, lost].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 
     /// Connections that listeners on this machine dropped, if that bounds a rate by the requests of
@@ -210,7 +210,7 @@ pub(crate) fn by_figures(light: Option<&Step>, failing: &Step) -> Code {
     let figures = &failing.figures;
     let share = |count: u64| count as f64 / failing.requests.max(1) as f64;
     let full = BUSY_FULL <= figures.taken_up()
-        || failing.verdict.codes.iter().any(|reason| reason.code == Verdict::CoreSaturated);
+        || failing.verdict.found().any(|reason| reason.code == Verdict::CoreSaturated);
     // A generator that sends all in time is no bound, however busy it is.
     let generator = broke(failing) != [Broke::Errors] && (full || is_by_lateness(failing));
     match () {
@@ -255,7 +255,7 @@ pub(crate) fn bound(
         return Bound { code: Code::NoneReached, evidence, proven: false, light, heavy };
     };
     let (code, proven) = match by_figures(light, failing) {
-        code if is_told_by_failures(code, failing) => (code, true),
+        code if shows_as_failures(code, failing) => (code, true),
         code => held_against(code, failing, proof),
     };
     let (light, heavy) = loads;
@@ -268,9 +268,12 @@ fn none_failed(bracket: &Bracket) -> String {
     let Bracket { passed_per_s: passed, undecided_per_s: undecided, complete, .. } = bracket;
     match (passed, undecided.is_empty()) {
         (None, true) => "no run was made".to_owned(),
-        (None, false) => "no rate passed or failed: its runs contradict each other".to_owned(),
+        (None, false) => {
+            "no rate passed or failed: its runs decided nothing, or contradict each other"
+                .to_owned()
+        }
         (Some(passed), false) => format!(
-            "{} passed; the runs above it contradict each other, or were excused",
+            "{} passed; the runs above it contradict each other, decided nothing, or were excused",
             per_second(*passed)
         ),
         (Some(passed), true) if *complete => {

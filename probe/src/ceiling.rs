@@ -9,14 +9,15 @@
 use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::bound::{Bound, bound, by_figures, is_told_by_failures};
+use crate::bound::{Bound, bound, by_figures, shows_as_failures};
 use crate::numbers::{per_second, percent};
 use crate::proof::{Changed, EXPECTED_MIN, Proof, Scaling, Trial};
 use crate::rates::four_figures;
-use crate::rule::{End, by_load};
-use crate::search::{Bracket, Rule, Search, SearchPlan};
+use crate::rule::{End, Rule, by_load};
+use crate::search::{Bracket, Limit, Search, SearchPlan};
 use crate::step::{Outcome, Step};
-use crate::{Ask, Change, Outlook, Series};
+use crate::within::{Within, rest};
+use crate::{Ask, Change, Series, SeriesProgress};
 
 /// How far above the rate that failed the trials are, as a factor.
 pub const TRIAL_RATE: f64 = 1.25;
@@ -25,6 +26,8 @@ const TAKEN_MAX: f64 = 0.05;
 /// How often a trial is made that others disturb. They only take throughput away, so the best run
 /// counts.
 const TRIAL_RUNS_MAX: usize = 2;
+/// The fewest trials of a ceiling: as it is, and two numbers of connections.
+const TRIALS_MIN: usize = 3;
 /// Up to so many shards each number is tried, and powers of two beyond.
 const SHARDS_ALL: usize = 8;
 
@@ -52,14 +55,12 @@ pub struct CeilingPlan {
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The highest rate that passed, in every run; requests per second. `None` if there is none.
-    pub passed_per_s: Option<f64>,
-    /// The lowest rate that failed, in every run.
-    pub failed_per_s: Option<f64>,
-    /// Rates between these whose runs decided nothing, or contradicted each other.
-    pub undecided_per_s: Vec<f64>,
-    /// Whether the bracket is as narrow, and its ends as often measured, as was asked for.
-    pub complete: bool,
+    /// What the search found; complete if the trials were made as well.
+    #[serde(flatten)]
+    pub bracket: Bracket,
+    /// The longest window that an undecided rate would take, as far as its runs tell, seconds;
+    /// `None` if no rate remained undecided for lack of a longer one.
+    pub window_needed_s: Option<f64>,
     /// Why `passed` passed, by its last run.
     pub passed_by: Option<End>,
     /// Why `failed` failed, by its last run.
@@ -117,7 +118,7 @@ impl NotJudged {
         ];
         // Less than that has no digit.
         let took = |share: &f64| 0.000_5 <= *share;
-        let told: Vec<String> = takers
+        let names: Vec<String> = takers
             .into_iter()
             .filter_map(|(who, share)| Some((who, share.filter(took)?)))
             .map(|(who, share)| format!("{who} up to {}", percent(share)))
@@ -125,7 +126,7 @@ impl NotJudged {
         format!(
             "each run that failed ({}) is excused, since others took the generator's cores: {}",
             rates.join(", "),
-            told.join(", ")
+            names.join(", ")
         )
     }
 }
@@ -133,7 +134,13 @@ impl NotJudged {
 impl Ceiling {
     /// A search without a step.
     pub fn new(plan: CeilingPlan) -> Ceiling {
-        let search = Search::new(plan.search.clone(), Rule::LOAD);
+        let mut of_search = plan.search.clone();
+        let Within { within, beside } = of_search.time;
+        let of_trials =
+            (TRIALS_MIN as u64).saturating_mul(plan.search.duration.0.saturating_add(beside.0));
+        // Without a bracket there is nothing to prove.
+        of_search.time.within = Nanos(within.0 - of_trials.min(within.0 / 3));
+        let search = Search::new(of_search, Rule::Load);
         Ceiling { search, plan, trials: Vec::new() }
     }
 
@@ -151,31 +158,29 @@ impl Ceiling {
         let above = self.steps().iter().filter(|step| bracket.passed_per_s < Some(step.rate_per_s));
         let not_judged = NotJudged::of(above);
         let excuse = not_judged.as_ref().map(NotJudged::words);
-        let bound = bound(&bracket, excuse, self.light(), failing, &proof);
-        let Bracket {
-            passed_per_s: passed,
-            failed_per_s: failed,
-            undecided_per_s: undecided,
-            complete,
-            ..
-        } = bracket;
+        let bound = bound(&bracket, excuse, self.search.light(), failing, &proof);
+        let is_unproven = self.unmade_trial().is_some();
+        let is_stopped = is_unproven && self.next_trial().is_none();
         Answer {
-            passed_per_s: passed,
-            failed_per_s: failed,
-            undecided_per_s: undecided,
-            complete,
+            window_needed_s: self.window_needed_s(&bracket.undecided_per_s),
             passed_by: passing.map(End::new),
             failed_by: failing.map(End::new),
             not_judged,
             bound,
             proof,
+            bracket: Bracket {
+                complete: bracket.complete && !is_unproven,
+                stopped_by: bracket.stopped_by.or(is_stopped.then_some(Limit::Time)),
+                ..bracket
+            },
         }
     }
 
-    /// The lowest rate that passed.
-    fn light(&self) -> Option<&Step> {
-        let passed = self.steps().iter().filter(|step| by_load(step) == Outcome::Passed);
-        passed.min_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s))
+    /// The longest window that one of these rates would take to decide something.
+    fn window_needed_s(&self, undecided: &[f64]) -> Option<f64> {
+        let of_undecided = self.steps().iter().filter(|step| undecided.contains(&step.rate_per_s));
+        let needed = of_undecided.filter_map(|step| step.backlog.window_needed_s(step.duration_s));
+        needed.max_by(f64::total_cmp)
     }
 
     /// The trials: what each changes, and the rate that it is offered. None before the search has
@@ -184,8 +189,8 @@ impl Ceiling {
         let Some(failing) = self.search.ends()[1].filter(|_| self.search.next().is_none()) else {
             return Vec::new();
         };
-        let code = by_figures(self.light(), failing);
-        if is_told_by_failures(code, failing) {
+        let code = by_figures(self.search.light(), failing);
+        if shows_as_failures(code, failing) {
             return Vec::new();
         }
         let used: Vec<usize> = failing.figures.shards.iter().map(|shard| shard.core).collect();
@@ -201,6 +206,7 @@ impl Ceiling {
             duration: self.plan.search.duration,
             seed: 0,
             change,
+            rest: rest(&self.runs()),
         };
         let on = |count: usize| Change::Cores(more[..count].to_vec());
         let mut planned = vec![(Changed::Nothing, ask(Change::None, offered))];
@@ -232,8 +238,20 @@ impl Ceiling {
         planned
     }
 
-    /// Which trial is next: the first that wasn't made, or that others disturbed.
+    /// Every run so far.
+    fn runs(&self) -> Vec<&Step> {
+        self.steps().iter().chain(self.trials.iter().flatten()).collect()
+    }
+
+    /// Which trial is next, if there is time for it.
     fn next_trial(&self) -> Option<(usize, Ask)> {
+        let (at, ask) = self.unmade_trial()?;
+        let fits = self.plan.search.time.fits(&self.runs(), ask.rate.per_second(), ask.duration);
+        fits.then_some((at, ask))
+    }
+
+    /// The first trial that wasn't made, or that others disturbed.
+    fn unmade_trial(&self) -> Option<(usize, Ask)> {
         let planned = self.planned().into_iter().enumerate();
         let mut open = planned.filter(|(at, _)| {
             let made = self.trials.get(*at).map_or(&[][..], Vec::as_slice);
@@ -278,27 +296,21 @@ impl Series for Ceiling {
         self.search.next().or_else(|| Some(self.next_trial()?.1))
     }
 
-    fn outlook(&self) -> Outlook {
-        let of_search = self.search.outlook();
+    fn progress(&self) -> SeriesProgress {
+        let of_search = self.search.progress();
+        let left = self.plan.search.time.left(self.runs());
         if self.search.next().is_some() {
-            // At least these: as it is, and two numbers of connections.
-            const TRIALS: usize = 3;
-            let windows = self.plan.search.duration.0.saturating_mul(TRIALS as u64);
-            return Outlook {
-                steps_max: of_search.steps_max + TRIALS,
-                windows_left: of_search.windows_left.map(|left| Nanos(left.0 + windows)),
+            return SeriesProgress {
+                steps_max: of_search.steps_max + TRIALS_MIN,
+                left,
                 ..of_search
             };
         }
         let made: usize = self.trials.iter().map(Vec::len).sum();
         let at = self.next_trial().map_or(0, |(at, _)| at);
-        let left = self.planned().len() - at;
+        let trials = self.planned().len() - at;
         let step = self.steps().len() + made + 1;
-        Outlook {
-            step,
-            steps_max: step + left.saturating_sub(1),
-            windows_left: Some(Nanos(self.plan.search.duration.0.saturating_mul(left as u64))),
-        }
+        SeriesProgress { step, steps_max: step + trials.saturating_sub(1), left }
     }
 
     fn take(&mut self, mut step: Step) {
@@ -325,7 +337,7 @@ mod tests {
     use crate::figures::ShardTime;
     use crate::make_runs;
     use crate::proof::Scaled;
-    use crate::queues::{Queue, asked};
+    use crate::queues::{Queue, asked, search_plan};
     use crate::rule::Broke;
 
     /// A ceiling of this queue, where shards could run on so many cores.
@@ -351,15 +363,7 @@ mod tests {
     }
 
     fn ceiling_plan(first: &str, rate_max: &str, cores: usize) -> CeilingPlan {
-        let search = SearchPlan {
-            first: first.parse().expect("a rate"),
-            rate_max: rate_max.parse().expect("a rate"),
-            tolerance: 0.02,
-            repeats: 1,
-            steps_max: 60,
-            duration: Nanos::from_secs(10),
-            seed: 1,
-        };
+        let search = SearchPlan { tolerance: 0.02, ..search_plan(first, rate_max, 10) };
         CeilingPlan { search, cores: (0..cores).collect(), conns_max: 1_000_000 }
     }
 
@@ -370,7 +374,8 @@ mod tests {
         let duration_s = ask.duration.as_secs_f64();
         let mut step = Step { rate_per_s: rate, duration_s, seed: ask.seed, ..light.clone() };
         let growth = (1.0 - most / rate).max(0.0);
-        let (interval, fell_behind) = (Some([growth; 2]), Some(0.02 < growth));
+        step.errors_interval = Some([0.0; 2]);
+        let (interval, fell_behind) = (Some([growth; 2]), Some(0.01 < growth));
         step.backlog = Backlog { growth, interval, fell_behind };
         step.busy = (rate / most).min(1.0);
         let of_shard = |core| ShardTime { core, busy: step.busy, ..ShardTime::default() };
@@ -398,11 +403,13 @@ mod tests {
     }
 
     fn within(answer: &Answer, rate: f64) {
-        let (passed, failed) =
-            (answer.passed_per_s.expect("some pass"), answer.failed_per_s.expect("some"));
-        let told = format!("{passed} to {failed}, not {rate}");
-        assert!(0.95 * rate <= passed && failed <= 1.05 * rate, "{told}");
-        assert!(answer.complete && passed < failed, "{told}");
+        let (passed, failed) = (
+            answer.bracket.passed_per_s.expect("some pass"),
+            answer.bracket.failed_per_s.expect("some"),
+        );
+        let message = format!("{passed} to {failed}, not {rate}");
+        assert!(0.95 * rate <= passed && failed <= 1.05 * rate, "{message}");
+        assert!(answer.bracket.complete && passed < failed, "{message}");
     }
 
     #[test]
@@ -479,7 +486,10 @@ mod tests {
     fn a_highest_rate_without_room_for_more_proves_nothing() {
         let light = generator().run(&asked("100", 1));
         let answer = found_within("500", "1020", 2, |ask| of_shards(&light, 1, ask)).answer();
-        assert_eq!((answer.passed_per_s, answer.failed_per_s), (Some(1_000.0), Some(1_020.0)));
+        assert_eq!(
+            (answer.bracket.passed_per_s, answer.bracket.failed_per_s),
+            (Some(1_000.0), Some(1_020.0))
+        );
         assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, false));
         assert!(answer.proof.shards().is_none(), "{:?}", answer.proof);
         assert_eq!(answer.proof.more_conns().expect("it was tried").moved, None);
@@ -497,7 +507,7 @@ mod tests {
     #[test]
     fn a_target_that_answers_nothing_is_the_bound_and_not_the_cap_that_it_fills() {
         // From the first request on, and in the middle of the window at 1,500/s and above.
-        for (first, silent_from, told) in [
+        for (first, silent_from, message) in [
             ("1k", 0.0, "at 1/s offered: no answers"),
             ("1k", 1_500.0, "/s offered: no answers from 3.00 s into the window on; at 1,000/s"),
         ] {
@@ -508,7 +518,7 @@ mod tests {
             });
             let answer = ceiling.answer();
             assert_eq!((answer.bound.code, answer.bound.proven), (Code::Target, true));
-            assert!(answer.bound.evidence.contains(told), "{}", answer.bound.evidence);
+            assert!(answer.bound.evidence.contains(message), "{}", answer.bound.evidence);
             assert_eq!(answer.proof.trials, [], "there is nothing to prove");
             let failed_by = answer.failed_by.expect("it failed");
             assert!(failed_by.broke.contains(&Broke::Silence), "{failed_by:?}");
@@ -545,9 +555,9 @@ mod tests {
         assert_eq!((answer.bound.code, answer.bound.proven), (Code::GeneratorCore, false));
         assert_eq!(answer.proof.shards().expect("it was tried").moved, Some(false));
         let evidence = answer.bound.evidence;
-        let told = "the generator woke up late (pacer lateness p50 1.50 ms): the shard on core 0 \
+        let want = "the generator woke up late (pacer lateness p50 1.50 ms): the shard on core 0 \
                     was 1.0 % busy";
-        assert!(evidence.starts_with(told), "{evidence}");
+        assert!(evidence.starts_with(want), "{evidence}");
     }
 
     #[test]
@@ -560,7 +570,7 @@ mod tests {
             // With what the hypervisor took, the core is full.
             (step.figures.steal, step.figures.shards[0].busy) = (Some(0.11), 0.85);
             let codes = vec![Reason { code: Verdict::CpuStolen, level: Level::Invalid }];
-            step.verdict = Trust { level: Level::Invalid, codes };
+            step.verdict = Trust { level: Level::Invalid, codes, notes: Vec::new() };
             step
         });
         let answer = ceiling.answer();
@@ -575,7 +585,7 @@ mod tests {
             Queue { service_ns: 10, bad_status, ..serial() }.run(ask)
         });
         let answer = answer.answer();
-        assert!(answer.passed_per_s.is_some_and(|passed| passed <= 700.0), "{answer:?}");
+        assert!(answer.bracket.passed_per_s.is_some_and(|passed| passed <= 700.0), "{answer:?}");
         assert_eq!(answer.failed_by.expect("it failed").broke, [Broke::Errors]);
     }
 
@@ -667,11 +677,11 @@ mod tests {
     #[test]
     fn where_no_rate_fails_there_is_no_bound() {
         let ceiling = found_from("600k", 2, |ask| {
-            let light = Queue { service_ns: 10, shard_ns: 10, ..serial() }.run(&asked("100", 1));
+            let light = Queue { service_ns: 10, shard_ns: 10, ..serial() }.run(&asked("1k", 5));
             Step { rate_per_s: ask.rate.per_second(), ..light }
         });
         let answer = ceiling.answer();
-        assert_eq!((answer.passed_per_s, answer.failed_per_s), (Some(1e6), None));
+        assert_eq!((answer.bracket.passed_per_s, answer.bracket.failed_per_s), (Some(1e6), None));
         assert_eq!((answer.bound.code, answer.proof.trials.len()), (Code::NoneReached, 0));
         assert!(answer.bound.evidence.contains("up to 1,000,000/s, the highest offered"));
     }
@@ -697,7 +707,7 @@ mod tests {
                 ceiling.take(step.clone());
             }
             let answer = ceiling.answer();
-            assert_eq!((answer.failed_per_s, answer.bound.code), (None, Code::NoneReached));
+            assert_eq!((answer.bracket.failed_per_s, answer.bound.code), (None, Code::NoneReached));
             assert!(answer.bound.evidence.starts_with(evidence), "{}", answer.bound.evidence);
             // There are cores to try it on.
             assert_eq!(answer.proof.scaling, Scaling::NotTried);
@@ -712,12 +722,17 @@ mod tests {
             step
         });
         let answer = ceiling.answer();
-        let (passed, failed) =
-            (answer.passed_per_s.expect("some pass"), answer.failed_per_s.expect("some"));
+        let (passed, failed) = (
+            answer.bracket.passed_per_s.expect("some pass"),
+            answer.bracket.failed_per_s.expect("some"),
+        );
         // A tenth of the time more would have been enough for up to 11,111/s.
         assert!((9_300.0..=10_200.0).contains(&passed), "{answer:?}");
-        assert!((10_900.0..=11_500.0).contains(&failed), "{answer:?}");
-        assert!(!answer.undecided_per_s.is_empty() && answer.not_judged.is_none(), "{answer:?}");
+        assert!((10_800.0..=11_500.0).contains(&failed), "{answer:?}");
+        assert!(
+            !answer.bracket.undecided_per_s.is_empty() && answer.not_judged.is_none(),
+            "{answer:?}"
+        );
         assert!(ceiling.steps().iter().any(|step| step.outcome == Some(Outcome::Excused)));
         assert_eq!(answer.bound.code, Code::GeneratorCore);
     }
@@ -731,16 +746,16 @@ mod tests {
             step
         });
         let answer = ceiling.answer();
-        assert!(answer.passed_per_s.is_some_and(|passed| 9_300.0 <= passed), "{answer:?}");
-        assert_eq!((answer.failed_per_s, answer.failed_by), (None, None));
+        assert!(answer.bracket.passed_per_s.is_some_and(|passed| 9_300.0 <= passed), "{answer:?}");
+        assert_eq!((answer.bracket.failed_per_s, answer.failed_by), (None, None));
         assert_eq!((answer.bound.code, answer.bound.proven), (Code::NoneReached, false));
         assert_eq!(answer.proof.trials, [], "nothing failed that they could explain");
         let not_judged = answer.not_judged.expect("it isn't");
         assert_eq!((not_judged.steal, not_judged.waited), (Some(0.1), 0.003));
         assert!(not_judged.rates_per_s.ends_with(&[10_500.0]), "{not_judged:?}");
-        let told = "10,500/s) is excused, since others took the generator's cores: the hypervisor \
+        let want = "10,500/s) is excused, since others took the generator's cores: the hypervisor \
                     up to 10.0 %, other processes up to 0.3 %";
-        assert!(answer.bound.evidence.ends_with(told), "{}", answer.bound.evidence);
+        assert!(answer.bound.evidence.ends_with(want), "{}", answer.bound.evidence);
     }
 
     #[test]
@@ -750,7 +765,7 @@ mod tests {
             step.figures.steal = Some(0.1);
             step
         });
-        assert!(ceiling.answer().passed_per_s.is_some_and(|passed| 9_300.0 <= passed));
+        assert!(ceiling.answer().bracket.passed_per_s.is_some_and(|passed| 9_300.0 <= passed));
     }
 
     #[test]
@@ -780,27 +795,18 @@ mod tests {
 
     #[test]
     fn the_last_trials_have_a_known_end() {
-        let mut outlooks = Vec::new();
-        let search = SearchPlan {
-            first: "1k".parse().expect("a rate"),
-            rate_max: "1M".parse().expect("a rate"),
-            tolerance: 0.05,
-            repeats: 0,
-            steps_max: 60,
-            duration: Nanos::from_secs(2),
-            seed: 1,
-        };
+        let mut seen = Vec::new();
+        let search = SearchPlan { repeats: 0, ..search_plan("1k", "1M", 2) };
         let plan = CeilingPlan { search, cores: vec![0], conns_max: 1_000_000 };
         let mut ceiling = Ceiling::new(plan);
-        let ended = make_runs(&mut ceiling, |ask, outlook| {
-            outlooks.push(outlook);
+        let ended = make_runs(&mut ceiling, |ask, progress| {
+            seen.push(progress);
             Ok::<_, Infallible>(ControlFlow::Continue(serial().run(ask)))
         });
         assert_eq!(ended, Ok(ControlFlow::Continue(())));
-        let last = outlooks.last().expect("there were runs");
-        assert_eq!((last.step, last.steps_max), (outlooks.len(), outlooks.len()));
-        assert_eq!(last.windows_left, Some(Nanos::from_secs(2)));
-        assert!(outlooks.windows(2).all(|pair| pair[0].step + 1 == pair[1].step));
+        let last = seen.last().expect("there were runs");
+        assert_eq!((last.step, last.steps_max), (seen.len(), seen.len()));
+        assert!(seen.windows(2).all(|pair| pair[0].step + 1 == pair[1].step));
     }
 
     #[test]

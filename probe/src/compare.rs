@@ -4,32 +4,34 @@
 //! equal part of the rest (Bonferroni). A percentile is called slower or faster if its whole
 //! interval lies beyond a margin, and the same if it lies within. A side of at least [`RUNS_MIN`]
 //! runs is known by the spread between them, which holds whatever makes runs of one target differ;
-//! fewer runs are known by the seconds within them, and the margin is then at least what the runs of
+//! fewer runs are known by the pieces within them, and the margin is then at least what the runs of
 //! one side differ by.
 
 use engine::plan::Plan;
 use engine::report::Report;
 use engine::report::verdict::Level;
-use engine::stats::comparison::{Part, Sample, ShareDifference, quantile_ratio, share_difference};
+use engine::stats::comparison::{
+    Part, Ratio, Sample, ShareDifference, quantile_ratio, share_difference,
+};
 use engine::stats::distribution::Distribution;
 use engine::stats::interval::needed;
 use engine::stats::percentiles::{PERCENTILES, Quantile};
+use engine::stats::pieces::{Pieces, RUNS_MIN};
 use engine::verify::{Finding, compare as compare_values, latencies};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::numbers::percent;
+use crate::step::Trust;
 
 /// The version of the document, raised with every change of its keys.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 /// How likely it is that all intervals of a comparison are right.
 pub const CONFIDENCE: f64 = 0.99;
 /// The change below which nothing is called, unless another is asked for: about what two runs of one
 /// target differ by on a quiet machine.
 pub const MARGIN: f64 = 0.01;
-/// Runs of a side from which on the spread between them is used.
-pub const RUNS_MIN: usize = 5;
 /// Differences of the share of errors that count as none.
 const ERRORS_SAME: f64 = 0.001;
 
@@ -91,12 +93,12 @@ pub struct Comparison {
     pub plans_differ: Vec<String>,
     /// The percentiles of corrected latency.
     pub percentiles: Vec<PercentileChange>,
-    /// The share of the requests without a good answer.
+    /// The share of the requests without a good answer, of those that speak of the target.
     pub errors: Option<ErrorsChange>,
 }
 
 /// One of the sides.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// What was requested, each once.
     pub targets: Vec<String>,
@@ -104,6 +106,22 @@ pub struct Side {
     pub runs: usize,
     /// Their requests, those of all windows.
     pub requests: u64,
+    /// Of these, those never sent, which count as no errors of the target.
+    pub unsent: u64,
+    /// Of these, those that failed for lack of ports, files or memory on the generator's machine,
+    /// or of the body to be sent; they count as no errors of the target either.
+    pub failed_here: u64,
+    /// The runs whose verdict isn't valid; none of slices, which have theirs beside them.
+    pub doubted: Vec<Doubted>,
+}
+
+/// A run whose verdict isn't valid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Doubted {
+    /// Which of its side, from 1.
+    pub run: usize,
+    /// How far its numbers can be trusted.
+    pub verdict: Trust,
 }
 
 /// What became of a percentile.
@@ -126,6 +144,9 @@ pub struct PercentileChange {
     /// The largest ratio between two runs of one side; `None` where no side has two runs with enough
     /// values each.
     pub noise: Option<f64>,
+    /// How long each window would have to be where one is too short for the interval, s.
+    #[serde(default)]
+    pub needed_s: Option<f64>,
     /// In how many pairs of slices both have enough values; `None` of runs, which aren't paired.
     pub pairs: Option<usize>,
     /// What became of it.
@@ -201,9 +222,9 @@ struct Runs {
     side: Side,
     whole: Distribution,
     each: Vec<Distribution>,
-    batches: Vec<Histogram<u64>>,
-    bad: u64,
-    bad_pieces: Vec<(u64, u64)>,
+    pieces: Pieces<Histogram<u64>>,
+    bad: (u64, u64),
+    bad_pieces: Pieces<(u64, u64)>,
 }
 
 /// Compares side `b` with side `a`.
@@ -245,14 +266,11 @@ impl Comparison {
         percentiles: Vec<PercentileChange>,
         errors: Option<ErrorsChange>,
     ) -> Comparison {
-        let changes: Vec<Change> = percentiles
-            .iter()
-            .map(|one| one.change)
-            .chain(errors.as_ref().map(|errors| errors.change))
-            .collect();
+        let latencies: Vec<Change> = percentiles.iter().map(|one| one.change).collect();
+        let errors_changed = errors.as_ref().map(|errors| errors.change);
         Comparison {
             schema: SCHEMA,
-            change: overall(&changes),
+            change: overall(&latencies, errors_changed),
             confidence: CONFIDENCE,
             margin,
             a,
@@ -261,6 +279,24 @@ impl Comparison {
             percentiles,
             errors,
         }
+    }
+
+    /// Whether a side is one run: then nothing tells how much two runs of its target differ.
+    pub fn has_one_run_on_a_side(&self) -> bool {
+        self.a.runs == 1 || self.b.runs == 1
+    }
+
+    /// Whether no percentile has an interval, and no change was found: the latencies may differ by
+    /// anything.
+    pub fn tells_nothing(&self) -> bool {
+        let is_called = matches!(self.change, Change::Worse | Change::Better);
+        !is_called && self.percentiles.iter().all(|one| one.change == Change::Unknown)
+    }
+
+    /// How long each window would have to be for an interval of some percentile, s; `None` where
+    /// longer ones don't help.
+    pub fn needed_s(&self) -> Option<f64> {
+        self.percentiles.iter().filter_map(|one| one.needed_s).reduce(f64::min)
     }
 
     /// The same without a call.
@@ -274,10 +310,10 @@ impl Comparison {
     }
 }
 
-/// What became of all figures together.
-fn overall(changes: &[Change]) -> Change {
-    let has = |change: Change| changes.contains(&change);
-    let nothing = changes.iter().all(|change| *change == Change::Unknown);
+/// What became of all figures together. Errors alone don't make two sides the same.
+fn overall(latencies: &[Change], errors: Option<Change>) -> Change {
+    let has = |change: Change| latencies.contains(&change) || errors == Some(change);
+    let nothing = latencies.iter().all(|change| *change == Change::Unknown);
     match () {
         () if has(Change::Worse) => Change::Worse,
         () if has(Change::Better) => Change::Better,
@@ -325,12 +361,12 @@ fn differing(one: &Plan, two: &Plan) -> Vec<Finding> {
 
 fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Incomparable> {
     let mut runs = Runs {
-        side: Side { targets: Vec::new(), runs: reports.len(), requests: 0 },
+        side: Side { runs: reports.len(), ..Side::default() },
         whole: Distribution::new(),
         each: Vec::new(),
-        batches: Vec::new(),
-        bad: 0,
-        bad_pieces: Vec::new(),
+        pieces: Pieces::none(),
+        bad: (0, 0),
+        bad_pieces: Pieces::none(),
     };
     for (at, report) in reports.iter().enumerate() {
         let run = before + at;
@@ -356,17 +392,17 @@ fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Inc
         if !runs.side.targets.contains(target) {
             runs.side.targets.push(target.clone());
         }
-        runs.side.requests += report.whole.counts.intended;
-        runs.bad += report.whole.counts.bad();
-        let seconds = report.series.bad_by_second();
-        if RUNS_MIN <= reports.len() {
-            runs.batches.push(of_run.whole.histogram().clone());
-            let sum = |of: fn(&(u64, u64)) -> u64| seconds.iter().map(of).sum();
-            runs.bad_pieces.push((sum(|second| second.0), sum(|second| second.1)));
-        } else {
-            runs.batches.extend(of_run.seconds);
-            runs.bad_pieces.extend(seconds);
+        if report.verdict.level != Level::Valid {
+            runs.side.doubted.push(Doubted { run: at + 1, verdict: Trust::new(&report.verdict) });
         }
+        let counts = &report.whole.counts;
+        runs.side.requests += counts.intended;
+        runs.side.unsent += counts.unsent;
+        runs.side.failed_here += counts.failed_here();
+        let (bad, all) = counts.of_target();
+        runs.bad = (runs.bad.0 + bad, runs.bad.1 + all);
+        runs.pieces.add(of_run.pieces);
+        runs.bad_pieces.add(report.series.of_target_pieces(counts));
         runs.whole.merge(&of_run.whole);
         runs.each.push(of_run.whole);
     }
@@ -375,22 +411,27 @@ fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Inc
 
 impl Runs {
     fn sample(&self) -> Sample<'_> {
-        Sample { whole: &self.whole, batches: &self.batches }
+        Sample { whole: &self.whole, pieces: &self.pieces }
     }
 
     fn bad(&self) -> Part<'_> {
-        Part { part: self.bad, whole: self.side.requests, pieces: &self.bad_pieces }
+        Part { part: self.bad.0, whole: self.bad.1, pieces: Some(&self.bad_pieces) }
     }
 
     /// The largest ratio between a percentile of two of the runs, each of which has enough values:
     /// of fewer, it would be what the slowest few requests differ by.
     fn noise(&self, q: f64) -> Option<f64> {
         let value = |run: &Distribution| run.quantile_ns(q).filter(|_| needed(q) <= run.count());
-        let values: Option<Vec<u64>> = self.each.iter().map(value).collect();
-        let values = values.filter(|values| 1 < values.len())?;
-        let (least, most) = (values.iter().min()?, values.iter().max()?);
-        (0 < *least).then(|| *most as f64 / *least as f64)
+        let values = self.each.iter().map(|run| value(run).map(|ns| ns as f64));
+        apart(&values.collect::<Option<Vec<f64>>>()?)
     }
+}
+
+/// The largest ratio between two of these; `None` of fewer than two, or if one is nothing.
+pub(crate) fn apart(values: &[f64]) -> Option<f64> {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    (1 < values.len() && 0.0 < least).then(|| most / least)
 }
 
 fn percentile(a: &Runs, b: &Runs, quantile: &Quantile, margin: f64) -> PercentileChange {
@@ -401,32 +442,47 @@ fn percentile(a: &Runs, b: &Runs, quantile: &Quantile, margin: f64) -> Percentil
     let found = quantile_ratio(a.sample(), b.sample(), quantile.q, error_of_each());
     // Below, the quantile is that of a few of the slowest.
     let known = [a, b].map(|side| needed(quantile.q) <= side.whole.count());
-    let us = |at: usize| {
-        let values_ns = found.filter(|_| known[at])?.values_ns;
-        Some(values_ns[at] as f64 / 1e3)
-    };
-    let interval = found.map_or([None; 2], |found| found.interval);
-    let change = match called(interval, least) {
-        // One end of an interval may be known where the other isn't.
-        Change::Undecided if known != [true; 2] => Change::Unknown,
-        change => change,
-    };
-    PercentileChange {
-        percentile: quantile.label.to_owned(),
-        unit: "us".to_owned(),
-        a: us(0),
-        b: us(1),
-        ratio: found.filter(|_| known == [true; 2]).map(|found| found.ratio),
-        interval,
-        shows: found.and_then(|found| found.shows).map(|shows| shows * least),
-        noise,
-        pairs: None,
-        change,
+    let change = PercentileChange::new(quantile, found, known, least, noise);
+    // Of many runs it takes more, not longer ones.
+    PercentileChange { needed_s: change.needed_s.filter(|_| !is_within), ..change }
+}
+
+impl PercentileChange {
+    /// What became of a percentile by the ratio that was found of it, µs, on sides of which those
+    /// `known` have enough values for it. Changes by less than a factor of `least` are called by
+    /// none.
+    pub(crate) fn new(
+        quantile: &Quantile,
+        found: Option<Ratio>,
+        known: [bool; 2],
+        least: f64,
+        noise: Option<f64>,
+    ) -> PercentileChange {
+        let value = |at: usize| found.filter(|_| known[at]).map(|found| found.values[at]);
+        let interval = found.map_or([None; 2], |found| found.interval);
+        let change = match called(interval, least) {
+            // One end of an interval may be known where the other isn't.
+            Change::Undecided if known != [true; 2] => Change::Unknown,
+            change => change,
+        };
+        PercentileChange {
+            percentile: quantile.label.to_owned(),
+            unit: "us".to_owned(),
+            a: value(0),
+            b: value(1),
+            ratio: found.filter(|_| known == [true; 2]).map(|found| found.ratio),
+            interval,
+            shows: found.and_then(|found| found.shows).map(|shows| shows * least),
+            noise,
+            needed_s: found.and_then(|found| found.needed_s),
+            pairs: None,
+            change,
+        }
     }
 }
 
 /// What an interval says; changes by less than a factor of `least` are called by none.
-pub(crate) fn called([low, high]: [Option<f64>; 2], least: f64) -> Change {
+pub fn called([low, high]: [Option<f64>; 2], least: f64) -> Change {
     match () {
         () if low.is_some_and(|low| least < low) => Change::Worse,
         () if high.is_some_and(|high| high < 1.0 / least) => Change::Better,
@@ -443,10 +499,11 @@ pub(crate) fn called([low, high]: [Option<f64>; 2], least: f64) -> Change {
 /// What became of the share of requests without a good answer.
 pub(crate) fn errors(found: ShareDifference) -> ErrorsChange {
     let ShareDifference { shares, difference, interval } = found;
+    let interval = interval.map(|end| end.clamp(-1.0, 1.0));
     let [low, high] = interval;
     let change = match () {
-        () if 0.0 < low => Change::Worse,
-        () if high < 0.0 => Change::Better,
+        () if ERRORS_SAME < low => Change::Worse,
+        () if high < -ERRORS_SAME => Change::Better,
         () if -ERRORS_SAME <= low && high <= ERRORS_SAME => Change::Same,
         () => Change::Undecided,
     };
@@ -455,6 +512,10 @@ pub(crate) fn errors(found: ShareDifference) -> ErrorsChange {
 
 #[cfg(test)]
 mod tests {
+    use engine::record::counts::{Counts, IntervalCounts};
+    use engine::record::outcome::Cause;
+    use engine::report::{IntervalPart, Microseconds, SeriesPart};
+
     use super::*;
 
     #[test]
@@ -483,12 +544,12 @@ mod tests {
                 run
             };
             Runs {
-                side: Side { targets: Vec::new(), runs: 2, requests: 2 * count },
+                side: Side { runs: 2, ..Side::default() },
                 whole: Distribution::new(),
                 each: vec![run(1_000_000), run(50_000_000)],
-                batches: Vec::new(),
-                bad: 0,
-                bad_pieces: Vec::new(),
+                pieces: Pieces::none(),
+                bad: (0, 0),
+                bad_pieces: Pieces::none(),
             }
         };
         let least = needed(0.99);
@@ -496,6 +557,51 @@ mod tests {
         assert!(runs_of(least).noise(0.99).is_some_and(|noise| noise < 1.01));
         // The slowest of a hundred would make it fifty times.
         assert_eq!(runs_of(100).noise(0.999), None);
+    }
+
+    #[test]
+    fn what_was_never_sent_or_failed_here_is_in_no_piece() {
+        let interval = |at: u32, counts: IntervalCounts| IntervalPart {
+            start_s: f64::from(at),
+            counts,
+            in_flight: 0,
+            p50: None,
+            p99: None,
+            max: None,
+            histogram: String::new(),
+            receive_lateness_p50: None,
+            receive_lateness_p99: None,
+            receive_lateness_max: None,
+        };
+        let counts = |unsent: u64, errors: u64, unexpected_status: u64| IntervalCounts {
+            intended: 100,
+            sent: 100 - unsent,
+            unsent,
+            answered: 100 - unsent - errors,
+            unexpected_status,
+            errors,
+            ..IntervalCounts::default()
+        };
+        let intervals = [counts(0, 0, 5), counts(60, 0, 0), counts(0, 40, 0)];
+        let intervals = (0..).zip(intervals).map(|(at, counts)| interval(at, counts)).collect();
+        let series = SeriesPart { unit: Microseconds::Us, interval_s: 1.0, intervals };
+        // Three of four failures are the generator's.
+        let errors = [(Cause::NoLocalPort, 30), (Cause::Reset, 10)].into();
+        let whole = Counts {
+            intended: 300,
+            sent: 240,
+            unsent: 60,
+            answered: 200,
+            unexpected_status: 5,
+            failed: 40,
+            errors,
+            ..Counts::default()
+        };
+        assert_eq!(whole.of_target(), (15, 210));
+        let of_target: Vec<_> = series.of_target_pieces(&whole).iter().copied().collect();
+        assert_eq!(of_target, [(5, 100), (0, 40), (10, 70)]);
+        let all: Vec<_> = series.bad_pieces().iter().copied().collect();
+        assert_eq!(all, [(5, 100), (60, 100), (40, 100)]);
     }
 
     #[test]
@@ -513,7 +619,9 @@ mod tests {
             (&[Unknown], Undecided),
             (&[], Undecided),
         ] {
-            assert_eq!(overall(changes), whole, "{changes:?}");
+            assert_eq!(overall(changes, None), whole, "{changes:?}");
         }
+        assert_eq!(overall(&[Unknown], Some(Same)), Undecided);
+        assert_eq!(overall(&[Same, Unknown], Some(Worse)), Worse);
     }
 }

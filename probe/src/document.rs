@@ -6,6 +6,7 @@ use engine::report::profile::Profile;
 use engine::sys::units::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::blame::Side;
 use crate::ceiling::{Answer, CeilingPlan};
 use crate::knee::Knee;
 use crate::search::{Bracket, SearchPlan};
@@ -13,7 +14,7 @@ use crate::step::Step;
 use crate::sweep::SweepPlan;
 
 /// Version of the documents.
-pub const SCHEMA: u32 = 4;
+pub const SCHEMA: u32 = 5;
 
 /// What every series has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,8 @@ pub struct Made {
 pub struct SweepDocument {
     /// Where the target stops keeping up.
     pub knee: Knee,
+    /// Whether each rate was offered, and all was done that narrows the knee.
+    pub complete: bool,
     /// What was asked for.
     pub sweep: SweepPlan,
     /// The steps.
@@ -54,6 +57,8 @@ pub struct SearchDocument {
     /// The answer.
     #[serde(flatten)]
     pub bracket: Bracket,
+    /// What ended it, by the step at `failed`; `None` if no step failed, or if it isn't known.
+    pub ended_by: Option<Side>,
     /// The objectives, with what was implied.
     pub slo: String,
     /// What was asked for.

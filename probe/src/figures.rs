@@ -64,7 +64,8 @@ pub struct ShardTime {
     pub system: f64,
     /// It polled while nothing was due.
     pub polling: f64,
-    /// It could have run, and others did.
+    /// It could have run, and others did: of its waits for its core, as much as others used of the
+    /// core. The rest is what waking it up and its own interrupts take.
     pub waited: f64,
     /// Its core served interrupts, by the kernel's account, soft ones included; `None` if unknown.
     pub interrupts: Option<f64>,
@@ -141,7 +142,9 @@ impl ShardTime {
             user: of(shard.cpu_user_s),
             system: of(shard.cpu_system_s),
             polling: of(shard.polling_s),
-            waited: of(shard.run_queue_delay_s),
+            waited: of(shard.run_queue_delay_s).min(
+                machine.and_then(|machine| machine.used_by_others(shard)).unwrap_or(f64::INFINITY),
+            ),
             interrupts: core.map(|time| time.interrupts),
             soft_interrupts: core.map(|time| time.soft_interrupts),
         }

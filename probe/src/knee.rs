@@ -5,7 +5,7 @@
 //! That is a change in kind, unlike any threshold on latency: it doesn't depend on the shape of the
 //! curve, nor on the length of the window, as long as a response takes less than half of it. So the
 //! knee lies between the highest rate up to which every step kept up and the lowest from which on
-//! every step fell behind. A rate that was offered several times goes by the majority of its steps.
+//! every step fell behind. A rate whose steps contradict each other is undecided and neither end.
 //! Rates that contradict each other lie between these two as well: that is its uncertainty.
 //!
 //! Rejected: where p99/p50 leaves a band, since the ratio of a healthy target may be anything; the
@@ -16,14 +16,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::backlog::GROWTH_MAX;
 use crate::blame::{self, Side};
-use crate::step::Step;
+use crate::step::{Step, by_rate};
 
 /// How the knee was found, for a document.
-pub const METHOD: &str = "backlog_growth: the rate beyond which the backlog grows by more than 2 % \
-    of the arrivals in the second half of the window; from the highest rate up to which every step \
-    kept up, to the lowest from which on every step fell behind";
+pub const METHOD: &str = "backlog_growth: the rate beyond which the backlog grows by more than 1 % \
+    of the arrivals in the second half of the window; from the highest rate shown to keep up (the \
+    backlog can't have grown by 2 %) below all that fell behind, to the lowest that fell behind \
+    above all that kept up";
 
-const _: () = assert!(GROWTH_MAX == 0.02, "the method names it");
+const _: () = assert!(GROWTH_MAX == 0.01, "the method names it");
 
 /// The knee of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,13 +52,14 @@ pub struct Knee {
 /// The knee by these steps, in any order; one rate may have several.
 pub(crate) fn knee(steps: &[Step]) -> Knee {
     let rates = rates(steps);
-    let telling = || rates.iter().filter(|rate| rate.told != Told::Nothing);
-    let kept = telling().take_while(|rate| rate.told == Told::KeptUp).last();
-    let behind = telling().rev().take_while(|rate| rate.told == Told::FellBehind).last();
+    let decided = |rate: &&OfRate| matches!(rate.evidence, Evidence::KeptUp | Evidence::FellBehind);
+    let telling = || rates.iter().filter(decided);
+    let kept = telling().take_while(|rate| rate.evidence == Evidence::KeptUp).last();
+    let behind = telling().rev().take_while(|rate| rate.evidence == Evidence::FellBehind).last();
     let (from, to) = (kept.map(|rate| rate.rate), behind.map(|rate| rate.rate));
     let beyond = steps.iter().filter(|step| to.is_some_and(|to| to <= step.rate_per_s));
     let answered_beyond = beyond.map(|step| step.answered_per_s).max_by(f64::total_cmp);
-    let undecided = rates.iter().filter(|rate| rate.told == Told::Nothing);
+    let undecided = rates.iter().filter(|rate| rate.evidence == Evidence::Nothing);
     let falling =
         |step: &&Step| to == Some(step.rate_per_s) && step.backlog.fell_behind == Some(true);
     let lightest = steps
@@ -78,10 +80,10 @@ pub(crate) fn knee(steps: &[Step]) -> Knee {
 
 /// What the steps of one rate say together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Evidence {
     KeptUp,
     FellBehind,
-    /// As many kept up as fell behind.
+    /// Some kept up, and some fell behind.
     Both,
     /// No window was long enough.
     Nothing,
@@ -92,39 +94,48 @@ pub(crate) struct OfRate {
     pub(crate) rate: f64,
     /// How many steps it had.
     pub(crate) steps: usize,
-    told: Told,
+    /// Their longest window, seconds.
+    pub(crate) longest_s: f64,
+    evidence: Evidence,
+}
+
+impl OfRate {
+    /// Whether no window of its steps was long enough.
+    pub(crate) fn is_open(&self) -> bool {
+        self.evidence == Evidence::Nothing
+    }
+
+    /// Whether its own steps contradict each other.
+    pub(crate) fn contradicts_itself(&self) -> bool {
+        self.evidence == Evidence::Both
+    }
 }
 
 /// Each rate with what its steps say, ascending.
 pub(crate) fn rates(steps: &[Step]) -> Vec<OfRate> {
-    let mut rates: Vec<f64> = steps.iter().map(|step| step.rate_per_s).collect();
-    rates.sort_by(f64::total_cmp);
-    rates.dedup();
-    let told = |rate: f64| {
-        let at_rate = || steps.iter().filter(|step| step.rate_per_s == rate);
-        let that = |fell_behind| {
-            at_rate().filter(|step| step.backlog.fell_behind == Some(fell_behind)).count()
+    let of_rate = |(rate, steps): (f64, Vec<&Step>)| {
+        let that = |fell_behind| steps.iter().any(|one| one.backlog.fell_behind == fell_behind);
+        let evidence = match (that(Some(false)), that(Some(true))) {
+            (false, false) => Evidence::Nothing,
+            (true, false) => Evidence::KeptUp,
+            (false, true) => Evidence::FellBehind,
+            (true, true) => Evidence::Both,
         };
-        let told = match (that(false), that(true)) {
-            (0, 0) => Told::Nothing,
-            (kept, fell) if fell < kept => Told::KeptUp,
-            (kept, fell) if kept < fell => Told::FellBehind,
-            _ => Told::Both,
-        };
-        OfRate { rate, steps: at_rate().count(), told }
+        let longest_s = steps.iter().map(|step| step.duration_s).fold(0.0, f64::max);
+        OfRate { rate, steps: steps.len(), longest_s, evidence }
     };
-    rates.into_iter().map(told).collect()
+    by_rate(steps).into_iter().map(of_rate).collect()
 }
 
 /// The rates that contradict others, or themselves, ascending.
 pub(crate) fn contradicting(rates: &[OfRate]) -> impl Iterator<Item = &OfRate> {
     rates.iter().enumerate().filter_map(|(at, rate)| {
-        let says = |what| move |other: &OfRate| other.told == what;
-        let contradicts = match rate.told {
-            Told::KeptUp => rates[..at].iter().any(says(Told::FellBehind)),
-            Told::FellBehind => rates[at + 1..].iter().any(says(Told::KeptUp)),
-            Told::Both => true,
-            Told::Nothing => false,
+        let says = |what| move |other: &OfRate| other.evidence == what;
+        let contradicts = match rate.evidence {
+            Evidence::KeptUp => rates[..at].iter().any(says(Evidence::FellBehind)),
+            Evidence::FellBehind => rates[at + 1..].iter().any(says(Evidence::KeptUp)),
+            Evidence::Both => true,
+            Evidence::Nothing => false,
         };
         contradicts.then_some(rate)
     })
@@ -172,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_goes_by_the_majority_of_its_steps() {
+    fn a_rate_whose_steps_contradict_each_other_is_no_end() {
         let found = knee(&steps(&[
             (100.0, false),
             (200.0, true),
@@ -182,7 +193,12 @@ mod tests {
             (800.0, true),
         ]));
         assert_eq!((found.from_per_s, found.to_per_s), (Some(400.0), Some(800.0)));
-        assert!(found.contradicting_per_s.is_empty());
+        assert_eq!(found.contradicting_per_s, [200.0]);
+        // Nor as the highest or the lowest of all, whatever most of its steps say.
+        let found = knee(&steps(&[(100.0, false), (200.0, false), (200.0, false), (200.0, true)]));
+        assert_eq!((found.from_per_s, found.to_per_s), (Some(100.0), None));
+        let found = knee(&steps(&[(100.0, true), (100.0, true), (100.0, false), (200.0, true)]));
+        assert_eq!((found.from_per_s, found.to_per_s), (None, Some(200.0)));
     }
 
     #[test]

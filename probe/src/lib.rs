@@ -25,9 +25,12 @@ mod queues;
 pub mod rates;
 pub mod rule;
 pub mod search;
+#[cfg(test)]
+mod simulated;
 pub mod step;
 pub mod sweep;
 pub mod verify;
+pub mod within;
 
 use std::ops::ControlFlow;
 
@@ -46,6 +49,8 @@ pub struct Ask {
     pub seed: u64,
     /// What else differs from the plan.
     pub change: Change,
+    /// For how long the target may still work on what it hasn't answered: a rest before the run.
+    pub rest: Nanos,
 }
 
 /// What a run has that its plan hasn't.
@@ -62,14 +67,14 @@ pub enum Change {
 
 /// How far a series of runs is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outlook {
+pub struct SeriesProgress {
     /// The number of the step to come, from 1.
     pub step: usize,
     /// The steps that there will be at most, as far as is known.
     pub steps_max: usize,
-    /// The length of the windows still to come at most, this step's included; `None` while that
-    /// isn't known.
-    pub windows_left: Option<Nanos>,
+    /// How long all of them take at most, this step included, with everything beside their
+    /// windows.
+    pub left: Nanos,
 }
 
 /// Decides which runs to make.
@@ -78,7 +83,7 @@ pub trait Series {
     fn next(&self) -> Option<Ask>;
 
     /// How far the series is, before the run that [`Series::next`] asks for.
-    fn outlook(&self) -> Outlook;
+    fn progress(&self) -> SeriesProgress;
 
     /// Takes what the run gave.
     fn take(&mut self, step: Step);
@@ -91,10 +96,10 @@ pub trait Series {
 /// Those of `run`. What was taken before is in the series.
 pub fn make_runs<E>(
     series: &mut impl Series,
-    mut run: impl FnMut(&Ask, Outlook) -> Result<ControlFlow<(), Step>, E>,
+    mut run: impl FnMut(&Ask, SeriesProgress) -> Result<ControlFlow<(), Step>, E>,
 ) -> Result<ControlFlow<()>, E> {
     while let Some(ask) = series.next() {
-        match run(&ask, series.outlook())? {
+        match run(&ask, series.progress())? {
             ControlFlow::Continue(step) => series.take(step),
             ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
         }

@@ -2,7 +2,6 @@
 //! confidence intervals as bands, naive ones dashed, the bounds of objectives, and the answer of
 //! the series.
 
-use crate::ceiling::Answer;
 pub use crate::chart::NotDrawn;
 use crate::chart::{Axis, Bound, Chart, Line, Zone};
 use crate::knee::Knee;
@@ -33,16 +32,10 @@ impl Mark {
         Some(Mark { name: "knee", rate, between: (from, to) })
     }
 
-    /// The highest rate that passed, if one failed as well.
-    pub fn of_bracket(bracket: &Bracket) -> Option<Mark> {
+    /// The highest rate that passed under this name, if one failed as well.
+    pub fn of_bracket(name: &'static str, bracket: &Bracket) -> Option<Mark> {
         let between = bracket.passed_per_s.zip(bracket.failed_per_s)?;
-        Some(Mark { name: "holds up to", rate: Some(between.0), between })
-    }
-
-    /// The ceiling, if a rate passed and one failed.
-    pub fn of_ceiling(answer: &Answer) -> Option<Mark> {
-        let between = answer.passed_per_s.zip(answer.failed_per_s)?;
-        Some(Mark { name: "ceiling", rate: Some(between.0), between })
+        Some(Mark { name, rate: Some(between.0), between })
     }
 
     /// The same on the plot.
@@ -176,10 +169,12 @@ mod tests {
             passed_per_s: Some(880.0),
             failed_per_s: Some(916.0),
             undecided_per_s: Vec::new(),
-            ended_by: None,
+            resolution: None,
+            stopped_by: None,
             complete: true,
         };
-        let text = svg("x", &steps, Mark::of_bracket(&bracket).as_ref()).expect("it is drawn");
+        let text = svg("x", &steps, Mark::of_bracket("holds up to", &bracket).as_ref())
+            .expect("it is drawn");
         assert!(text.contains("holds up to 880/s"), "{text}");
     }
 

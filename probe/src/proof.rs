@@ -107,10 +107,10 @@ impl Trial {
         let is_more = 1.0 < grown;
         // Where little is to be expected, chance does as much.
         let visible = if is_more { expected - 1.0 } else { 1.0 - expected };
-        let is_told =
+        let is_clear =
             changed != Changed::Nothing && 0.0 < was.throughput_per_s && EXPECTED_MIN <= visible;
         let halfway = f64::midpoint(1.0, expected);
-        let moved = is_told.then_some(if is_more { halfway <= ratio } else { ratio <= halfway });
+        let moved = is_clear.then_some(if is_more { halfway <= ratio } else { ratio <= halfway });
         Some(Trial {
             changed,
             shards: is.shards.len(),
@@ -207,8 +207,8 @@ mod tests {
         ] {
             let made = [(Changed::Nothing, &[before][..]), (Changed::Shards, &[after][..])];
             let trials = Trial::of(&made);
-            let told: Vec<Option<bool>> = trials.iter().map(|trial| trial.moved).collect();
-            assert_eq!(told, [None, moved], "{trials:?}");
+            let moves: Vec<Option<bool>> = trials.iter().map(|trial| trial.moved).collect();
+            assert_eq!(moves, [None, moved], "{trials:?}");
         }
     }
 }

@@ -4,11 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use engine::report::Microseconds;
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::{Code, Level};
+use engine::report::{ClientPart, ClientShare, Microseconds};
 use engine::stats::distribution::{Distribution, VALUE_MAX_NS};
 use engine::stats::percentiles::Percentiles;
+use engine::stats::pieces::Pieces;
 use engine::stats::ratio::share_interval;
 use engine::sys::units::{Nanos, SECOND_NS};
 use hdrhistogram::Histogram;
@@ -18,7 +19,9 @@ use rand_xoshiro::rand_core::SeedableRng as _;
 
 use crate::backlog::{Backlog, Interval};
 use crate::figures::{Figures, ShardTime};
-use crate::step::{Latency, Reason, Step, Trust};
+use crate::search::SearchPlan;
+use crate::step::{Latency, Reason, Step, Trust, errors_interval};
+use crate::within::Within;
 use crate::{Ask, Change};
 
 /// Load before the window, ns.
@@ -27,8 +30,30 @@ const WARMUP_NS: u64 = 2 * SECOND_NS;
 const DRAIN_NS: u64 = 10 * SECOND_NS;
 /// When what is never answered is.
 const NEVER_NS: u64 = u64::MAX / 4;
+/// The rest before each run, seconds.
+const REST_S: f64 = 1.0;
 /// Intervals per second of the series.
 const INTERVALS: u64 = 8;
+/// Length of one, s.
+const EACH_S: f64 = 1.0 / INTERVALS as f64;
+
+/// Time for anything.
+pub(crate) const AMPLE: Within =
+    Within { within: Nanos::from_secs(1_000_000), beside: Nanos::from_secs(1) };
+
+/// A search from one rate to another by windows of this length.
+pub(crate) fn search_plan(first: &str, rate_max: &str, seconds: u64) -> SearchPlan {
+    SearchPlan {
+        first: first.parse().expect("a rate"),
+        rate_max: rate_max.parse().expect("a rate"),
+        tolerance: 0.05,
+        repeats: 1,
+        steps_max: 60,
+        duration: Nanos::from_secs(seconds),
+        seed: 1,
+        time: AMPLE,
+    }
+}
 
 /// First come, first served.
 #[derive(Clone)]
@@ -64,7 +89,7 @@ pub(crate) struct Queue {
 /// A run at this rate.
 pub(crate) fn asked(rate: &str, seconds: u64) -> Ask {
     let (rate, duration) = (rate.parse().expect("a rate"), Nanos::from_secs(seconds));
-    Ask { rate, duration, seed: 1, change: Change::None }
+    Ask { rate, duration, seed: 1, change: Change::None, rest: Nanos(0) }
 }
 
 impl Queue {
@@ -110,12 +135,12 @@ impl Queue {
         let (mut due_ns, mut corrected, mut naive) =
             (0.0, Distribution::new(), Distribution::new());
         let histogram = || Histogram::new_with_bounds(1, 60 * SECOND_NS, 2).expect("bounds");
-        let seconds = ask.duration.0.div_ceil(SECOND_NS);
-        let mut batches: Vec<Histogram<u64>> = (0..seconds).map(|_| histogram()).collect();
         let windows = (ask.duration.0 * INTERVALS).div_ceil(SECOND_NS) as usize;
         let mut intervals = vec![Interval::default(); windows];
         let mut latencies: Vec<Histogram<u64>> = (0..windows).map(|_| histogram()).collect();
         let place = |at_ns: u64| ((at_ns - WARMUP_NS) * INTERVALS / SECOND_NS) as usize;
+        let (given_up_ns, mut last_ns) = (end_ns + DRAIN_NS, 0);
+        let mut bad = vec![(0, 0); windows];
         loop {
             due_ns += exponential() / rate * SECOND_NS as f64;
             let arrival_ns = due_ns as u64;
@@ -130,7 +155,11 @@ impl Queue {
             *shard = arrival_ns.max(*shard) + self.shard_ns;
             let noticed_ns = *shard;
             if self.gone_ns.is_some_and(|gone_ns| gone_ns <= arrival_ns) || chance(self.refused) {
-                errors += u64::from(in_window);
+                if in_window {
+                    errors += 1;
+                    bad[place(arrival_ns)].0 += 1;
+                    bad[place(arrival_ns)].1 += 1;
+                }
                 continue;
             }
             let Reverse(conn_free_ns) = conns_free_ns.pop().expect("at least one connection");
@@ -148,40 +177,45 @@ impl Queue {
             capped += u64::from(noticed_ns < conn_free_ns);
             lateness.record(noticed_ns - arrival_ns);
             sent += u64::from(sent_ns < end_ns);
-            errors += u64::from(chance(self.bad_status) || done_ns == NEVER_NS);
+            let is_bad = u64::from(chance(self.bad_status) || done_ns == NEVER_NS);
+            errors += is_bad;
+            bad[place(arrival_ns)].0 += is_bad;
+            bad[place(arrival_ns)].1 += 1;
             intervals[place(arrival_ns)].due += 1.0;
             if done_ns < end_ns {
                 intervals[place(done_ns)].answers += 1;
             }
-            let given_up_ns = end_ns + DRAIN_NS;
+            last_ns = last_ns.max(done_ns);
             let latency_ns = done_ns.min(given_up_ns) - arrival_ns;
             corrected.record(latency_ns);
             naive.record(done_ns.min(given_up_ns).saturating_sub(sent_ns));
             latencies[place(arrival_ns)].record(latency_ns.min(VALUE_MAX_NS)).expect("in range");
-            let second = (arrival_ns - WARMUP_NS) / SECOND_NS;
-            batches[second as usize].record(latency_ns.min(VALUE_MAX_NS)).expect("in range");
         }
         for (interval, latencies) in intervals.iter_mut().zip(&latencies) {
             let median = latencies.value_at_quantile(0.5) as f64 / SECOND_NS as f64;
             interval.latency_s = (!latencies.is_empty()).then_some(median);
         }
         let window_s = ask.duration.as_secs_f64();
+        let due: f64 = intervals.iter().map(|interval| interval.due).sum();
+        let offered = rate / INTERVALS as f64 * due / requests.max(1) as f64;
+        let whole = (ask.duration.0 * INTERVALS / SECOND_NS) as usize;
         let answers: u64 = intervals.iter().map(|interval| interval.answers).sum();
         let latency = |of: &Distribution| Latency {
             unit: Microseconds::Us,
             count: of.count(),
             mean: of.mean_ns().map(|ns| ns / 1e3),
-            percentiles: Percentiles::new(of, &batches),
+            percentiles: Percentiles::new(of, &Pieces::new(latencies.clone(), EACH_S)),
             max: of.quantile_ns(1.0).map(|ns| ns as f64 / 1e3),
         };
         let slo = self.slo_ms.map(|ms| {
             let bound_ns = (ms * 1e6) as u64;
-            let pieces: Vec<(u64, u64)> = batches
+            let beyond: Vec<(u64, u64)> = latencies
                 .iter()
-                .map(|batch| (batch.len() - batch.count_between(0, bound_ns), batch.len()))
+                .map(|piece| (piece.len() - piece.count_between(0, bound_ns), piece.len()))
                 .collect();
-            let beyond = pieces.iter().map(|piece| piece.0).sum();
-            let share = share_interval(beyond, corrected.count(), &pieces);
+            let all = beyond.iter().map(|piece| piece.0).sum();
+            let beyond = Pieces::new(beyond, EACH_S);
+            let share = share_interval(all, corrected.count(), &beyond).ok();
             let p99 = corrected.quantile_ns(0.99).map(|ns| ns as f64 / 1e3);
             judged("p99", ms * 1e3, p99, share, 0.01)
         });
@@ -205,13 +239,15 @@ impl Queue {
         Step {
             rate_per_s: rate,
             duration_s: window_s,
+            took_s: (given_up_ns.min(last_ns.max(end_ns)) as f64 / SECOND_NS as f64) + REST_S,
             seed: ask.seed,
             intended_per_s: requests as f64 / window_s,
             sent_per_s: sent as f64 / window_s,
             answered_per_s: answers as f64 / window_s,
             requests,
             errors,
-            backlog: Backlog::new(&intervals, 1.0 / INTERVALS as f64),
+            errors_interval: errors_interval(errors, requests, &Pieces::new(bad, EACH_S)),
+            backlog: Backlog::new(&intervals[..whole], 1.0 / INTERVALS as f64, offered),
             silent_from_s: self
                 .silent_ns
                 .filter(|silent_ns| *silent_ns < end_ns)
@@ -219,7 +255,12 @@ impl Queue {
             naive: latency(&naive),
             corrected: latency(&corrected),
             pacer_lateness: latency(&lateness),
-            verdict: Trust { level: if is_capped { level } else { Level::Valid }, codes },
+            client_share: None,
+            verdict: Trust {
+                level: if is_capped { level } else { Level::Valid },
+                codes,
+                notes: Vec::new(),
+            },
             slo,
             cpu_us_per_request: Some(4.0),
             busy,
@@ -262,6 +303,8 @@ fn judged(
         figure,
         interval: [None; 2],
         needed: None,
+        needed_s: None,
+        may_lie_above: false,
         beyond: None,
         beyond_interval: beyond,
         judgement,
@@ -269,16 +312,25 @@ fn judged(
     Slo { judgement, objectives: vec![one] }
 }
 
-/// The step with an objective that has this bound and figure, without doubt, and a generator this
-/// late at each percentile; times in ms.
+/// The step with an objective that has this bound and figure, without doubt, and a generator that
+/// added so much to each request; times in ms.
 pub(crate) fn missed_by(step: &Step, metric: &str, bound: f64, figure: f64, late_ms: f64) -> Step {
     let us = if metric == "errors" { 1.0 } else { 1e3 };
     let (bound, figure) = (bound * us, figure * us);
     let share = if figure < bound { 0.0 } else { 1.0 };
     let slo = Some(judged(metric, bound, Some(figure), Some([share; 2]), 0.5));
-    let mut pacer_lateness = step.pacer_lateness.clone();
-    pacer_lateness.percentiles.at_mut(0.99).value = Some(late_ms * 1e3);
-    Step { slo, pacer_lateness, ..step.clone() }
+    let added = late_ms * 1e3;
+    let part = ClientPart { corrected: figure, added, opening: 0.0, when_handled: figure };
+    let (p99, p999) = (Some(part.clone()), Some(part.clone()));
+    let client_share = Some(ClientShare {
+        unit: Microseconds::Us,
+        added_mean: added,
+        p50: part,
+        p90: None,
+        p99,
+        p999,
+    });
+    Step { slo, client_share, ..step.clone() }
 }
 
 /// `P(W ≤ t)` of M/D/1 with D = 1: Erlang's sum.

@@ -1,10 +1,13 @@
 //! What one run at one rate gave, as far as decisions over many runs need it.
 
+use engine::record::counts::IntervalCounts;
 use engine::record::outcome::Cause;
 use engine::report::slo::Slo;
 use engine::report::verdict::{Code, Level, Verdict};
-use engine::report::{DistributionPart, Microseconds, Report, SeriesPart};
+use engine::report::{ClientShare, DistributionPart, Microseconds, Report, SeriesPart};
 use engine::stats::percentiles::Percentiles;
+use engine::stats::pieces::Pieces;
+use engine::stats::ratio::{count_interval, share_interval};
 use serde::{Deserialize, Serialize};
 
 use crate::backlog::{Backlog, Interval};
@@ -17,6 +20,9 @@ pub struct Step {
     pub rate_per_s: f64,
     /// Length of its window, seconds.
     pub duration_s: f64,
+    /// All the time that the run took, seconds: with the rest before it, its set-up, its warm-up,
+    /// and the wait for the last responses.
+    pub took_s: f64,
     /// The seed of its schedule.
     pub seed: u64,
     /// Requests per second of the window: intended.
@@ -29,6 +35,9 @@ pub struct Step {
     pub requests: u64,
     /// Of these, those without a good answer.
     pub errors: u64,
+    /// The 95 % interval of their share, by how they are spread over the window; `None` of no
+    /// request.
+    pub errors_interval: Option<[f64; 2]>,
     /// Whether the answers kept up with the arrivals.
     pub backlog: Backlog,
     /// From when on there were no answers, seconds since the start of the window: none came, and
@@ -41,6 +50,8 @@ pub struct Step {
     pub corrected: Latency,
     /// Intended → noticed by the shard, microseconds: the generator's own lateness.
     pub pacer_lateness: Latency,
+    /// What the generator added to the requests at a corrected latency; `None` if unknown.
+    pub client_share: Option<ClientShare>,
     /// How far the numbers can be trusted.
     pub verdict: Trust,
     /// What became of the plan's objectives; `None` if it has none.
@@ -64,7 +75,7 @@ pub struct Step {
 pub enum Outcome {
     /// It holds.
     Passed,
-    /// Nothing: there were too few samples.
+    /// Nothing: there were too few samples, or the window was too short.
     Undecided,
     /// Nothing as long as another run may say more: it failed, and the rate may be innocent. Of a
     /// ceiling nothing at all.
@@ -107,18 +118,32 @@ pub struct Trust {
     pub level: Level,
     /// The reasons, the worst first.
     pub codes: Vec<Reason>,
+    /// The notes: causes that showed in no number, or in one that a reason is about.
+    #[serde(default)]
+    pub notes: Vec<Reason>,
 }
 
 impl Trust {
     /// Of a report's verdict.
     pub(crate) fn new(verdict: &Verdict) -> Trust {
-        let reasons = verdict.reasons.iter();
-        Trust {
-            level: verdict.level,
-            codes: reasons
-                .map(|reason| Reason { code: reason.code, level: reason.level })
-                .collect(),
-        }
+        let codes = |all: &[engine::report::verdict::Reason]| {
+            all.iter().map(|one| Reason { code: one.code, level: one.level }).collect()
+        };
+        let Verdict { level, reasons, notes } = verdict;
+        Trust { level: *level, codes: codes(reasons), notes: codes(notes) }
+    }
+
+    /// The names of the reasons of this level, each once.
+    pub fn names_at(&self, level: Level) -> Vec<String> {
+        let codes = self.codes.iter().filter(|reason| reason.level == level);
+        let mut names: Vec<String> = codes.map(|reason| reason.code.to_string()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Whatever was found: the reasons, then the notes.
+    pub fn found(&self) -> impl Iterator<Item = &Reason> {
+        self.codes.iter().chain(&self.notes)
     }
 }
 
@@ -147,6 +172,26 @@ fn silent_from_s(series: &SeriesPart) -> Option<f64> {
     (least <= sent).then_some(from as f64 * interval_s)
 }
 
+/// The 95 % interval of the share of these errors. In a window too short to tell how they are spread
+/// they count as independent.
+pub(crate) fn errors_interval(
+    errors: u64,
+    requests: u64,
+    pieces: &Pieces<(u64, u64)>,
+) -> Option<[f64; 2]> {
+    let independent = || count_interval(errors, 0.05).map(|end| (end / requests as f64).min(1.0));
+    (0 < requests)
+        .then(|| share_interval(errors, requests, pieces).unwrap_or_else(|_| independent()))
+}
+
+/// Each rate with its steps, ascending; those of one rate in the order in which they were made.
+pub(crate) fn by_rate(steps: &[Step]) -> Vec<(f64, Vec<&Step>)> {
+    let mut sorted: Vec<&Step> = steps.iter().collect();
+    sorted.sort_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s));
+    let rates = sorted.chunk_by(|one, other| one.rate_per_s == other.rate_per_s);
+    rates.map(|steps| (steps[0].rate_per_s, steps.to_vec())).collect()
+}
+
 /// Whether steps decided something, and each of those that did has an invalid verdict.
 pub fn none_is_valid(steps: &[Step]) -> bool {
     let mut deciding =
@@ -160,7 +205,7 @@ impl Step {
         self.errors as f64 / self.requests.max(1) as f64
     }
 
-    /// Of the report of an open run.
+    /// Of the report of an open run; how long it took in all isn't in there.
     ///
     /// # Panics
     /// If the run had no rate.
@@ -177,28 +222,44 @@ impl Step {
             if counts.answered == 0 { 1.0 } else { good as f64 / counts.answered as f64 };
         let in_error = counts.ended_in_error();
         let failed_share = if in_error == 0 { 0.0 } else { counts.failed as f64 / in_error as f64 };
-        let intervals = report.series.intervals.iter().map(|interval| Interval {
+        let SeriesPart { interval_s, intervals, .. } = &report.series;
+        let due = |counts: &IntervalCounts| {
             // Which of the errors were failures isn't kept by interval.
-            due: interval.counts.intended as f64 - failed_share * interval.counts.errors as f64,
-            answers: interval.counts.answers,
-            latency_s: interval.p50.map(|us| us / 1e6),
+            counts.intended as f64 - failed_share * counts.errors as f64
+        };
+        // The last may be shorter than the others.
+        let whole = intervals.iter().enumerate().take_while(|(at, _)| {
+            (*at + 1) as f64 * interval_s <= report.config.window_s() * (1.0 + 1e-9)
         });
-        let intervals: Vec<Interval> = intervals.collect();
+        let backlog: Vec<Interval> = whole
+            .map(|(_, interval)| Interval {
+                due: due(&interval.counts),
+                answers: interval.counts.answers,
+                latency_s: interval.p50.map(|us| us / 1e6),
+            })
+            .collect();
+        let rate_per_s = plan.rate.expect("an open run has a rate").per_second();
+        let all_due: f64 = intervals.iter().map(|interval| due(&interval.counts)).sum();
+        let offered = rate_per_s * interval_s * all_due / counts.intended.max(1) as f64;
+        let errors = counts.intended.saturating_sub(good);
         Step {
-            rate_per_s: plan.rate.expect("an open run has a rate").per_second(),
+            rate_per_s,
             duration_s: report.config.window_s(),
+            took_s: 0.0,
             seed: plan.seed,
             intended_per_s: part.rate.intended,
-            sent_per_s: part.rate.sent,
-            answered_per_s: part.rate.answered,
+            sent_per_s: part.rate.sent_due,
+            answered_per_s: part.rate.answered_due,
             requests: counts.intended,
-            errors: counts.intended.saturating_sub(good),
-            backlog: Backlog::new(&intervals, report.series.interval_s),
+            errors,
+            errors_interval: errors_interval(errors, counts.intended, &report.series.bad_pieces()),
+            backlog: Backlog::new(&backlog, *interval_s, offered),
             silent_from_s: silent_from_s(&report.series)
                 .filter(|_| Cause::LOCAL.iter().all(|cause| counts.errors.of(*cause) == 0)),
             naive: Latency::new(&part.naive),
             corrected: Latency::new(&part.corrected),
             pacer_lateness: Latency::new(&part.pacer_lateness),
+            client_share: part.client_share.clone(),
             verdict: Trust::new(&report.verdict),
             slo: report.slo.clone(),
             cpu_us_per_request: (0 < counts.sent_in_window)
@@ -213,7 +274,6 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
-    use engine::record::counts::IntervalCounts;
     use engine::report::IntervalPart;
 
     use super::*;
@@ -272,7 +332,7 @@ mod tests {
         ] {
             let with = |&(outcome, level)| Step {
                 outcome,
-                verdict: Trust { level, codes: Vec::new() },
+                verdict: Trust { level, codes: Vec::new(), notes: Vec::new() },
                 ..step.clone()
             };
             let made: Vec<Step> = steps.iter().map(with).collect();

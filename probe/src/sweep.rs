@@ -1,16 +1,19 @@
-//! A sweep: one run at each of many rates, then a few more around the knee.
+//! A sweep: one run at each of many rates, then a few more around the knee. A run that the time left
+//! has no room for isn't made.
 
 use engine::sys::units::{Nanos, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::knee::{Knee, contradicting, knee, rates};
 use crate::rates::{between, exactly};
-use crate::step::Step;
-use crate::{Ask, Change, Outlook, Series};
+use crate::rule::aim;
+use crate::step::{ERRORS_MAX, Step};
+use crate::within::{Within, rest, windows};
+use crate::{Ask, Change, Series, SeriesProgress};
 
 /// The knee is narrow enough when its ends are this factor apart.
 pub const KNEE_WIDTH: f64 = 1.05;
-/// How often a rate is offered whose steps contradict others.
+/// How often a rate is offered whose steps contradict others, or decide nothing.
 const RUNS_MAX: usize = 3;
 
 /// A sweep under way.
@@ -25,13 +28,16 @@ pub struct Sweep {
 pub struct SweepPlan {
     /// The rates, in the order in which they are offered.
     pub rates: Vec<Rate>,
-    /// The most steps that may be added: rates that contradict others once more, then those that
-    /// narrow the knee down to [`KNEE_WIDTH`].
+    /// The most steps that may be added: rates that contradict others once more, those that decided
+    /// nothing with a window twice as long, then those that narrow the knee down to [`KNEE_WIDTH`].
     pub refine_max: usize,
-    /// Length of each window.
+    /// Length of each window; that of an undecided rate's repeats is longer.
     pub duration: Nanos,
     /// The seed of the first step; each of the others has the next.
     pub seed: u64,
+    /// How long it may take.
+    #[serde(flatten)]
+    pub time: Within,
 }
 
 impl Sweep {
@@ -50,12 +56,55 @@ impl Sweep {
         knee(&self.steps)
     }
 
+    /// Whether it ended before its last rate, or with a knee that is wider than it should be.
+    pub fn is_complete(&self) -> bool {
+        self.wanted().is_none()
+    }
+
+    /// The next rate and its window, whether or not there is time for it.
+    fn wanted(&self) -> Option<(Rate, Nanos)> {
+        let made = self.steps.len();
+        let new = |rate: Rate| (rate, self.plan.duration);
+        if let Some(rate) = self.plan.rates.get(made) {
+            return Some(new(*rate));
+        }
+        if self.plan.rates.len() + self.plan.refine_max <= made {
+            return None;
+        }
+        self.contradicting()
+            .map(new)
+            .or_else(|| self.undecided())
+            .or_else(|| self.between().map(new))
+    }
+
     /// A rate that contradicts others, the least measured first.
     fn contradicting(&self) -> Option<Rate> {
         let rates = rates(&self.steps);
-        let again = contradicting(&rates).filter(|known| known.steps < RUNS_MAX);
+        let again = contradicting(&rates)
+            .filter(|known| !known.contradicts_itself() && known.steps < RUNS_MAX);
         let rate = again.min_by_key(|known| known.steps)?.rate;
         Some(exactly(rate))
+    }
+
+    /// A rate that may be an end of the knee, and whose windows were too short to tell, with one
+    /// twice as long: the nearest to the highest that kept up.
+    fn undecided(&self) -> Option<(Rate, Nanos)> {
+        let Knee { from_per_s: from, to_per_s: to, .. } = self.knee();
+        let rates = rates(&self.steps);
+        let mut open = rates.iter().filter(|known| {
+            let answers = self.steps.iter().filter(|step| step.rate_per_s == known.rate);
+            known.is_open()
+                && known.steps < RUNS_MAX
+                && to.is_none_or(|to| known.rate < to)
+                && from.is_none_or(|from| from < known.rate)
+                && answers.into_iter().all(|step| {
+                    // What failed needs another cure than time.
+                    step.silent_from_s.is_none() && step.error_share() <= ERRORS_MAX
+                })
+        });
+        let known = open.next()?;
+        let times = 2.0 * (known.longest_s / self.plan.duration.as_secs_f64()).round();
+        Some((exactly(known.rate), windows(self.plan.duration, times)))
     }
 
     /// A rate between those that the knee lies between: in the middle of the widest gap.
@@ -74,7 +123,9 @@ impl Sweep {
         let gaps = within.windows(2).map(|pair| (pair[0], pair[1]));
         let (low, high) =
             gaps.max_by(|one, other| (one.1 / one.0).total_cmp(&(other.1 / other.0)))?;
-        let rate = between(low, high);
+        let end = self.steps.iter().rfind(|step| step.rate_per_s == high);
+        let aimed = end.and_then(|step| aim(step, low, high, KNEE_WIDTH - 1.0));
+        let rate = aimed.map_or_else(|| between(low, high), exactly);
         // Rates of four figures have no other between them.
         (low < rate.per_second() && rate.per_second() < high).then_some(rate)
     }
@@ -82,23 +133,25 @@ impl Sweep {
 
 impl Series for Sweep {
     fn next(&self) -> Option<Ask> {
-        let made = self.steps.len();
-        let rate = match self.plan.rates.get(made) {
-            Some(rate) => *rate,
-            None if made < self.plan.rates.len() + self.plan.refine_max => {
-                self.contradicting().or_else(|| self.between())?
-            }
-            None => return None,
-        };
-        let seed = self.plan.seed.wrapping_add(made as u64);
-        Some(Ask { rate, duration: self.plan.duration, seed, change: Change::None })
+        let (rate, duration) = self.wanted()?;
+        let made: Vec<&Step> = self.steps.iter().collect();
+        let seed = self.plan.seed.wrapping_add(made.len() as u64);
+        let fits = self.plan.time.fits(&made, rate.per_second(), duration);
+        fits.then(|| Ask { rate, duration, seed, change: Change::None, rest: rest(&made) })
     }
 
-    fn outlook(&self) -> Outlook {
-        let steps_max = self.plan.rates.len() + self.plan.refine_max;
-        let left = steps_max.saturating_sub(self.steps.len()) as u64;
-        let windows_left = Some(Nanos(self.plan.duration.0.saturating_mul(left)));
-        Outlook { step: self.steps.len() + 1, steps_max, windows_left }
+    fn progress(&self) -> SeriesProgress {
+        let SweepPlan { rates, refine_max, duration, time, .. } = &self.plan;
+        let made = self.steps.len();
+        let planned = rates.len().saturating_sub(made) as u64;
+        let steps_max = rates.len() + refine_max;
+        let added = (steps_max.saturating_sub(made) as u64).saturating_sub(planned);
+        let all = time.at_most(planned, *duration).0.saturating_add(
+            // Of what is undecided, a window may be twice as long twice.
+            time.at_most(added, Nanos(duration.0.saturating_mul(4))).0,
+        );
+        let left = Nanos(time.left(&self.steps).0.min(all));
+        SeriesProgress { step: made + 1, steps_max, left }
     }
 
     fn take(&mut self, step: Step) {
@@ -114,7 +167,7 @@ mod tests {
     use super::*;
     use crate::blame::Side;
     use crate::make_runs;
-    use crate::queues::Queue;
+    use crate::queues::{AMPLE, Queue};
     use crate::rates::{RateRange, Spacing};
 
     fn swept(queue: &Queue, range: &str, steps: usize, seconds: u64) -> Sweep {
@@ -122,12 +175,23 @@ mod tests {
     }
 
     fn swept_for(queue: &Queue, range: &str, steps: usize, milliseconds: u64) -> Sweep {
+        refined(queue, range, steps, milliseconds, 4)
+    }
+
+    fn refined(
+        queue: &Queue,
+        range: &str,
+        steps: usize,
+        milliseconds: u64,
+        refine_max: usize,
+    ) -> Sweep {
         let range: RateRange = range.parse().expect("a range");
         let mut sweep = Sweep::new(SweepPlan {
             rates: range.spaced(steps, Spacing::Geometric),
-            refine_max: 4,
+            refine_max,
             duration: Nanos(milliseconds * 1_000_000),
             seed: 1,
+            time: AMPLE,
         });
         let run = |ask: &Ask, _| Ok::<_, Infallible>(ControlFlow::Continue(queue.run(ask)));
         let ended = make_runs(&mut sweep, run).expect("arithmetic doesn't fail");
@@ -163,7 +227,7 @@ mod tests {
         let queue = Queue { stall, service_ns: 100_000, ..Queue::serial_ms() };
         for hundredths in [410, 415, 420, 430] {
             let Knee { from_per_s: from, to_per_s: to, contradicting_per_s: contradicting, .. } =
-                swept_for(&queue, "500..1500", 5, 10 * hundredths).knee();
+                refined(&queue, "500..1500", 5, 10 * hundredths, 10).knee();
             assert_eq!((from, to), (Some(1_500.0), None), "{hundredths}");
             assert!(contradicting.is_empty(), "{contradicting:?}");
         }
@@ -173,9 +237,9 @@ mod tests {
     fn latency_longer_than_half_of_the_window_is_undecided() {
         let queue = Queue { base_ns: 4_000_000_000, service_ns: 10_000, ..Queue::serial_ms() };
         let Knee { from_per_s: from, to_per_s: to, undecided_per_s: undecided, .. } =
-            swept(&queue, "10..100", 3, 5).knee();
+            refined(&queue, "10..100", 3, 5_000, 0).knee();
         assert_eq!((from, to, undecided.len()), (None, None, 3));
-        let Knee { from_per_s: from, to_per_s: to, .. } = swept(&queue, "10..100", 3, 12).knee();
+        let Knee { from_per_s: from, to_per_s: to, .. } = swept(&queue, "10..100", 3, 400).knee();
         assert_eq!((from, to), (Some(100.0), None));
         // A target that is slow because it is full is told apart.
         let Knee { to_per_s: to, .. } =
@@ -206,11 +270,12 @@ mod tests {
             refine_max: 4,
             duration: Nanos::from_secs(4),
             seed: 1,
+            time: AMPLE,
         });
-        let ended = make_runs(&mut sweep, |ask, outlook| {
-            let gone_ns = queue.gone_ns.filter(|_| outlook.step == 3);
+        let ended = make_runs(&mut sweep, |ask, progress| {
+            let gone_ns = queue.gone_ns.filter(|_| progress.step == 3);
             let step = Queue { gone_ns, ..queue.clone() }.run(ask);
-            if outlook.step <= 3 { Ok(ControlFlow::Continue(step)) } else { Err("refused") }
+            if progress.step <= 3 { Ok(ControlFlow::Continue(step)) } else { Err("refused") }
         });
         assert_eq!(ended, Ok(ControlFlow::Continue(())), "nothing is refined");
         let Knee { rate_per_s: rate, to_per_s: to, .. } = sweep.knee();
@@ -222,7 +287,7 @@ mod tests {
     fn a_rate_that_contradicts_others_is_offered_again() {
         let queue = Queue { service_ns: 100_000, ..Queue::serial_ms() };
         for (disturbed, from, contradicting) in
-            [(1, Some(400.0), vec![]), (9, Some(100.0), vec![200.0, 400.0])]
+            [(1, Some(400.0), vec![200.0]), (9, Some(100.0), vec![200.0, 400.0])]
         {
             let mut runs_at = 0;
             let mut sweep = Sweep::new(SweepPlan {
@@ -230,6 +295,7 @@ mod tests {
                 refine_max: 4,
                 duration: Nanos::from_secs(4),
                 seed: 1,
+                time: AMPLE,
             });
             let ended = make_runs(&mut sweep, |ask, _| {
                 let mut step = queue.run(ask);
@@ -244,7 +310,8 @@ mod tests {
                 (sweep.knee().from_per_s, sweep.knee().contradicting_per_s),
                 (from, contradicting)
             );
-            assert_eq!(runs_at, RUNS_MAX);
+            // Once it has contradicted itself, more runs don't help.
+            assert_eq!(runs_at, if disturbed == 1 { 2 } else { RUNS_MAX });
         }
     }
 
@@ -279,18 +346,18 @@ mod tests {
             refine_max: 0,
             duration: Nanos::from_secs(1),
             seed: 1,
+            time: AMPLE,
         };
         let mut sweep = Sweep::new(plan.clone());
-        let ended = make_runs(&mut sweep, |ask, outlook| match outlook.step {
+        let ended = make_runs(&mut sweep, |ask, progress| match progress.step {
             3 => Err("refused"),
             _ => Ok(ControlFlow::Continue(queue.run(ask))),
         });
         assert_eq!((ended, sweep.steps().len()), (Err("refused"), 2));
         let mut sweep = Sweep::new(plan);
-        let ended = make_runs(&mut sweep, |ask, outlook| {
-            let windows_left = Some(Nanos::from_secs(4 - outlook.step as u64));
-            assert_eq!((outlook.steps_max, outlook.windows_left), (3, windows_left));
-            Ok::<_, Infallible>(match outlook.step {
+        let ended = make_runs(&mut sweep, |ask, progress| {
+            assert_eq!(progress.steps_max, 3);
+            Ok::<_, Infallible>(match progress.step {
                 2 => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(queue.run(ask)),
             })

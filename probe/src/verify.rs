@@ -9,14 +9,14 @@ use engine::sys::units::{CoreList, Rate};
 use engine::verify::{Finding, compare, summed_up};
 use serde::Serialize;
 
-use crate::backlog::{Backlog, GROWTH_MAX};
+use crate::backlog::{Backlog, falls_behind};
 use crate::bound::Bound;
 use crate::ceiling::{Answer, Ceiling};
 use crate::document::{CeilingDocument, Made, SCHEMA, SearchDocument, SweepDocument};
 use crate::proof::Trial;
-use crate::rule::by_load;
-use crate::search::{Rule, Search, by_objectives};
-use crate::step::{Latency, Outcome, Step};
+use crate::rule::Rule;
+use crate::search::Search;
+use crate::step::{Latency, Step};
 use crate::sweep::Sweep;
 use crate::{Change, Series};
 
@@ -41,8 +41,9 @@ pub fn sweep(document: &SweepDocument) -> Vec<Finding> {
     }
     findings.extend(planned_first(made, None));
     let mut sweep = Sweep::new(document.sweep.clone());
-    findings.extend(steps(&mut sweep, made, &[], &|_| None, None));
+    findings.extend(steps(&mut sweep, made, &[], None, None));
     findings.extend(compare("knee.", &sweep.knee(), &document.knee));
+    findings.push(Finding::equal("complete", sweep.is_complete(), document.complete));
     findings
 }
 
@@ -58,10 +59,10 @@ pub fn search(document: &SearchDocument) -> Vec<Finding> {
         return findings;
     }
     findings.extend(planned_first(made, Some(&document.slo)));
-    let mut search = Search::new(document.search.clone(), Rule::OBJECTIVES);
-    let rule = |step: &Step| Some(by_objectives(step));
-    findings.extend(steps(&mut search, made, &[], &rule, Some(&slo)));
+    let mut search = Search::new(document.search.clone(), Rule::Objectives);
+    findings.extend(steps(&mut search, made, &[], Some(Rule::Objectives), Some(&slo)));
     findings.extend(compare("", &search.bracket(), &document.bracket));
+    findings.extend(compare("ended_by", &search.ended_by(), &document.ended_by));
     findings
 }
 
@@ -75,7 +76,7 @@ pub fn ceiling(document: &CeilingDocument) -> Vec<Finding> {
     }
     findings.extend(planned_first(made, None));
     let mut ceiling = Ceiling::new(plan.clone());
-    findings.extend(steps(&mut ceiling, made, trials, &|step| Some(by_load(step)), None));
+    findings.extend(steps(&mut ceiling, made, trials, Some(Rule::Load), None));
     findings.push(Finding::equal("steps of the search", ceiling.steps().len(), made.steps.len()));
     let mut expected = ceiling.answer();
     if is_of_refusal(&answer.bound, made) {
@@ -123,7 +124,7 @@ fn steps(
     series: &mut impl Series,
     made: &Made,
     trials: &[Trial],
-    rule: &dyn Fn(&Step) -> Option<Outcome>,
+    rule: Option<Rule>,
     slo: Option<&Objectives>,
 ) -> Vec<Finding> {
     let (mut asked, mut within) = (Vec::new(), Vec::new());
@@ -149,7 +150,7 @@ fn steps(
                 asked.extend(compare(&name(""), &planned, &Ran::of(step)));
             }
         }
-        within.extend(compare(&name("outcome"), &rule(step), &step.outcome));
+        within.extend(compare(&name("outcome"), &rule.map(|rule| rule.judge(step)), &step.outcome));
         within.extend(one(step, slo).into_iter().map(|finding| {
             let what = name(&finding.what);
             Finding { what, ..finding }
@@ -289,16 +290,17 @@ fn silence(step: &Step) -> Vec<Finding> {
 /// The interval lies around the growth, and tells whether it fell behind.
 fn backlog(found: &Backlog) -> Vec<Finding> {
     let Backlog { growth, interval, fell_behind } = *found;
-    let told = fell_behind.map_or("undecided".to_owned(), |fell| fell.to_string());
-    let is = |expected: &str, ok| Finding::new("backlog.fell_behind", expected, &told, ok);
+    let reported = fell_behind.map_or("undecided".to_owned(), |fell| fell.to_string());
+    let is = |expected: &str, ok| Finding::new("backlog.fell_behind", expected, &reported, ok);
     let Some([low, high]) = interval else {
         return vec![is("undecided", fell_behind.is_none())];
     };
     let (range, within) = (format!("{low} to {high}"), low <= growth && growth <= high);
-    let judged = match GROWTH_MAX < low {
-        true => is("true", fell_behind == Some(true)),
-        // The window may have been too short to tell.
-        false => is("false or undecided", fell_behind != Some(true)),
+    let judged = match falls_behind([low, high]) {
+        Some(true) => is("true", fell_behind == Some(true)),
+        // Responses may have taken longer than half of the window.
+        Some(false) => is("false or undecided", fell_behind != Some(true)),
+        None => is("undecided", fell_behind.is_none()),
     };
     vec![Finding::new("backlog.interval", format!("around {growth}"), range, within), judged]
 }
@@ -385,9 +387,10 @@ mod tests {
     use crate::bound::Code;
     use crate::ceiling::{CeilingPlan, NotJudged};
     use crate::proof::Scaling;
-    use crate::queues::Queue;
+    use crate::queues::{AMPLE, Queue, search_plan};
     use crate::rates::Spacing;
     use crate::search::SearchPlan;
+    use crate::step::Outcome;
     use crate::sweep::SweepPlan;
     use crate::{Ask, make_runs};
 
@@ -416,27 +419,22 @@ mod tests {
             refine_max: 3,
             duration: Nanos::from_secs(2),
             seed: 1,
+            time: AMPLE,
         };
         let mut sweep = Sweep::new(plan.clone());
         run(&mut sweep, &Queue::serial_ms());
-        SweepDocument { knee: sweep.knee(), sweep: plan, made: made(sweep.steps()) }
+        let (knee, complete) = (sweep.knee(), sweep.is_complete());
+        SweepDocument { knee, complete, sweep: plan, made: made(sweep.steps()) }
     }
 
     fn searched() -> SearchDocument {
-        let plan = SearchPlan {
-            first: "200".parse().expect("a rate"),
-            rate_max: "100k".parse().expect("a rate"),
-            tolerance: 0.2,
-            repeats: 1,
-            steps_max: 40,
-            duration: Nanos::from_secs(5),
-            seed: 3,
-        };
-        let mut search = Search::new(plan.clone(), Rule::OBJECTIVES);
+        let plan =
+            SearchPlan { tolerance: 0.2, steps_max: 40, seed: 3, ..search_plan("200", "100k", 5) };
+        let mut search = Search::new(plan.clone(), Rule::Objectives);
         run(&mut search, &Queue { slo_ms: Some(20.0), ..Queue::serial_ms() });
-        let bracket = search.bracket();
         SearchDocument {
-            bracket,
+            bracket: search.bracket(),
+            ended_by: search.ended_by(),
             slo: "p99<20ms".to_owned(),
             search: plan,
             made: made(search.steps()),
@@ -445,15 +443,8 @@ mod tests {
 
     /// A ceiling of a serial target, one of whose trials others disturbed at first.
     fn ceiled() -> CeilingDocument {
-        let search = SearchPlan {
-            first: "1k".parse().expect("a rate"),
-            rate_max: "100k".parse().expect("a rate"),
-            tolerance: 0.1,
-            repeats: 1,
-            steps_max: 40,
-            duration: Nanos::from_secs(5),
-            seed: 3,
-        };
+        let search =
+            SearchPlan { tolerance: 0.1, steps_max: 40, seed: 3, ..search_plan("1k", "100k", 5) };
         let plan = CeilingPlan { search, cores: vec![0, 1], conns_max: 1_000_000 };
         let mut ceiling = Ceiling::new(plan.clone());
         let queue =
@@ -544,8 +535,8 @@ mod tests {
                 of.bracket.passed_per_s = of.bracket.passed_per_s.map(|rate| rate * 1.01)
             }),
             ("failed", |of| of.bracket.failed_per_s = None),
-            ("ended_by", |of| of.bracket.ended_by = Some(Side::Generator)),
-            ("complete", |of| of.bracket.complete = false),
+            ("ended_by", |of| of.ended_by = Some(Side::Generator)),
+            ("complete", |of| of.bracket.complete = !of.bracket.complete),
             ("slo.bounds", |of| of.slo = "p99<21ms".to_owned()),
             ("slo", |of| of.slo = "p99".to_owned()),
             ("1: slo.objectives.0.judgement", |of| {
@@ -588,10 +579,11 @@ mod tests {
     fn a_changed_figure_of_a_ceiling_is_named() {
         let changes: [(&str, Tampering<CeilingDocument>); 21] = [
             ("passed", |of| {
-                of.answer.passed_per_s = of.answer.passed_per_s.map(|rate| rate * 1.01)
+                of.answer.bracket.passed_per_s =
+                    of.answer.bracket.passed_per_s.map(|rate| rate * 1.01)
             }),
-            ("failed", |of| of.answer.failed_per_s = None),
-            ("complete", |of| of.answer.complete = false),
+            ("failed", |of| of.answer.bracket.failed_per_s = None),
+            ("complete", |of| of.answer.bracket.complete = false),
             ("passed_by.growth", |of| {
                 of.answer.passed_by.as_mut().expect("some pass").growth = 0.5;
             }),
@@ -637,6 +629,7 @@ mod tests {
     fn the_bound_of_a_refusal_is_that_of_the_error() {
         let mut document = ceiled();
         document.answer.proof.trials.clear();
+        document.answer.bracket.complete = false;
         let refusal = "no local port is left";
         (document.made.interrupted, document.made.error) = (true, Some(refusal.to_owned()));
         document.answer.bound = document.answer.bound.of_refusal(Code::Ports, refusal);

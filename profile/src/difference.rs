@@ -7,8 +7,8 @@ use engine::report::profile::FRAMES_MAX;
 use engine::stats::ratio::count_interval;
 use serde::Serialize;
 
-use crate::Cost;
 use crate::conditions::Conditions;
+use crate::cost::Cost;
 use crate::names::{KERNEL, Purpose, innermost, label, purpose};
 use crate::svg::{self, Caption};
 

@@ -11,9 +11,9 @@ use flate2::write::GzEncoder;
 use prost::Message;
 
 use crate::conditions::Conditions;
+use crate::cost::{Cost, NotAProfile};
 use crate::names::plain;
-use crate::profiler::Recording;
-use crate::{Cost, NotAProfile};
+use crate::recording::Recording;
 
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
@@ -226,9 +226,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Cost, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Stacks;
     use crate::conditions::tests::conditions;
-    use crate::profiler::tests::recording;
+    use crate::recording::tests::recording;
+    use crate::stacks::Stacks;
 
     fn written(stacks: Stacks) -> (Cost, Vec<u8>) {
         let recording = Recording { stacks, ..recording() };

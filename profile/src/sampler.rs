@@ -6,8 +6,8 @@
 
 use pprof::{Frames, ProfilerGuard, ProfilerGuardBuilder, Symbol, UnresolvedReport};
 
-use crate::Stacks;
 use crate::names::{INLINED, simplified};
+use crate::stacks::Stacks;
 
 /// The sampler of this process; there can be one at a time.
 pub(crate) struct Sampler {

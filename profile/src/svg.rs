@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use inferno::flamegraph::color::{Color, MultiPalette, Palette, PaletteMap};
 use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 
-use crate::Cost;
+use crate::cost::Cost;
 use crate::names::label;
 
 /// What a graph is of: a title and a line below it.

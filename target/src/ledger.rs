@@ -18,7 +18,7 @@ use crate::handshakes::Handshakes;
 use crate::service::StallGrid;
 
 /// The version of the document's schema.
-pub const LEDGER_SCHEMA: u32 = 3;
+pub const LEDGER_SCHEMA: u32 = 4;
 
 /// What a target really did, from its start to `taken_ns`.
 ///
@@ -112,8 +112,10 @@ pub struct Held {
     /// The 99th percentile.
     pub p99: Option<f64>,
     /// The 99.9th percentile.
+    #[serde(rename = "p99.9")]
     pub p999: Option<f64>,
     /// The 99.99th percentile.
+    #[serde(rename = "p99.99")]
     pub p9999: Option<f64>,
     /// The largest, exact.
     pub max: Option<f64>,

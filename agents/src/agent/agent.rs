@@ -54,10 +54,10 @@ struct Holding {
 /// Connections that got no session.
 #[derive(Default)]
 struct Strangers {
-    /// When they were last told of, ns; 0 for never.
-    told_ns: u64,
+    /// When the operator last heard of them, ns; 0 for never.
+    printed_ns: u64,
     /// How many came since, and the last of these.
-    untold: u64,
+    unprinted: u64,
     last: Option<Stranger>,
 }
 
@@ -110,7 +110,7 @@ impl Agent {
     /// Tells the operator of a connection that got no session; of many, once in a while.
     pub(super) fn tell_of_stranger(&self, stranger: Stranger) {
         let mut strangers = self.strangers.lock().expect("nothing here panics");
-        strangers.untold += 1;
+        strangers.unprinted += 1;
         strangers.last = Some(stranger);
         drop(strangers);
         self.tell_of_strangers();
@@ -119,12 +119,12 @@ impl Agent {
     fn tell_of_strangers(&self) {
         let now_ns = clock::now_ns();
         let mut strangers = self.strangers.lock().expect("nothing here panics");
-        if strangers.told_ns != 0 && now_ns < strangers.told_ns + STRANGERS_NS {
+        if strangers.printed_ns != 0 && now_ns < strangers.printed_ns + STRANGERS_NS {
             return;
         }
         let Some(Stranger { peer, error }) = strangers.last.take() else { return };
-        let others = std::mem::take(&mut strangers.untold) - 1;
-        strangers.told_ns = now_ns;
+        let others = std::mem::take(&mut strangers.unprinted) - 1;
+        strangers.printed_ns = now_ns;
         self.tell(Event::Strangers { peer, why: error.to_string(), others });
     }
 

@@ -20,9 +20,10 @@ use crate::channel::ChannelError;
 use crate::clock::check_start;
 use crate::frame::Kind;
 use crate::lease::SessionId;
-use crate::message::{Collect, Hello, Message, Ping, Pong, Prepare, Samples, Versions};
+use crate::message::{Collect, Hello, Message, Ping, Pong, Prepare, Samples};
 use crate::refusal::Refusal;
 use crate::session::{Session, SessionError};
+use crate::versions::Versions;
 
 /// How often a controller is told of its run's progress, ns.
 pub const PROGRESS_NS: u64 = 250_000_000;
@@ -131,7 +132,7 @@ enum Talk {
 struct Running {
     job: Arc<Job>,
     /// What the controller knows of its progress.
-    told: Option<Tally>,
+    reported: Option<Tally>,
     /// When it is told next, ns.
     next_ns: u64,
     /// Whether it knows that the run has ended.
@@ -221,7 +222,7 @@ impl Conversation {
         self.stage = match (message, stage) {
             (Message::Hello(hello), Talk::Greeting) => {
                 self.peer = shown(&hello);
-                Versions::here().check(&hello.versions)?;
+                Versions::here().check(&hello.versions).map_err(Refusal::from)?;
                 session.send(&Message::Hello(self.agent.hello())).await?;
                 Talk::Idle
             }
@@ -250,8 +251,8 @@ impl Conversation {
                     .map_err(|error| Refusal::Start(error.to_string()))?;
                 job.change(|state| state.start_ns = Some(start.at_ns));
                 let next_ns = received_ns + PROGRESS_NS;
-                let (told, collect) = (None, None);
-                Talk::Running(Running { job, told, next_ns, is_done: false, collect })
+                let (reported, collect) = (None, None);
+                Talk::Running(Running { job, reported, next_ns, is_done: false, collect })
             }
             (Message::Stop, Talk::Preparing(job) | Talk::Ready(job)) => {
                 job.stop();
@@ -327,10 +328,13 @@ impl Running {
         // What was missed isn't made up for.
         self.next_ns += (now_ns - self.next_ns) / PROGRESS_NS * PROGRESS_NS + PROGRESS_NS;
         let Some(tally) = self.job.tally() else { return Ok(()) };
-        let since = self.told.as_ref().map_or_else(|| tally.clone(), |told| tally.since(told));
+        // What was done during setup is no part of the load.
+        let same = |last: &&Tally| (last.phase == Phase::Setup) == (tally.phase == Phase::Setup);
+        let last = self.reported.as_ref().filter(same);
+        let since = last.map_or_else(|| tally.clone(), |last| tally.since(last));
         session.send(&Message::Progress(since)).await?;
         self.is_done = tally.phase == Phase::Done;
-        self.told = Some(tally);
+        self.reported = Some(tally);
         Ok(())
     }
 }

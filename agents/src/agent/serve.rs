@@ -59,6 +59,7 @@ pub fn serve(
     mut tell: impl FnMut(&Event),
 ) -> Result<End, AgentError> {
     config.check()?;
+    host::require_executor().map_err(AgentError::Host)?;
     host::require(1, config.cores.as_ref().map_or(1, CoreList::len)).map_err(AgentError::Host)?;
     let cores = config.cores.as_ref().map(CoreList::as_slice);
     let (core, shared) = control_core::choose(cores);
@@ -66,7 +67,7 @@ pub fn serve(
     let found = checks.iter().filter(|check| check.severity != Severity::Good);
     let findings = found.map(Finding::from).chain(shared).collect();
 
-    let (events, told) = mpsc::sync_channel(EVENTS_MAX);
+    let (events, happened) = mpsc::sync_channel(EVENTS_MAX);
     let (jobs, orders) = mpsc::channel();
     let agent = Arc::new(Agent::new(config, core, findings, jobs, events));
     let is_over = Arc::new(AtomicBool::new(false));
@@ -86,7 +87,7 @@ pub fn serve(
         return Err(error);
     }
     // Threads inherit their cores, so these don't come from the control plane.
-    let beside = [
+    let threads = [
         spawn("truetail-run", &agent, &is_over, move |agent, is_over| {
             work_all(agent, is_over, &orders);
             None
@@ -95,11 +96,11 @@ pub fn serve(
             Some(watch(agent, is_over, is_asked))
         }),
     ];
-    if beside.iter().any(Result::is_err) {
+    if threads.iter().any(Result::is_err) {
         agent.end();
     }
     loop {
-        match told.recv_timeout(WATCH) {
+        match happened.recv_timeout(WATCH) {
             Ok(event) => tell(&event),
             Err(RecvTimeoutError::Timeout) if !is_over.load(Ordering::Relaxed) => {}
             Err(_) => break,
@@ -107,7 +108,7 @@ pub fn serve(
     }
     executor.join().expect("the control plane ends");
     let mut end = None;
-    for thread in beside {
+    for thread in threads {
         let ended = thread.map_err(AgentError::Thread)?.join().expect("a thread of the agent ends");
         end = end.or(ended);
     }

@@ -68,7 +68,8 @@ impl Work<'_> {
         let cores = CoreList::new(prepared.plan().cores().to_vec());
         let file = wants_samples.then(|| SampleFile::create(&self.files.samples(), cores.len()));
         let file = file.transpose().map_err(|error| Refusal::Run(error.to_string()))?;
-        let run = Run::start_held(prepared, file).map_err(|error| not_started(&error))?;
+        let lease_ns = job.lock().held_until_ns;
+        let run = Run::start_held(prepared, file, lease_ns).map_err(|error| not_started(&error))?;
         job.change(|state| {
             // It may have been called off while the shards were started.
             if state.is_called_off() {

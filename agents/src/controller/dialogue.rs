@@ -16,12 +16,12 @@ use super::fault::Fault;
 use super::goal::{Goal, Step};
 use crate::clock::{ClockWatch, Offset, PINGS_MIN, RoundTrip};
 use crate::frame::Kind;
-use crate::lease::{HEARTBEAT_NS, SILENCE_MAX_NS};
+use crate::lease::{HEARTBEAT_NS, HeldBy, SILENCE_MAX_NS};
 use crate::message::{
     Collect, Hello, Message, Ping, Pong, Prepare, Ready, Results, Samples, ShardState, Start,
-    Versions,
 };
 use crate::refusal::Refusal;
+use crate::versions::Versions;
 
 /// How long an agent may take above what a plan says, ns: for its work, not for its load.
 const LEEWAY_NS: u64 = 60 * SECOND_NS;
@@ -268,7 +268,8 @@ impl Dialogue {
         self.heard_ns = now_ns;
         match message {
             Message::Hello(hello) if self.step == Step::Connecting => {
-                Versions::here().check(&hello.versions).map_err(Fault::Refused)?;
+                let checked = Versions::here().check(&hello.versions);
+                checked.map_err(|differ| Fault::Refused(differ.into()))?;
                 self.hello = Some(hello);
                 self.reach(Step::Greeted, now_ns);
                 Ok(None)
@@ -317,7 +318,9 @@ impl Dialogue {
                 Ok(None)
             }
             Message::Refused(Refusal::Ending) if self.holds => Err(Fault::Ended),
-            Message::Refused(Refusal::Held { holder, .. }) if holder == self.task.hello.name => {
+            Message::Refused(Refusal::Held(HeldBy { holder, .. }))
+                if holder == self.task.hello.name =>
+            {
                 Err(Fault::Twice)
             }
             Message::Refused(refusal) => Err(Fault::Refused(refusal)),
@@ -542,11 +545,11 @@ mod tests {
     fn an_agent_that_this_controller_holds_was_named_twice() {
         let fault = |holder: &str| {
             let (holder, length) = (holder.to_owned(), Nanos(0));
-            let refused = Message::Refused(Refusal::Held { holder, length });
+            let refused = Message::Refused(Refusal::Held(HeldBy { holder, length }));
             arrived(&TO_BEGIN[..1]).hear(refused, NOW_NS).expect_err("it is held")
         };
         assert!(matches!(fault("ann@desk"), Fault::Twice));
-        assert!(matches!(fault("bob@desk"), Fault::Refused(Refusal::Held { .. })));
+        assert!(matches!(fault("bob@desk"), Fault::Refused(Refusal::Held(_))));
     }
 
     #[test]

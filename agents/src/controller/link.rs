@@ -17,7 +17,7 @@ use glommio::timer::Timer;
 use super::dialogue::{Deed, Dialogue, Task};
 use super::fault::Fault;
 use super::goal::{Goal, Standing};
-use super::run::Shared;
+use super::known::Shared;
 use super::sample_file::SampleInlet;
 use crate::key::Key;
 use crate::message::Message;

@@ -5,7 +5,8 @@
 
 use std::collections::VecDeque;
 
-use engine::run::Tally;
+use engine::report::{AgentReported, Microseconds};
+use engine::run::{Phase, Tally};
 use engine::sys::units::SECOND_NS;
 
 use crate::message::Ready;
@@ -22,7 +23,7 @@ pub struct AgentLive {
     pub name: String,
     /// How it was set up; `None` until it is.
     pub ready: Option<Ready>,
-    /// What it has done so far; `None` before its first frame.
+    /// What it has done so far, of the load once that has begun; `None` before its first frame.
     pub total: Option<Tally>,
     /// Why it can't be used any longer.
     pub lost: Option<String>,
@@ -39,14 +40,14 @@ impl AgentLive {
     /// Adds what it did since its last frame.
     pub fn add(&mut self, since: &Tally) {
         let total = match self.total.take() {
-            None => since.clone(),
-            Some(mut total) => {
-                if since.elapsed_ns < total.elapsed_ns {
-                    // Setup is over, and time begins again.
-                    self.recent.clear();
-                }
+            Some(mut total) if (total.phase == Phase::Setup) == (since.phase == Phase::Setup) => {
                 total.follow(since);
                 total
+            }
+            // It is the first, or setup is over and time begins again.
+            _ => {
+                self.recent.clear();
+                since.clone()
             }
         };
         let Tally { elapsed_ns, answered, .. } = total;
@@ -69,6 +70,23 @@ impl AgentLive {
             }
             _ => 0.0,
         }
+    }
+
+    /// What it has reported of its load; `None` if that hasn't begun. It is all that is left of an
+    /// agent that is lost.
+    pub(super) fn reported(&self) -> Option<AgentReported> {
+        let total = self.total.as_ref().filter(|total| total.phase != Phase::Setup)?;
+        let us = |quantile| total.latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e3);
+        Some(AgentReported {
+            unit: Microseconds::Us,
+            until_s: total.elapsed_ns as f64 / SECOND_NS as f64,
+            intended: total.intended,
+            answered: total.answered,
+            errors: total.errors,
+            in_flight: total.in_flight,
+            p50: us(0.5),
+            p99: us(0.99),
+        })
     }
 
     /// Requests awaiting their response; nobody knows of those of an agent that was lost.
@@ -95,7 +113,6 @@ pub fn total(agents: &[AgentLive]) -> Option<Tally> {
 
 #[cfg(test)]
 mod tests {
-    use engine::run::Phase;
     use engine::shard::CoarseHistogram;
 
     use super::*;
@@ -118,15 +135,28 @@ mod tests {
         }
         assert_eq!(live.answered_per_s(), 100.0);
         assert!(live.recent.len() <= 6, "{:?}", live.recent);
-        assert_eq!(
-            live.total.as_ref().map(|total| total.answered),
-            Some(50 + 1_999 * 10 + 2_001 * 25)
-        );
+        assert_eq!(live.total.as_ref().map(|total| total.answered), Some(1_999 * 10 + 2_001 * 25));
         // Frames without end take no memory.
         for _ in 0..100 {
             live.add(&frame(Phase::Steady, 1_000_000, 1));
         }
         assert!(live.recent.len() <= RECENT_MAX);
+    }
+
+    #[test]
+    fn what_an_agent_reported_is_of_its_load_alone() {
+        let mut live = AgentLive::new("a".to_owned());
+        live.add(&frame(Phase::Setup, 900, 50));
+        assert_eq!(live.reported(), None, "no load yet");
+        live.add(&frame(Phase::Warmup, 250, 5));
+        let mut last = frame(Phase::Steady, 1_000, 7);
+        (0..7).for_each(|_| last.latency.record(80_000_000));
+        live.add(&last);
+        live.lost = Some("the session ended".to_owned());
+        let reported = live.reported().expect("some");
+        let AgentReported { until_s, intended, answered, in_flight, p50, .. } = reported;
+        assert_eq!((until_s, intended, answered, in_flight), (1.0, 14, 12, 3));
+        assert!((75_000.0..85_000.0).contains(&p50.expect("values")), "{p50:?}");
     }
 
     #[test]

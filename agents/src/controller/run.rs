@@ -3,93 +3,73 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 use engine::load::share::Share;
 use engine::plan::redact::Redacted;
 use engine::plan::{Plan, PlanError};
 use engine::report::collected::{AgentRun, CollectedHead, Synchronization};
-use engine::report::{NotOfPlan, ToldPart};
-use engine::run::{Tally, common, connections};
+use engine::report::{AgentReported, NotOfPlan};
+use engine::run::{common, connections};
 use engine::sys::clock::now_ns;
 use glommio::timer::Timer;
-use glommio::{LocalExecutorBuilder, Placement, PoolPlacement};
+use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use super::address::AgentAddress;
 use super::dialogue::{Limits, Task};
 use super::fault::Fault;
-use super::goal::{Goal, Standing, Step, Will};
+use super::goal::{Goal, Will};
+use super::known::Shared;
 use super::link::{Goals, Link, LinkEnd};
 use super::live::AgentLive;
 use super::order::{OnLoss, Order, Placed};
 use super::sample_file::{Kept, SampleKeeper, settled};
-use super::told::Told;
 use crate::codec;
 use crate::frame::CONTROL_MAX;
-use crate::message::{Hello, MalformedShard, Message, Prepare, Ready, ShardState};
+use crate::message::{Hello, MalformedShard, Message, Prepare, ShardState};
 use crate::session::IO_MEMORY;
 
 /// How often it is decided what all agents do next.
 const DECISION_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What the control plane and its user know of a run.
-pub(super) struct Shared {
-    agents: Mutex<Vec<Known>>,
-    stops: AtomicBool,
+/// The thread on which runs on agents are controlled, one after the other. Its executor leaves a
+/// descriptor behind when it ends, so the runs of a series share one.
+pub struct ControlPlane {
+    runs: Sender<ToControl>,
 }
 
-/// What is known of an agent.
-struct Known {
-    live: AgentLive,
-    told: Told,
-    standing: Standing,
-}
+/// A run to control.
+type ToControl = Box<dyn FnOnce(&LocalExecutor) + Send>;
 
-impl Shared {
-    fn new(names: impl Iterator<Item = String>) -> Shared {
-        let standing = Standing { step: Step::Connecting, is_lost: false, round_trip_ns: 0 };
-        let known = |name| Known { live: AgentLive::new(name), told: Told::new(), standing };
-        Shared { agents: Mutex::new(names.map(known).collect()), stops: AtomicBool::new(false) }
-    }
-
-    fn agents(&self) -> MutexGuard<'_, Vec<Known>> {
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An agent has come so far.
-    pub(super) fn stands(&self, agent: usize, standing: Standing) {
-        self.agents()[agent].standing = standing;
-    }
-
-    /// An agent is set up.
-    pub(super) fn ready(&self, agent: usize, ready: Ready) {
-        self.agents()[agent].live.ready = Some(ready);
-    }
-
-    /// An agent has done this since its last frame.
-    pub(super) fn progress(&self, agent: usize, since: &Tally) {
-        let known = &mut self.agents()[agent];
-        known.live.add(since);
-        known.told.add(since);
-    }
-
-    /// An agent can't be used any longer.
-    pub(super) fn lost(&self, agent: usize, fault: &Fault) {
-        let known = &mut self.agents()[agent];
-        known.standing.is_lost = true;
-        known.live.lost = Some(fault.to_string());
-    }
-
-    /// What an agent has told of its run over time.
-    fn told(&self, agent: usize) -> Option<ToldPart> {
-        self.agents()[agent].told.part()
-    }
-
-    fn standings(&self) -> Vec<Standing> {
-        self.agents().iter().map(|known| known.standing).collect()
+impl ControlPlane {
+    /// Starts the thread; it ends when this is dropped.
+    ///
+    /// # Errors
+    /// The kernel refuses a thread or a ring.
+    pub fn start() -> io::Result<ControlPlane> {
+        let (runs, to_control) = mpsc::channel::<ToControl>();
+        let (started, is_started) = mpsc::sync_channel(1);
+        let control = move || {
+            let executor = LocalExecutorBuilder::new(Placement::Unbound)
+                .name("truetail-agents")
+                .io_memory(IO_MEMORY)
+                .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()))
+                .make();
+            let (executor, result) = match executor {
+                Ok(executor) => (Some(executor), Ok(())),
+                Err(error) => (None, Err(io::Error::from(error))),
+            };
+            started.send(result).expect("its caller waits");
+            for executor in executor.iter() {
+                to_control.iter().for_each(|run| run(executor));
+            }
+        };
+        thread::Builder::new().name("truetail-agents".to_owned()).spawn(control)?;
+        is_started.recv().expect("the control plane says whether it started")?;
+        Ok(ControlPlane { runs })
     }
 }
 
@@ -97,7 +77,9 @@ impl Shared {
 pub struct Controlled {
     plan: Redacted,
     shared: Arc<Shared>,
-    thread: JoinHandle<io::Result<Ended>>,
+    ended: Receiver<io::Result<Ended>>,
+    /// Held by the control plane until all results are here.
+    under_way: Weak<()>,
 }
 
 /// How a run on agents ended.
@@ -130,8 +112,8 @@ pub struct AgentResults {
     pub synchronization: Synchronization,
     /// What came of its raw samples; `None` if they weren't wanted.
     pub samples: Option<Kept>,
-    /// What it had told during the run.
-    pub told: Option<ToldPart>,
+    /// What it had reported during the run.
+    pub reported: Option<AgentReported>,
 }
 
 impl AgentResults {
@@ -147,7 +129,7 @@ impl AgentResults {
             return Err(Unreadable::OtherPlan);
         }
         head.samples = match (head.samples, samples) {
-            (Some(told), Some(kept)) => Some(settled(told, kept)),
+            (Some(there), Some(kept)) => Some(settled(there, kept)),
             (None, None) => None,
             _ => return Err(NotOfPlan.into()),
         };
@@ -184,19 +166,8 @@ pub struct Lost {
     pub at_ns: u64,
     /// Why.
     pub fault: Fault,
-    /// What it had told of its run over time; `None` if it was lost before.
-    pub told: Option<ToldPart>,
-}
-
-/// Why a run can't begin at all.
-#[derive(Debug, thiserror::Error)]
-pub enum OrderError {
-    /// The plan is wrong wherever it runs.
-    #[error("{0}")]
-    Plan(#[from] PlanError),
-    /// The kernel refuses a thread.
-    #[error("threads: refused ({0})")]
-    Thread(#[from] io::Error),
+    /// What it had reported of its run; `None` if it was lost before.
+    pub reported: Option<AgentReported>,
 }
 
 /// Checks that each agent of a completed plan has a connection, and that the plan gets there.
@@ -225,8 +196,8 @@ impl Controlled {
     /// Starts a run. It goes to its end by itself.
     ///
     /// # Errors
-    /// The plan is wrong, or the kernel refuses a thread.
-    pub fn start(order: Order) -> Result<Controlled, OrderError> {
+    /// The plan is wrong.
+    pub fn start(plane: &ControlPlane, order: Order) -> Result<Controlled, PlanError> {
         // The agents have cores of their own, and complete the plan for them.
         let plan = common(order.plan.clone())?;
         check(plan.plan(), &order)?;
@@ -234,10 +205,16 @@ impl Controlled {
         let names = order.agents.iter().map(|agent| agent.address.to_string());
         let shared = Arc::new(Shared::new(names));
         let (known, of_all) = (Arc::clone(&shared), plan.clone());
-        let thread = thread::Builder::new()
-            .name("truetail-crew".to_owned())
-            .spawn(move || control(order, of_all, limits, &known))?;
-        Ok(Controlled { plan, shared, thread })
+        let (bring, ended) = mpsc::sync_channel(1);
+        let guard = Arc::new(());
+        let under_way = Arc::downgrade(&guard);
+        let run = move |executor: &LocalExecutor| {
+            let _guard = guard;
+            // Nobody waits for a run that its caller has given up.
+            let _ = bring.send(control(executor, order, of_all, limits, &known));
+        };
+        plane.runs.send(Box::new(run)).expect("the control plane doesn't panic");
+        Ok(Controlled { plan, shared, ended, under_way })
     }
 
     /// The plan of all agents, completed but for what is their own.
@@ -247,30 +224,31 @@ impl Controlled {
 
     /// How far the agents are.
     pub fn live(&self) -> Vec<AgentLive> {
-        self.shared.agents().iter().map(|known| known.live.clone()).collect()
+        self.shared.live()
     }
 
     /// Ends the run early: agents stop, drain and report.
     pub fn stop(&self) {
-        self.shared.stops.store(true, Ordering::Relaxed);
+        self.shared.stop();
     }
 
     /// Whether all results are here, or none will come.
     pub fn is_finished(&self) -> bool {
-        self.thread.is_finished()
+        self.under_way.strong_count() == 0
     }
 
     /// Waits for the end.
     ///
     /// # Errors
-    /// The kernel refuses a thread or a ring; then no agent was asked for anything.
+    /// The kernel refuses a thread; then no agent was asked for anything.
     pub fn wait(self) -> io::Result<Ended> {
-        self.thread.join().expect("the control plane doesn't panic")
+        self.ended.recv().expect("the control plane doesn't panic")
     }
 }
 
 /// The whole run, on the thread of the control plane.
 fn control(
+    executor: &LocalExecutor,
     order: Order,
     common: Redacted,
     limits: Limits,
@@ -278,12 +256,6 @@ fn control(
 ) -> io::Result<Ended> {
     let Order { agents, key, plan, on_loss, name } = order;
     let addresses = resolve(&agents);
-    let executor = LocalExecutorBuilder::new(Placement::Unbound)
-        .name("truetail-crew")
-        .io_memory(IO_MEMORY)
-        .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()))
-        .make()
-        .map_err(io::Error::from)?;
     let mut members = Vec::new();
     let mut sinks = Vec::new();
     for Placed { address, share, samples } in agents {
@@ -317,12 +289,12 @@ fn control(
         }
         (brought, began_ns)
     });
-    let stopped = shared.stops.load(Ordering::Relaxed);
+    let stopped = shared.stops();
     let (agents, lost) = (Vec::new(), Vec::new());
     let mut ended = Ended { agents, lost, plan: common, began_ns, stopped };
     let all = members.into_iter().zip(brought).zip(keeper.finish()).enumerate();
     for (number, ((member, brought), samples)) in all {
-        ended.add(member, brought, samples, || shared.told(number));
+        ended.add(member, brought, samples, shared.reported(number));
     }
     Ok(ended)
 }
@@ -348,7 +320,7 @@ async fn conduct(goals: &Goals, shared: &Shared, on_loss: OnLoss) -> Option<u64>
     while goals.get() != Goal::Leave {
         Timer::new(DECISION_INTERVAL).await;
         let (goal, now_ns) = (goals.get(), now_ns());
-        let will = Will { stops: shared.stops.load(Ordering::Relaxed), on_loss };
+        let will = Will { stops: shared.stops(), on_loss };
         let next = goal.next(&shared.standings(), will, now_ns);
         if let Goal::Begin { at_ns } = goal
             && at_ns <= now_ns
@@ -369,12 +341,12 @@ impl Ended {
         (address, share, _): (AgentAddress, Share, bool),
         brought: LinkEnd,
         samples: Option<Kept>,
-        told: impl FnOnce() -> Option<ToldPart>,
+        reported: Option<AgentReported>,
     ) {
         let name = address.to_string();
         let LinkEnd { dialogue, lost } = brought;
         if let Some((fault, at_ns)) = lost {
-            self.lost.push(Lost { name, share, at_ns, fault, told: told() });
+            self.lost.push(Lost { name, share, at_ns, fault, reported });
         } else if let Some((hello, head, shards, synchronization)) =
             dialogue.and_then(|dialogue| dialogue.results())
         {
@@ -386,7 +358,7 @@ impl Ended {
                 shards,
                 synchronization,
                 samples,
-                told: told(),
+                reported,
             });
         }
     }

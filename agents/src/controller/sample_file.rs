@@ -50,8 +50,8 @@ pub type Kept = Result<SampleSink, FileError>;
 
 /// What became of an agent's raw samples, by what it told of them and what came here: there is a
 /// file with the samples of both, or none and all of them are lost.
-pub(super) fn settled(told: Samples, kept: Kept) -> Samples {
-    let published = match (told.error, told.file) {
+pub(super) fn settled(there: Samples, kept: Kept) -> Samples {
+    let published = match (there.error, there.file) {
         (Some(error), _) => Err(error),
         (None, None) => {
             let text = "the agent wrote no file".to_owned();
@@ -62,10 +62,10 @@ pub(super) fn settled(told: Samples, kept: Kept) -> Samples {
     match published {
         Ok(path) => {
             let file = Some(path.display().to_string());
-            Samples { file, written: told.written, lost: told.lost, error: None }
+            Samples { file, written: there.written, lost: there.lost, error: None }
         }
         Err(error) => {
-            let lost = told.written.saturating_add(told.lost);
+            let lost = there.written.saturating_add(there.lost);
             Samples { file: None, written: 0, lost, error: Some(error) }
         }
     }

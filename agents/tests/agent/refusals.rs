@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use agents::admission::Admission;
 use agents::channel::ChannelError;
-use agents::message::{Collect, Message, Prepare, Start, Versions};
+use agents::message::{Collect, Message, Prepare, Start};
 use agents::refusal::Refusal;
+use agents::versions::Versions;
 use engine::load::share::Share;
 use engine::plan::Plan;
 use engine::sys::clock;
@@ -42,7 +43,7 @@ fn serves(agent: &Agent, plan: &Plan) {
                 agent.told("run called off for ben@lap");
                 return;
             }
-            Message::Refused(Refusal::Held { holder, .. }) if holder == "ann@desk" => {}
+            Message::Refused(Refusal::Held(held)) if held.holder == "ann@desk" => {}
             other => panic!("{other:?}"),
         }
         assert!(began.elapsed() < PATIENCE, "ann@desk's run never ends");
@@ -53,9 +54,10 @@ fn serves(agent: &Agent, plan: &Plan) {
 #[test]
 fn each_plan_that_is_not_permitted_is_refused_in_its_own_words() {
     let target = target();
+    let named = target.local_addr().to_string().parse().expect("a target");
     let agent = Agent::start_with(|config| {
         config.admission = Admission {
-            targets: vec!["10.1.0.0/16".parse().expect("a network")],
+            targets: vec!["10.1.0.0/16".parse().expect("a network"), named],
             rate_max: Some("300".parse().expect("a rate")),
             conns_max: Some(20),
             duration_max: Some(Nanos::from_secs(90)),
@@ -67,7 +69,11 @@ fn each_plan_that_is_not_permitted_is_refused_in_its_own_words() {
         (
             Plan { target: "http://192.0.2.1:81/".to_owned(), ..good.clone() },
             "--target 192.0.2.1:81: it stands for 192.0.2.1, which this agent may not send to: it \
-             allows loopback, 10.1.0.0/16; start the agent with --allow-target 192.0.2.1:81",
+             allows 10.1.0.0/16, 127.0.0.1:",
+        ),
+        (
+            Plan { target: "http://127.0.0.1:81/".to_owned(), ..good.clone() },
+            "--target 127.0.0.1:81: it stands for 127.0.0.1, which this agent may not send to: it",
         ),
         (
             Plan { rate: Some("301".parse().expect("a rate")), ..good.clone() },

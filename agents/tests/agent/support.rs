@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 use agents::agent::{AgentConfig, End, Event, serve};
 use agents::channel::{Channel, ChannelError};
 use agents::key::Key;
-use agents::message::{
-    Collect, Hello, HostFacts, Message, Ping, Prepare, Ready, Results, Start, Versions,
-};
+use agents::message::{Collect, Hello, HostFacts, Message, Ping, Prepare, Ready, Results, Start};
 use agents::refusal::Refusal;
+use agents::versions::Versions;
 use engine::load::share::Share;
 use engine::plan::{Arrivals, Plan, Wait};
 use engine::run::{Phase, Tally};
@@ -224,13 +223,10 @@ impl Controller {
 
     /// Connects; waits until it is authenticated.
     pub fn authenticate(agent: &Agent, key: Option<Key>) -> Result<Controller, ChannelError> {
-        static SESSIONS: AtomicU64 = AtomicU64::new(0);
-        let mut nonce = [0; 32];
-        nonce[..8].copy_from_slice(&SESSIONS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
         let stream = TcpStream::connect(agent.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("a socket");
-        let channel = Channel::controller(key, nonce);
+        let channel = Channel::controller(key.as_ref());
         let wire = Wire { channel, stream: stream.try_clone().expect("a socket") };
         let mut controller = Controller {
             wire: Arc::new(Mutex::new(wire)),

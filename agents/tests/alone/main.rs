@@ -52,17 +52,16 @@ const ANY_MAX: usize = 1 << 20;
 /// A frame with this payload, which claims to have `length` bytes.
 fn frame(kind: Kind, length: usize, payload: &[u8]) -> Vec<u8> {
     let number = Kind::ALL.iter().position(|of| *of == kind).expect("a type");
-    let mut bytes = b"TTAG\x01\x00".to_vec();
+    let mut bytes = b"TTAG\x02\x00".to_vec();
     bytes.push(u8::try_from(number).expect("few types"));
     bytes.extend(u32::try_from(length).expect("32 bits").to_le_bytes());
-    bytes.extend(0_u64.to_le_bytes());
     bytes.extend(payload);
     bytes
 }
 
-/// A whole frame with this payload, tag included.
+/// A whole frame with this payload.
 fn whole(kind: Kind, payload: &[u8]) -> Vec<u8> {
-    [frame(kind, payload.len(), payload).as_slice(), &[0; 32]].concat()
+    frame(kind, payload.len(), payload)
 }
 
 /// Bytes as they lie in a payload, behind their length.

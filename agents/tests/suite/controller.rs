@@ -10,18 +10,17 @@ use agents::clock::START_AHEAD_MIN_NS;
 use agents::controller::fault::Fault;
 use agents::controller::live::AgentLive;
 use agents::controller::order::{OnLoss, Order, Placed};
-use agents::controller::run::{Controlled, Ended, Unreadable};
+use agents::controller::run::{ControlPlane, Controlled, Ended, Unreadable};
 use agents::controller::sample_file::SampleSink;
 use agents::controller::weights::shares;
 use agents::lease::SILENCE_MAX_NS;
 use agents::listener::Listener;
-use agents::message::{
-    Hello, Message, Ping, Pong, Ready, Results, Samples, ShardState, Start, Versions,
-};
+use agents::message::{Hello, Message, Ping, Pong, Ready, Results, Samples, ShardState, Start};
 use agents::refusal::Refusal;
 use agents::session::Session;
+use agents::versions::Versions;
 use engine::load::share::Share;
-use engine::plan::Plan;
+use engine::plan::{Plan, PlanError};
 use engine::report::Samples as RawSamples;
 use engine::report::collected::CollectedHead;
 use engine::run::{Phase, Tally};
@@ -281,7 +280,11 @@ fn start(agents: &[Agent], on_loss: OnLoss, raw: Option<&std::path::Path>) -> Co
     });
     let agents = placed.collect();
     let order = Order { agents, key: key(), plan: plan(), on_loss, name: "ann@desk".to_owned() };
-    Controlled::start(order).expect("it starts")
+    control(order).expect("it starts")
+}
+
+fn control(order: Order) -> Result<Controlled, PlanError> {
+    Controlled::start(&ControlPlane::start().expect("a thread"), order)
 }
 
 /// How a run ends; it must.
@@ -473,7 +476,7 @@ fn an_agent_of_another_key_cannot_be_used() {
     let placed = vec![Placed { address, share: Share::whole(), samples: None }];
     let name = "ann@desk".to_owned();
     let order = Order { agents: placed, key: None, plan: plan(), on_loss: OnLoss::Abort, name };
-    let ended = end(Controlled::start(order).expect("it starts"));
+    let ended = end(control(order).expect("it starts"));
     let fault = ended.lost[0].fault.to_string();
     assert!(
         fault.starts_with("refused: --key-file: this side has a key and yours has none"),
@@ -486,6 +489,6 @@ fn a_plan_that_no_agent_could_run_is_refused_at_once() {
     let plan = Plan { duration: Nanos(0), ..plan() };
     let name = "ann@desk".to_owned();
     let order = Order { agents: Vec::new(), key: None, plan, on_loss: OnLoss::Abort, name };
-    let error = Controlled::start(order).err().expect("refused").to_string();
+    let error = control(order).err().expect("refused").to_string();
     assert!(error.starts_with("--duration 0s: an empty window"), "{error}");
 }

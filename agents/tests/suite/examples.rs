@@ -6,10 +6,11 @@ use agents::channel::{Channel, ChannelError, Side};
 use agents::frame::{Frame, FrameReader};
 use agents::key::Key;
 use agents::message::{
-    Collect, Finding, Hello, HostFacts, Message, Nonce, Ping, Pong, Prepare, Ready, Results,
-    Samples, ShardState, Start, Versions,
+    Collect, Finding, Hello, HostFacts, Message, Ping, Pong, Prepare, Ready, Results, Samples,
+    ShardState, Start,
 };
 use agents::refusal::Refusal;
+use agents::versions::Versions;
 use engine::host::check::Severity;
 use engine::host::environment::environment;
 use engine::host::watch::Machine;
@@ -22,10 +23,6 @@ use engine::run::{Phase, Tally};
 use engine::shard::CoarseHistogram;
 use engine::sys::address::Address;
 use engine::sys::units::Nanos;
-
-/// The nonces of both sides.
-pub const CONTROLLER: Nonce = [0xC0; 32];
-pub const AGENT: Nonce = [0xA0; 32];
 
 /// A key of the shortest length.
 pub fn key() -> Option<Key> {
@@ -138,8 +135,8 @@ pub struct Pair {
 impl Pair {
     pub fn new(controller: Option<Key>, agent: Option<Key>) -> Pair {
         Pair {
-            controller: Channel::controller(controller, CONTROLLER),
-            agent: Channel::agent(agent, AGENT),
+            controller: Channel::controller(controller.as_ref()),
+            agent: Channel::agent(agent.as_ref()),
             to_agent: Vec::new(),
             to_controller: Vec::new(),
         }
@@ -170,8 +167,8 @@ impl Pair {
         }
     }
 
-    /// The bytes of a message of this side.
-    pub fn frame(&mut self, side: Side, message: &Message) -> Vec<u8> {
+    /// The bytes of a message of this side: a frame, or with a key its records.
+    pub fn sent(&mut self, side: Side, message: &Message) -> Vec<u8> {
         let channel = match side {
             Side::Controller => &mut self.controller,
             Side::Agent => &mut self.agent,
@@ -199,7 +196,7 @@ pub fn received(channel: &mut Channel, mut bytes: &[u8]) -> Received {
     Ok(messages)
 }
 
-/// The frames of a stream, none of them of the handshake's end.
+/// The frames of a stream that is in the clear.
 pub fn frames(mut stream: &[u8]) -> Vec<Frame> {
     let mut reader = FrameReader::default();
     reader.authenticate();
@@ -211,7 +208,14 @@ pub fn frames(mut stream: &[u8]) -> Vec<Frame> {
     frames
 }
 
-/// A frame's bytes.
-pub fn bytes(frame: &Frame) -> Vec<u8> {
-    [frame.tagged(), frame.tag()].concat()
+/// The records of a stream, each with its length.
+pub fn records(mut stream: &[u8]) -> Vec<Vec<u8>> {
+    let mut records = Vec::new();
+    while let Some((length, _)) = stream.split_first_chunk() {
+        let (record, rest) = stream.split_at(2 + usize::from(u16::from_be_bytes(*length)));
+        records.push(record.to_vec());
+        stream = rest;
+    }
+    assert!(stream.is_empty());
+    records
 }

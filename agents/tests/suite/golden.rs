@@ -1,23 +1,23 @@
 //! The bytes of every message: what an agent of today says to a controller of next year.
 
 use agents::channel::Side;
-use agents::frame::{HEADER_BYTES, TAG_BYTES};
+use agents::frame::HEADER_BYTES;
 use agents::message::Message;
 
-use crate::examples::{Pair, bytes, conversation, frames, key};
+use crate::examples::{Pair, conversation, frames, key, received, records};
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The frames of a session, in hexadecimal: header, payload and tag.
+/// The frames of a session without a key, in hexadecimal: header and payload.
 fn session() -> Vec<String> {
-    let mut pair = Pair::open(key());
+    let mut pair = Pair::open(None);
     let opening = [pair.to_agent.clone(), pair.to_controller.clone()].concat();
     let mut shown: Vec<String> =
-        frames(&opening).iter().map(|frame| parts(&bytes(frame))).collect();
+        frames(&opening).iter().map(|frame| parts(frame.as_bytes())).collect();
     for (side, message) in conversation() {
-        let frame = pair.frame(*side, message);
+        let frame = pair.sent(*side, message);
         // The engine's documents change with the engine; its own tests hold them.
         let fields = match message {
             Message::Prepare(_) => Some(5),
@@ -33,13 +33,11 @@ fn session() -> Vec<String> {
 }
 
 fn parts(frame: &[u8]) -> String {
-    let (tagged, tag) = frame.split_at(frame.len() - TAG_BYTES);
-    let (header, payload) = tagged.split_at(HEADER_BYTES);
-    format!("{} {} {}", hexadecimal(header), hexadecimal(payload), hexadecimal(tag))
+    let (header, payload) = frame.split_at(HEADER_BYTES);
+    format!("{} {}", hexadecimal(header), hexadecimal(payload))
 }
 
-/// [`session`] as it was when the protocol got its version: one frame a line. Python's `hmac` finds
-/// the same tags.
+/// [`session`] as it was when the protocol got its version: one frame a line.
 const GOLDEN: &str = include_str!("golden.txt");
 
 #[test]
@@ -53,20 +51,48 @@ fn the_bytes_of_every_message_are_those_of_this_version_of_the_protocol() {
 }
 
 #[test]
-fn each_document_lies_in_its_payload_as_json() {
-    let mut pair = Pair::open(key());
-    for (side, message) in conversation() {
-        let json = match message {
-            Message::Prepare(prepare) => serde_json::to_vec(&prepare.plan),
-            Message::Report(results) => serde_json::to_vec(&results.head),
-            Message::Hello(hello) => serde_json::to_vec(hello),
-            Message::Refused(refusal) => serde_json::to_vec(refusal),
-            _ => continue,
-        };
-        let json = json.expect("text");
-        let frame = pair.frame(*side, message);
-        assert!(frame.windows(json.len()).any(|bytes| bytes == json), "{message:?}");
+fn a_handshake_has_48_bytes_each_way_and_16_that_confirm_it() {
+    let pair = Pair::open(key());
+    let both = [pair.to_agent.clone(), pair.to_controller.clone()].concat();
+    let payloads: Vec<Vec<u8>> =
+        frames(&both).iter().map(|frame| frame.as_bytes()[HEADER_BYTES..].to_vec()).collect();
+    let [open, confirm, accept] = payloads.as_slice() else { panic!("{payloads:?}") };
+    assert_eq!((&open[..3], open.len()), (&[0, 1, 48][..], 51));
+    assert_eq!((&accept[..3], accept.len()), (&[1, 1, 48][..], 51));
+    assert_eq!((&confirm[..2], confirm.len()), (&[2, 16][..], 18));
+}
+
+#[test]
+fn each_document_lies_in_its_payload_as_json_and_with_a_key_none_is_in_the_clear() {
+    for key in [None, key()] {
+        let mut pair = Pair::open(key.clone());
+        for (side, message) in conversation() {
+            let json = match message {
+                Message::Prepare(prepare) => serde_json::to_vec(&prepare.plan),
+                Message::Report(results) => serde_json::to_vec(&results.head),
+                Message::Hello(hello) => serde_json::to_vec(hello),
+                Message::Refused(refusal) => serde_json::to_vec(refusal),
+                _ => continue,
+            };
+            let json = json.expect("text");
+            let sent = pair.sent(*side, message);
+            let holds = |part: &[u8]| sent.windows(part.len()).any(|bytes| bytes == part);
+            assert_eq!(holds(&json), key.is_none(), "{message:?}");
+            assert!(key.is_none() || !json.chunks_exact(8).any(holds), "{message:?}");
+        }
+        let sides = |wanted| conversation().iter().filter(|(side, _)| *side == wanted).count();
+        assert!(8 <= sides(Side::Agent) && 8 <= sides(Side::Controller));
     }
-    let sides = |wanted| conversation().iter().filter(|(side, _)| *side == wanted).count();
-    assert!(8 <= sides(Side::Agent) && 8 <= sides(Side::Controller));
+}
+
+#[test]
+fn a_long_frame_is_cut_into_records_of_64_kib_at_most() {
+    let mut pair = Pair::open(key());
+    let shard = agents::message::ShardState::of_bytes(vec![7; 1_000_000]);
+    let sent = pair.sent(Side::Agent, &Message::Shard(shard.clone()));
+    let lengths: Vec<usize> = records(&sent).iter().map(Vec::len).collect();
+    // The frame has 1,000,017 bytes; a record has 2 of length and 16 of tag.
+    assert_eq!(lengths, [[65_537; 15].as_slice(), &[1_000_017 - 15 * 65_519 + 18]].concat());
+    let received = received(&mut pair.controller, &sent);
+    assert!(received == Ok(vec![Message::Shard(shard)]));
 }

@@ -5,9 +5,7 @@ use agents::frame::{FrameError, Kind, OPENING_MAX};
 use agents::message::{Message, Ping, Samples};
 use agents::refusal::Refusal;
 
-use crate::examples::{
-    AGENT, CONTROLLER, Pair, bytes, conversation, frames, key, named_key, received,
-};
+use crate::examples::{Pair, conversation, frames, key, named_key, received};
 
 /// The error of a refusal.
 fn refused(refusal: Refusal) -> ChannelError {
@@ -19,7 +17,7 @@ fn sides_with_the_same_key_or_both_without_one_understand_each_other() {
     for key in [key(), None] {
         let mut pair = Pair::open(key);
         for (side, message) in conversation() {
-            let frame = pair.frame(*side, message);
+            let frame = pair.sent(*side, message);
             let receiver = match side {
                 Side::Controller => &mut pair.agent,
                 Side::Agent => &mut pair.controller,
@@ -44,38 +42,46 @@ fn keys_that_differ_are_named_on_both_sides() {
 }
 
 #[test]
-fn an_agent_gives_nothing_to_try_keys_on_before_the_controller_has_proved_its_own() {
+fn an_agent_gives_nothing_to_try_keys_on_before_the_controller_has_shown_its_own() {
     let mut pair = Pair::new(named_key("fedcba9876543210fedcba9876543210"), key());
     let _ = pair.exchange();
-    for frame in frames(&pair.to_controller) {
-        assert_eq!(frame.tag(), [0; 32], "{:?}", frame.kind());
-    }
+    let kinds: Vec<Kind> = frames(&pair.to_controller).iter().map(|frame| frame.kind()).collect();
+    assert_eq!(kinds, [Kind::Refused]);
 }
 
 #[test]
 fn a_fake_agent_without_the_key_is_found_out() {
-    // It plays the agent's part up to the proof, for which it can only guess.
-    let mut pair = Pair::new(key(), None);
-    let mut fake = Channel::agent(named_key("a key that the fake agent made up itself"), AGENT);
-    let opening = pair.controller.take_outgoing();
-    received(&mut fake, &opening).expect("an opening");
-    received(&mut pair.controller, &fake.take_outgoing()).expect("a challenge");
-    let mut honest = Pair::open(named_key("a key that the fake agent made up itself"));
-    let guessed = bytes(&frames(&honest.to_controller)[1]);
-    assert_eq!(received(&mut pair.controller, &guessed), Err(ChannelError::WrongKey));
-    assert!(honest.controller.take_outgoing().is_empty());
+    // What it heard in another session, what it made up, and the claim that it needs no key.
+    let recorded = Pair::open(key()).to_controller;
+    let mut made_up = recorded.clone();
+    made_up.iter_mut().skip(14).for_each(|byte| *byte = byte.wrapping_mul(31));
+    let without = Pair::open(None).to_controller;
+    for (answer, error) in [
+        (recorded, ChannelError::WrongKey),
+        (made_up, ChannelError::WrongKey),
+        (without, ChannelError::PeerWithoutKey),
+    ] {
+        let mut pair = Pair::new(key(), key());
+        let opening = pair.controller.take_outgoing();
+        assert_eq!(received(&mut pair.controller, &answer), Err(error));
+        // An honest agent whose answer was exchanged on its way learns of it.
+        received(&mut pair.agent, &opening).expect("an opening");
+        let told = pair.controller.take_outgoing();
+        let refused = received(&mut pair.agent, &told);
+        assert!(matches!(refused, Err(ChannelError::Refused(_))), "{refused:?}");
+    }
 }
 
 #[test]
 fn versions_of_the_protocol_that_differ_are_named_on_both_sides() {
     let mut pair = Pair::new(key(), key());
     let mut newer = pair.controller.take_outgoing();
-    newer[4] = 2;
+    newer[4] = 3;
     let error = received(&mut pair.agent, &newer).expect_err("another version");
-    assert_eq!(error, FrameError::Version { found: 2 }.into());
+    assert_eq!(error, FrameError::Version { found: 3 }.into());
     assert_eq!(
         error.to_string(),
-        "the peer speaks version 2 of the protocol, this side 1; install the same version of \
+        "the peer speaks version 3 of the protocol, this side 2; install the same version of \
          truetail on both"
     );
     // What the agent says to that is in its own version, by which the controller knows as well.
@@ -83,7 +89,7 @@ fn versions_of_the_protocol_that_differ_are_named_on_both_sides() {
     assert_eq!(frames(&answer)[0].kind(), Kind::Refused);
     let mut older = answer;
     older[4] = 0;
-    let mut controller = Channel::controller(key(), CONTROLLER);
+    let mut controller = Channel::controller(key().as_ref());
     let error = received(&mut controller, &older).expect_err("another version");
     assert_eq!(error, FrameError::Version { found: 0 }.into());
 }
@@ -97,54 +103,64 @@ fn frames_that_come_back_to_their_sender_end_the_session() {
     assert_eq!(error, Err(ChannelError::OutOfTurn(Kind::Open)));
     let mut pair = Pair::new(key(), key());
     received(&mut pair.agent, &pair.controller.take_outgoing()).expect("an opening");
-    received(&mut pair.controller, &pair.agent.take_outgoing()).expect("a challenge");
-    let proof = pair.controller.take_outgoing();
-    assert_eq!(received(&mut pair.controller, &proof), Err(ChannelError::WrongKey));
+    received(&mut pair.controller, &pair.agent.take_outgoing()).expect("its answer");
+    let confirmation = pair.controller.take_outgoing();
+    assert_eq!(received(&mut pair.controller, &confirmation), Ok(vec![]), "no whole record");
+    assert_eq!(pair.controller.finish(), Err(ChannelError::Cut));
     // And after it, with a message that both sides may send.
-    for key in [key(), None] {
-        for side in [Side::Controller, Side::Agent] {
-            let mut pair = Pair::open(key.clone());
-            let frame = pair.frame(side, &Message::Bye);
-            let channel = match side {
-                Side::Controller => &mut pair.controller,
-                Side::Agent => &mut pair.agent,
-            };
-            assert_eq!(received(channel, &frame), Err(ChannelError::Altered(2)), "{side:?}");
-        }
+    for side in [Side::Controller, Side::Agent] {
+        let mut pair = Pair::open(key());
+        let sent = pair.sent(side, &Message::Bye);
+        let channel = match side {
+            Side::Controller => &mut pair.controller,
+            Side::Agent => &mut pair.agent,
+        };
+        assert_eq!(received(channel, &sent), Err(ChannelError::Tampered), "{side:?}");
     }
 }
 
 #[test]
-fn a_session_that_is_replayed_gets_no_further_than_its_proof() {
-    for key in [key(), None] {
-        let mut recorded = Pair::open(key.clone());
-        let stop = recorded.frame(Side::Controller, &Message::Stop);
-        recorded.to_agent.extend(stop);
-        let mut agent = Channel::agent(key.clone(), [0xA1; 32]);
-        assert_eq!(received(&mut agent, &recorded.to_agent), Err(ChannelError::WrongKey));
-        let mut controller = Channel::controller(key, [0xC1; 32]);
-        let error = received(&mut controller, &recorded.to_controller);
-        assert_eq!(error, Err(ChannelError::WrongKey));
-    }
+fn a_session_that_is_replayed_gets_no_further_than_its_confirmation() {
+    let mut recorded = Pair::open(key());
+    let stop = recorded.sent(Side::Controller, &Message::Stop);
+    recorded.to_agent.extend(stop);
+    let mut agent = Channel::agent(key().as_ref());
+    assert_eq!(received(&mut agent, &recorded.to_agent), Err(ChannelError::WrongKey));
+    assert!(!agent.is_open());
+    let mut controller = Channel::controller(key().as_ref());
+    let error = received(&mut controller, &recorded.to_controller);
+    assert_eq!(error, Err(ChannelError::WrongKey));
+    // Its records alone, in another session of the same key.
+    let mut other = Pair::open(key());
+    let stop = recorded.sent(Side::Controller, &Message::Stop);
+    assert_eq!(received(&mut other.agent, &stop), Err(ChannelError::Tampered));
 }
 
 #[test]
-fn frames_that_are_repeated_reordered_or_left_out_end_the_session() {
-    let frames = || {
+fn an_agent_serves_nobody_before_the_controller_has_confirmed() {
+    let mut pair = Pair::new(key(), key());
+    received(&mut pair.agent, &pair.controller.take_outgoing()).expect("an opening");
+    assert!(!pair.agent.is_open());
+    received(&mut pair.controller, &pair.agent.take_outgoing()).expect("its answer");
+    let mut confirmation = pair.controller.take_outgoing();
+    *confirmation.last_mut().expect("a tag") ^= 1;
+    assert_eq!(received(&mut pair.agent, &confirmation), Err(ChannelError::WrongKey));
+    // The controller can read why.
+    let answer = pair.agent.take_outgoing();
+    let refused = Message::Refused(Refusal::WrongKey);
+    assert_eq!(received(&mut pair.controller, &answer), Ok(vec![refused]));
+}
+
+#[test]
+fn records_that_are_repeated_reordered_or_left_out_end_the_session() {
+    for order in [vec![0, 0], vec![1, 0], vec![0, 2], vec![0, 1, 0]] {
         let mut pair = Pair::open(key());
         let sent: Vec<Vec<u8>> = (0..3)
-            .map(|sent_ns| pair.frame(Side::Controller, &Message::Ping(Ping { sent_ns })))
+            .map(|sent_ns| pair.sent(Side::Controller, &Message::Ping(Ping { sent_ns })))
             .collect();
-        (pair, sent)
-    };
-    // The handshake takes two frames of each side.
-    for (order, found, expected) in
-        [(vec![0, 0], 2, 3), (vec![1, 0], 3, 2), (vec![0, 2], 4, 3), (vec![0, 1, 0], 2, 4)]
-    {
-        let (mut pair, sent) = frames();
         let stream: Vec<u8> = order.iter().flat_map(|at| sent[*at].clone()).collect();
         let error = received(&mut pair.agent, &stream).expect_err("out of order");
-        assert_eq!(error, ChannelError::Sequence { found, expected }, "{order:?}");
+        assert_eq!(error, ChannelError::Tampered, "{order:?}");
         let told = Refusal::Tampered(error.to_string());
         let answer = pair.agent.take_outgoing();
         assert_eq!(received(&mut pair.controller, &answer), Ok(vec![Message::Refused(told)]));
@@ -156,46 +172,67 @@ fn frames_that_are_repeated_reordered_or_left_out_end_the_session() {
 #[test]
 fn a_tag_that_is_cut_short_is_none() {
     let mut pair = Pair::open(key());
-    let mut cut = pair.frame(Side::Controller, &Message::Stop);
+    let mut cut = pair.sent(Side::Controller, &Message::Stop);
     cut.pop();
     assert_eq!(received(&mut pair.agent, &cut), Ok(vec![]));
     assert!(pair.agent.is_open());
     // The next frame's first byte takes the place of the tag's last.
-    let next = pair.frame(Side::Controller, &Message::Bye);
-    assert_eq!(received(&mut pair.agent, &next), Err(ChannelError::Altered(2)));
+    let next = pair.sent(Side::Controller, &Message::Bye);
+    assert_eq!(received(&mut pair.agent, &next), Err(ChannelError::Tampered));
 
     let mut pair = Pair::open(key());
-    let cut = pair.frame(Side::Controller, &Message::Stop);
+    let cut = pair.sent(Side::Controller, &Message::Stop);
     received(&mut pair.agent, &cut[..cut.len() - 1]).expect("no error yet");
     assert_eq!(pair.agent.finish(), Err(ChannelError::Cut));
 
     let mut pair = Pair::open(key());
-    let mut without = pair.frame(Side::Controller, &Message::Stop);
-    let tag = without.len() - 32;
+    let mut without = pair.sent(Side::Controller, &Message::Stop);
+    let tag = without.len() - 16;
     without[tag..].fill(0);
-    assert_eq!(received(&mut pair.agent, &without), Err(ChannelError::Altered(2)));
+    assert_eq!(received(&mut pair.agent, &without), Err(ChannelError::Tampered));
+
+    // Records too short for a tag.
+    for length in 0..16 {
+        let mut pair = Pair::open(key());
+        let short = [&[0, length][..], &vec![7; usize::from(length)]].concat();
+        assert_eq!(received(&mut pair.agent, &short), Err(ChannelError::Tampered), "{length}");
+    }
+}
+
+#[test]
+fn an_authenticated_peer_says_nothing_longer_than_its_type_allows() {
+    let heartbeat = Kind::ALL.iter().position(|kind| *kind == Kind::Heartbeat).expect("a type");
+    let mut header = b"TTAG\x02\x00".to_vec();
+    header.push(u8::try_from(heartbeat).expect("few"));
+    header.extend(u32::MAX.to_le_bytes());
+    let mut pair = Pair::open(None);
+    let error = received(&mut pair.agent, &header).expect_err("too long");
+    let max = Kind::Heartbeat.payload_max();
+    let length = u32::MAX as usize;
+    assert_eq!(error, FrameError::TooLong { kind: Kind::Heartbeat, length, max }.into());
+    let answer = pair.agent.take_outgoing();
+    let told = Message::Refused(Refusal::Frame(error.to_string()));
+    assert_eq!(received(&mut pair.controller, &answer), Ok(vec![told]));
 }
 
 #[test]
 fn a_stranger_says_nothing_but_openings_and_nothing_long() {
-    let mut pair = Pair::open(key());
-    let early = pair.frame(Side::Controller, &Message::Heartbeat);
-    let mut agent = Channel::agent(key(), AGENT);
+    let early = Pair::open(None).sent(Side::Controller, &Message::Heartbeat);
+    let mut agent = Channel::agent(key().as_ref());
     let error = received(&mut agent, &early);
     assert_eq!(error, Err(FrameError::Early(Kind::Heartbeat).into()));
 
     // Each type that may come, and a length that only an authenticated peer may name.
-    for kind in [Kind::Open, Kind::Challenge, Kind::Proof, Kind::Refused] {
+    for kind in [Kind::Open, Kind::Accept, Kind::Confirm, Kind::Refused] {
         for (length, is_refused) in [(OPENING_MAX, false), (OPENING_MAX + 1, true), (1 << 30, true)]
         {
-            let mut header = b"TTAG\x01\x00".to_vec();
+            let mut header = b"TTAG\x02\x00".to_vec();
             header.push(
                 u8::try_from(Kind::ALL.iter().position(|of| *of == kind).expect("a type"))
                     .expect("few"),
             );
             header.extend(u32::try_from(length).expect("32 bits").to_le_bytes());
-            header.extend(0_u64.to_le_bytes());
-            let mut agent = Channel::agent(key(), AGENT);
+            let mut agent = Channel::agent(key().as_ref());
             let max = OPENING_MAX;
             let wanted = match is_refused {
                 true => Err(FrameError::TooLong { kind, length, max }.into()),
@@ -209,7 +246,7 @@ fn a_stranger_says_nothing_but_openings_and_nothing_long() {
 #[test]
 fn a_stranger_that_speaks_another_language_is_told_nothing() {
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], b"TTAx", b"\x16\x03\x01"] {
-        let mut agent = Channel::agent(key(), AGENT);
+        let mut agent = Channel::agent(key().as_ref());
         assert_eq!(received(&mut agent, bytes), Err(FrameError::Foreign.into()));
         assert!(agent.take_outgoing().is_empty());
     }
@@ -231,7 +268,7 @@ fn a_message_that_fits_into_no_frame_is_not_sent_and_the_session_goes_on() {
     };
     let error = pair.agent.send(&samples(256 << 10)).expect_err("too long");
     assert_eq!(error.to_string(), "samples of 262152 bytes: a frame holds 262144");
-    let frame = pair.frame(Side::Agent, &samples((256 << 10) - 8));
+    let frame = pair.sent(Side::Agent, &samples((256 << 10) - 8));
     assert!(received(&mut pair.controller, &frame).is_ok());
 }
 

@@ -4,13 +4,14 @@
 use std::sync::LazyLock;
 
 use agents::channel::{Channel, ChannelError, Side};
+use agents::key::Key;
 use agents::message::Message;
 use proptest::prelude::*;
 
-use crate::examples::{AGENT, Pair, bytes, conversation, frames, key, received};
+use crate::examples::{Pair, conversation, frames, key, received, records};
 use crate::harness;
 
-/// The stream of a whole session of this side.
+/// The stream of a whole session of this side, without a key.
 fn stream(side: Side) -> Vec<u8> {
     static STREAMS: LazyLock<[Vec<u8>; 2]> =
         LazyLock::new(|| [made(Side::Controller), made(Side::Agent)]);
@@ -22,41 +23,44 @@ fn stream(side: Side) -> Vec<u8> {
 }
 
 fn made(side: Side) -> Vec<u8> {
-    let mut pair = Pair::open(key());
-    let mut stream = match side {
+    let mut pair = Pair::open(None);
+    let opening = match side {
         Side::Controller => pair.to_agent.clone(),
         Side::Agent => pair.to_controller.clone(),
     };
-    for (sender, message) in conversation() {
-        let frame = pair.frame(*sender, message);
-        if *sender == side {
-            stream.extend(frame);
-        }
-    }
-    stream
+    [opening, said(&mut pair, side)].concat()
 }
 
-/// The agent's side of the session whose controller sends [`stream`].
-fn agent() -> Channel {
-    Channel::agent(key(), AGENT)
+/// All that a side says to an authenticated peer.
+fn said(pair: &mut Pair, side: Side) -> Vec<u8> {
+    let of_side = conversation().iter().filter(|(sender, _)| *sender == side);
+    of_side.flat_map(|(_, message)| pair.sent(side, message)).collect()
 }
 
-fn sent(side: Side) -> usize {
-    conversation().iter().filter(|(sender, _)| *sender == side).count()
+fn messages(side: Side) -> Vec<Message> {
+    let of_side = conversation().iter().filter(|(sender, _)| *sender == side);
+    of_side.map(|(_, message)| message.clone()).collect()
+}
+
+/// An open session, and who hears what this side says.
+fn open(key: Option<Key>, side: Side) -> (Pair, fn(&mut Pair) -> &mut Channel) {
+    let hears: fn(&mut Pair) -> &mut Channel = match side {
+        Side::Controller => |pair| &mut pair.agent,
+        Side::Agent => |pair| &mut pair.controller,
+    };
+    (Pair::open(key), hears)
 }
 
 /// Bytes that are likely to be taken for a frame.
 fn likely() -> impl Strategy<Value = Vec<u8>> {
-    let header = (0_u8..20, prop_oneof![0_u32..80, any::<u32>()], 0_u64..3).prop_map(
-        |(kind, length, sequence)| {
-            let mut bytes = b"TTAG\x01\x00".to_vec();
+    let header =
+        (0_u8..20, prop_oneof![0_u32..80, any::<u32>()]).prop_map(|(kind, length): (u8, u32)| {
+            let mut bytes = b"TTAG\x02\x00".to_vec();
             bytes.push(kind);
             bytes.extend(length.to_le_bytes());
-            bytes.extend(sequence.to_le_bytes());
             bytes.push(kind);
             bytes
-        },
-    );
+        });
     let rest = prop::collection::vec(prop_oneof![any::<u8>(), 0_u8..4, Just(0)], 0..200);
     prop::collection::vec((header, rest).prop_map(|(head, rest)| [head, rest].concat()), 1..4)
         .prop_map(|frames| frames.concat())
@@ -92,46 +96,62 @@ proptest! {
         at in any::<prop::sample::Index>(),
         bit in 0_u32..8,
     ) {
-        let honest = stream(Side::Controller);
-        let at = at.index(honest.len());
-        let mut altered = honest.clone();
-        altered[at] ^= 1 << bit;
-        let mut agent = agent();
-        let mut rest = altered.as_slice();
+        let mut pair = Pair::new(key(), key());
+        let mut altered = pair.controller.take_outgoing();
+        let opening = altered.len();
+        // A whole session has as many bytes as any other.
+        static BYTES: LazyLock<usize> = LazyLock::new(|| {
+            let mut pair = Pair::open(key());
+            pair.to_agent.len() + said(&mut pair, Side::Controller).len()
+        });
+        let at = at.index(*BYTES);
+        if at < opening {
+            altered[at] ^= 1 << bit;
+            // The controller goes on only if the agent answers.
+            let _ = received(&mut pair.agent, &altered);
+        } else {
+            received(&mut pair.agent, &altered).expect("an opening");
+            received(&mut pair.controller, &pair.agent.take_outgoing()).expect("its answer");
+            altered.extend(pair.controller.take_outgoing());
+            let rest = said(&mut pair, Side::Controller);
+            altered.extend(rest);
+            prop_assert_eq!(altered.len(), *BYTES);
+            altered[at] ^= 1 << bit;
+        }
+        let mut rest = &altered[opening..];
         let mut taken = 0;
         let error = loop {
-            match agent.receive(&mut rest) {
+            match pair.agent.receive(&mut rest) {
                 Ok(Some(_)) => taken = altered.len() - rest.len(),
-                // A frame that now claims to be longer waits for bytes that never come.
-                Ok(None) => break agent.finish().expect_err("cut"),
+                // A frame or record that now claims to be longer waits for bytes that never come.
+                Ok(None) => break pair.agent.finish().expect_err("cut"),
                 Err(error) => break error,
             }
         };
-        prop_assert!(taken <= at, "nothing of an altered frame is believed: {error}");
-        prop_assert!(!agent.is_open());
+        prop_assert!(taken <= at, "nothing of an altered record is believed: {error}");
+        prop_assert!(!pair.agent.is_open());
     }
 }
 
 #[test]
 fn a_whole_session_is_understood_in_every_split() {
-    for side in [Side::Controller, Side::Agent] {
-        let stream = stream(side);
-        let of_side = conversation().iter().filter(|(sender, _)| *sender == side);
-        let said: Vec<Message> = of_side.map(|(_, message)| message.clone()).collect();
-        for piece in [1, 2, 3, 18, 19, 20, 51, 1_000, stream.len()] {
-            let mut channel = match side {
-                Side::Controller => agent(),
-                Side::Agent => Channel::controller(key(), crate::examples::CONTROLLER),
-            };
-            let mut messages = Vec::new();
+    for (side, key) in
+        [Side::Controller, Side::Agent].map(|side| [(side, None), (side, key())]).concat()
+    {
+        for piece in [1, 2, 3, 10, 11, 12, 51, 1_000, 1 << 20] {
+            let (mut pair, hears) = open(key.clone(), side);
+            let stream = said(&mut pair, side);
+            let mut heard = Vec::new();
             for piece in stream.chunks(piece) {
-                messages.extend(received(&mut channel, piece).expect("messages"));
+                heard.extend(received(hears(&mut pair), piece).expect("messages"));
             }
-            assert!(messages == said, "in pieces of {piece}");
-            channel.finish().expect("the stream may end here");
+            assert!(heard == messages(side), "in pieces of {piece}");
+            hears(&mut pair).finish().expect("the stream may end here");
         }
-        for frame in frames(&stream) {
-            harness::run(&[vec![7], bytes(&frame)].concat());
+    }
+    for side in [Side::Controller, Side::Agent] {
+        for frame in frames(&stream(side)) {
+            harness::run(&[&[7][..], frame.as_bytes()].concat());
             let said = format!("{:?}", frame.message().expect("a message"));
             let kind = format!("{:?}", frame.kind());
             assert!(said.starts_with(&kind), "{kind}: {said}");
@@ -141,22 +161,31 @@ fn a_whole_session_is_understood_in_every_split() {
 
 #[test]
 fn a_session_that_is_cut_anywhere_has_said_only_whole_messages() {
-    let stream = stream(Side::Controller);
-    let borders: Vec<usize> = frames(&stream)
-        .iter()
-        .scan(0, |at, frame| {
-            *at += bytes(frame).len();
-            Some(*at)
-        })
-        .collect();
-    for end in 0..stream.len() {
-        let mut agent = agent();
-        let messages = received(&mut agent, &stream[..end]).expect("no error before the cut");
-        assert!(messages.len() < sent(Side::Controller));
-        let is_border = borders[1..].contains(&end);
-        assert_eq!(agent.finish().is_ok(), is_border, "after {end} bytes");
-        if !is_border {
-            assert_eq!(agent.finish(), Err(ChannelError::Cut));
+    for key in [None, key()] {
+        let (mut pair, _) = open(key.clone(), Side::Controller);
+        let stream = said(&mut pair, Side::Controller);
+        let parts: Vec<usize> = match &key {
+            None => frames(&stream).iter().map(|frame| frame.as_bytes().len()).collect(),
+            Some(_) => records(&stream).iter().map(Vec::len).collect(),
+        };
+        let borders: Vec<usize> = parts
+            .iter()
+            .scan(0, |at, length| {
+                *at += length;
+                Some(*at)
+            })
+            .collect();
+        let near = borders.iter().flat_map(|at| [at - 1, *at, at + 1]);
+        for end in near.chain((0..stream.len()).step_by(61)).filter(|end| *end < stream.len()) {
+            let (mut pair, hears) = open(key.clone(), Side::Controller);
+            let stream = said(&mut pair, Side::Controller);
+            let agent = hears(&mut pair);
+            let heard = received(agent, &stream[..end]).expect("no error before the cut");
+            let whole = borders.iter().filter(|border| **border <= end).count();
+            assert_eq!(heard.len(), whole, "after {end} bytes");
+            let is_border = end == 0 || borders.contains(&end);
+            let ended = if is_border { Ok(()) } else { Err(ChannelError::Cut) };
+            assert_eq!(agent.finish(), ended, "after {end} bytes");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -107,10 +107,7 @@ struct Controller {
 impl Controller {
     /// Connects; waits until it is authenticated.
     fn connect(agent: &Agent, key: Option<Key>) -> Result<Controller, ChannelError> {
-        static SESSIONS: AtomicU64 = AtomicU64::new(0);
-        let mut nonce = [0; 32];
-        nonce[..8].copy_from_slice(&SESSIONS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
-        let channel = Channel::controller(key, nonce);
+        let channel = Channel::controller(key.as_ref());
         let mut controller = Controller { stream: agent.stranger(), channel };
         while !controller.channel.is_open() {
             assert_eq!(controller.turn()?, None);
@@ -154,7 +151,7 @@ fn answer(stream: &mut TcpStream) -> Option<Refusal> {
         Ok(_) => {}
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
     }
-    let mut channel = Channel::controller(None, [1; 32]);
+    let mut channel = Channel::controller(None);
     match channel.receive(&mut answer.as_slice()) {
         Err(ChannelError::Refused(refusal)) => Some(refusal),
         other => {
@@ -167,10 +164,9 @@ fn answer(stream: &mut TcpStream) -> Option<Refusal> {
 
 /// The start of a frame of this type and length.
 fn header(kind: u8, length: u32) -> Vec<u8> {
-    let mut bytes = b"TTAG\x01\x00".to_vec();
+    let mut bytes = b"TTAG\x02\x00".to_vec();
     bytes.push(kind);
     bytes.extend(length.to_le_bytes());
-    bytes.extend(0_u64.to_le_bytes());
     bytes
 }
 
@@ -210,12 +206,12 @@ fn each_stranger_is_refused_for_its_own_reason_and_the_next_controller_is_served
     for (bytes, refusal) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), None),
         (vec![0xFF; 100_000], None),
-        (header(0, u32::MAX), Some("protocol: open of 4294967295 bytes, at most 973 are allowed")),
+        (header(0, u32::MAX), Some("protocol: open of 4294967295 bytes, at most 1013 are allowed")),
         (header(14, u32::MAX), Some("protocol: report before authentication")),
         (header(99, 1), Some("protocol: no message has type 99")),
         (
             [&header(0, u32::MAX)[..], &[7; 100_000]].concat(),
-            Some("protocol: open of 4294967295 bytes, at most 973 are allowed"),
+            Some("protocol: open of 4294967295 bytes, at most 1013 are allowed"),
         ),
     ] {
         let told = told(&agent, &bytes).map(|refusal| refusal.to_string());
@@ -290,4 +286,22 @@ fn an_address_that_is_taken_or_open_to_others_without_a_key_is_refused() {
         .expect("an executor");
     executor.join().expect("it ends");
     Controller::connect(&agent, None).expect("no key on either side").ping(1);
+}
+
+#[test]
+fn silent_strangers_displace_no_controller_that_is_slow_to_prove_its_key() {
+    let agent = Agent::start(key());
+    let mut controller =
+        Controller { stream: agent.stranger(), channel: Channel::controller(key().as_ref()) };
+    // Its part of the handshake is here, and the confirmation of it isn't sent yet.
+    assert_eq!(controller.turn().expect("the agent's answer"), None);
+    // From the same machine as the controller.
+    let silent: Vec<TcpStream> = (0..5 * STRANGERS_MAX).map(|_| agent.stranger()).collect();
+    let begun = Instant::now();
+    while agent.refused().len() < 3 * STRANGERS_MAX {
+        assert!(begun.elapsed() < AUTHENTICATION_MAX, "{}", agent.refused().len());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    controller.ping(1);
+    drop(silent);
 }

@@ -137,8 +137,7 @@ pub(super) fn measure(lab: &mut Lab) -> Result<Measured, LabError> {
 impl CeilingFigures {
     /// What a document says.
     pub(super) fn of(document: &CeilingDocument) -> CeilingFigures {
-        let Answer { passed_per_s: passed, failed_per_s: failed, not_judged, bound, proof, .. } =
-            &document.answer;
+        let Answer { bracket, not_judged, bound, proof, .. } = &document.answer;
         let trials = proof.trials.iter().map(|trial| TrialFigures {
             changed: text_of(trial.changed),
             shards: trial.shards,
@@ -151,8 +150,8 @@ impl CeilingFigures {
         });
         let lacks_core = not_judged.is_none() && lacks_core(bound, proof);
         CeilingFigures {
-            passed_per_s: *passed,
-            failed_per_s: *failed,
+            passed_per_s: bracket.passed_per_s,
+            failed_per_s: bracket.failed_per_s,
             bound: text_of(bound.code),
             evidence: bound.evidence.clone(),
             proven: (not_judged.is_none() && !lacks_core).then_some(bound.proven),

@@ -147,7 +147,10 @@ fn side(observed: &Observed) -> Result<Side, LabError> {
     Ok(Side {
         conns,
         rate_per_s: whole.rate.answered,
-        rate_off_percent: whole.rate.target.map(|target| (whole.rate.sent / target - 1.0) * 100.0),
+        rate_off_percent: whole
+            .rate
+            .target
+            .map(|target| (whole.rate.sent_due / target - 1.0) * 100.0),
         corrected: Latencies::of(&whole.corrected)?,
         in_flight: report.littles_law.in_flight_mean,
         lambda_w,

@@ -13,6 +13,7 @@ pub struct Three {
     /// The 99th percentile.
     pub p99: Option<f64>,
     /// The 99.9th percentile.
+    #[serde(rename = "p99.9")]
     pub p999: Option<f64>,
 }
 

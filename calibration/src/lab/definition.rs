@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::LabError;
-use super::result::{Judged, RunResult};
+use super::error::LabError;
 
 /// An experiment's definition.
 #[derive(Clone, Debug, Deserialize)]
@@ -39,6 +38,9 @@ pub struct Definition {
     pub settings: BTreeMap<String, f64>,
     /// What is judged.
     pub judgements: Vec<Expectation>,
+    /// All of it, as a result has it.
+    #[serde(skip)]
+    pub as_json: Value,
 }
 
 /// A server.
@@ -185,7 +187,8 @@ impl Definition {
     /// # Errors
     /// What is wrong with it.
     pub fn read(text: &str) -> Result<Definition, LabError> {
-        let definition: Definition = toml::from_str(text)?;
+        let mut definition: Definition = toml::from_str(text)?;
+        definition.as_json = toml::from_str(text)?;
         for (name, run) in &definition.runs {
             let unknown = |what: &str, which: &str| {
                 Err(LabError::Definition(format!("run `{name}` names no {what}: `{which}`")))
@@ -212,52 +215,14 @@ impl Definition {
             self.full.with(&run.flags)
         }
     }
-
-    /// Judges the figures of an experiment, each by the runs that it rests on.
-    ///
-    /// # Errors
-    /// A path that leads to no number.
-    pub fn judge(&self, figures: &Value, runs: &[RunResult]) -> Result<Vec<Judged>, LabError> {
-        let judge = |expected: &Expectation| {
-            let limit = |limit: &Option<Limit>| match limit {
-                None => Ok(None),
-                Some(Limit::Number(number)) => Ok(Some(*number)),
-                Some(Limit::Figure(path)) => figure(figures, path),
-            };
-            let (from, to) = (limit(&expected.from)?, limit(&expected.to)?);
-            // A limit that wasn't measured leaves nothing to hold the figure against.
-            let measured =
-                from.is_some() == expected.from.is_some() && to.is_some() == expected.to.is_some();
-            let value = figure(figures, &expected.figure)?.filter(|_| measured);
-            let is_behind =
-                |run: &&RunResult| expected.runs.is_empty() || expected.runs.contains(&run.of);
-            Ok(Judged::new(expected, value, (from, to), runs.iter().filter(is_behind)))
-        };
-        self.judgements.iter().map(judge).collect()
-    }
-}
-
-/// The figure at a path such as `open.p99_ms` or `rows.0.rate`; `None` if it wasn't measured. What
-/// holds or doesn't is 1 or 0.
-fn figure(figures: &Value, path: &str) -> Result<Option<f64>, LabError> {
-    let pointer = format!("/{}", path.replace('.', "/"));
-    match figures.pointer(&pointer) {
-        Some(Value::Null) => Ok(None),
-        Some(Value::Bool(holds)) => Ok(Some(f64::from(u8::from(*holds)))),
-        Some(Value::Number(number)) => Ok(number.as_f64()),
-        _ => Err(LabError::Definition(format!("no number at `{path}` of the figures"))),
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use engine::report::verdict::Level;
-    use serde_json::json;
-
+pub(crate) mod tests {
     use super::*;
-    use crate::judgement::Judgement;
 
-    const TEXT: &str = r#"
+    /// An experiment of one run.
+    pub(crate) const TEXT: &str = r#"
         name = "x"
         title = "X"
         question = "Why?"
@@ -278,19 +243,6 @@ mod tests {
         from = 1
         to = "bounds.0"
     "#;
-
-    #[test]
-    fn a_figure_without_its_limit_is_not_judged() {
-        let definition = Definition::read(TEXT).expect("a definition");
-        let judged = |to| {
-            let figures = json!({ "open": { "p99_ms": 3 }, "bounds": [to] });
-            let judged = definition.judge(&figures, &[]).expect("judged");
-            (judged[0].value, judged[0].judgement)
-        };
-        assert_eq!(judged(json!(5)), (Some(3.0), Judgement::Passed));
-        assert_eq!(judged(json!(2)), (Some(3.0), Judgement::Failed));
-        assert_eq!(judged(json!(null)), (None, Judgement::NotJudged));
-    }
 
     #[test]
     fn flags_become_words_and_the_nearer_ones_win() {
@@ -319,78 +271,5 @@ mod tests {
             assert!(Definition::read(&text).is_err(), "{text}");
         }
         assert!(Definition::read(&TEXT.replace("title", "titel")).is_err());
-    }
-
-    #[test]
-    fn a_figure_is_held_against_numbers_and_other_figures() {
-        use Judgement::{Failed, NotJudged, Passed};
-        let definition = Definition::read(TEXT).expect("a definition");
-        for (p99, quiet, disturbed) in [
-            (1.0, Passed, Passed),
-            (5.0, Passed, Passed),
-            (5.1, Failed, NotJudged),
-            (0.9, Failed, NotJudged),
-        ] {
-            let figures = json!({ "open": { "p99_ms": p99 }, "bounds": [5.0] });
-            let judged =
-                |runs: &[RunResult]| definition.judge(&figures, runs).expect("judged")[0].judgement;
-            let by_others = run("open", Level::Suspect, true);
-            assert_eq!((judged(&[]), judged(&[by_others])), (quiet, disturbed), "{p99}");
-        }
-        let judged = |p99: Value| {
-            let figures = json!({ "open": { "p99_ms": p99 }, "bounds": [5.0] });
-            definition.judge(&figures, &[]).map(|judged| judged[0].judgement)
-        };
-        assert_eq!(judged(Value::Null).expect("judged"), NotJudged, "it wasn't measured");
-        assert_eq!(judged(true.into()).expect("judged"), Passed);
-        assert_eq!(judged(false.into()).expect("judged"), Failed);
-        assert!(judged("5".into()).is_err());
-    }
-
-    #[test]
-    fn a_judgement_knows_the_verdict_of_its_own_runs() {
-        let figures = json!({ "open": { "p99_ms": 9.0 }, "bounds": [5.0] });
-        let both = [run("open", Level::Valid, false), run("closed", Level::Invalid, true)];
-        for (own, expected) in [
-            ("runs = []", (Judgement::NotJudged, Some(Level::Invalid), true)),
-            ("runs = [\"open\"]", (Judgement::Failed, Some(Level::Valid), false)),
-        ] {
-            let definition = Definition::read(&format!("{TEXT}\n{own}")).expect("a definition");
-            let judged = &definition.judge(&figures, &both).expect("judged")[0];
-            assert_eq!((judged.judgement, judged.verdict, judged.disturbed), expected, "{own}");
-        }
-        let unknown = format!("{TEXT}\nruns = [\"opne\"]");
-        assert!(Definition::read(&unknown).is_err());
-    }
-
-    fn run(of: &str, verdict: Level, disturbed: bool) -> RunResult {
-        RunResult {
-            name: of.to_owned(),
-            of: of.to_owned(),
-            command: String::new(),
-            verdict: Some(verdict),
-            reasons: Vec::new(),
-            disturbed: disturbed.then(|| "a compiler".to_owned()).into_iter().collect(),
-        }
-    }
-
-    #[test]
-    fn others_excuse_only_the_way_they_can_move_a_figure() {
-        use Judgement::{Failed, NotJudged};
-        for (others_can, above, below) in [
-            ("change", NotJudged, NotJudged),
-            ("raise", NotJudged, Failed),
-            ("lower", Failed, NotJudged),
-            ("nothing", Failed, Failed),
-        ] {
-            let text = format!("{TEXT}\nothers-can = \"{others_can}\"");
-            let definition = Definition::read(&text).expect("a definition");
-            for (p99, want) in [(6.0, above), (0.5, below)] {
-                let figures = json!({ "open": { "p99_ms": p99 }, "bounds": [5.0] });
-                let runs = [run("open", Level::Suspect, true)];
-                let judged = definition.judge(&figures, &runs).expect("judged");
-                assert_eq!(judged[0].judgement, want, "{others_can} {p99}");
-            }
-        }
     }
 }

@@ -9,7 +9,7 @@ use engine::stats::distribution::Distribution;
 use serde::Serialize;
 use target::{Ledger, Span};
 
-use super::LabError;
+use super::error::LabError;
 use crate::observed;
 
 /// One distribution of latencies, ms.

@@ -3,10 +3,21 @@
 pub use probe::chart::Scale;
 use probe::chart::{self, Chart, NotDrawn};
 
-use super::{LabError, Plot};
+use super::error::LabError;
 
 /// The usual name of latencies, with their unit.
 pub const LATENCY: &str = "latency, ms";
+
+/// A plot.
+#[derive(Debug)]
+pub struct Plot {
+    /// The name of its file.
+    pub file: &'static str,
+    /// What it shows.
+    pub title: String,
+    /// The drawing.
+    pub svg: String,
+}
 
 /// An axis.
 #[derive(Clone, Copy, Debug)]

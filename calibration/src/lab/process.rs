@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::LabError;
+use super::error::LabError;
 
 /// How often a process is looked at.
 const LOOK: Duration = Duration::from_millis(20);

@@ -112,7 +112,7 @@ impl Responder {
         let ring = Ring::new(RingConfig {
             sockets_max: conns_max,
             buffer_size: BUFFER_SIZE,
-            payload: Payload::copied(&payload, b"", 1)?,
+            payloads: vec![Payload::copied(&payload, b"", 1)?],
             address: None,
             outbox: tls.is_some(),
         })?;
@@ -279,7 +279,7 @@ impl Responder {
                 connection.requests.sending(taken);
                 connection.sending = Some(part.len());
                 let fd = connection.fd.expect("only an open connection has pending responses");
-                self.ring.send(self.token(slot, true), fd, part, true);
+                self.ring.send(self.token(slot, true), fd, 0, part, true);
             }
             None if connection.requests.is_ended() => self.close(slot),
             None => {}

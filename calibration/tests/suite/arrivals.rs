@@ -8,7 +8,6 @@ use crate::support::{alone, open, plan, run, sample_target};
 use calibration::observed::Observed;
 use engine::plan::{Arrivals, Plan};
 use engine::report::Report;
-use engine::report::verdict::Level;
 use engine::stats::{Dispersion, dispersion_deviation, index_of_dispersion};
 
 const MS_NS: u64 = 1_000_000;
@@ -63,7 +62,7 @@ struct Counted {
 /// or the target stood still and then read late. `None` if too little is left to judge.
 ///
 /// # Panics
-/// If most of an undisturbed run consists of stops, or the verdict of a late run is valid.
+/// If most of an undisturbed run consists of stops.
 fn count(arrivals: Arrivals, attempt: u64, run_ms: u64, kept_ms: usize) -> Option<Counted> {
     let mut counted = Counted { per_ms: Vec::new(), disturbances: Vec::new() };
     let (mut disturbed, mut undisturbed_ms) = (0, 0);
@@ -71,12 +70,7 @@ fn count(arrivals: Arrivals, attempt: u64, run_ms: u64, kept_ms: usize) -> Optio
         let plan = open("5k", plan(Duration::from_millis(run_ms)));
         let run = run(&sample_target(Duration::ZERO), &Plan { arrivals, seed, ..plan });
         let report = &run.observed.report;
-        let is_late = is_disturbed(report);
-        if is_late {
-            // The report must say so itself: a valid verdict on such a run would be a lie.
-            assert_ne!(report.verdict.level, Level::Valid, "{:?}", report.generator);
-        }
-        if is_late || AWAY_MAX * run_ms as f64 / 1e3 < run.target_delay_s {
+        if is_disturbed(report) || AWAY_MAX * run_ms as f64 / 1e3 < run.target_delay_s {
             disturbed += 1;
             if disturbed == DISTURBED_MAX {
                 break;
@@ -155,8 +149,7 @@ fn reach(dispersion: &Dispersion) -> f64 {
 
 /// Checks the dispersions in windows of these lengths. A failed check is final unless the verdicts
 /// of its own runs say that the machine disturbed them. If the machine disturbs too many runs to
-/// judge, the test says so and passes: every run whose generator was disturbed has said that it is
-/// not valid.
+/// judge, the test says so and passes. What lateness does to a report's numbers is judged elsewhere.
 fn check(
     arrivals: Arrivals,
     run_ms: u64,

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use calibration::experiments;
-use calibration::lab::findings::{self, FILE};
+use calibration::findings::{self, FILE};
+use calibration::lab::result::judge;
 
 /// The folder of the results, beside the page.
 const FOLDER: &str = "findings";
@@ -26,7 +27,7 @@ fn the_committed_findings_are_those_of_the_committed_results() {
         let name = experiment.name;
         assert!(!result.quick, "{name} is scaled down");
         let definition = experiment.definition().expect("a definition");
-        let judged = definition.judge(&result.figures, &result.runs);
+        let judged = judge(&definition, &result.figures, &result.runs);
         assert_eq!(judged.expect("judged"), result.judgements, "{name}");
         assert!(!result.plots.is_empty(), "{name} has no plot");
         for plot in &result.plots {

@@ -7,6 +7,7 @@ mod support;
 
 mod arrivals;
 mod cases;
+mod coverage;
 mod findings;
 mod hold;
 mod ledger;

@@ -122,7 +122,7 @@ impl ExperimentRun {
     }
 
     fn disturbances(&self) -> impl Iterator<Item = &Reason> {
-        let reasons = self.observed.report.verdict.reasons.iter();
+        let reasons = self.observed.report.verdict.found();
         reasons.filter(|reason| reason.code.is_disturbance())
     }
 }

@@ -37,8 +37,8 @@ pub(crate) struct AgentArgs {
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// A target beyond loopback that controllers may load, HOST:PORT or a network such as
-    /// 10.1.0.0/16; repeatable
+    /// A target that controllers may load, HOST:PORT or a network such as 10.1.0.0/16; repeatable
+    /// [default: loopback; beside other targets only if it is named as well]
     #[arg(
         long = "allow-target",
         value_name = "TARGET",

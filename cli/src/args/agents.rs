@@ -6,8 +6,8 @@ use agents::controller::address::AgentAddress;
 use agents::controller::order::{AGENTS_MAX, OnLoss};
 use agents::controller::weights::WEIGHT_MAX;
 use agents::key::KEY_VARIABLE;
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Arg, Args, Command};
 
 use super::RunArgs;
 use super::headings::AGENTS;
@@ -22,12 +22,12 @@ pub(crate) struct ControllerArgs {
 
     /// The agents.
     #[command(flatten)]
-    pub(crate) agents: CrewArgs,
+    pub(crate) agents: AgentGroupArgs,
 }
 
 /// Which agents offer the load.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct CrewArgs {
+pub(crate) struct AgentGroupArgs {
     /// The agents that offer the load, e.g. host1:7070,host2:7070
     #[arg(
         long,
@@ -77,7 +77,7 @@ pub(crate) struct CrewArgs {
     pub(crate) on_agent_loss: Option<OnLoss>,
 }
 
-impl CrewArgs {
+impl AgentGroupArgs {
     /// Whether agents are to offer the load.
     pub(crate) fn are_named(&self) -> bool {
         !self.agents.is_empty() || self.agents_dns.is_some()
@@ -89,21 +89,4 @@ fn on_loss() -> impl TypedValueParser<Value = OnLoss> {
         "continue" => OnLoss::Continue,
         _ => OnLoss::Abort,
     })
-}
-
-/// Says what the flags of a plan mean to a run on agents, and hides those that name what is an
-/// agent's own.
-pub(super) fn of_controller(command: Command) -> Command {
-    ["cores", "source_addresses", "unix", "calibration", "flamegraph", "live"]
-        .iter()
-        .fold(command, |command, name| command.mut_arg(*name, |arg| arg.hide(true)))
-        .mut_arg("raw", |arg: Arg| {
-            arg.value_name("FOLDER").help(
-                "Collect the agents' raw samples in this folder, one file each: the timestamps of \
-                 every request in the window, 40 bytes each [default: none]",
-            )
-        })
-        .mut_arg("body", |arg: Arg| {
-            arg.value_name("TEXT").help("The request body: literal text [default: none]")
-        })
 }

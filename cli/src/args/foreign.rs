@@ -6,20 +6,8 @@ use std::borrow::Cow;
 
 use clap::{Arg, Command};
 
-use super::foreign_flags::{FLAGS, Foreign, Here, KEPT, SCRIPT, Value, is_number};
-use super::{LOADING, is_bare};
-
-/// The tools whose lines are known by their first word, with the second word of those that need one.
-const TOOLS: [(&str, &str); 8] = [
-    ("wrk", ""),
-    ("wrk2", ""),
-    ("hey", ""),
-    ("oha", ""),
-    ("vegeta", "attack"),
-    ("k6", "run"),
-    ("h2load", ""),
-    ("ab", ""),
-];
+use super::foreign_flags::{FLAGS, Foreign, Here, KEPT, SCRIPT, TOOLS, Value, is_number};
+use super::{Flag, LOADING, flag_of, is_bare};
 
 /// The answer to a line of another tool: what its words mean here, and what to type. `None` if
 /// nothing in it is another tool's. The words are those behind the program's name.
@@ -74,16 +62,17 @@ fn translated<'a>(
     word: &'a str,
     next: Option<&'a str>,
 ) -> Option<(&'static Foreign, Used<'a>)> {
-    let mut rows = FLAGS.iter().filter(|flag| flag.of.is_none() || flag.of == tool);
+    let mut rows = FLAGS.iter().filter(|(of, ..)| of.is_empty() || Some(*of) == tool);
     rows.find_map(|flag| {
-        let given = flag.names.iter().find_map(|name| value_after(word, name))?;
-        let used = match (&flag.value, given) {
-            (Value::None, "" | "true" | "false") => Used { value: given, takes_next: false },
-            (Value::None, _) => return None,
+        let (_, names, kind, _) = flag;
+        let given = names.split(' ').find_map(|name| value_after(word, name))?;
+        let used = match (kind, given) {
+            (Value::Bare, "" | "true" | "false") => Used { value: given, takes_next: false },
+            (Value::Bare, _) => return None,
             (Value::Any | Value::If(_), "") => Used { value: next?, takes_next: true },
             (Value::Any | Value::If(_), value) => Used { value, takes_next: false },
         };
-        match &flag.value {
+        match kind {
             Value::If(fits) if !fits(used.value) => None,
             _ => Some((flag, used)),
         }
@@ -104,7 +93,7 @@ fn value_after<'a>(word: &'a str, name: &str) -> Option<&'a str> {
 /// Whether this is the long name of some flag with one dash, as Go's tools have them.
 fn is_long_name(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
-    FLAGS.iter().any(|flag| flag.names.contains(&name)) && 2 < name.len()
+    FLAGS.iter().any(|(_, names, ..)| names.split(' ').any(|one| one == name)) && 2 < name.len()
 }
 
 /// A word that begins with a dash, as far as it may be flags of ours.
@@ -142,7 +131,7 @@ fn own_flag<'a>(own: &'a Command, word: &'a str) -> Given<'a> {
     let is_name = |(name, _): (&str, &str)| 2 < name.len() && is_bare(name);
     let is_free = |letter: char| {
         let arg = own.get_arguments().find(|arg| arg.get_short() == Some(letter));
-        arg.and_then(Arg::get_long).is_some_and(|long| FREE.contains(&format!("--{long}").as_str()))
+        arg.and_then(Arg::get_long).is_some_and(is_free_text)
     };
     let first = word.chars().nth(1).unwrap_or_default();
     if first == 'h' || word.split_once('=').is_some_and(is_name) && !is_free(first) {
@@ -254,36 +243,37 @@ impl Line {
         }
     }
 
-    fn add_foreign(&mut self, word: &str, foreign: &Foreign, value: &str) {
-        let shown = foreign.names.iter().find(|name| value_after(word, name).is_some());
-        let shown = shown.copied().unwrap_or_default();
-        match foreign.here {
-            Here::As(..) if matches!(foreign.value, Value::None) && value == "false" => {
+    fn add_foreign(&mut self, word: &str, (_, names, kind, here): &Foreign, value: &str) {
+        let shown = names.split(' ').find(|name| value_after(word, name).is_some());
+        let shown = shown.unwrap_or_default();
+        match here {
+            Here::As(_) if matches!(kind, Value::Bare) && value == "false" => {
                 self.because(format!("{shown}=false: so it is here by default"));
             }
-            Here::As("--insecure", _) if self.is_plain => {
+            Here::As("--insecure") if self.is_plain => {
                 self.because(format!("{shown}: http has no certificate to accept"));
             }
-            Here::As(flag, template) => {
+            Here::As(meant) => {
+                let (flag, template) = meant.split_once(' ').unwrap_or((meant, ""));
                 self.because(format!("{shown} is {flag} here"));
                 self.words.push(flag.to_owned());
                 if !template.is_empty() {
-                    let value = if template == "{}" { told(flag, value) } else { value.into() };
+                    let value = if template == "{}" { redacted(flag, value) } else { value.into() };
                     self.words.push(quoted(&template.replace("{}", &value)));
                 }
             }
             Here::OfWhole(flag) => {
                 let each = self.conns.zip(value.parse().ok());
                 let all = each.and_then(|(conns, each): (u64, u64)| conns.checked_mul(each));
-                let told = all.zip(self.conns).map_or_else(String::new, |(all, conns)| {
+                let message = all.zip(self.conns).map_or_else(String::new, |(all, conns)| {
                     format!(", so {all} of its {conns} together")
                 });
                 self.because(format!(
                     "{shown} is {flag} here, of the whole run; hey's is that of each of its \
-                     workers{told}"
+                     workers{message}"
                 ));
                 let all = all.filter(|_| self.tool == Some("hey")).map(|all| all.to_string());
-                self.words.extend([flag.to_owned(), all.unwrap_or_else(|| quoted(value))]);
+                self.words.extend([(*flag).to_owned(), all.unwrap_or_else(|| quoted(value))]);
             }
             Here::Omit(why) => self.because(format!("{shown}: {why}")),
         }
@@ -294,7 +284,7 @@ impl Line {
         let long = long.as_deref().unwrap_or_default();
         self.has_url |= ["--target", "--plan"].contains(&long);
         let part = |value| match given.flag {
-            Some(flag) if flag.get_action().takes_values() => told(long, value),
+            Some(flag) if flag.get_action().takes_values() => redacted(long, value),
             _ => HIDDEN.into(),
         };
         let equals = if given.name.starts_with("--") { "=" } else { "" };
@@ -310,7 +300,7 @@ impl Line {
             return;
         }
         self.has_url = true;
-        self.words.push(quoted(&told("--target", word)));
+        self.words.push(quoted(&redacted("--target", word)));
     }
 
     /// Both, if there is a reason.
@@ -334,14 +324,16 @@ impl Line {
 /// What stands for a value that isn't shown.
 const HIDDEN: &str = "…";
 
-/// The flags whose values are text of any kind.
-const FREE: [&str; 6] = ["--header", "--body", "--user", "--label", "--tag", "--threshold"];
+/// Whether the values of a flag are text of any kind.
+fn is_free_text(name: &str) -> bool {
+    flag_of(name).is_some_and(Flag::is_free_text)
+}
 
 /// A flag's value without what may be a secret.
-fn told<'a>(flag: &str, value: &'a str) -> Cow<'a, str> {
+fn redacted<'a>(flag: &str, value: &'a str) -> Cow<'a, str> {
     let may_be_url = value.contains("://") || value.contains(['@', '?', '#']);
     match flag {
-        flag if FREE.contains(&flag) => HIDDEN.into(),
+        flag if flag.strip_prefix("--").is_some_and(is_free_text) => HIDDEN.into(),
         flag if flag == "--target" || may_be_url => url(value).map_or(HIDDEN.into(), Cow::from),
         _ => value.into(),
     }
@@ -402,7 +394,7 @@ mod tests {
         let args = args::completed(words(line));
         let parsed = args::parse(&args).unwrap_or_else(|error| panic!("{line}: {error}")).command;
         let Parsed::Run(args) = parsed else { panic!("{line}: the command is run") };
-        let (plan, _) = planning::plan(&args).expect(line);
+        let (plan, _) = planning::plan(&["run"], &args).expect(line);
         plan.complete(&[0, 1]).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
@@ -462,8 +454,10 @@ mod tests {
                 Some("truetail run --rate 50/1s --duration 5s URL"),
             ),
             (
-                "truetail attack -duration=30s -rate=1000 -max-workers=64 -targets=targets.txt",
-                Some("truetail run --duration 30s --rate 1000 --conns 64 URL"),
+                "truetail attack -duration=30s -rate=1000 -max-workers=64 -targets=tests/targets.txt",
+                Some(
+                    "truetail run --duration 30s --rate 1000 --conns 64 --targets tests/targets.txt URL",
+                ),
             ),
             // k6
             (
@@ -488,16 +482,16 @@ mod tests {
         ];
         assert_eq!(lines.len(), 20);
         for (typed, expected) in lines {
-            let told = answer(typed);
+            let message = answer(typed);
             let line = match expected {
                 None => {
-                    assert_eq!(told, None, "{typed}");
+                    assert_eq!(message, None, "{typed}");
                     typed
                 }
                 Some(line) => {
-                    let told = told.unwrap_or_else(|| panic!("{typed}: not answered"));
-                    assert!(told.ends_with(&format!("; type `{line}`")), "{typed}: {told}");
-                    assert!(!told.contains('\n'), "{told}");
+                    let message = message.unwrap_or_else(|| panic!("{typed}: not answered"));
+                    assert!(message.ends_with(&format!("; type `{line}`")), "{typed}: {message}");
+                    assert!(!message.contains('\n'), "{message}");
                     line
                 }
             };
@@ -585,10 +579,10 @@ mod tests {
                 "-n 9 --method HEAD --source-addresses 127.0.0.2 http://h/",
             ),
         ] {
-            let told = answer(typed).unwrap_or_else(|| panic!("{typed}: not answered"));
+            let message = answer(typed).unwrap_or_else(|| panic!("{typed}: not answered"));
             assert!(
-                told.ends_with(&format!("; type `truetail run {expected}`")),
-                "{typed}: {told}"
+                message.ends_with(&format!("; type `truetail run {expected}`")),
+                "{typed}: {message}"
             );
             if !expected.contains('@') {
                 plan(&format!("truetail run {expected}").replace(" URL", " http://h/"));
@@ -625,7 +619,7 @@ mod tests {
 
     #[test]
     fn each_foreign_flag_says_which_flag_means_it() {
-        for (typed, told) in [
+        for (typed, message) in [
             ("truetail -z 1s http://h/", "-z is --duration here; type"),
             (
                 "truetail -c 50 -q 10 http://h/",
@@ -664,7 +658,7 @@ mod tests {
             ),
         ] {
             let answer = answer(typed).unwrap_or_else(|| panic!("{typed}: not answered"));
-            assert!(answer.starts_with(told), "{typed}: {answer}");
+            assert!(answer.starts_with(message), "{typed}: {answer}");
         }
         // These are ours, whatever other tools have under the same letter.
         for typed in [

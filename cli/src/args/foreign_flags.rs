@@ -8,22 +8,14 @@ use std::net::IpAddr;
 
 use engine::sys::units::Nanos;
 
-/// A flag of another tool.
-pub(super) struct Foreign {
-    /// The tool, if only the line of one that is named has the flag.
-    pub(super) of: Option<&'static str>,
-    /// As it is typed.
-    pub(super) names: &'static [&'static str],
-    /// Its value, if it has one.
-    pub(super) value: Value,
-    /// What to type instead.
-    pub(super) here: Here,
-}
+/// A row: the tool if only a line with its name has these flags, the flags, whether they have a
+/// value, and what they are here.
+pub(super) type Foreign = (&'static str, &'static str, Value, Here);
 
 /// The value of a flag.
 pub(super) enum Value {
     /// It has none, or as Go's tools have it `=true` or `=false`.
-    None,
+    Bare,
     /// Whatever is given.
     Any,
     /// It has one, and is the other tool's if that fits.
@@ -32,8 +24,8 @@ pub(super) enum Value {
 
 /// What a flag is here.
 pub(super) enum Here {
-    /// A flag of ours with this value, in which `{}` stands for the one that was given.
-    As(&'static str, &'static str),
+    /// This flag of ours, with this value if there is one: `{}` stands for the one that was given.
+    As(&'static str),
     /// This flag, whose number is of the whole run: hey's is that of each worker.
     OfWhole(&'static str),
     /// Nothing: why it isn't needed, or what there is instead.
@@ -41,199 +33,192 @@ pub(super) enum Here {
 }
 
 use Here::{As, OfWhole, Omit};
-use Value::{Any, If};
+use Value::{Any, Bare, If};
 
-const fn flag(names: &'static [&'static str], value: Value, here: Here) -> Foreign {
-    Foreign { of: None, names, value, here }
-}
+/// The tools whose lines are known by their first word, with the second word of those that need
+/// one.
+pub(super) const TOOLS: [(&str, &str); 8] = [
+    ("wrk", ""),
+    ("wrk2", ""),
+    ("hey", ""),
+    ("oha", ""),
+    ("vegeta", "attack"),
+    ("k6", "run"),
+    ("h2load", ""),
+    ("ab", ""),
+];
 
-const fn of(
-    tool: &'static str,
-    names: &'static [&'static str],
-    value: Value,
-    here: Here,
-) -> Foreign {
-    Foreign { of: Some(tool), names, value, here }
-}
-
-/// The flags of wrk, wrk2, hey, oha, vegeta, k6, h2load and ab that aren't ours.
+/// Their flags that aren't ours.
 pub(super) const FLAGS: &[Foreign] = &[
-    of("ab", &["-k"], Value::None, Omit(KEPT)),
-    of("ab", &["-t"], Any, As("--duration", "{}")),
-    of("ab", &["-u"], Any, Omit("--method PUT with --body @FILE puts a file")),
-    of("ab", &["-b"], Any, Omit("the kernel sizes its buffers")),
-    of("ab", &["-d", "-S", "-q"], Value::None, Omit("the summary is always the same")),
-    of("ab", &["-X", "-P"], Any, Omit(PROXY)),
-    of("h2load", &["-d", "--data"], Any, As("--body", "@{}")),
-    of("h2load", &["-r", "--rate"], Any, Omit(OPENED)),
-    of("h2load", &["-T"], Any, Omit("a connection lives until the run ends")),
-    of("h2load", &["-p"], Any, Omit(HTTP1)),
-    of("oha", &["-q"], If(is_number), As("--rate", "{}")),
-    of("oha", &["-u", "--time-unit"], Any, Omit("each latency has its unit")),
-    of("k6", &["-c"], Any, Omit(PLAN_FILE)),
-    of("vegeta", &["--rate"], If(is_nothing), Omit(NO_RATE)),
-    of("vegeta", &["--keepalive"], If(is_false), As("--keepalive", "off")),
-    of("vegeta", &["--body"], Any, As("--body", "@{}")),
-    of("wrk2", &["-B"], Value::None, Omit(EACH)),
-    flag(&["-z"], Any, As("--duration", "{}")),
-    flag(&["-duration"], If(is_nothing), Omit("a run has an end (--duration)")),
-    flag(&["-duration"], Any, As("--duration", "{}")),
-    flag(&["-D"], If(is_duration), As("--duration", "{}")),
-    flag(&["-D", "-body"], Any, As("--body", "@{}")),
-    flag(&["-d"], If(is_no_duration), As("--body", "{}")),
-    flag(&["-rate"], If(is_nothing), Omit(NO_RATE)),
-    flag(&["-rate"], Any, As("--rate", "{}")),
-    flag(&["-q"], If(is_number), OfWhole("--rate")),
-    flag(&["--vus"], Any, As("--conns", "{}")),
-    flag(&["-u"], If(is_number), As("--conns", "{}")),
-    flag(&["-max-connections", "-max-workers"], Any, As("--conns", "{}")),
-    flag(&["--iterations"], Any, As("--requests", "{}")),
-    flag(&["-i"], If(is_number), As("--requests", "{}")),
-    flag(&["-i"], If(is_file), Omit(ONE_URL)),
-    flag(&["-i"], Value::None, As("--method", "HEAD")),
-    flag(&["-m"], If(is_number), As("--pipeline", "{}")),
-    flag(&["--warm-up-time"], Any, As("--warmup", "{}")),
-    flag(&["-timeout"], Any, As("--timeout", "{}")),
-    flag(&["-header"], Any, As("--header", "{}")),
-    flag(&["-A"], If(is_user), As("--user", "{}")),
-    flag(&["-A"], Any, As("--header", "Accept: {}")),
-    flag(&["-T", "-N"], If(is_duration), Omit("a slow response times out (--timeout)")),
-    flag(&["-T"], Any, As("--header", "Content-Type: {}")),
-    flag(&["-C"], If(is_pair), As("--header", "Cookie: …")),
-    flag(&["-host", "--host"], Any, As("--header", "Host: {}")),
-    flag(&["-a"], Any, As("--user", "{}")),
-    flag(&["-laddr"], Any, As("--source-addresses", "{}")),
-    flag(&["-B"], If(is_address), As("--source-addresses", "{}")),
-    flag(&["--batch_latency"], Value::None, Omit(EACH)),
-    flag(&["-U"], If(is_user), Omit(PROXY)),
-    flag(&["-U", "--user-agent"], If(is_no_url), As("--header", "User-Agent: {}")),
-    flag(&["-p"], If(is_number), Omit("a connection has one request in flight (--pipeline)")),
-    flag(&["-p", "--no-tls-proto"], If(is_protocol), Omit(HTTP1)),
-    flag(&["-p"], If(is_file), As("--body", "@{}")),
-    flag(&["-unix-socket", "--unix-socket"], Any, As("--unix", "{}")),
-    flag(&["-o", "--out"], If(is_output_of_k6), Omit("--ndjson FILE has a line for each second")),
-    flag(&["-output", "--summary-export"], Any, As("--out", "{}")),
-    flag(&["-o"], If(|value| value == "csv"), As("--csv", "-")),
-    flag(&["-j", "--json"], Value::None, As("--out", "-")),
-    flag(&["--output-format"], If(|value| value == "json"), As("--out", "-")),
-    flag(&["--output-format"], If(|value| value == "csv"), As("--csv", "-")),
-    flag(&["-name"], Any, As("--label", "{}")),
-    flag(&["--no-tui", "--no-summary"], Value::None, As("--quiet", "")),
-    flag(
-        &["-disable-keepalive", "--disable-keepalive", "--no-connection-reuse"],
-        Value::None,
-        As("--keepalive", "off"),
+    ("ab", "-k", Bare, Omit(KEPT)),
+    ("ab", "-t", Any, As("--duration {}")),
+    ("ab", "-u", Any, Omit("--method PUT with --body @FILE puts a file")),
+    ("ab", "-b", Any, Omit("the kernel sizes its buffers")),
+    ("ab", "-d -S -q", Bare, Omit("the summary is always the same")),
+    ("ab", "-X -P", Any, Omit(PROXY)),
+    ("h2load", "-d --data", Any, As("--body @{}")),
+    ("h2load", "-r --rate", Any, Omit(OPENED)),
+    ("h2load", "-T", Any, Omit("a connection lives until the run ends")),
+    ("h2load", "-p", Any, Omit(HTTP1)),
+    ("oha", "-q", If(is_number), As("--rate {}")),
+    ("oha", "-u --time-unit", Any, Omit("each latency has its unit")),
+    ("k6", "-c", Any, Omit(PLAN_FILE)),
+    ("vegeta", "--rate", If(is_nothing), Omit(NO_RATE)),
+    ("vegeta", "--keepalive", If(is_false), As("--keepalive off")),
+    ("vegeta", "--body", Any, As("--body @{}")),
+    ("wrk2", "-B", Bare, Omit(EACH)),
+    ("", "-z", Any, As("--duration {}")),
+    ("", "-duration", If(is_nothing), Omit("a run has an end (--duration)")),
+    ("", "-duration", Any, As("--duration {}")),
+    ("", "-D", If(is_duration), As("--duration {}")),
+    ("", "-D -body", Any, As("--body @{}")),
+    ("", "-d", If(is_no_duration), As("--body {}")),
+    ("", "-rate", If(is_nothing), Omit(NO_RATE)),
+    ("", "-rate", Any, As("--rate {}")),
+    ("", "-q", If(is_number), OfWhole("--rate")),
+    ("", "--vus", Any, As("--conns {}")),
+    ("", "-u", If(is_number), As("--conns {}")),
+    ("", "-max-connections -max-workers", Any, As("--conns {}")),
+    ("", "--iterations", Any, As("--requests {}")),
+    ("", "-i", If(is_number), As("--requests {}")),
+    ("", "-i", If(is_file), As("--targets {}")),
+    ("", "-i", Bare, As("--method HEAD")),
+    ("", "-m", If(is_number), As("--pipeline {}")),
+    ("", "--warm-up-time", Any, As("--warmup {}")),
+    ("", "-timeout", Any, As("--timeout {}")),
+    ("", "-header", Any, As("--header {}")),
+    ("", "-A", If(is_user), As("--user {}")),
+    ("", "-A", Any, As("--header Accept: {}")),
+    ("", "-T -N", If(is_duration), Omit("a slow response times out (--timeout)")),
+    ("", "-T", Any, As("--header Content-Type: {}")),
+    ("", "-C", If(is_pair), As("--header Cookie: …")),
+    ("", "-host --host", Any, As("--header Host: {}")),
+    ("", "-a", Any, As("--user {}")),
+    ("", "-laddr", Any, As("--source-addresses {}")),
+    ("", "-B", If(is_address), As("--source-addresses {}")),
+    ("", "--batch_latency", Bare, Omit(EACH)),
+    ("", "-U", If(is_user), Omit(PROXY)),
+    ("", "-U --user-agent", If(is_no_url), As("--header User-Agent: {}")),
+    ("", "-p", If(is_number), Omit("a connection has one request in flight (--pipeline)")),
+    ("", "-p --no-tls-proto", If(is_protocol), Omit(HTTP1)),
+    ("", "-p", If(is_file), As("--body @{}")),
+    ("", "-unix-socket --unix-socket", Any, As("--unix {}")),
+    ("", "-o --out", If(is_output_of_k6), Omit("--ndjson FILE has a line for each second")),
+    ("", "-output --summary-export", Any, As("--out {}")),
+    ("", "-o", If(|value| value == "csv"), As("--csv -")),
+    ("", "-j --json", Bare, As("--out -")),
+    ("", "--output-format", If(|value| value == "json"), As("--out -")),
+    ("", "--output-format", If(|value| value == "csv"), As("--csv -")),
+    ("", "-name", Any, As("--label {}")),
+    ("", "--no-tui --no-summary", Bare, As("--quiet")),
+    (
+        "",
+        "-disable-keepalive --disable-keepalive --no-connection-reuse",
+        Bare,
+        As("--keepalive off"),
     ),
-    flag(&["-keepalive"], If(is_false), As("--keepalive", "off")),
-    flag(&["-keepalive"], Value::None, Omit(KEPT)),
-    flag(
-        &["-t"],
+    ("", "-keepalive", If(is_false), As("--keepalive off")),
+    ("", "-keepalive", Bare, Omit(KEPT)),
+    (
+        "",
+        "-t",
         If(is_number),
         Omit(
-            "threads are cores here, by default all but the first (--cores); a timeout has a unit \
-             (-t 5s), and a time limit is --duration",
+            "threads are cores here, by default all but the first (--cores); a timeout has a \
+             unit (-t 5s), and a time limit is --duration",
         ),
     ),
-    flag(
-        &["--threads", "-cpus"],
+    (
+        "",
+        "--threads -cpus",
         Any,
         Omit("threads are cores here, by default all but the first (--cores)"),
     ),
-    flag(&["-workers", "-connections"], Any, Omit(OPENED)),
-    flag(&["--latency", "-L"], Value::None, Omit("percentiles are always printed")),
-    flag(
-        &["--u_latency", "-U"],
-        Value::None,
-        Omit("latency from the send is always printed too, as naive"),
-    ),
-    flag(
-        &["--stats-success-breakdown"],
-        Value::None,
-        Omit("the percentiles are of all answered requests"),
-    ),
-    flag(&["--summary-trend-stats"], Any, Omit("the percentiles are always the same")),
-    flag(&["-g", "-e"], If(is_file), Omit("the report has the percentiles (--out FILE)")),
-    flag(
-        &["--latency-correction"],
-        Value::None,
-        Omit("latency always starts when a request was due"),
-    ),
-    flag(
-        &["-disable-redirects", "--disable-redirects"],
-        Value::None,
-        Omit("redirects are never followed"),
-    ),
-    flag(
-        &["-redirects", "--redirect"],
+    ("", "-workers -connections", Any, Omit(OPENED)),
+    ("", "--latency -L", Bare, Omit("percentiles are always printed")),
+    ("", "--u_latency -U", Bare, Omit("latency from the send is always printed too, as naive")),
+    ("", "--stats-success-breakdown", Bare, Omit("the percentiles are of all answered requests")),
+    ("", "--summary-trend-stats", Any, Omit("the percentiles are always the same")),
+    ("", "-g -e", If(is_file), Omit("the report has the percentiles (--out FILE)")),
+    ("", "--latency-correction", Bare, Omit("latency always starts when a request was due")),
+    ("", "-disable-redirects --disable-redirects", Bare, Omit("redirects are never followed")),
+    (
+        "",
+        "-redirects --redirect",
         Any,
         Omit("redirects aren't followed: load the URL that they lead to"),
     ),
-    flag(
-        &["-r"],
+    (
+        "",
+        "-r",
         If(is_number),
         Omit("redirects aren't followed, and connections are opened as the load needs them"),
     ),
-    flag(&["-r"], Value::None, Omit("an error ends no run")),
-    flag(&["-l"], Value::None, Omit("responses may differ in length")),
-    flag(
-        &["-disable-compression", "--disable-compression"],
-        Value::None,
+    ("", "-r", Bare, Omit("an error ends no run")),
+    ("", "-l", Bare, Omit("responses may differ in length")),
+    (
+        "",
+        "-disable-compression --disable-compression",
+        Bare,
         Omit("no compression is asked for unless a header does"),
     ),
-    flag(&["--h1"], Value::None, Omit(HTTP1)),
-    flag(&["--npn-list", "--alpn-list"], Any, Omit(HTTP1)),
-    flag(&["-w", "-W"], If(is_number), Omit("HTTP/1.1 is what is spoken: it has no windows")),
-    flag(&["-w"], Value::None, Omit("responses are awaited after the end, for up to --timeout")),
-    flag(
-        &["--http2", "--h2", "-http2", "-h2", "-h2c"],
-        Value::None,
+    ("", "--h1", Bare, Omit(HTTP1)),
+    ("", "--npn-list --alpn-list", Any, Omit(HTTP1)),
+    ("", "-w -W", If(is_number), Omit("HTTP/1.1 is what is spoken: it has no windows")),
+    ("", "-w", Bare, Omit("responses are awaited after the end, for up to --timeout")),
+    (
+        "",
+        "--http2 --h2 -http2 -h2 -h2c",
+        Bare,
         Omit("only HTTP/1.1 is spoken; for HTTP/2 use h2load"),
     ),
-    flag(
-        &["--http3", "-http3", "--h3", "-h3", "--quic"],
-        Value::None,
+    (
+        "",
+        "--http3 -http3 --h3 -h3 --quic",
+        Bare,
         Omit("only HTTP/1.1 is spoken, over TCP; for HTTP/3 and QUIC use h2load or oha"),
     ),
-    flag(
-        &["--ktls", "-ktls"],
-        Value::None,
-        Omit("TLS is spoken by the program, not by the kernel"),
-    ),
-    flag(&["-insecure", "--insecure-skip-tls-verify"], Value::None, As("--insecure", "")),
-    flag(&["-session-tickets"], Value::None, As("--tls-session", "resume")),
-    flag(&["-root-certs"], Any, As("--cacert", "{}")),
-    flag(&["-cert"], Any, As("--cert", "{}")),
-    flag(&["-key"], Any, As("--key", "{}")),
-    flag(&["-x", "--proxy"], Any, Omit(PROXY)),
-    flag(&["-targets", "-format", "--urls-from-file", "--input-file"], Any, Omit(ONE_URL)),
-    flag(&["--rand-regex-url"], Value::None, Omit(ONE_URL)),
-    flag(
-        &["-F", "--form"],
+    ("", "--ktls -ktls", Bare, Omit("TLS is spoken by the program, not by the kernel")),
+    ("", "-insecure --insecure-skip-tls-verify", Bare, As("--insecure")),
+    ("", "-session-tickets", Bare, As("--tls-session resume")),
+    ("", "-root-certs", Any, As("--cacert {}")),
+    ("", "-cert", Any, As("--cert {}")),
+    ("", "-key", Any, As("--key {}")),
+    ("", "-x --proxy", Any, Omit(PROXY)),
+    ("", "-targets --input-file", Any, As("--targets {}")),
+    ("", "-format", Any, Omit("the format of --targets is seen by itself")),
+    ("", "--urls-from-file", Bare, Omit("the file is given as --targets FILE")),
+    ("", "--rand-regex-url", Bare, Omit("no patterns: list the URLs in --targets FILE")),
+    (
+        "",
+        "-F --form",
         Any,
         Omit("no forms are made: give the body (--body @FILE) with its Content-Type (--header)"),
     ),
-    flag(
-        &["--burst-delay", "--burst-rate"],
+    (
+        "",
+        "--burst-delay --burst-rate",
         Any,
         Omit("arrivals are random or evenly spaced (--arrivals), not in bursts"),
     ),
-    flag(&["--no-color"], Value::None, Omit("NO_COLOR=1 in the environment turns colours off")),
-    flag(&["--no-thresholds"], Value::None, Omit("objectives are judged only with --slo")),
-    flag(
-        &["-max-body", "-dns-ttl", "-resolvers", "-prometheus-addr", "-proxy-header"],
+    ("", "--no-color", Bare, Omit("NO_COLOR=1 in the environment turns colours off")),
+    ("", "--no-thresholds", Bare, Omit("objectives are judged only with --slo")),
+    (
+        "",
+        "-max-body -dns-ttl -resolvers -prometheus-addr -proxy-header",
         Any,
         Omit("nothing here does the same"),
     ),
-    flag(&["-connect-to"], Any, Omit("--connect-to HOST:PORT is where connections go")),
-    flag(&["-chunked"], Value::None, Omit("a body is sent with its length")),
-    flag(&["-lazy"], Value::None, Omit("nothing is read while a run goes on")),
-    flag(&["-s"], If(is_stage), Omit(STAGES)),
-    flag(&["--stage"], Any, Omit(STAGES)),
-    flag(&["--no-usage-report"], Value::None, Omit("no usage is reported")),
-    flag(&["-s"], If(is_number), As("--timeout", "{}")),
-    flag(&["-s", "--script"], Any, Omit(SCRIPT)),
-    flag(&["-e", "--env"], If(is_pair), Omit(SCRIPT)),
-    flag(&["--config"], Any, Omit(PLAN_FILE)),
+    ("", "-connect-to", Any, Omit("--connect-to HOST:PORT is where connections go")),
+    ("", "-chunked", Bare, Omit("a body is sent with its length")),
+    ("", "-lazy", Bare, Omit("nothing is read while a run goes on")),
+    ("", "-s", If(is_stage), Omit(STAGES)),
+    ("", "--stage", Any, Omit(STAGES)),
+    ("", "--no-usage-report", Bare, Omit("no usage is reported")),
+    ("", "-s", If(is_number), As("--timeout {}")),
+    ("", "-s --script", Any, Omit(SCRIPT)),
+    ("", "-e --env", If(is_pair), Omit(SCRIPT)),
+    ("", "--config", Any, Omit(PLAN_FILE)),
 ];
 
 pub(super) const SCRIPT: &str =
@@ -244,7 +229,6 @@ const HTTP1: &str = "HTTP/1.1 is what is spoken";
 const OPENED: &str = "connections are opened as the load needs them, up to --conns";
 const PLAN_FILE: &str = "flags can stand in a file (--plan FILE.toml)";
 const EACH: &str = "each request has its own latency";
-const ONE_URL: &str = "a run requests one URL: give it as the argument";
 const STAGES: &str = "`truetail sweep` changes the rate in steps";
 const NO_RATE: &str = "without a rate, each connection asks again once it is answered";
 

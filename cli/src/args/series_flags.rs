@@ -3,19 +3,38 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Arg, Args, Command};
-use engine::plan::Plan;
+use clap::{Args, Command};
+use engine::plan::{Model, Plan};
 use engine::sys::units::{Nanos, Rate};
 use probe::rates::{RateRange, Spacing};
 use probe::search::SearchPlan;
+use probe::within::Within;
 
 use super::headings::{REQUEST, RESULTS, SEARCH, SWEEP};
 use super::values::{file, whole_number};
-use super::{CrewArgs, RunArgs};
+use super::{AgentGroupArgs, RunArgs};
 use crate::failure::Failure;
 
 /// The most steps of a series.
 const STEPS_MAX: usize = 1_000;
+
+/// The time that the steps of this plan may take, with such a rest between them.
+///
+/// # Errors
+/// Less than one step takes.
+pub(crate) fn time(within: Nanos, plan: &Plan, cooldown: Nanos) -> Result<Within, Failure> {
+    let open = Plan { model: Some(Model::Open), ..plan.clone() };
+    let (least_ns, most_ns) = open.setup_ns();
+    let step_ns = least_ns.saturating_add(plan.end_ns());
+    if within.0 < step_ns {
+        let problem = format!("a step takes at least {}", Nanos(step_ns));
+        let cure = "raise it, or lower --duration or --warmup";
+        return Err(Failure::Usage(format!("--within {within}: {problem}; {cure}")));
+    }
+    let around_ns = [most_ns, plan.warmup.0, plan.timeout.0, cooldown.0];
+    let beside = Nanos(around_ns.into_iter().fold(0, u64::saturating_add));
+    Ok(Within { within, beside })
+}
 
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
@@ -26,7 +45,7 @@ pub(crate) struct SweepArgs {
 
     /// The agents that make the steps, if any.
     #[command(flatten)]
-    pub(crate) agents: CrewArgs,
+    pub(crate) agents: AgentGroupArgs,
 
     /// Rates to offer, from the first to the last, e.g. 1k..50k
     #[arg(long, value_name = "FIRST..LAST", help_heading = SWEEP)]
@@ -50,6 +69,10 @@ pub(crate) struct SweepArgs {
         help_heading = SWEEP
     )]
     pub(crate) spacing: Spacing,
+
+    /// How long all steps may take, with setup, warm-ups, last responses and rests
+    #[arg(long, value_name = "DURATION", default_value = "4m", help_heading = SWEEP)]
+    pub(crate) within: Nanos,
 
     /// Most steps to add, to narrow the knee down to 5 %
     #[arg(
@@ -79,7 +102,7 @@ pub(crate) struct SearchArgs {
 
     /// The agents that make the steps, if any.
     #[command(flatten)]
-    pub(crate) agents: CrewArgs,
+    pub(crate) agents: AgentGroupArgs,
 
     /// How far, and how closely.
     #[command(flatten)]
@@ -95,7 +118,7 @@ pub(crate) struct CeilingArgs {
 
     /// The agents that make the steps, if any.
     #[command(flatten)]
-    pub(crate) agents: CrewArgs,
+    pub(crate) agents: AgentGroupArgs,
 
     /// Load the null target, which is started on other cores, instead of a URL
     #[arg(long, conflicts_with_all = ["url", "target"], help_heading = REQUEST)]
@@ -133,6 +156,10 @@ pub(crate) struct BracketArgs {
     )]
     pub(crate) repeats: usize,
 
+    /// How long all steps may take, with setup, warm-ups, last responses and rests
+    #[arg(long, value_name = "DURATION", default_value = "4m", help_heading = SEARCH)]
+    pub(crate) within: Nanos,
+
     /// Most steps
     #[arg(
         long,
@@ -152,24 +179,29 @@ pub(crate) struct BracketArgs {
     pub(crate) svg: Option<PathBuf>,
 }
 
-/// Where the first rate of a search is from if no flag gives it.
-const FIRST_RATE: &str = "1k";
+/// The first rate of a search if no flag gives it.
+pub(crate) const FIRST_RATE: &str = "1k";
+/// The same of a ceiling, which begins low: a target that was asked for far more than it can do
+/// works on that long after.
+pub(crate) const FIRST_RATE_OF_CEILING: &str = "10";
 
 impl BracketArgs {
-    /// The search for a rate with this plan.
+    /// The search for a rate with this plan, from its own or from this one on.
     ///
     /// # Errors
     /// A highest rate below the first.
-    pub(crate) fn search_plan(&self, plan: &Plan) -> Result<SearchPlan, Failure> {
+    pub(crate) fn search_plan(&self, plan: &Plan, first: &str) -> Result<SearchPlan, Failure> {
         let constant = |rate: &str| rate.parse().expect("the rate is a constant");
-        let first = plan.rate.unwrap_or_else(|| constant(FIRST_RATE));
+        let first = plan.rate.unwrap_or_else(|| constant(first));
         let rate_max = self.max_rate.unwrap_or_else(|| constant(&Rate::MAX_PER_SECOND.to_string()));
         if rate_max < first {
             let cure = "raise it, or lower --rate";
             let problem = format!("below the first rate, {first}");
             return Err(Failure::Usage(format!("--max-rate {rate_max}: {problem}; {cure}")));
         }
+        let time = time(self.within, plan, self.cooldown)?;
         Ok(SearchPlan {
+            time,
             first,
             rate_max,
             tolerance: self.tolerance,
@@ -181,84 +213,16 @@ impl BracketArgs {
     }
 }
 
-/// The plan of a ceiling where neither flags nor a file say more: many steps, so they are short.
-pub(crate) fn ceiling_defaults() -> Plan {
-    Plan { duration: Nanos::from_secs(5), warmup: Nanos::from_secs(1), ..Plan::default() }
+/// Says what the flags of agents mean to a series.
+pub(super) fn of_series(command: Command) -> Command {
+    command
+        .mut_arg("agents", |arg| arg.help("Agents that make the steps instead of this machine"))
+        .mut_arg("on_agent_loss", |arg| arg.hide(true))
 }
 
-/// Says what the flags of a plan mean to a series, and hides those that mean nothing to it.
-fn of_series(command: Command, duration: Nanos, hidden: &[&'static str]) -> Command {
-    let useless = [
-        "model",
-        "period",
-        "requests",
-        "backfill",
-        "raw",
-        "hdr",
-        "label",
-        "tags",
-        "allow_invalid",
-        "on_agent_loss",
-        "fail_on",
-        "junit",
-        "live",
-        "ndjson",
-        "prom",
-    ];
-    let hidden = useless.iter().chain(hidden);
-    let help = |text: &'static str| move |arg: Arg| arg.help(text).long_help(None::<&str>);
-    hidden
-        .fold(command, |command, name| command.mut_arg(*name, |arg| arg.hide(true)))
-        .mut_arg("out", help("Write the steps and the answer as JSON"))
-        .mut_arg("csv", |arg| {
-            let columns = probe::csv::columns();
-            arg.help("Write the steps as CSV, one row each").long_help(format!(
-                "Write the steps as CSV: a header, then one row for each. Columns: {columns}"
-            ))
-        })
-        .mut_arg(
-            "slo",
-            help("Objectives of each step, e.g. 'p99<20ms,errors<0.1%'; see `truetail run --help`"),
-        )
-        .mut_arg("duration", |arg| {
-            arg.help(format!("Length of each step's recorded window [default: {duration}]"))
-        })
-        .mut_arg("agents", help("Agents that make the steps instead of this machine"))
-        .mut_arg("seed", help("Seed of the first step's schedule; each of the others has the next"))
-}
-
-/// Adapts the flags of a plan to `sweep`.
-pub(super) fn of_sweep(command: Command) -> Command {
-    of_series(command, Plan::default().duration, &["rate", "flamegraph"])
-}
-
-/// Adapts the flags of a plan to `search`.
-pub(super) fn of_search(command: Command) -> Command {
-    let hidden = ["flamegraph"];
-    of_series(command, Plan::default().duration, &hidden).mut_arg("rate", first_rate)
-}
-
-/// Adapts the flags of a plan to `ceiling`.
+/// The same, and how closely a ceiling is looked for.
 pub(super) fn of_ceiling(command: Command) -> Command {
-    let Plan { duration, warmup, .. } = ceiling_defaults();
-    of_series(command, duration, &["slo", "calibration"])
-        .mut_arg("rate", first_rate)
-        .mut_arg("warmup", |arg| {
-            arg.help(format!(
-                "Length of each step's warm-up, which isn't recorded [default: {warmup}]"
-            ))
-        })
-        .mut_arg("tolerance", |arg| arg.default_value("2%"))
-        .mut_arg("flamegraph", |arg| {
-            arg.help(
-                "Profile a run at the rate that passed, and write where the CPU time went: \
-                 FILE.svg, FILE.folded or FILE.pb.gz",
-            )
-        })
-}
-
-fn first_rate(arg: Arg) -> Arg {
-    arg.help(format!("The first rate to try [default: {FIRST_RATE}]"))
+    of_series(command).mut_arg("tolerance", |arg| arg.default_value("2%"))
 }
 
 fn spacing() -> impl TypedValueParser<Value = Spacing> {

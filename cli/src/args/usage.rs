@@ -1,26 +1,30 @@
 //! Usage errors, in one line each.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::{LOADING, variables};
+use super::{LOADING, definition, help_for, variables};
 
 /// Whether a word is made as the names of commands and flags are.
 pub(crate) fn is_bare(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-/// A usage error in one line: the flag, the value and the cure. `help` is the command for more.
-pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
+/// A usage error in these arguments in one line: the flag, the value and the cure.
+pub(crate) fn one_line(error: &clap::Error, args: &[OsString]) -> String {
+    let help = help_for(args);
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
         _ => None,
     };
-    let flag = text(ContextKind::InvalidArg).map(|shown| {
-        // `--rate <PER_SECOND>` names the flag and its value, `<SHELL>` an argument.
+    // `--rate <PER_SECOND>` names the flag and its value, `<SHELL>` an argument.
+    let name = |shown: &str| {
         let name = shown.split(" <").next().unwrap_or_default();
         name.trim_matches(['<', '>']).to_owned()
-    });
+    };
+    let flag = text(ContextKind::InvalidArg).map(|shown| name(&shown));
     let value = text(ContextKind::InvalidValue);
     let flag = match (flag, &value) {
         (Some(flag), Some(value)) => Some(variables::source(&flag, value)),
@@ -43,7 +47,11 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
         // A word out of place may be a part of a header or a URL.
         (ErrorKind::UnknownArgument, Some(word), _) if !word.starts_with('-') => {
             let has_one = |name: &&str| *name != "ab" && help.contains(&format!(" {name} "));
-            let url = if LOADING.iter().any(has_one) { ", and a run has one URL" } else { "" };
+            let url = if LOADING.iter().any(has_one) {
+                ", and a run has one URL (--targets FILE lists several)"
+            } else {
+                ""
+            };
             format!("a word too many; a value with spaces goes in quotes{url}; see `{help}`")
         }
         (ErrorKind::UnknownArgument, Some(flag), _) => {
@@ -51,10 +59,21 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
             let similar = similar.map_or(String::new(), |flag| format!(", did you mean {flag}?"));
             format!("{flag}: unknown flag{similar}; see `{help}`")
         }
+        // It may be anything, even a header with a secret.
         (ErrorKind::InvalidSubcommand, ..)
             if text(ContextKind::InvalidSubcommand).is_some_and(|word| !is_bare(&word)) =>
         {
-            format!("unknown command; a URL begins with http:// or https://; see `{help}`")
+            format!("unknown command; see `{help}`")
+        }
+        // A flag conflicts with itself where it is given again.
+        (ErrorKind::ArgumentConflict, Some(flag), _)
+            if text(ContextKind::PriorArg).is_some_and(|prior| name(&prior) == flag) =>
+        {
+            let names = match spellings(&flag, args) {
+                names if names.is_empty() => flag,
+                names => names.join(" and "),
+            };
+            format!("{names}: the same flag more than once; give it once; see `{help}`")
         }
         (ErrorKind::InvalidValue, Some(flag), Some(value)) if value.is_empty() => {
             format!("{flag}: missing value; give one after it; see `{help}`")
@@ -67,27 +86,50 @@ pub(crate) fn one_line(error: &clap::Error, help: &str) -> String {
             // The first paragraph says what is wrong, a tip how to fix it; the rest is the usage.
             let rendered = error.to_string();
             let lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
-            let told: Vec<&str> = lines
+            let message: Vec<&str> = lines
                 .take_while(|line| !line.starts_with("Usage:"))
                 .map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: "))
                 .filter(|line| !line.starts_with("For more information"))
                 .collect();
-            format!("{}; see `{help}`", told.join("; ").replace(":; ", ": "))
+            format!("{}; see `{help}`", message.join("; ").replace(":; ", ": "))
         }
     }
 }
 
+/// The names by which a flag was given, each once.
+fn spellings(flag: &str, args: &[OsString]) -> Vec<String> {
+    let (definition, command) = (definition(), args.get(1).and_then(|name| name.to_str()));
+    let command = command.and_then(|name| definition.find_subcommand(name));
+    let arg = command.and_then(|command| {
+        command.get_arguments().find(|arg| arg.get_long() == flag.strip_prefix("--"))
+    });
+    let Some(arg) = arg else { return Vec::new() };
+    let long = arg.get_long_and_visible_aliases().unwrap_or_default();
+    let hidden = arg.get_all_aliases().unwrap_or_default();
+    let long = long.into_iter().chain(hidden).map(|name| format!("--{name}"));
+    let short = arg.get_short_and_visible_aliases().unwrap_or_default();
+    let short = short.into_iter().map(|letter| format!("-{letter}"));
+    let names: Vec<String> = long.chain(short).collect();
+    let mut given: Vec<String> = Vec::new();
+    for word in args.iter().skip(2).filter_map(|word| word.to_str()) {
+        let is_given = |name: &&String| match name.starts_with("--") {
+            true => word.split('=').next() == Some(name),
+            false => word.starts_with(*name),
+        };
+        given.extend(names.iter().find(is_given).filter(|name| !given.contains(name)).cloned());
+    }
+    given
+}
+
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use super::*;
-    use crate::args::{help_for, parse};
+    use crate::args::parse;
 
     fn line_for(args: &[&str]) -> String {
         let args = std::iter::once(&"truetail").chain(args).map(OsString::from);
         let args: Vec<OsString> = args.collect();
-        one_line(&parse(&args).expect_err("a wrong line"), &help_for(&args))
+        one_line(&parse(&args).expect_err("a wrong line"), &args)
     }
 
     #[test]
@@ -170,10 +212,10 @@ mod tests {
             (["null-target", "--conns", "-1"], "--conns -1: invalid number: give", "from 0 to"),
             (["demo", "--duration", "-1s"], "--duration -1s: ", "30s"),
         ] {
-            let told = line_for(&args);
-            assert!(told.starts_with(start) && told.contains(cure), "{told}");
+            let message = line_for(&args);
+            assert!(message.starts_with(start) && message.contains(cure), "{message}");
             let help = format!("; see `truetail {} --help`", args[0]);
-            assert!(told.ends_with(&help) || told.contains("choose from"), "{told}");
+            assert!(message.ends_with(&help) || message.contains("choose from"), "{message}");
         }
         // A flag that takes several values ends where the next flag begins.
         assert!(line_for(&["verify", "r", "--raw", "a", "--nonsense"]).contains("--nonsense"));
@@ -188,7 +230,6 @@ mod tests {
             &["run", "http://h/", "--threshold", "authorization=pa55"],
             &["run", "http://h/", "--headr=Authorization: pa55"],
             &["run", "http://h/", "--headr", "Authorization: pa55"],
-            &["h/?token=pa55"],
             &["run", "http://h/", "-u", "pa55"],
             &["run", "http://h/", "-Zpa55"],
         ] {
@@ -210,6 +251,19 @@ mod tests {
             let line = line_for(args);
             assert!(line.contains(words) && !line.contains('\n'), "{line}");
             assert!(!line.contains("as a value"), "{line}");
+        }
+        for (args, line) in [
+            (&["--rps", "5", "--qps=6"][..], "--rps and --qps: the same flag more than once;"),
+            (&["-R5", "--rate", "6"], "-R and --rate: the same flag more than once; give it once"),
+            (
+                &["-c", "5", "-c", "6"],
+                "-c: the same flag more than once; give it once; see `truetail",
+            ),
+            (&["--body", "a", "--data", "pa55"], "--body and --data: the same flag"),
+            (&["--quiet", "-q"], "--quiet and -q: the same flag"),
+        ] {
+            let message = line_for(&[&["run", "http://x/"], args].concat());
+            assert!(message.starts_with(line) && !message.contains("pa55"), "{message}");
         }
         let line = line_for(&["run", "http://x/", "--rat", "5"]);
         assert_eq!(line, "--rat: unknown flag, did you mean --rate?; see `truetail run --help`");

@@ -1,37 +1,58 @@
 //! How the values of flags are read from text.
 
+use std::ffi::OsStr;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use engine::sys::units;
 use profile::Format;
 use serde::de::value::Error as NameError;
 use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
 use crate::output::STDOUT;
 
-/// A path to a file.
-pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|path| match path.to_str() {
-        Some(name) => file_name(name),
-        None => Ok(path),
-    })
+/// How a shard may wait, by name.
+pub(super) const WAITS: [&str; 3] = ["sleep", "hybrid", "spin"];
+
+/// A choice among these names, which are serde's.
+pub(super) fn choice<T: DeserializeOwned + Clone + Send + Sync + 'static>(
+    names: &'static [&'static str],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(names).try_map(|name| by_name(&name))
 }
 
-/// A path to a file, or `-` for standard output.
-pub(super) fn file_or_stdout() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|path| match path.to_str() {
-        Some(name) => name_or_stdout(name),
-        None => Ok(path),
-    })
+/// A path to a file.
+pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
+    path(file_name)
+}
+
+/// A path as this reads it.
+pub(super) fn path(
+    read: fn(&OsStr) -> Result<PathBuf, String>,
+) -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(move |word| read(&word))
 }
 
 /// The name of a file, or `-` for standard output.
-pub(super) fn name_or_stdout(text: &str) -> Result<PathBuf, String> {
-    if text == STDOUT { Ok(PathBuf::from(text)) } else { file_name(text) }
+pub(super) fn name_or_stdout(word: &OsStr) -> Result<PathBuf, String> {
+    if word == STDOUT { Ok(PathBuf::from(word)) } else { file_name(word) }
+}
+
+/// The URL that is meant: without a scheme, one of http.
+pub(crate) fn url(given: &str) -> String {
+    let host_end = given.find(['/', '?', '#']).unwrap_or(given.len());
+    let (host, rest) = given.split_at(host_end);
+    // What precedes the `//` of a scheme is a name and a colon, and the colon belongs to it.
+    let has_scheme = host.ends_with(':') && rest.starts_with("//");
+    match host.parse::<Ipv6Addr>() {
+        _ if has_scheme || given.is_empty() => given.to_owned(),
+        Ok(address) => format!("http://[{address}]{rest}"),
+        Err(_) => format!("http://{given}"),
+    }
 }
 
 /// A user's name and password. The error shows neither.
@@ -42,8 +63,14 @@ pub(super) fn credentials(text: &str) -> Result<String, String> {
     }
 }
 
-/// A path that has to be text.
-pub(super) fn file_name(text: &str) -> Result<PathBuf, String> {
+/// Whether a header has this name.
+pub(crate) fn is_named(line: &str, name: &str) -> bool {
+    line.split_once(':').is_some_and(|(found, _)| found.trim_end().eq_ignore_ascii_case(name))
+}
+
+/// The name of a file.
+pub(super) fn file_name(word: &OsStr) -> Result<PathBuf, String> {
+    let Some(text) = word.to_str() else { return Ok(PathBuf::from(word)) };
     match text.strip_prefix('-') {
         Some("") => Err(format!(
             "invalid file name `{text}`: standard input and output can't take its place, name a file"
@@ -63,20 +90,22 @@ pub(super) fn tag(text: &str) -> Result<(String, String), String> {
 }
 
 /// The name of a profile, whose ending decides its format.
-pub(super) fn profile_name(text: &str) -> Result<PathBuf, String> {
-    let path = file_name(text)?;
+pub(super) fn profile_name(word: &OsStr) -> Result<PathBuf, String> {
+    let path = file_name(word)?;
+    let shown = path.display();
     match Format::of(&path) {
         Some(_) => Ok(path),
-        None => Err(format!("invalid file name `{text}`: it must end in {}", Format::ENDINGS)),
+        None => Err(format!("invalid file name `{shown}`: it must end in {}", Format::ENDINGS)),
     }
 }
 
 /// The name of a file that the node exporter's textfile collector reads.
-pub(super) fn prom_name(text: &str) -> Result<PathBuf, String> {
-    let path = file_name(text)?;
+pub(super) fn prom_name(word: &OsStr) -> Result<PathBuf, String> {
+    let path = file_name(word)?;
+    let shown = path.display();
     match path.extension() {
         Some(ending) if ending == "prom" => Ok(path),
-        _ => Err(format!("invalid file name `{text}`: it must end in .prom, as collectors ask")),
+        _ => Err(format!("invalid file name `{shown}`: it must end in .prom, as collectors ask")),
     }
 }
 
@@ -88,11 +117,27 @@ where
     T: FromStr + PartialOrd + fmt::Display + Clone,
 {
     move |text| {
-        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-            let (min, max) = (range.start(), range.end());
-            format!("invalid number `{text}`: give a whole number from {min} to {max}")
-        })
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| not_in(text, &range))
     }
+}
+
+/// A whole number in a range, which may be written as a rate is: `10k`.
+pub(super) fn whole_amount<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: TryFrom<u64> + PartialOrd + fmt::Display + Clone,
+{
+    move |text| {
+        let number = units::whole_number(text).and_then(|number| T::try_from(number).ok());
+        number.filter(|number| range.contains(number)).ok_or_else(|| not_in(text, &range))
+    }
+}
+
+fn not_in(text: &str, range: &RangeInclusive<impl fmt::Display>) -> String {
+    let (min, max) = (range.start(), range.end());
+    format!("invalid number `{text}`: give a whole number from {min} to {max}")
 }
 
 /// The largest count of anything on one machine; its use decides how many are too many.

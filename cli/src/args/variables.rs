@@ -172,7 +172,7 @@ mod tests {
             ("truetail sweep --rates 1..2", "label", false),
             ("truetail sweep --rates 1..2", "rate", false),
             ("truetail sweep --rates 1..2", "slo", true),
-            ("truetail search", "allow_invalid", false),
+            ("truetail search", "allow-invalid", false),
             ("truetail search", "live", false),
             ("truetail ceiling", "slo", false),
             ("truetail ceiling", "calibration", false),

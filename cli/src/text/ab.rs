@@ -1,5 +1,7 @@
 //! Two targets that were measured in turn: what changed, and which slices that rests on.
 
+use std::collections::BTreeMap;
+
 use engine::plan::Model;
 use engine::report::verdict::Level;
 use probe::ab::{AbDocument, Name, Slice, Turn};
@@ -35,15 +37,32 @@ pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
     let mut text = String::new();
     if of.interrupted {
         let why = of.error.as_deref().map_or("a signal", |_| "a failure");
-        text.push_str(&wrap(&format!("interrupted by {why}: these are the slices so far.")));
+        let so_far = match of.comparison.a.runs {
+            0 => "no pair was complete".to_owned(),
+            1 => "these are the estimates of the first pair".to_owned(),
+            pairs => format!("these are the estimates of the first {pairs} pairs"),
+        };
+        text.push_str(&wrap(&format!("interrupted by {why}: {so_far}.")));
     }
-    text.push_str(&match &of.not_judged {
+    if 0 < of.comparison.a.runs {
+        text.push_str(&compared(of));
+    }
+    if !written.is_empty() {
+        text.push_str(&format!("\nwritten  {}\n", written.join(", ")));
+    }
+    text
+}
+
+/// What the pairs that were made say.
+fn compared(of: &AbDocument) -> String {
+    let mut text = match &of.not_judged {
         Some(why) => wrap(&format!("NOT JUDGED: {why}.")),
         None => wrap(&sentence(&of.comparison)),
-    });
+    };
     text.push('\n');
     text.push_str(&subjects(&of.comparison, "slice"));
     text.push_str(&invalid(of));
+    text.push_str(&suspect(of));
     text.push_str(&table(&of.comparison));
     text.push('\n');
     text.push_str(&wrap(&explanation(&of.comparison, "slices")));
@@ -53,9 +72,6 @@ pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
         "{same}Intervals are of the ratios in the pairs, that of errors of the differences."
     )));
     text.push_str(&fewer_pairs(of));
-    if !written.is_empty() {
-        text.push_str(&format!("\nwritten  {}\n", written.join(", ")));
-    }
     text
 }
 
@@ -63,30 +79,52 @@ pub(crate) fn ab(of: &AbDocument, written: &[String]) -> String {
 fn fewer_pairs(of: &AbDocument) -> String {
     let percentiles = of.comparison.percentiles.iter();
     let few = percentiles.filter(|one| (1..of.pairs.len()).contains(&one.pairs.unwrap_or(0)));
-    let told = few.map(|one| format!("{} for {}", one.pairs.unwrap_or(0), one.percentile));
-    let told: Vec<String> = told.collect();
-    if told.is_empty() {
+    let parts = few.map(|one| format!("{} for {}", one.pairs.unwrap_or(0), one.percentile));
+    let parts: Vec<String> = parts.collect();
+    if parts.is_empty() {
         return String::new();
     }
     let all = of.pairs.len();
-    wrap(&format!("Pairs with enough answers, of {all}: {}.", told.join(", ")))
+    wrap(&format!("Pairs with enough answers, of {all}: {}.", parts.join(", ")))
 }
 
 /// The slices whose verdict is invalid, each with its reasons: those that leave the latencies of
 /// their pair out, and those that don't.
 fn invalid(of: &AbDocument) -> String {
-    let told = |what: &str, slices: Vec<String>| match slices.as_slice() {
+    let list = |what: &str, slices: Vec<String>| match slices.as_slice() {
         [] => String::new(),
         slices => indented("", "  ", &format!("{what}: {}.", slices.join(", "))),
     };
-    told(
+    list(
         "Latencies left out, with those of the pair's other slice",
         of.left_out().map(one).collect(),
-    ) + &told("Invalid, maybe by the target's doing", of.doubtful().map(one).collect())
+    ) + &list("Invalid, maybe by the target's doing", of.doubtful().map(one).collect())
+}
+
+/// How many slices of either side are suspect, and of what.
+fn suspect(of: &AbDocument) -> String {
+    let of_side = |side: Name| {
+        let of_side = of.slices.iter().filter(|slice| slice.of == side);
+        let (mut number, mut codes) = (0, BTreeMap::new());
+        for slice in of_side.filter(|slice| slice.verdict.level == Level::Suspect) {
+            number += 1;
+            for name in slice.verdict.names_at(Level::Suspect) {
+                *codes.entry(name).or_insert(0_u64) += 1;
+            }
+        }
+        let codes: Vec<String> =
+            codes.into_iter().map(|(code, slices)| format!("{code} {slices}")).collect();
+        (0 < number).then(|| format!("{number} of {} ({})", name(side), codes.join(", ")))
+    };
+    let sides: Vec<String> = [Name::A, Name::B].into_iter().filter_map(of_side).collect();
+    match sides.as_slice() {
+        [] => String::new(),
+        sides => indented("", "  ", &format!("Suspect slices: {}.", sides.join("; "))),
+    }
 }
 
 fn one(slice: &Slice) -> String {
-    let codes = slice.verdict.codes.iter().filter(|reason| reason.level == Level::Invalid);
+    let codes = slice.verdict.found().filter(|reason| reason.level == Level::Invalid);
     let codes: Vec<String> = codes.map(|Reason { code, .. }| code.to_string()).collect();
     format!("{}{} ({})", name(slice.of), slice.pair, codes.join(", "))
 }
@@ -126,9 +164,11 @@ mod tests {
                 started_at: String::new(),
                 seed: 1,
                 requests: 10_000,
+                unsent: 0,
+                failed_here: 0,
                 errors: 0,
                 corrected: Latency { percentiles, ..Latency::default() },
-                verdict: Trust { level, codes },
+                verdict: Trust { level, codes, notes: Vec::new() },
             }
         };
         let asked = AbPlan { pairs, margin: 0.01, allow_invalid: false };
@@ -178,9 +218,10 @@ mod tests {
     #[test]
     fn slices_that_the_target_may_have_spoilt_are_named() {
         let mut made = made_up(10, 2);
-        made.slices.iter_mut().flat_map(|slice| &mut slice.verdict.codes).for_each(|reason| {
-            reason.code = Code::Errors;
-        });
+        for slice in made.slices.iter_mut().filter(|slice| !slice.verdict.codes.is_empty()) {
+            slice.verdict.codes.iter_mut().for_each(|reason| reason.code = Code::Errors);
+            slice.errors = 5_000;
+        }
         let asked = AbPlan { pairs: 10, margin: 0.5, allow_invalid: false };
         let text = ab(&AbDocument::new(&asked, made.slices), &[]);
         let why = "NOT JUDGED: 2 of 20 slices are invalid, and the target may be the cause.\n";
@@ -227,16 +268,44 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_and_a_failure_are_said_first() {
-        let cut = AbDocument { interrupted: true, ..made_up(10, 0) };
-        assert!(
-            ab(&cut, &[]).starts_with("interrupted by a signal: these are the slices so far.\n")
-        );
-        let failed = AbDocument { error: Some("no route".to_owned()), ..cut };
-        assert!(
-            ab(&failed, &[])
-                .starts_with("interrupted by a failure: these are the slices so far.\n")
-        );
+    fn what_was_interrupted_says_so_first_and_shows_the_estimates_so_far() {
+        let after = |slices: usize| {
+            let mut made = made_up(10, 0).slices;
+            made.truncate(slices);
+            let asked = AbPlan { pairs: 10, margin: 0.01, allow_invalid: false };
+            AbDocument { interrupted: true, ..AbDocument::new(&asked, made) }
+        };
+        insta::assert_snapshot!(ab(&after(7), &[]), @r"
+        interrupted by a signal: these are the estimates of the first 3 pairs.
+        NOT JUDGED: only 3 of 10 pairs count; at least 5 must.
+
+        A  http://127.0.0.1:8080/, 3 slices, 30,000 requests
+        B  http://127.0.0.1:8081/, 3 slices, 30,000 requests
+
+                          A          B     B/A  interval            shows
+        p50         5.06 ms    5.06 ms   1.000  [0.994, 1.006]     +1.7 %  undecided
+        p75          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p90          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p95          n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p99         5.12 ms    5.62 ms   1.098  [1.066, 1.130]     +4.1 %  undecided
+        p99.9        n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        p99.99       n/a        n/a        n/a  [n/a, n/a]            n/a  n/a
+        errors       0.00 %     0.00 %   +0.00  [-0.02, +0.02]             undecided
+
+        All intervals together hold 99 times in 100. Shows: the smallest slowdown that
+        slices such as these reveal in four comparisons of five. Changes below 1.0 %
+        aren't called.
+        Intervals are of the ratios in the pairs, that of errors of the differences.
+        ");
+        let none = "interrupted by a signal: no pair was complete.\n";
+        assert_eq!(ab(&after(1), &[]), none);
+        let failed = AbDocument { error: Some("no route".to_owned()), ..after(3) };
+        let one = "interrupted by a failure: these are the estimates of the first pair.\n";
+        assert!(ab(&failed, &[]).starts_with(one));
+        for slices in 0..20 {
+            let text = ab(&after(slices), &[]);
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        }
     }
 
     #[test]

@@ -149,11 +149,11 @@ fn three(of: &Three) -> String {
 
 fn clocks(of: &Calibration) -> String {
     let Some(clocks) = &of.clocks else { return String::new() };
-    let told = format!(
+    let message = format!(
         "resolution {} ns, smallest step {} ns; {:.0} ns to read, {:.0} ns for a stamp",
         clocks.resolution_ns, clocks.step_ns, clocks.read_ns, clocks.stamp_pair_ns
     );
-    indented("clock            ", INDENT, &told)
+    indented("clock            ", INDENT, &message)
 }
 
 fn waits(of: &Calibration) -> String {
@@ -279,12 +279,12 @@ fn costs(of: &Calibration) -> String {
 }
 
 fn overhead(of: &Overhead) -> String {
-    let told = format!(
+    let message = format!(
         "target of {}: the generator must add less than {:.0} % of corrected latency",
         time(of.hold_us),
         SHARE_MAX * 100.0
     );
-    let mut text = indented("overhead         ", INDENT, &told);
+    let mut text = indented("overhead         ", INDENT, &message);
     for at in &of.at {
         let verdict = match at.judgement(&of.late) {
             Judgement::Passed => "ok",

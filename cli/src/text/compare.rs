@@ -1,15 +1,20 @@
 //! The comparison of two sides: what changed, in a sentence, and the figures behind it.
 
-use probe::compare::{Change, Comparison, ErrorsChange, PercentileChange, RUNS_MIN, Side};
+use std::path::PathBuf;
+
+use engine::report::verdict::Level;
+use engine::stats::pieces::RUNS_MIN;
+use probe::compare::{Change, Comparison, ErrorsChange, PercentileChange, Side};
 
 use super::figures::{cell, count, things, time};
 use super::wrap::{indented, wrap};
 
-/// The whole text.
-pub(crate) fn comparison(of: &Comparison) -> String {
-    let mut text = wrap(&sentence(of));
+/// The whole text; `files` are the reports of either side.
+pub(crate) fn comparison(of: &Comparison, files: [&[PathBuf]; 2]) -> String {
+    let mut text = wrap(&headline(of));
     text.push('\n');
     text.push_str(&subjects(of, "run"));
+    text.push_str(&doubted(of, files));
     if !of.plans_differ.is_empty() {
         let differ = format!("The plans differ: {}.", of.plans_differ.join("; "));
         text.push_str(&indented("", "  ", &differ));
@@ -21,15 +26,68 @@ pub(crate) fn comparison(of: &Comparison) -> String {
     text
 }
 
+/// What was found, and what one run a side can't know.
+fn headline(of: &Comparison) -> String {
+    let found = sentence(of);
+    let unknown = "With one run on a side, it is unknown how much two runs of one target differ";
+    match of.change {
+        _ if !of.has_one_run_on_a_side() => found,
+        Change::Worse | Change::Better => format!("{found} {unknown}: that may be all of it."),
+        _ => format!("{found} {unknown}."),
+    }
+}
+
+/// The reports whose verdict isn't valid, each with its reasons.
+fn doubted(of: &Comparison, files: [&[PathBuf]; 2]) -> String {
+    let sides = [&of.a, &of.b].into_iter().zip(files);
+    let line = |(level, word): (Level, &str)| {
+        let named = sides.clone().flat_map(|(side, files)| {
+            let doubted = side.doubted.iter().filter(|one| one.verdict.level == level);
+            doubted.map(|one| {
+                let names = one.verdict.names_at(level).join(", ");
+                format!("{} ({names})", files[one.run - 1].display())
+            })
+        });
+        let named: Vec<String> = named.collect();
+        match named.as_slice() {
+            [] => String::new(),
+            named => indented("", "  ", &format!("{word}: {}.", named.join(", "))),
+        }
+    };
+    [(Level::Invalid, "Invalid"), (Level::Suspect, "Suspect")].map(line).concat()
+}
+
 /// What the two sides are; `run` is what one of them is called.
 pub(super) fn subjects(of: &Comparison, run: &str) -> String {
     let line = |name: &str, side: &Side| {
         let runs = things(side.runs as u64, run);
         let requests = count(side.requests);
-        let told = format!("{}, {runs}, {requests} requests", side.targets.join(", "));
-        indented(&format!("{name}  "), "   ", &told)
+        let message = format!("{}, {runs}, {requests} requests", side.targets.join(", "));
+        indented(&format!("{name}  "), "   ", &message)
     };
-    line("A", &of.a) + &line("B", &of.b)
+    line("A", &of.a) + &line("B", &of.b) + &own_errors(of)
+}
+
+/// What the generator itself failed to do, which is no error of the target.
+fn own_errors(of: &Comparison) -> String {
+    let of_side = |(name, side): (&str, &Side)| {
+        let kinds = [
+            (side.unsent, "never sent"),
+            (side.failed_here, "failed for lack of ports, files or memory"),
+        ];
+        let some = kinds.into_iter().filter(|(number, _)| 0 < *number);
+        let some: Vec<String> =
+            some.map(|(number, what)| format!("{} {what}", count(number))).collect();
+        (!some.is_empty()).then(|| format!("{name} {}", some.join(" and ")))
+    };
+    let sides: Vec<String> = [("A", &of.a), ("B", &of.b)].into_iter().filter_map(of_side).collect();
+    match sides.as_slice() {
+        [] => String::new(),
+        sides => {
+            let message = format!("The generator's own, in no errors below: {}.", sides.join("; "));
+            indented("", "  ", &message)
+        }
+    }
 }
 
 /// The figures.
@@ -49,7 +107,7 @@ pub(super) fn table(of: &Comparison) -> String {
 pub(super) fn sentence(of: &Comparison) -> String {
     let of_change = |change: Change| -> Vec<String> {
         let latencies = of.percentiles.iter().filter(|one| one.change == change);
-        latencies.map(told).collect()
+        latencies.map(with_ratio).collect()
     };
     let errors = of.errors.as_ref().map(|errors| errors.change);
     let mut parts = Vec::new();
@@ -81,19 +139,40 @@ pub(super) fn sentence(of: &Comparison) -> String {
         Change::Same => {
             format!("no change: B is within {} of A at all percentiles known.", share(of.margin))
         }
+        _ if of.tells_nothing() => format!("undecided: {}.", lacking(of)),
         Change::Undecided | Change::Unknown => format!("no change found.{undecided}"),
     }
 }
 
+/// What it takes for a comparison of which no percentile has an interval.
+pub(crate) fn lacking(of: &Comparison) -> String {
+    let has_few = of.a.runs.min(of.b.runs) < RUNS_MIN;
+    let takes = match of.needed_s() {
+        _ if !has_few => "more runs a side".to_owned(),
+        Some(needed_s) => format!("windows of {}, or {RUNS_MIN} runs a side", seconds(needed_s)),
+        None => format!("more requests, or {RUNS_MIN} runs a side"),
+    };
+    format!("no percentile has an interval, so the sides may differ by anything; it takes {takes}")
+}
+
+fn seconds(at_least: f64) -> String {
+    format!("{:.0} s", at_least.ceil())
+}
+
 /// A percentile and by how much it changed.
-fn told(one: &PercentileChange) -> String {
+fn with_ratio(one: &PercentileChange) -> String {
     let change = one.ratio.map_or(String::new(), |ratio| format!(" ({})", signed(ratio)));
     format!("{}{change}", one.percentile)
 }
 
 fn percentile(one: &PercentileChange) -> String {
     let value = |us: Option<f64>| cell(&us.map_or("n/a".to_owned(), time));
-    let number = |ratio: Option<f64>| ratio.map_or("n/a".to_owned(), |ratio| format!("{ratio:.3}"));
+    // An interval of a few pairs has hardly any end.
+    let number = |ratio: Option<f64>| match ratio {
+        None => "n/a".to_owned(),
+        Some(ratio) if RATIO_MAX < ratio => format!(">{RATIO_MAX}"),
+        Some(ratio) => format!("{ratio:.3}"),
+    };
     let [low, high] = one.interval.map(number);
     let shows = one.shows.map_or("n/a".to_owned(), signed);
     let line = format!(
@@ -103,7 +182,10 @@ fn percentile(one: &PercentileChange) -> String {
         value(one.b),
         number(one.ratio),
         format!("[{low}, {high}]"),
-        word(one.change, "slower", "faster")
+        match (one.change, one.needed_s) {
+            (Change::Unknown, Some(needed_s)) => format!("needs {}", seconds(needed_s)),
+            (change, _) => word(change, "slower", "faster").to_owned(),
+        }
     );
     line.trim_end().to_owned() + "\n"
 }
@@ -156,8 +238,8 @@ fn noise(of: &Comparison) -> String {
             .to_owned();
     }
     if noise.is_empty() {
-        return "With one run a side, no interval covers how much two runs of one target differ; give \
-                several, taken in turn."
+        return "No interval covers how much two runs of one target differ: give several a side, taken \
+                in turn (--with)."
             .to_owned();
     }
     let many = RUNS_MIN <= of.a.runs && RUNS_MIN <= of.b.runs;
@@ -166,9 +248,15 @@ fn noise(of: &Comparison) -> String {
     format!("Runs of one side differ by up to {}; {used}.", noise.join(", "))
 }
 
+/// The largest ratio that is shown as a number.
+const RATIO_MAX: f64 = 100.0;
+
 /// A change by a factor: `+3.1 %`.
 fn signed(ratio: f64) -> String {
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+    match ratio {
+        ratio if RATIO_MAX < ratio => format!(">{RATIO_MAX}×"),
+        ratio => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+    }
 }
 
 fn share(share: f64) -> String {
@@ -177,13 +265,19 @@ fn share(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use probe::compare::{CONFIDENCE, MARGIN, SCHEMA};
+    use engine::report::verdict::Code;
+    use probe::compare::{CONFIDENCE, Doubted, MARGIN, SCHEMA};
+    use probe::step::{Reason, Trust};
 
     use super::*;
 
     fn made_up() -> Comparison {
-        let side =
-            |target: &str| Side { targets: vec![target.to_owned()], runs: 1, requests: 60_000 };
+        let side = |target: &str| Side {
+            targets: vec![target.to_owned()],
+            runs: 1,
+            requests: 60_000,
+            ..Side::default()
+        };
         let one = |percentile: &str, a, b, interval, shows, change| PercentileChange {
             percentile: percentile.to_owned(),
             unit: "us".to_owned(),
@@ -193,6 +287,7 @@ mod tests {
             interval,
             shows,
             noise: None,
+            needed_s: None,
             pairs: None,
             change,
         };
@@ -220,10 +315,64 @@ mod tests {
         }
     }
 
+    /// The text of a comparison of these files.
+    fn text(of: &Comparison) -> String {
+        let [a, b] = ["a", "b"].map(|name| {
+            let files = (1..=3).map(|at| PathBuf::from(format!("{name}{at}.json")));
+            files.collect::<Vec<PathBuf>>()
+        });
+        comparison(of, [&a, &b])
+    }
+
+    #[test]
+    fn one_run_a_side_says_first_what_it_cannot_know() {
+        let mut of = made_up();
+        let unknown =
+            "With one run on a side, it is unknown how much two runs of one target differ";
+        for change in [Change::Worse, Change::Better, Change::Same, Change::Undecided] {
+            of.change = change;
+            let text = text(&of);
+            let (headline, _) = text.split_once("\n\n").expect("a headline");
+            assert!(headline.replace('\n', " ").contains(unknown), "{text}");
+        }
+        of.a.runs = 2;
+        assert!(text(&of).replace('\n', " ").contains(unknown), "B is one");
+        of.b.runs = 2;
+        assert!(!text(&of).replace('\n', " ").contains(unknown));
+    }
+
+    #[test]
+    fn reports_that_are_not_valid_are_named_with_their_reasons() {
+        let mut of = made_up();
+        let doubted = |run: usize, level: Level, codes: &[Code]| Doubted {
+            run,
+            verdict: Trust {
+                level,
+                codes: codes.iter().map(|code| Reason { code: *code, level }).collect(),
+                notes: Vec::new(),
+            },
+        };
+        of.a.doubted = vec![doubted(2, Level::Suspect, &[Code::ClientShare, Code::ClosedLoop])];
+        of.b.doubted = vec![
+            doubted(1, Level::Invalid, &[Code::Errors]),
+            doubted(3, Level::Suspect, &[Code::ClientShare]),
+        ];
+        (of.b.unsent, of.b.failed_here) = (1_200, 30);
+        let text = text(&of);
+        let named = "Invalid: b1.json (errors).\nSuspect: a2.json (client_share, closed_loop), \
+                     b3.json (client_share).\n";
+        assert!(text.contains(named), "{text}");
+        let own = "The generator's own, in no errors below: B 1,200 never sent and 30 failed for\n  \
+                   lack of ports, files or memory.\n";
+        assert!(text.contains(own), "{text}");
+    }
+
     #[test]
     fn what_changed_comes_first() {
-        insta::assert_snapshot!(comparison(&made_up()), @r"
-        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95.
+        insta::assert_snapshot!(text(&made_up()), @r"
+        REGRESSION: B is slower at p99.9 (+9.6 %). Undecided: p99.95. With one run on a
+        side, it is unknown how much two runs of one target differ: that may be all of
+        it.
 
         A  http://127.0.0.1:8080/, 1 run, 60,000 requests
         B  http://127.0.0.1:8081/, 1 run, 60,000 requests
@@ -238,8 +387,8 @@ mod tests {
         All intervals together hold 99 times in 100. Shows: the smallest slowdown that
         runs such as these reveal in four comparisons of five. Changes below 1.0 %
         aren't called.
-        With one run a side, no interval covers how much two runs of one target differ;
-        give several, taken in turn.
+        No interval covers how much two runs of one target differ: give several a side,
+        taken in turn (--with).
         ");
     }
 
@@ -247,7 +396,7 @@ mod tests {
     fn several_runs_that_are_too_short_are_not_said_to_be_one() {
         let mut of = made_up();
         (of.a.runs, of.b.runs) = (3, 3);
-        assert!(comparison(&of).ends_with(
+        assert!(text(&of).ends_with(
             "\nNo side has two runs with enough requests to tell how \
                                            much they differ.\n"
         ));
@@ -260,7 +409,7 @@ mod tests {
         (of.a.runs, of.b.runs) = (3, 3);
         of.plans_differ =
             vec!["rate is 500.0 and 5000.0".to_owned(), "conns is 8 and 4".to_owned()];
-        let text = comparison(&of);
+        let text = text(&of);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         for words in ["differ by up to p50 2.3 %", "The plans differ: rate is 500.0", "3 runs"] {
             assert!(text.replace('\n', " ").contains(words), "`{words}` is missing in: {text}");

@@ -1,6 +1,6 @@
 //! The text of the demonstration: both tables side by side, and a paragraph on what they show.
 
-use engine::report::verdict::{Code, Origin, Reason};
+use engine::report::verdict::{Code, Level, Origin, Reason};
 use engine::report::{Part, Report};
 use engine::sys::units::Nanos;
 
@@ -11,11 +11,11 @@ use super::wrap::wrap;
 
 /// What is about to be measured.
 pub(crate) fn begins(duration: Nanos, rate: &str) -> String {
-    let told = format!(
+    let message = format!(
         "Measuring one target twice for {duration}: in a closed loop with one connection, then at \
          {rate} requests per second."
     );
-    wrap(&told) + "\n"
+    wrap(&message) + "\n"
 }
 
 /// What the demonstration's target does.
@@ -109,11 +109,13 @@ pub(crate) fn doubts(open: &Report) -> Option<String> {
     let rank = |reason: &Reason| match (reason.code.origin(), reason.code) {
         (Origin::Others, _) => Some(0),
         (Origin::ShortOfTime, _) => Some(1),
-        (_, Code::RateMissed | Code::ScheduleNotAsPlanned) => Some(2),
+        (_, Code::ClientShare | Code::RateMissed | Code::ScheduleNotAsPlanned) => Some(2),
         _ => None,
     };
-    let reasons = &open.verdict.reasons;
-    let ranked = reasons.iter().filter_map(|reason| Some((rank(reason)?, reason)));
+    if open.verdict.level == Level::Valid {
+        return None;
+    }
+    let ranked = open.verdict.found().filter_map(|reason| Some((rank(reason)?, reason)));
     let (what, reason, cure) = match ranked.min_by_key(|(rank, _)| *rank) {
         Some((_, disturbance)) => (
             "This machine isn't quiet; on a quiet one the run by arrival rate is valid.",
@@ -122,7 +124,7 @@ pub(crate) fn doubts(open: &Report) -> Option<String> {
         ),
         None => (
             "The run by arrival rate isn't valid either.",
-            reasons.first()?,
+            open.verdict.reasons.first()?,
             "Try again with a longer --duration",
         ),
     };
@@ -192,9 +194,9 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_not_quiet_is_named() {
-        let mut open = report(true, part(1_020, 181_000, 0, 0));
-        assert_eq!(doubts(&open), None);
-        open.whole.pacer_lateness = times(40_000, 10_000);
+        let quiet = report(true, part(1_020, 181_000, 0, 0));
+        assert_eq!(doubts(&quiet), None);
+        let mut open = report(true, part(1_020, 181_000, 40_000, 0));
         open.whole.rate.intended = 5_000.0;
         open.verdict = engine::report::judge(&open);
         let text = doubts(&open).expect("not valid").replace('\n', " ");

@@ -7,10 +7,12 @@ use engine::host::ports::Ports;
 use engine::host::traffic::TcpCounts;
 use engine::host::watch::Machine;
 use engine::plan::{Model, StampSource, Switch};
-use engine::record::counts::{Counts, CountsBy, Key};
+use engine::record::counts::{Counts, CountsBy, Key, SetupCounts, WarmupCounts};
+use engine::record::outcome::Cause;
 use engine::record::shard_stats::ShardStats;
 use engine::report::profile::{Profile, Sampler};
-use engine::report::{ClientPart, ClientShare, DistributionPart, Report, ResponseStamps, TlsPart};
+use engine::report::{ClientShare, DistributionPart, Report, ResponseStamps, TlsPart};
+use engine::stats::percentiles::Quantile;
 use engine::sys::units::{CoreList, OneIn};
 
 use super::figures::{count, percent, rate, things, time};
@@ -88,17 +90,10 @@ impl Lines {
         if 0 < part.receive_lateness.count {
             self.add("receive lateness", &p50_p99(&part.receive_lateness));
         }
-        let ResponseStamps { source, kernel, hardware, program } = part.stamps;
-        if source == StampSource::Hardware
-            || 0 < program && (0 < kernel || source == StampSource::Kernel)
-        {
-            let by_hardware = match source {
-                StampSource::Hardware => format!("{} by the interface, ", count(hardware)),
-                StampSource::Kernel | StampSource::User => String::new(),
-            };
-            let (kernel, program) = (count(kernel.saturating_sub(hardware)), count(program));
-            let by_both = format!("{kernel} by the kernel, {program} by the program");
-            self.add("stamps", &(by_hardware + &by_both));
+        let ResponseStamps { source, kernel, program } = part.stamps;
+        if 0 < program && (0 < kernel || source == StampSource::Kernel) {
+            let (kernel, program) = (count(kernel), count(program));
+            self.add("stamps", &format!("{kernel} by the kernel, {program} by the program"));
         }
         if let Some(share) = &part.client_share {
             self.add("client share", &added(share, &part.stamps, report.has_long_responses()));
@@ -140,6 +135,25 @@ impl Lines {
             causes.insert("abandoned".to_owned(), counts.abandoned);
         }
         self.add("errors", &largest_first(causes));
+        let SetupCounts { sent, answered, errors, abandoned, .. } = &counts.setup;
+        self.before("set-up", [*sent, *answered, *abandoned, 0], errors);
+        let WarmupCounts { sent, answered, errors, abandoned, unsent, .. } = &counts.warmup;
+        self.before("warm-up", [*sent, *answered, *abandoned, *unsent], errors);
+    }
+
+    /// What became of requests before the window, if some had no answer: sent, answered, abandoned,
+    /// unsent, and the rest by cause.
+    fn before(&mut self, name: &str, counts: [u64; 4], errors: &CountsBy<Cause>) {
+        let [sent, answered, abandoned, unsent] = counts;
+        if sent == answered && unsent == 0 {
+            return;
+        }
+        let mut causes = errors.by_name();
+        let others = [("abandoned", abandoned), ("unsent", unsent)];
+        let others = others.into_iter().filter(|(_, number)| 0 < *number);
+        causes.extend(others.map(|(name, number)| (name.to_owned(), number)));
+        let (sent, answered) = (count(sent), count(answered));
+        self.add(name, &format!("{sent} sent, {answered} answered; {}", largest_first(causes)));
     }
 
     fn connections(&mut self, report: &Report) {
@@ -315,11 +329,11 @@ impl Lines {
         if let Some(lost) = report.generator.machine.as_ref().and_then(lost) {
             self.add("network", &lost);
         }
-        let told = |line: &&String| {
+        let is_shown = |line: &&String| {
             // Arrivals that were not as planned are among the verdict's reasons.
-            report.verdict.reasons.iter().all(|reason| !reason.evidence.starts_with(&**line))
+            report.verdict.found().all(|reason| !reason.evidence.starts_with(&**line))
         };
-        if let Some(line) = report.arrivals_line.as_ref().filter(told) {
+        if let Some(line) = report.arrivals_line.as_ref().filter(is_shown) {
             self.add("schedule", line);
         }
         let law = &report.littles_law;
@@ -360,16 +374,13 @@ impl Lines {
 /// What the generator added to the requests at each percentile, and what these would have read
 /// without kernel stamps.
 fn added(share: &ClientShare, stamps: &ResponseStamps, are_long: bool) -> String {
-    let ClientShare { p50, p99, p999, .. } = share;
-    let known = [("p50", Some(p50)), ("p99", p99.as_ref()), ("p99.9", p999.as_ref())];
-    let known = known.into_iter().filter_map(|(name, part)| Some((name, part?)));
-    let (parts, without): (Vec<String>, Vec<String>) = known
-        .map(|(name, part)| {
-            let ClientPart { corrected, added, when_handled } = part;
-            let (corrected, added) = (time(*corrected), time(*added));
+    let (parts, without): (Vec<String>, Vec<String>) = share
+        .parts()
+        .map(|(Quantile { label: name, .. }, part)| {
+            let (corrected, added) = (time(part.corrected), time(part.whole()));
             let share = percent(part.share());
             let text = format!("{added} of the {corrected} at {name} ({share})");
-            (text, time(*when_handled))
+            (text, time(part.when_handled))
         })
         .unzip();
     // The last segment of a long body can't come before the generator has read the others.
@@ -408,8 +419,8 @@ fn lost(machine: &Machine) -> Option<String> {
     let dropped = (0 < dropped).then(|| format!("{} dropped", things(dropped, "packet")));
     let refused = (0 < listen_drops)
         .then(|| format!("{} dropped by a listener here", things(listen_drops, "connection")));
-    let told: Vec<String> = [again, dropped, refused].into_iter().flatten().collect();
-    (!told.is_empty()).then(|| told.join(", ") + " (all programs)")
+    let parts: Vec<String> = [again, dropped, refused].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", ") + " (all programs)")
 }
 
 /// How long the setup took to open the connections, and the end to close them, if that is worth
@@ -448,7 +459,7 @@ fn in_brackets<K: Key>(counts: &CountsBy<K>) -> String {
 #[cfg(test)]
 mod tests {
     use engine::host::traffic::InterfaceTraffic;
-    use engine::record::outcome::{Cause, UnsentReason};
+    use engine::record::outcome::UnsentReason;
     use engine::report::calibration::Calibrated;
     use engine::report::{Samples, merge};
     use engine::stats::stationarity::Stationarity;
@@ -504,9 +515,10 @@ mod tests {
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
         client share     the generator added 1.00 µs of the 260 µs at p50 (0.4 %),
-                         1.00 µs of the 260 µs at p99 (0.4 %), 1.00 µs of the 260 µs at
-                         p99.9 (0.4 %); without kernel stamps they would have read
-                         300 µs, 300 µs, 300 µs
+                         1.00 µs of the 260 µs at p90 (0.4 %), 1.00 µs of the 260 µs at
+                         p99 (0.4 %), 1.00 µs of the 260 µs at p99.9 (0.4 %); without
+                         kernel stamps they would have read 300 µs, 300 µs, 300 µs,
+                         300 µs
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
@@ -561,9 +573,10 @@ mod tests {
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
         client share     the generator added 1.00 µs of the 260 µs at p50 (0.4 %),
-                         1.00 µs of the 260 µs at p99 (0.4 %), 1.00 µs of the 260 µs at
-                         p99.9 (0.4 %); without kernel stamps they would have read
-                         300 µs, 300 µs, 300 µs
+                         1.00 µs of the 260 µs at p90 (0.4 %), 1.00 µs of the 260 µs at
+                         p99 (0.4 %), 1.00 µs of the 260 µs at p99.9 (0.4 %); without
+                         kernel stamps they would have read 300 µs, 300 µs, 300 µs,
+                         300 µs
         intended         10,000 sent + 8 unsent (dropped: 5, deadline: 3)
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10 (10 unexpected)
@@ -627,7 +640,7 @@ mod tests {
     fn stamps_that_only_the_program_gave_are_said_where_the_kernel_was_to_give_them() {
         let shown = |source: StampSource, kernel: u64| {
             let mut part = part(250, 260, 1, 2);
-            part.stamps = ResponseStamps { source, kernel, hardware: 0, program: 10_000 - kernel };
+            part.stamps = ResponseStamps { source, kernel, program: 10_000 - kernel };
             details(&report(true, part), &[])
         };
         let line = "stamps           0 by the kernel, 10,000 by the program\n";
@@ -643,8 +656,8 @@ mod tests {
             report.generator.shards[0].received_bytes = 10_000 * bytes;
             details(&report, &[]).split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        let told = "and an unknown part while bodies were read; without kernel stamps";
-        assert!(shown(65_537).contains(told), "{}", shown(65_537));
+        let message = "and an unknown part while bodies were read; without kernel stamps";
+        assert!(shown(65_537).contains(message), "{}", shown(65_537));
         assert!(!shown(65_536).contains("unknown part"));
     }
 

@@ -16,7 +16,7 @@ const DIFFERENCE_MIN_US: f64 = 50.0;
 /// The share of requests that found their connection closed from which on that matters.
 const RENEWED_MANY: f64 = 0.1;
 /// How many times as long as the generator's delay a wait must be for that delay not to matter.
-const BESIDE: f64 = 20.0;
+const OUTWEIGHS: f64 = 20.0;
 
 /// What differs and why, in a short paragraph.
 pub(crate) fn difference(report: &Report) -> String {
@@ -30,30 +30,95 @@ pub(crate) fn difference(report: &Report) -> String {
             .to_owned();
     }
     let compared = compared(part);
-    let Some(widest) = widest(part, compared) else {
-        return agreement(part, plan, compared);
-    };
-    let shown = |distribution| percentile(distribution, widest.row.of(distribution));
+    // What the generator added is no user's wait.
+    let users_waited = mean(&part.pacer_lateness) <= mean(&part.connection_wait);
+    if let Some(widest) =
+        widest(part, &compared, |row| added_us(part, row)).filter(|_| users_waited)
+    {
+        return format!("{} {}", waited(part, &widest), cause(report));
+    }
+    match widest(part, &compared, |_| 0.0) {
+        Some(widest) => format!("{}{}", own_doing(report, &widest), given_up(&part.counts)),
+        None => agreement(part, plan, &compared),
+    }
+}
+
+/// A mean, µs; 0 of nothing.
+fn mean(of: &DistributionPart) -> f64 {
+    of.mean.unwrap_or(0.0)
+}
+
+/// How long users waited, without what the generator added, and why naive latency doesn't have it.
+fn waited(part: &Part, widest: &Widest) -> String {
     let who = match widest.row.name {
         "max" => format!("The slowest of {} took", things(part.corrected.count, "request")),
         name => format!("At {name} users waited"),
     };
-    let what = format!(
-        "{who} {}, {} times the naive {}. Naive latency omits the wait before sending (coordinated \
-         omission): its clock starts when a request is sent, not when it was due.",
-        shown(&part.corrected),
-        ratio(widest.corrected_us, widest.naive_us),
+    let shown = |of| percentile(of, widest.row.of(of));
+    let own_us = added_us(part, widest.row);
+    let (waited, us) = if OUTWEIGHS * own_us < widest.corrected_us {
+        (shown(&part.corrected), widest.corrected_us + own_us)
+    } else {
+        let with_own = format!(" beside the {} that the generator added", time(own_us));
+        (time(widest.corrected_us) + &with_own, widest.corrected_us)
+    };
+    format!(
+        "{who} {waited}, {} times the naive {}. Naive latency omits the wait before sending \
+         (coordinated omission): its clock starts when a request is sent, not when it was due.",
+        ratio(us, widest.naive_us),
         shown(&part.naive)
-    );
-    format!("{what} {}", cause(report))
+    )
 }
 
-/// The rows to compare by: the percentiles, or the maximum if no percentile is known of both. The
-/// maximum is a single request, which no comparison should rest on if there is a choice.
-fn compared(part: &Part) -> &'static [Row] {
+/// A difference that is the generator's own.
+fn own_doing(report: &Report, widest: &Widest) -> String {
+    let (part, plan) = (&report.whole, &report.config.plan);
+    let at = match widest.row.name {
+        "max" => "the maximum".to_owned(),
+        name => name.to_owned(),
+    };
+    let what = format!(
+        "At {at} corrected latency is {}, {} times the naive {}.",
+        percentile(&part.corrected, widest.row.of(&part.corrected)),
+        ratio(widest.corrected_us, widest.naive_us),
+        percentile(&part.naive, widest.row.of(&part.naive))
+    );
+    let client = part.client_share.as_ref().and_then(|share| widest.row.client(share));
+    if client.is_some_and(|part| part.added < part.opening) {
+        return format!(
+            "{what} The generator added that by opening connections when requests were waiting for \
+             them: open them in advance with --prewarm, or leave some idle with --spare."
+        );
+    }
+    let lower = match plan.model() {
+        Model::Open => "lower --rate",
+        Model::Closed => "use a longer --period",
+    };
+    format!(
+        "{what} The generator itself was late (pacer lateness {} in the mean): give it more or \
+         quieter cores with --cores, or {lower}, before you trust these numbers.",
+        time(mean(&part.pacer_lateness))
+    )
+}
+
+/// What the generator added at a row, µs. Of the slowest request only that of the latest is known.
+fn added_us(part: &Part, row: &Row) -> f64 {
+    let share = part.client_share.as_ref();
+    match share.and_then(|share| row.client(share)) {
+        Some(client) => client.whole(),
+        None => part.pacer_lateness.max.unwrap_or(0.0),
+    }
+}
+
+/// The rows to compare by: the percentiles of which it is known what the generator added, or the
+/// maximum if no percentile is. The maximum is a single request, which no comparison should rest on
+/// if there is a choice.
+fn compared(part: &Part) -> Vec<&'static Row> {
     let (max, percentiles) = ROWS.split_last().expect("the table has rows");
-    let known = |row: &Row| row.of(&part.naive).is_some() && row.of(&part.corrected).is_some();
-    if percentiles.iter().any(known) { percentiles } else { std::slice::from_ref(max) }
+    let client = |row: &Row| row.client(part.client_share.as_ref()?);
+    let known = |row: &&Row| row.of(&part.naive).is_some() && client(row).is_some();
+    let known: Vec<&Row> = percentiles.iter().filter(known).collect();
+    if known.is_empty() { vec![max] } else { known }
 }
 
 /// The row where corrected and naive differ most.
@@ -69,14 +134,14 @@ impl Widest {
     }
 }
 
-/// The row where corrected and naive differ most, if they do.
-fn widest(part: &Part, compared: &'static [Row]) -> Option<Widest> {
+/// The row where corrected, less what is taken off, and naive differ most, if they do.
+fn widest(part: &Part, compared: &[&'static Row], off_us: impl Fn(&Row) -> f64) -> Option<Widest> {
     // From the highest down, because the last of equal ratios wins: a lower percentile concerns
     // more users.
     let differing = compared.iter().rev().filter_map(|row| {
         // No response takes less than a nanosecond, which keeps the ratio finite.
         let naive_us = row.of(&part.naive)?.max(0.001);
-        let corrected_us = row.of(&part.corrected)?;
+        let corrected_us = row.of(&part.corrected)? - off_us(row);
         let differs =
             RATIO_MIN <= corrected_us / naive_us && DIFFERENCE_MIN_US <= corrected_us - naive_us;
         differs.then_some(Widest { row, naive_us, corrected_us })
@@ -84,7 +149,7 @@ fn widest(part: &Part, compared: &'static [Row]) -> Option<Widest> {
     differing.max_by(|one, other| one.ratio().total_cmp(&other.ratio()))
 }
 
-fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
+fn agreement(part: &Part, plan: &Plan, compared: &[&Row]) -> String {
     match (plan.model(), plan.period) {
         (Model::Closed, None) => "In a closed loop they are the same by construction, but for waits for a \
             connection: a user sends the next request only after a response, so both leave out the requests that users \
@@ -95,6 +160,12 @@ fn agreement(part: &Part, plan: &Plan, compared: &[Row]) -> String {
             "Too few requests to compare percentiles: {}. Even the slowest took no longer than the \
              naive maximum.",
             lacks("naive", &part.naive, |_| true).unwrap_or_default()
+        ),
+        (Model::Open, _) if 0 < part.counts.capped || part.counts.answered == 0 => format!(
+            "Naive and corrected agree at the percentiles known, although {} waited for a \
+             connection{}.",
+            things(part.counts.waited, "arrival"),
+            exceptions(&part.counts)
         ),
         (Model::Open, _) => format!(
             "Naive and corrected agree: requests left when they were due, so this is what users \
@@ -122,67 +193,61 @@ fn exceptions(counts: &Counts) -> String {
     }
 }
 
-/// What causes the difference: the generator, the target's backlog or the cap. That is decided by
-/// the exact means of both delays, since the requests at a percentile of one aren't those at the
-/// same percentile of the other.
+/// What causes the difference: the target's backlog or the cap, and the generator's part in it. That
+/// is told by the exact means of both delays, since the requests at a percentile of one aren't those
+/// at the same percentile of the other.
 fn cause(report: &Report) -> String {
     let (part, plan) = (&report.whole, &report.config.plan);
-    let has = |code| report.verdict.reasons.iter().any(|reason| reason.code == code);
-    let mean = |of: &DistributionPart| of.mean.unwrap_or(0.0);
+    let has = |code| report.verdict.found().any(|found| found.code == code);
     let (pacer_us, wait_us) = (mean(&part.pacer_lateness), mean(&part.connection_wait));
     let pacer = time(pacer_us);
-    let mut text = if wait_us < pacer_us {
-        let lower = match plan.model() {
-            Model::Open => "lower --rate",
-            Model::Closed => "use a longer --period",
-        };
+    let generator = if has(Code::CoreSaturated) {
+        format!(", or the generator, which was at its limit (pacer lateness {pacer})")
+    } else if let Some(held) = report.littles_law.held_by_generator() {
         format!(
-            "The generator itself was late (pacer lateness {pacer} in the mean): give it more or \
-             quieter cores with --cores, or {lower}, before you trust these numbers."
+            ", and the generator: for {} of the time that requests were in flight, their response \
+             was there and waited for it (pacer lateness {pacer})",
+            percent(held)
         )
+    } else if has(Code::GeneratorLate) {
+        format!(", or the generator, which was late (pacer lateness {pacer})")
+    } else if wait_us < OUTWEIGHS * pacer_us {
+        format!("; the generator added to it (pacer lateness {pacer})")
     } else {
-        let generator = if has(Code::CoreSaturated) {
-            format!(", or the generator, which was at its limit (pacer lateness {pacer})")
-        } else if let Some(held) = report.littles_law.held_by_generator() {
-            format!(
-                ", and the generator: for {} of the time that requests were in flight, their \
-                 response was there and waited for it (pacer lateness {pacer})",
-                percent(held)
-            )
-        } else if has(Code::GeneratorLate) {
-            format!(", or the generator, which was late (pacer lateness {pacer})")
-        } else if wait_us < BESIDE * pacer_us {
-            format!("; the generator added to it (pacer lateness {pacer})")
-        } else {
-            format!(", not the generator (pacer lateness {pacer})")
-        };
-        let renewed = part.counts.connects_in_window.saturating_sub(part.counts.pool_grew);
-        let is_closed = plan.requests_per_connection.is_none()
-            && RENEWED_MANY * part.counts.sent as f64 <= renewed as f64;
-        let opening = match plan.keepalive {
-            Switch::Off => "opening one for each request, ",
-            Switch::On if is_closed => "opening one for each that was closed, ",
-            Switch::On => "",
-        };
-        let cap = match part.counts.capped {
-            0 => String::new(),
-            _ => format!(" or the cap of --conns {}", count(plan.conns() as u64)),
-        };
-        format!(
-            "They waited for a connection (connection wait {} in the mean; {} found none free): \
-             {opening}the target's backlog{cap}{generator}.",
-            time(wait_us),
-            things(part.counts.waited, "arrival"),
-        )
+        format!(", not the generator (pacer lateness {pacer})")
     };
-    let dropped = part.counts.unsent_reasons.of(UnsentReason::Dropped);
+    let renewed = part.counts.connects_in_window.saturating_sub(part.counts.pool_grew);
+    let is_closed = plan.requests_per_connection.is_none()
+        && RENEWED_MANY * part.counts.sent as f64 <= renewed as f64;
+    let opening = match plan.keepalive {
+        Switch::Off => "opening one for each request, ",
+        Switch::On if is_closed => "opening one for each that was closed, ",
+        Switch::On => "",
+    };
+    let cap = match part.counts.capped {
+        0 => String::new(),
+        _ => format!(" or the cap of --conns {}", count(plan.conns() as u64)),
+    };
+    format!(
+        "They waited for a connection (connection wait {} in the mean; {} found none free): \
+         {opening}the target's backlog{cap}{generator}.{}",
+        time(wait_us),
+        things(part.counts.waited, "arrival"),
+        given_up(&part.counts)
+    )
+}
+
+/// The requests that were never sent, and where they count.
+fn given_up(counts: &Counts) -> String {
+    let mut text = String::new();
+    let dropped = counts.unsent_reasons.of(UnsentReason::Dropped);
     let were = |requests| match requests {
         1 => "1 request was".to_owned(),
         requests => format!("{} were", things(requests, "request")),
     };
-    let given_up = part.counts.unsent.saturating_sub(dropped);
-    if 0 < given_up {
-        let were = were(given_up);
+    let unsent = counts.unsent.saturating_sub(dropped);
+    if 0 < unsent {
+        let were = were(unsent);
         text.push_str(&format!(" {were} never sent; latency counts until they were given up."));
     }
     if 0 < dropped {
@@ -207,12 +272,12 @@ mod tests {
         Report { littles_law: LittlesLaw::new(0.0, 0.0, 0.0), ..reports::report(open, part) }
     }
 
-    fn told(open: bool, part: &Part) -> String {
+    fn message(open: bool, part: &Part) -> String {
         difference(&report(open, part.clone()))
     }
 
     fn check(flags: &[&str], part: &Part, words: &[&str]) {
-        let text = told(!flags.is_empty(), part);
+        let text = message(!flags.is_empty(), part);
         for word in words {
             assert!(text.contains(word), "`{word}` is missing in: {text}");
         }
@@ -233,11 +298,11 @@ mod tests {
     #[test]
     fn a_wait_for_a_connection_names_what_was_there() {
         let waited = part(1_000, 200_000, 1, 199_000);
-        let text = told(true, &waited);
+        let text = message(true, &waited);
         assert!(text.contains("): the target's backlog, not the generator"), "{text}");
         let mut capped = waited.clone();
         capped.counts.capped = 3;
-        let text = told(true, &capped);
+        let text = message(true, &capped);
         assert!(
             text.contains("): the target's backlog or the cap of --conns 1,000, not"),
             "{text}"
@@ -245,10 +310,10 @@ mod tests {
         // A target that closes after each response.
         let mut closed = waited;
         closed.counts.connects_in_window = closed.counts.sent;
-        let text = told(true, &closed);
+        let text = message(true, &closed);
         assert!(text.contains("): opening one for each that was closed, the target's"), "{text}");
         closed.counts.pool_grew = closed.counts.sent;
-        assert!(!told(true, &closed).contains("that was closed"), "they were added to the pool");
+        assert!(!message(true, &closed).contains("that was closed"), "they were added to the pool");
     }
 
     #[test]
@@ -270,7 +335,7 @@ mod tests {
         );
         let alike = few(1_000, 1_000);
         check(OPEN, &alike, &["Too few requests", "naive has n = 7, p50 needs 8"]);
-        assert!(!told(true, &alike).contains("agree"));
+        assert!(!message(true, &alike).contains("agree"));
         check(CLOSED, &alike, &["closed loop", "by construction"]);
     }
 
@@ -330,6 +395,31 @@ mod tests {
     }
 
     #[test]
+    fn what_the_generator_added_is_no_users_wait() {
+        // Most of it is the generator's, and the rest is no difference.
+        let late = part(220, 746, 500, 20);
+        let text = message(true, &late);
+        assert!(text.starts_with("At p50 corrected latency is 746 µs, 3.4 times the naive 220 µs"));
+        assert!(text.contains("generator itself was late") && !text.contains("users"), "{text}");
+        // Without it users still waited long.
+        let text = message(true, &part(220, 746, 100, 420));
+        let who =
+            "At p50 users waited 646 µs beside the 100 µs that the generator added, 2.9 times";
+        assert!(text.starts_with(who), "{text}");
+        // So little that it isn't worth a word.
+        let text = message(true, &part(220, 746, 20, 500));
+        assert!(text.starts_with("At p50 users waited 746 µs, 3.4 times the naive"), "{text}");
+        // A pool that was too small is the generator's as well.
+        let mut cold = part(220, 746, 0, 500);
+        let share = cold.client_share.as_mut().expect("it is known");
+        let above = [&mut share.p90, &mut share.p99, &mut share.p999];
+        let above = above.into_iter().map(|part| part.as_mut().expect("many requests"));
+        above.chain([&mut share.p50]).for_each(|part| part.opening = 500.0);
+        let text = message(true, &cold);
+        assert!(text.contains("--prewarm") && !text.contains("users waited"), "{text}");
+    }
+
+    #[test]
     fn a_late_pacer_is_the_generators() {
         let late = part(1_000, 9_000, 8_000, 5);
         check(
@@ -352,7 +442,7 @@ mod tests {
         check(OPEN, &unsent, &["1 request was never sent; latency counts"]);
         unsent.counts.unsent_reasons = [(UnsentReason::Dropped, 1)].into();
         check(OPEN, &unsent, &["1 request was dropped, and no latency has them"]);
-        assert!(!told(true, &unsent).contains("never sent"));
+        assert!(!message(true, &unsent).contains("never sent"));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::figures::{count, megabytes, percentile, rate, time};
 use super::table::{ROWS, Row, noted};
-use super::verdict::{CONSEQUENCE, in_order, told};
-use super::{explain, summary as whole, verdict};
+use super::verdict::{Line, in_order};
+use super::{explain, slo, summary as whole, verdict};
 
 /// A name and what it stands for.
 #[derive(Debug, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ pub(crate) struct Reason {
     /// Its code.
     name: String,
     /// Its code and its evidence.
-    told: String,
+    message: String,
     /// What it means for the numbers, as a sentence.
     meaning: String,
     /// What to do about it, as a sentence.
@@ -50,9 +50,9 @@ fn words(of: &[&str]) -> Vec<String> {
     of.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// The verdict in one line.
+/// The verdict in one line, and the objectives that aren't met.
 pub(crate) fn headline(report: &Report) -> String {
-    verdict::headline(&report.verdict)
+    slo::headline(&verdict::headline(&report.verdict), report.slo.as_ref())
 }
 
 /// The reasons of a verdict.
@@ -63,11 +63,10 @@ pub(crate) fn reasons(verdict: &Verdict) -> Vec<Reason> {
         format!("{}{}.", first.into_iter().flatten().collect::<String>(), letters.as_str())
     };
     let mut reasons = Vec::new();
-    for (reason, is_likely_consequence) in in_order(verdict) {
-        let before = if is_likely_consequence { CONSEQUENCE } else { "" };
+    for Line { reason, relation, text } in in_order(verdict) {
         reasons.push(Reason {
             name: reason.code.to_string(),
-            told: format!("{before}{}", told(reason, verdict.level)),
+            message: format!("{relation}{text}"),
             meaning: sentence(&reason.meaning),
             cure: sentence(&reason.cure),
         });

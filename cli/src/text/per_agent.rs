@@ -31,8 +31,8 @@ pub(crate) fn per_agent(report: &Report) -> String {
         line(&mut text, width, &agent.name, &figures(agent));
     }
     for lost in &report.agent_lost {
-        let answered = lost.told.iter().flat_map(|told| &told.intervals).map(|it| it.answered);
-        let what = match answered.sum() {
+        let answered = lost.reported.as_ref().map_or(0, |reported| reported.answered);
+        let what = match answered {
             0 => ", and with it all that it measured".to_owned(),
             answered => format!("; not counted: {}", things(answered, "response")),
         };
@@ -154,7 +154,7 @@ mod tests {
     use engine::record::stamps::{Ending, Stamps};
     use engine::report::Microseconds;
     use engine::report::collected::{AgentRun, LostAgent, RunFacts, Synchronization};
-    use engine::report::{ToldInterval, ToldPart, merge};
+    use engine::report::{AgentReported, merge};
 
     use super::super::made_up;
     use super::super::reports;
@@ -165,8 +165,13 @@ mod tests {
         let plan = reports::plan(true);
         let share = Share::units(units, 6);
         let fate = move |due_ns: u64| {
-            let stamps =
-                Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns: due_ns, waited: false };
+            let stamps = Stamps {
+                intended_ns: due_ns,
+                noticed_ns: due_ns,
+                sent_ns: due_ns,
+                waited: false,
+                step: 0,
+            };
             (stamps, Ending::at(due_ns + took_ns), Outcome::Answered(200))
         };
         let recorded = made_up::record_share(&plan, share.clone(), fate, |_, _, _| {});
@@ -190,18 +195,17 @@ mod tests {
             agent("agents-1.agents.default.svc:7070", 1..3, 1_200_000),
         ];
         let name = "10.0.0.3:7070".to_owned();
-        let interval = |start_s: f64| ToldInterval {
-            start_s,
-            intended: 30_000,
-            answered: 20_616,
+        let reported = Some(AgentReported {
+            unit: Microseconds::Us,
+            until_s: 12.25,
+            intended: 60_000,
+            answered: 41_232,
             errors: 0,
             in_flight: 12,
             p50: None,
             p99: None,
-        };
-        let intervals = vec![interval(0.0), interval(8.0)];
-        let told = Some(ToldPart { unit: Microseconds::Us, interval_s: 8.0, intervals });
-        let lost = LostAgent { name, at_s: 12.34, share: Share::units(3..6, 6), told };
+        });
+        let lost = LostAgent { name, at_s: 12.34, share: Share::units(3..6, 6), reported };
         let lost = vec![lost];
         let facts = RunFacts { lost, ..RunFacts::default() };
         let (report, _) = merge::report(runs, &facts);

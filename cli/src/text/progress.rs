@@ -4,7 +4,7 @@ use engine::plan::{DURATION_MAX, Plan};
 use engine::run::{Phase, Tally, Trouble};
 use engine::shard::DRAIN_INTERRUPTED_NS;
 use engine::sys::units::{Nanos, SECOND_NS};
-use probe::Outlook;
+use probe::SeriesProgress;
 
 use super::figures::{coarse, count, percent, rate, things, time};
 use crate::recent::Second;
@@ -92,55 +92,44 @@ pub(crate) fn generator(trouble: Result<(), Trouble>) -> String {
 /// How long a run of a completed plan takes, as far as that is known before, if its load begins
 /// `ahead_ns` after its setup.
 pub(crate) fn takes(plan: &Plan, ahead_ns: u64) -> String {
-    let [least_ns, most_ns] = length_ns(plan, ahead_ns);
-    let counted = plan.requests.filter(|_| plan.ends_by_count());
-    let all = match counted {
-        None => span(least_ns, most_ns),
-        Some(number) if plan.duration == DURATION_MAX => {
-            format!("as long as {}", things(number, "request"))
-        }
-        Some(_) => format!("up to {}", tenths(most_ns)),
-    };
-    format!("takes {all}: {}", parts(plan, ahead_ns))
+    format!("takes {}: {}", all(plan, ahead_ns, 1), parts(plan, ahead_ns))
 }
 
-/// The same of a series of open runs, of which this is the plan of the first; they rest in between.
-pub(crate) fn series_takes(plan: &Plan, ahead_ns: u64, outlook: Outlook, rest: Nanos) -> String {
-    let Outlook { steps_max, windows_left, .. } = outlook;
-    let [least_ns, most_ns] = length_ns(plan, ahead_ns);
-    let rests_ns = |steps: u64| rest.0.saturating_mul(steps.saturating_sub(1));
-    let steps = steps_max as u64;
-    let all = match windows_left {
-        Some(windows) => {
-            let beside_ns = most_ns.saturating_sub(plan.duration.0).saturating_mul(steps);
-            let all_ns = windows.0.saturating_add(beside_ns).saturating_add(rests_ns(steps));
-            format!("up to {}: at most {}, each", tenths(all_ns), things(steps, "step"))
+/// How long so many runs of a plan take.
+fn all(plan: &Plan, ahead_ns: u64, runs: u64) -> String {
+    let [least_ns, most_ns] = length_ns(plan, ahead_ns).map(|ns| ns.saturating_mul(runs));
+    match plan.requests.filter(|_| plan.ends_by_count()) {
+        None => span(least_ns, most_ns),
+        Some(number) if plan.duration == DURATION_MAX => {
+            format!("as long as {}", things(number.saturating_mul(runs), "request"))
         }
-        // A window that brought too few samples is made longer.
-        None => {
-            let (each, steps) = (span(least_ns, most_ns), things(steps, "step"));
-            format!("{each} a step or, for more samples, longer, at most {steps}:")
-        }
-    };
-    let rest = if rest.0 == 0 { String::new() } else { format!("; {rest} between two") };
-    format!("takes {all} {}{rest}", parts(plan, ahead_ns))
+        Some(_) => format!("up to {}", tenths(most_ns)),
+    }
+}
+
+/// The same of a series of open runs, of which this is the plan of the first: the whole of it.
+pub(crate) fn series_takes(plan: &Plan, ahead_ns: u64, progress: SeriesProgress) -> String {
+    let SeriesProgress { steps_max, left, .. } = progress;
+    let steps = things(steps_max as u64, "step");
+    format!(
+        "takes up to {} in all (--within): at most {steps}, each {}",
+        tenths(left.0),
+        parts(plan, ahead_ns)
+    )
 }
 
 /// The same of so many slices of one plan, one after the other.
 pub(crate) fn slices_take(plan: &Plan, slices: u64) -> String {
-    let each = takes(plan, 0);
-    if plan.ends_by_count() {
-        return format!("{slices} slices, each {each}");
-    }
-    let [least_ns, most_ns] = length_ns(plan, 0).map(|ns| ns.saturating_mul(slices));
-    format!("takes {}: {slices} slices, each {each}", span(least_ns, most_ns))
+    let [whole, each] = [slices, 1].map(|runs| all(plan, 0, runs));
+    format!("takes {whole} in all: {slices} slices, each {each}: {}", parts(plan, 0))
 }
 
-/// The least and the most time that a run takes, ns.
+/// The least and the most time that a run takes, ns: where responses stay away, its drain waits for
+/// them.
 fn length_ns(plan: &Plan, ahead_ns: u64) -> [u64; 2] {
     let (least_ns, most_ns) = plan.setup_ns();
     let load_ns = ahead_ns.saturating_add(plan.end_ns());
-    [least_ns, most_ns].map(|ns| ns.saturating_add(load_ns))
+    [least_ns, most_ns.saturating_add(plan.timeout.0)].map(|ns| ns.saturating_add(load_ns))
 }
 
 /// A length that is known in advance, rounded up to tenths of a second, or below one to hundredths.
@@ -173,7 +162,7 @@ fn parts(plan: &Plan, ahead_ns: u64) -> String {
     ];
     let before = before.into_iter().filter(|(_, _, most_ns)| 0 < *most_ns);
     let parts: String = before.map(|(name, length, _)| format!("{name} {length}, ")).collect();
-    format!("{parts}window {window}")
+    format!("{parts}window {window}, drain up to {}", tenths(plan.timeout.0))
 }
 
 /// What an interrupted run waits for.
@@ -202,11 +191,11 @@ mod tests {
         let rate = Some("5k".parse().expect("a rate"));
         let (duration, warmup) = (Nanos::from_secs(10), Nanos::from_secs(1));
         let open = Plan { rate, duration, warmup, ..Plan::default() };
-        insta::assert_snapshot!(of(open), @"takes 4m24s to 5m52s: 22 slices, each takes 12s to 16s: setup 1s to 5s, warm-up 1s, window 10s");
+        insta::assert_snapshot!(of(open), @"takes 4m24s to 9m32s in all: 22 slices, each 12s to 26s: setup 1s to 5s, warm-up 1s, window 10s, drain up to 10s");
         let closed = Plan { duration, warmup, ..Plan::default() };
-        insta::assert_snapshot!(of(closed.clone()), @"takes 4m2s: 22 slices, each takes 11s: warm-up 1s, window 10s");
+        insta::assert_snapshot!(of(closed.clone()), @"takes 4m2s to 7m42s in all: 22 slices, each 11s to 21s: warm-up 1s, window 10s, drain up to 10s");
         let counted = Plan { requests: Some(2_000), warmup: Nanos(0), ..closed };
-        insta::assert_snapshot!(of(counted), @"22 slices, each takes up to 10s: window 10s or 2,000 requests");
+        insta::assert_snapshot!(of(counted), @"takes up to 7m20s in all: 22 slices, each up to 20s: window 10s or 2,000 requests, drain up to 10s");
     }
 
     #[test]
@@ -221,18 +210,18 @@ mod tests {
             takes(&Plan { target, ..plan }.complete(&[0]).expect("a plan"), ahead_ns)
         };
         let open = || Plan { rate: Some("5k".parse().expect("a rate")), ..Plan::default() };
-        insta::assert_snapshot!(takes(open(), 0), @"takes 36s to 40s: setup 1s to 5s, warm-up 5s, window 30s");
-        insta::assert_snapshot!(takes(open(), 2_000_000_000), @"takes 38s to 42s: setup 1s to 5s, start 2s, warm-up 5s, window 30s");
+        insta::assert_snapshot!(takes(open(), 0), @"takes 36s to 50s: setup 1s to 5s, warm-up 5s, window 30s, drain up to 10s");
+        insta::assert_snapshot!(takes(open(), 2_000_000_000), @"takes 38s to 52s: setup 1s to 5s, start 2s, warm-up 5s, window 30s, drain up to 10s");
         let warmup = Nanos(0);
         let short = Plan { warmup, duration: Nanos(1_999_000_001), ..open() };
-        insta::assert_snapshot!(takes(short, 0), @"takes 2s: window 2s");
-        insta::assert_snapshot!(takes(Plan::default(), 0), @"takes 35s: warm-up 5s, window 30s");
+        insta::assert_snapshot!(takes(short, 0), @"takes 2s to 12s: window 2s, drain up to 10s");
+        insta::assert_snapshot!(takes(Plan::default(), 0), @"takes 35s to 45s: warm-up 5s, window 30s, drain up to 10s");
         let counted = Plan { warmup, requests: Some(2_000), ..Plan::default() };
-        insta::assert_snapshot!(takes(counted, 0), @"takes up to 30s: window 30s or 2,000 requests");
+        insta::assert_snapshot!(takes(counted, 0), @"takes up to 40s: window 30s or 2,000 requests, drain up to 10s");
         let warmup = Nanos(0);
         let endless =
             Plan { warmup, requests: Some(2_000), duration: DURATION_MAX, ..Plan::default() };
-        insta::assert_snapshot!(takes(endless, 0), @"takes as long as 2,000 requests: window until their end");
+        insta::assert_snapshot!(takes(endless, 0), @"takes as long as 2,000 requests: window until their end, drain up to 10s");
     }
 
     #[test]
@@ -240,13 +229,8 @@ mod tests {
         let target = "http://127.0.0.1:1/".to_owned();
         let rate = Some("5k".parse().expect("a rate"));
         let plan = Plan { target, rate, ..Plan::default() }.complete(&[0]).expect("a plan");
-        let takes = |windows_s: Option<u64>, rest_s| {
-            let windows_left = windows_s.map(Nanos::from_secs);
-            let outlook = Outlook { step: 1, steps_max: 10, windows_left };
-            series_takes(&plan, 0, outlook, Nanos::from_secs(rest_s))
-        };
-        insta::assert_snapshot!(takes(Some(300), 1), @"takes up to 6m49s: at most 10 steps, each setup 1s to 5s, warm-up 5s, window 30s; 1s between two");
-        insta::assert_snapshot!(takes(None, 0), @"takes 36s to 40s a step or, for more samples, longer, at most 10 steps: setup 1s to 5s, warm-up 5s, window 30s");
+        let progress = SeriesProgress { step: 1, steps_max: 10, left: Nanos::from_secs(240) };
+        insta::assert_snapshot!(series_takes(&plan, 0, progress), @"takes up to 4m in all (--within): at most 10 steps, each setup 1s to 5s, warm-up 5s, window 30s, drain up to 10s");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use engine::host::watch::Machine;
 use engine::plan::{Plan, StampSource};
 use engine::record::counts::Counts;
 use engine::record::shard_stats::ShardStats;
-use engine::report::verdict::{Level, Verdict};
+use engine::report::verdict::Verdict;
 use engine::report::{
     AgentPart, ClientPart, ClientShare, DistributionPart, Generator, LittlesLaw, Microseconds,
     Part, PerSecond, Rates, Report, ResponseStamps,
@@ -29,7 +29,7 @@ pub(crate) fn plan(open: bool) -> Plan {
 pub(crate) fn times(us: u64, count: u64) -> DistributionPart {
     let mut distribution = Distribution::new();
     distribution.record_n(us * 1_000, count);
-    DistributionPart::new(&distribution, &[])
+    DistributionPart::alone(&distribution, Some(false))
 }
 
 /// A part of 10,000 requests, each with these times in µs.
@@ -49,34 +49,40 @@ pub(crate) fn part(naive: u64, corrected: u64, pacer: u64, wait: u64) -> Part {
     let part_at = |corrected: u64| ClientPart {
         corrected: corrected as f64,
         added: pacer as f64,
+        opening: 0.0,
         when_handled: corrected as f64 + 40.0,
     };
     Part {
         stamps: ResponseStamps::new(StampSource::Kernel, &counts),
-        send_path: DistributionPart::new(&Distribution::new(), &[]),
+        send_path: DistributionPart::alone(&Distribution::new(), Some(false)),
         receive_lateness: times(40),
         client_share: Some(ClientShare {
             unit: Microseconds::Us,
             added_mean: pacer as f64,
             p50: part_at(corrected),
+            p90: Some(part_at(corrected)),
             p99: Some(part_at(corrected)),
             p999: Some(part_at(corrected)),
         }),
+        bad: counts.bad(),
         counts,
         rate: Rates {
             unit: PerSecond::PerSecond,
             target: Some(5_000.0),
             intended: 333.3,
             sent: 333.3,
+            sent_due: 333.3,
             answered: 333.2,
+            answered_due: 333.2,
         },
         naive: times(naive),
         corrected: times(corrected),
         pacer_lateness: times(pacer),
         connection_wait: times(wait),
-        connect_time: DistributionPart::new(&Distribution::new(), &[]),
+        connect_time: DistributionPart::alone(&Distribution::new(), Some(false)),
         tls: None,
         successes: None,
+        parts: Vec::new(),
     }
 }
 
@@ -102,6 +108,7 @@ pub(crate) fn report(open: bool, part: Part) -> Report {
         window_received_bytes: 0,
         window_sent_bytes: 0,
         clock_steps: 0,
+        stamps_clamped: 0,
         first_due_us: Some(150.0),
         first_sent_us: Some(171.0),
         opening_s: 0.0,
@@ -129,7 +136,7 @@ pub(crate) fn report(open: bool, part: Part) -> Report {
     };
     let empty = made_up::report(&plan, vec![made_up::nothing(&plan)], None);
     Report {
-        verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
+        verdict: Verdict::valid(),
         environment: Environment::default(),
         whole: part.clone(),
         generator: generator.clone(),

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
 use engine::report::verdict::{Code, Level};
-use engine::sys::units::{Nanos, Rate};
+use engine::sys::units::{Nanos, Rate, SECOND_NS};
 use probe::blame::{Side, excuse};
 use probe::document::{Made, SearchDocument, SweepDocument};
 use probe::knee::Knee;
-use probe::search::{Bracket, by_objectives};
+use probe::rule::by_objectives;
+use probe::search::{Bracket, Limit, SearchPlan};
 use probe::step::{ERRORS_MAX, Latency, Outcome, Step, none_is_valid};
 use probe::sweep::{KNEE_WIDTH, SweepPlan};
-use probe::{Ask, Outlook};
+use probe::{Ask, SeriesProgress};
 
 use super::figures::{count, rate, things, time};
 use super::slo::judgement;
@@ -20,16 +21,12 @@ use super::wrap::{indented, wrap};
 /// The percentiles of a step's line.
 const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// What the progress line of a step begins with; `between` is what a step takes beside its window.
-pub(crate) fn label(ask: &Ask, outlook: Outlook, between: Nanos) -> String {
-    let Outlook { step, steps_max, windows_left } = outlook;
-    let left = windows_left.map(|windows| {
-        let steps = steps_max.saturating_sub(step) as u64 + 1;
-        let left_s = (windows.0 + steps * between.0).div_ceil(1_000_000_000);
-        format!("  about {} left", Nanos::from_secs(left_s))
-    });
+/// What the progress line of a step begins with.
+pub(crate) fn label(ask: &Ask, progress: SeriesProgress) -> String {
+    let SeriesProgress { step, steps_max, left } = progress;
+    let left = Nanos::from_secs(left.0.div_ceil(SECOND_NS));
     let rate = rate(ask.rate.per_second());
-    format!("step {step}/{steps_max}  {rate}/s{}  ", left.unwrap_or_default())
+    format!("step {step}/{steps_max}  {rate}/s  at most {left} left  ")
 }
 
 /// What a sweep is about to do, and the head of its table.
@@ -57,9 +54,9 @@ pub(crate) fn search_begins(slo: &str, implied: Option<&str>, first: Rate) -> St
     let implied = implied.map_or(String::new(), |implied| {
         format!("; {implied} is implied, since a failed request has no latency")
     });
-    let told =
+    let message =
         format!("Searching for the highest rate that meets {slo}, from {first}/s up{implied}");
-    format!("{}\n{}", wrap(&told), head())
+    format!("{}\n{}", wrap(&message), head())
 }
 
 /// Columns before what a step's line says in words.
@@ -83,10 +80,10 @@ pub(crate) fn sweep_row(step: &Step, cut_short: bool) -> String {
         Some(true) => "fell behind",
         None => "undecided",
     };
-    let mut told = vec![silence(step.silent_from_s).unwrap_or_else(|| backlog.to_owned())];
-    told.extend(step.slo.as_ref().map(judged));
-    told.push(verdict(step));
-    row(step, &told.join("; "))
+    let mut parts = vec![silence(step.silent_from_s).unwrap_or_else(|| backlog.to_owned())];
+    parts.extend(step.slo.as_ref().map(judged));
+    parts.push(verdict(step));
+    row(step, &parts.join("; "))
 }
 
 /// The lines of a step of a search, with what it says of its rate and why; `cut_short`: by a
@@ -104,12 +101,12 @@ pub(crate) fn search_row(step: &Step, cut_short: bool) -> String {
     };
     let missing = by_objectives(step) == Outcome::Undecided;
     // Then the objectives say the same.
-    let mut told: Vec<String> =
+    let mut parts: Vec<String> =
         if missing && step.slo.is_some() { Vec::new() } else { vec![outcome.to_owned()] };
-    told.extend(silence(step.silent_from_s));
-    told.extend(step.slo.as_ref().map(judged));
-    told.push(verdict(step));
-    row(step, &told.join("; "))
+    parts.extend(silence(step.silent_from_s));
+    parts.extend(step.slo.as_ref().map(judged));
+    parts.push(verdict(step));
+    row(step, &parts.join("; "))
 }
 
 /// That there were no answers, and from when on.
@@ -124,11 +121,11 @@ pub(super) fn silence(from_s: Option<f64>) -> Option<String> {
 const CUT_SHORT: &str = "interrupted, not counted";
 
 /// The lines of a step: the rate and what became of it, then corrected latency above naive.
-fn row(step: &Step, told: &str) -> String {
+fn row(step: &Step, words: &str) -> String {
     let errors = share(step.error_share());
     let first =
         format!("{:>10}  {:>10}  {errors:>6}  ", rate(step.rate_per_s), rate(step.answered_per_s));
-    let mut text = indented(&first, &" ".repeat(WORDS_AT), told);
+    let mut text = indented(&first, &" ".repeat(WORDS_AT), words);
     for (name, latency) in [("corrected", &step.corrected), ("naive", &step.naive)] {
         let line = format!("  {name:<9}{}", cells(latency));
         text.push_str(line.trim_end());
@@ -221,7 +218,7 @@ pub(crate) fn sweep_ends(document: &SweepDocument, written: &[String]) -> String
     text + &end(&document.made, written)
 }
 
-fn at(per_second: f64) -> String {
+pub(super) fn at(per_second: f64) -> String {
     format!("{}/s", rate(per_second))
 }
 
@@ -243,14 +240,15 @@ fn found(document: &SweepDocument) -> String {
             .to_owned();
     }
     // Where the steps already contradict each other, more of the range doesn't help.
-    let mut told = match (from, to) {
+    let mut message = match (from, to) {
         (Some(from), Some(to)) => {
+            let apart = (to / from - 1.0) * 100.0;
             let knee = match knee.filter(|_| *to <= KNEE_WIDTH * from) {
                 Some(knee) => format!("Knee at {}", at(knee)),
-                None => format!("Knee between {} and {}", at(*from), at(*to)),
+                None => format!("Knee between {} and {}, {apart:.0} % apart", at(*from), at(*to)),
             };
             let beyond = match silent(made, *to) {
-                None => "the backlog grew by more than 2 % of them",
+                None => "the backlog grew by more than 1 % of them",
                 Some(_) => "they stopped",
             };
             format!(
@@ -261,23 +259,25 @@ fn found(document: &SweepDocument) -> String {
         }
         _ if !contradicting.is_empty() => "No knee found.".to_owned(),
         (Some(from), None) => {
-            let told = format!("No knee found: answers kept up with arrivals up to {}.", at(*from));
-            told + if done && failing(made).is_none() { " Raise --rates." } else { "" }
+            let message =
+                format!("No knee found: answers kept up with arrivals up to {}.", at(*from));
+            message + if done && failing(made).is_none() { " Raise --rates." } else { "" }
         }
         (None, Some(to)) => {
-            let told = format!("No knee found: answers already fell behind at {}.", at(*to));
+            let message = format!("No knee found: answers already fell behind at {}.", at(*to));
             // Where they ended, that is said below.
             let advise = done && silent(made, *to).is_none();
-            told + if advise { " Lower --rates." } else { "" }
+            message + if advise { " Lower --rates." } else { "" }
         }
         (None, None) => "No knee found.".to_owned(),
     };
     if !contradicting.is_empty() {
         let rates: Vec<String> = contradicting.iter().copied().map(at).collect();
         let _ = write!(
-            told,
+            message,
             " The steps contradict each other: some fell behind, others at the same or a higher \
-             rate kept up ({}). Repeat the sweep, with a longer --duration.",
+             rate kept up ({}), so these rates are undecided. Repeat the sweep, with a longer \
+             --duration.",
             rates.join(", ")
         );
     }
@@ -289,14 +289,25 @@ fn found(document: &SweepDocument) -> String {
     if !undecided.is_empty() {
         let rates: Vec<String> = undecided.iter().copied().map(at).collect();
         let _ =
-            write!(told, " {} remained undecided: {}.", rates.join(", "), why(made, &undecided));
+            write!(message, " {} remained undecided: {}.", rates.join(", "), why(made, &undecided));
     }
     if to.is_some() {
-        told.push_str(&beyond(document));
+        message.push_str(&beyond(document));
     }
-    told.push_str(&silences(made));
-    told.push_str(&errors(made));
-    told
+    if !document.complete && done {
+        let within = document.sweep.time.within;
+        let _ = write!(message, " The sweep stopped at --within {within}, incomplete");
+        let missing = document.sweep.rates.get(made.steps.len()..).unwrap_or_default();
+        match missing.first() {
+            Some(first) => {
+                let _ = write!(message, ": {first}/s and what follows weren't offered.");
+            }
+            None => message.push('.'),
+        }
+    }
+    message.push_str(&silences(made));
+    message.push_str(&errors(made));
+    message
 }
 
 /// From when on a step at this rate had no answers.
@@ -315,15 +326,15 @@ fn silences(made: &Made) -> String {
         these.map(|(rate, _)| at(*rate)).collect()
     };
     let (none, ended) = (rates(true), rates(false));
-    let mut told = String::new();
+    let mut message = String::new();
     if !ended.is_empty() {
-        let _ = write!(told, " The target stopped answering at {}.", ended.join(", "));
+        let _ = write!(message, " The target stopped answering at {}.", ended.join(", "));
     }
     if !none.is_empty() {
-        let target = if told.is_empty() { "The target" } else { "It" };
-        let _ = write!(told, " {target} sent no answers at {}.", none.join(", "));
+        let target = if message.is_empty() { "The target" } else { "It" };
+        let _ = write!(message, " {target} sent no answers at {}.", none.join(", "));
     }
-    told
+    message
 }
 
 /// The steps that kept up with more errors than a rate that is served may have: the one at the
@@ -356,8 +367,8 @@ fn errors(made: &Made) -> String {
 
 /// Why steps at these rates are undecided, and what to do about it.
 fn why(made: &Made, undecided: &[f64]) -> String {
-    let steps = made.steps.iter().filter(|step| undecided.contains(&step.rate_per_s));
-    let medians = steps.filter_map(|step| step.corrected.percentiles.at(0.5).value);
+    let steps = || made.steps.iter().filter(|step| undecided.contains(&step.rate_per_s));
+    let medians = steps().filter_map(|step| step.corrected.percentiles.at(0.5).value);
     let Some(longest_us) = medians.max_by(f64::total_cmp) else {
         return "all requests failed".to_owned();
     };
@@ -369,19 +380,25 @@ fn why(made: &Made, undecided: &[f64]) -> String {
              nothing; raise --timeout if responses take longer"
         );
     }
-    // Twice as long is the limit.
-    let seconds = (3.0 * longest_us / 1e6).ceil();
-    format!("responses took longer than half of the window; use --duration {seconds}s or more")
+    let longest_s = longest_us / 1e6;
+    if steps().any(|step| step.duration_s < 2.0 * longest_s) {
+        // Twice as long is the limit.
+        let seconds = (3.0 * longest_s).ceil();
+        return format!(
+            "responses took longer than half of the window; use --duration {seconds}s or more"
+        );
+    }
+    format!("the backlog may have grown by chance{}", takes_windows(steps()))
 }
 
 /// What is known of the rates beyond the knee.
 fn beyond(document: &SweepDocument) -> String {
     let Knee { answered_beyond_per_s: answered_beyond, bound, .. } = &document.knee;
-    let mut told = String::new();
+    let mut message = String::new();
     if let Some(answered) = answered_beyond {
-        let _ = write!(told, " Beyond it, at most {} were answered.", at(*answered));
+        let _ = write!(message, " Beyond it, at most {} were answered.", at(*answered));
     }
-    told.push_str(&match bound {
+    message.push_str(&match bound {
         Some(Side::Target) => String::new(),
         Some(Side::Generator) => {
             " The generator was the bottleneck, so the target may do more.".to_owned()
@@ -397,7 +414,7 @@ fn beyond(document: &SweepDocument) -> String {
             conns(&document.made)
         ),
     });
-    told
+    message
 }
 
 /// The connections that may be open: `1,000 `; empty if unknown.
@@ -408,59 +425,81 @@ fn conns(made: &Made) -> String {
 
 /// What a search found, and where it is written.
 pub(crate) fn search_ends(document: &SearchDocument, written: &[String]) -> String {
-    let Bracket {
-        passed_per_s: passed,
-        failed_per_s: failed,
-        undecided_per_s: undecided,
-        complete,
-        ..
-    } = &document.bracket;
-    let made = &document.made;
-    let mut told = match (passed, failed) {
-        (Some(passed), Some(failed)) => format!(
-            "The highest rate that holds lies between {}, which passed, and {}, which failed: \
-             {:.1} % apart.",
-            at(*passed),
-            at(*failed),
-            (failed / passed - 1.0) * 100.0
-        ),
-        (Some(passed), None) => format!("{} passed, and no rate failed.", at(*passed)),
-        (None, Some(failed)) => format!("No rate passed; {} failed.", at(*failed)),
-        (None, None) => "No rate passed, and none failed.".to_owned(),
-    };
-    if !undecided.is_empty() {
-        told.push_str(&left_open(passed.zip(*failed), undecided, &samples(made)));
-    }
-    if let Some(ended) = ending(document) {
-        told.push(' ');
-        told.push_str(&ended);
-    }
-    if !complete && !made.interrupted {
-        told.push_str(stopped(passed.zip(*failed)));
-    }
+    let SearchDocument { bracket, search, made, .. } = document;
+    let (what, open) = ("The highest rate that holds", samples(made));
+    let message = bracketed(what, bracket, &open, ending(document), made, search);
     let mut text = String::from("\n");
     if !made.steps.is_empty() {
-        text.push_str(&wrap(&told));
+        text.push_str(&wrap(&message));
     }
     text + &end(made, written)
 }
 
-/// The rates that remained undecided, between both ends of a bracket if it has them, and why.
-pub(super) fn left_open(ends: Option<(f64, f64)>, undecided: &[f64], why: &str) -> String {
-    let rates: Vec<String> = undecided.iter().copied().map(at).collect();
-    let between = if ends.is_some() { " In between," } else { "" };
-    format!("{between} {} remained undecided{why}.", rates.join(", "))
+/// A bracket in words: what lies in it; which rates remained undecided, and why they are `open`;
+/// what ended it, if that is said; and why it isn't as narrow as asked for.
+pub(super) fn bracketed(
+    what: &str,
+    found: &Bracket,
+    open: &str,
+    ended: Option<String>,
+    made: &Made,
+    plan: &SearchPlan,
+) -> String {
+    let ends = found.passed_per_s.zip(found.failed_per_s);
+    let mut message = match (found.passed_per_s, found.failed_per_s) {
+        (Some(passed), Some(failed)) => format!(
+            "{what} lies between {}, which passed, and {}, which failed: {:.1} % apart.",
+            at(passed),
+            at(failed),
+            (failed / passed - 1.0) * 100.0
+        ),
+        (Some(passed), None) => format!("{} passed, and no rate failed.", at(passed)),
+        (None, Some(failed)) => format!("No rate passed; {} failed.", at(failed)),
+        (None, None) => "No rate passed, and none failed.".to_owned(),
+    };
+    if !found.undecided_per_s.is_empty() {
+        let rates: Vec<String> = found.undecided_per_s.iter().copied().map(at).collect();
+        let between = if ends.is_some() { " In between," } else { "" };
+        let _ = write!(message, "{between} {} remained undecided{open}.", rates.join(", "));
+    }
+    if let Some(ended) = ended {
+        let _ = write!(message, " {ended}");
+    }
+    if !found.complete && !made.interrupted {
+        message.push_str(&stopped(found.stopped_by, ends, plan));
+    }
+    message
 }
 
-/// That there were no more steps to find a bracket, or to narrow this one.
-pub(super) fn stopped(ends: Option<(f64, f64)>) -> &'static str {
+/// Why a search ended before its bracket was as narrow as asked for, and how narrow it is.
+fn stopped(limit: Option<Limit>, ends: Option<(f64, f64)>, plan: &SearchPlan) -> String {
+    let by = match limit {
+        Some(Limit::Steps) => format!("The search stopped at --max-steps {}", plan.steps_max),
+        Some(Limit::Time) => format!("The search stopped at --within {}", plan.time.within),
+        None => "The search has tried what it can".to_owned(),
+    };
     match ends {
-        Some(_) => " The search stopped at --max-steps: the answer is wider than asked for.",
-        None => " The search stopped at --max-steps.",
+        Some((passed, failed)) if 1.0 + plan.tolerance < failed / passed => format!(
+            " {by}, incomplete: the answer is known to within {:.1} %, and --tolerance is {} %.",
+            (failed / passed - 1.0) * 100.0,
+            plan.tolerance * 100.0
+        ),
+        _ => format!(" {by}, incomplete."),
     }
 }
 
-/// How many samples an undecided objective would take, if it lacked any.
+/// How long windows would have to be for steps that decided nothing by their backlog, after a
+/// colon; empty if that isn't known.
+pub(super) fn takes_windows<'a>(undecided: impl Iterator<Item = &'a Step>) -> String {
+    let needed = undecided.filter_map(|step| step.backlog.window_needed_s(step.duration_s));
+    // What the widest interval asks for is the safe side.
+    needed.max_by(f64::total_cmp).map_or(String::new(), |needed| {
+        let (seconds, unit) = if needed < 600.0 { (needed, "s") } else { (needed / 60.0, "m") };
+        format!(": to tell takes a --duration of up to {:.0}{unit}", seconds.ceil())
+    })
+}
+
+/// How long a window an undecided objective would take, if it lacked that.
 fn samples(made: &Made) -> String {
     let undecided = made.steps.iter().rev().find(|step| step.outcome == Some(Outcome::Undecided));
     let objectives = undecided.into_iter().flat_map(|step| {
@@ -469,25 +508,24 @@ fn samples(made: &Made) -> String {
     });
     let lacking = objectives
         .filter(|(_, objective)| objective.judgement == Judgement::Undecided)
-        .filter_map(|(step, objective)| Some((step, objective, objective.needed?)))
-        .max_by_key(|(_, _, needed)| *needed);
-    lacking.map_or(String::new(), |(step, objective, needed)| {
-        format!(
-            ": {} takes {} requests, at {} a --duration of {:.0}s",
-            objective.metric,
-            count(needed),
-            at(step.rate_per_s),
-            (needed as f64 / step.rate_per_s).ceil()
-        )
+        .filter_map(|(step, objective)| {
+            let by_requests = objective.needed.map(|needed| needed as f64 / step.rate_per_s);
+            Some((step, objective, by_requests.or(objective.needed_s)?.ceil()))
+        })
+        .max_by(|(_, _, one_s), (_, _, other_s)| one_s.total_cmp(other_s));
+    lacking.map_or(String::new(), |(step, objective, needed_s)| {
+        let (metric, rate) = (&objective.metric, at(step.rate_per_s));
+        let requests = objective.needed.map(|needed| format!(" {} requests,", count(needed)));
+        let requests = requests.unwrap_or_default();
+        format!(": {metric} takes{requests} at {rate} a --duration of {needed_s:.0}s")
     })
 }
 
 /// What ended a search, and by which objective.
 fn ending(document: &SearchDocument) -> Option<String> {
-    let Bracket { failed_per_s: failed, ended_by, .. } = &document.bracket;
-    let failed = (*failed)?;
+    let failed = document.bracket.failed_per_s?;
     let made = &document.made;
-    let side = match ended_by {
+    let side = match document.ended_by {
         Some(Side::Target) => "The target ended it".to_owned(),
         Some(Side::Generator) => "The generator ended it, so the target may hold more".to_owned(),
         Some(Side::Connections) => format!(
@@ -501,15 +539,20 @@ fn ending(document: &SearchDocument) -> Option<String> {
             conns(made)
         ),
     };
+    // One with an excuse is quoted only where each has one that is believed.
     let failing = || {
-        let at_rate = made.steps.iter().filter(|step| step.rate_per_s == failed);
-        at_rate.filter(|step| matches!(step.outcome, Some(Outcome::Failed | Outcome::Excused)))
+        let that = |outcome| {
+            move |step: &&Step| step.rate_per_s == failed && step.outcome == Some(outcome)
+        };
+        let any = made.steps.iter().any(|step| that(Outcome::Failed)(&step));
+        let wanted = if any { Outcome::Failed } else { Outcome::Excused };
+        made.steps.iter().filter(that(wanted))
     };
     let slo = failing()
         .rev()
         .find_map(|step| step.slo.as_ref().filter(|slo| slo.judgement == Judgement::Missed));
     let silent = failing().rev().find_map(|step| step.silent_from_s);
-    let mut told = match slo {
+    let mut message = match slo {
         _ if let Some(words) = silence(silent) => format!("{side}: {words} at {}.", at(failed)),
         Some(slo) => {
             let missed = slo.objectives.iter().filter(|one| one.judgement == slo.judgement);
@@ -525,7 +568,7 @@ fn ending(document: &SearchDocument) -> Option<String> {
                 excuses.push(words);
             }
         }
-        let _ = write!(told, " Each run there is excused: {}.", excuses.join(", or "));
+        let _ = write!(message, " Each run there is excused: {}.", excuses.join(", or "));
     }
     let met = made
         .steps
@@ -533,9 +576,9 @@ fn ending(document: &SearchDocument) -> Option<String> {
         .filter(|step| failed < step.rate_per_s)
         .filter(|step| step.slo.as_ref().is_some_and(|slo| slo.judgement == Judgement::Met));
     if let Some(step) = met.max_by(|one, other| one.rate_per_s.total_cmp(&other.rate_per_s)) {
-        let _ = write!(told, " Yet a run at {} met the objectives.", at(step.rate_per_s));
+        let _ = write!(message, " Yet a run at {} met the objectives.", at(step.rate_per_s));
     }
-    Some(told)
+    Some(message)
 }
 
 /// An excuse in words, by its code.
@@ -575,6 +618,7 @@ mod tests {
     use probe::document::SCHEMA;
     use probe::search::SearchPlan;
     use probe::step::Reason;
+    use probe::within::Within;
 
     use super::super::reports::{part, report};
     use super::super::wrap::WIDTH;
@@ -611,6 +655,8 @@ mod tests {
             figure: Some(figure),
             interval: [Some(24_000.0), None],
             needed: None,
+            needed_s: None,
+            may_lie_above: false,
             beyond: Some(0.02),
             beyond_interval: Some([0.015, 0.03]),
             judgement: Judgement::Missed,
@@ -677,15 +723,18 @@ mod tests {
         verdict_of(&mut ended, Level::Valid, &[]);
         let mut none = ended.clone();
         (none.silent_from_s, none.slo) = (Some(0.0), Some(missed(1e6)));
-        let told = |rows: String| rows.lines().next().expect("a line")[32..].to_owned();
-        assert_eq!(told(sweep_row(&ended, false)), "no answers from 1.38 s on; valid");
-        assert_eq!(told(sweep_row(&none, false)), "no answers; MISSED p99 1.00 s; valid");
-        assert_eq!(told(search_row(&none, false)), "failed; no answers; MISSED p99 1.00 s; valid");
+        let message = |rows: String| rows.lines().next().expect("a line")[32..].to_owned();
+        assert_eq!(message(sweep_row(&ended, false)), "no answers from 1.38 s on; valid");
+        assert_eq!(message(sweep_row(&none, false)), "no answers; MISSED p99 1.00 s; valid");
+        assert_eq!(
+            message(search_row(&none, false)),
+            "failed; no answers; MISSED p99 1.00 s; valid"
+        );
         // What the objectives say isn't said twice.
         none.silent_from_s = None;
         none.slo.as_mut().expect("objectives").judgement = Judgement::Undecided;
         none.slo.as_mut().expect("objectives").objectives[0].judgement = Judgement::Undecided;
-        assert_eq!(told(search_row(&none, false)), "undecided p99 1.00 s; valid");
+        assert_eq!(message(search_row(&none, false)), "undecided p99 1.00 s; valid");
     }
 
     #[test]
@@ -703,19 +752,28 @@ mod tests {
     #[test]
     fn the_label_says_which_step_and_how_long() {
         let rate = "1427".parse().expect("a rate");
-        let ask = Ask { rate, duration: Nanos::from_secs(30), seed: 1, change: Change::None };
-        let mut outlook =
-            Outlook { step: 3, steps_max: 16, windows_left: Some(Nanos::from_secs(420)) };
-        let text = label(&ask, outlook, Nanos::from_secs(7));
-        assert_eq!(text, "step 3/16  1,427/s  about 8m38s left  ");
-        outlook.windows_left = None;
-        assert_eq!(label(&ask, outlook, Nanos(0)), "step 3/16  1,427/s  ");
+        let ask = Ask {
+            rate,
+            duration: Nanos::from_secs(30),
+            seed: 1,
+            change: Change::None,
+            rest: Nanos(0),
+        };
+        let progress = SeriesProgress { step: 3, steps_max: 16, left: Nanos(119_400_000_000) };
+        assert_eq!(label(&ask, progress), "step 3/16  1,427/s  at most 2m left  ");
     }
 
+    const TIME: Within = Within { within: Nanos::from_secs(240), beside: Nanos::from_secs(17) };
+
     fn sweep_document(knee: Knee, steps: Vec<Step>) -> SweepDocument {
-        let sweep =
-            SweepPlan { rates: Vec::new(), refine_max: 4, duration: Nanos::from_secs(5), seed: 1 };
-        SweepDocument { knee, sweep, made: made(steps) }
+        let sweep = SweepPlan {
+            rates: Vec::new(),
+            refine_max: 4,
+            duration: Nanos::from_secs(5),
+            seed: 1,
+            time: TIME,
+        };
+        SweepDocument { knee, complete: true, sweep, made: made(steps) }
     }
 
     #[test]
@@ -744,28 +802,28 @@ mod tests {
         insta::assert_snapshot!(text, @r"
 
         Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
-        backlog grew by more than 2 % of them. Beyond it, at most 998.2/s were answered.
+        backlog grew by more than 1 % of them. Beyond it, at most 998.2/s were answered.
         written sweep.json
 
         Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
-        backlog grew by more than 2 % of them. Beyond it, at most 998.2/s were answered.
+        backlog grew by more than 1 % of them. Beyond it, at most 998.2/s were answered.
         The generator was the bottleneck, so the target may do more.
 
         Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
-        backlog grew by more than 2 % of them. Beyond it, at most 998.2/s were answered.
+        backlog grew by more than 1 % of them. Beyond it, at most 998.2/s were answered.
         The connections were the bottleneck: all were busy, and responses took no longer
         than at lower rates. Raise --conns to find the target's knee.
 
         Knee at 1,003/s: up to 980/s answers kept up with arrivals, from 1,026/s on the
-        backlog grew by more than 2 % of them. Beyond it, at most 998.2/s were answered.
+        backlog grew by more than 1 % of them. Beyond it, at most 998.2/s were answered.
         All connections were busy, and no step shows whether they or the target were the
         bottleneck: raise --conns, or lower --rates.
 
-        Knee between 980/s and 2,000/s: up to 980/s answers kept up with arrivals, from
-        2,000/s on the backlog grew by more than 2 % of them. The steps contradict each
-        other: some fell behind, others at the same or a higher rate kept up (1,200/s,
-        1,500/s). Repeat the sweep, with a longer --duration. Beyond it, at most 998.2/s
-        were answered.
+        Knee between 980/s and 2,000/s, 104 % apart: up to 980/s answers kept up with
+        arrivals, from 2,000/s on the backlog grew by more than 1 % of them. The steps
+        contradict each other: some fell behind, others at the same or a higher rate
+        kept up (1,200/s, 1,500/s), so these rates are undecided. Repeat the sweep, with
+        a longer --duration. Beyond it, at most 998.2/s were answered.
         ");
     }
 
@@ -793,6 +851,7 @@ mod tests {
         document.made.steps[0].errors = 0;
         document.knee.from_per_s = None;
         document.knee.undecided_per_s = vec![980.0];
+        document.made.steps[0].duration_s = 5.0;
         text += &sweep_ends(&document, &[]);
         // Half of them and more were given up.
         document.made.plan = Some(Plan { timeout: Nanos::from_secs(4), ..Plan::default() });
@@ -815,8 +874,8 @@ mod tests {
         No knee found: answers kept up with arrivals up to 980/s. Raise --rates.
 
         No knee found. The steps contradict each other: some fell behind, others at the
-        same or a higher rate kept up (200/s, 400/s). Repeat the sweep, with a longer
-        --duration.
+        same or a higher rate kept up (200/s, 400/s), so these rates are undecided.
+        Repeat the sweep, with a longer --duration.
 
         No knee found: answers kept up with arrivals up to 980/s. Of the requests at
         980/s, 40 % had no good answer, although answers kept up.
@@ -862,9 +921,9 @@ mod tests {
         text += &sweep_ends(&document, &[]);
         insta::assert_snapshot!(text, @r"
 
-        Knee between 100/s and 200/s: up to 100/s answers kept up with arrivals, from
-        200/s on they stopped. Beyond it, at most 50/s were answered. The target stopped
-        answering at 200/s. It sent no answers at 150/s.
+        Knee between 100/s and 200/s, 100 % apart: up to 100/s answers kept up with
+        arrivals, from 200/s on they stopped. Beyond it, at most 50/s were answered. The
+        target stopped answering at 200/s. It sent no answers at 150/s.
 
         No knee found: answers already fell behind at 200/s. The target stopped
         answering at 200/s. It sent no answers at 150/s.
@@ -883,8 +942,9 @@ mod tests {
             passed_per_s: Some(880.0),
             failed_per_s: Some(916.0),
             undecided_per_s: vec![898.0],
-            ended_by: Some(Side::Target),
             complete: true,
+            stopped_by: None,
+            resolution: Some(0.041),
         };
         let rate = |text: &str| text.parse().expect("a rate");
         let search = SearchPlan {
@@ -895,13 +955,20 @@ mod tests {
             steps_max: 40,
             duration: Nanos::from_secs(5),
             seed: 1,
+            time: TIME,
         };
         let slo = "p99<20ms".to_owned();
-        let mut document = SearchDocument { bracket, slo, search, made: made(vec![failing]) };
+        let mut document = SearchDocument {
+            bracket,
+            ended_by: Some(Side::Target),
+            slo,
+            search,
+            made: made(vec![failing]),
+        };
         let mut text = search_begins("p99<20ms,errors<1%", Some("errors<1%"), rate("200"));
         text += &search_ends(&document, &["search.json".to_owned()]);
         document.bracket.undecided_per_s.clear();
-        document.bracket.ended_by = Some(Side::Connections);
+        document.ended_by = Some(Side::Connections);
         document.made.steps[0].outcome = Some(Outcome::Excused);
         let contended = [Code::CpuContended, Code::RateMissed];
         verdict_of(&mut document.made.steps[0], Level::Invalid, &contended);
@@ -913,12 +980,14 @@ mod tests {
         document.made.steps.push(met);
         text += &search_ends(&document, &[]);
         document.made.steps.truncate(1);
-        document.bracket.ended_by = Some(Side::Generator);
+        document.ended_by = Some(Side::Generator);
         document.made.steps[0].slo = None;
         document.bracket.complete = false;
+        document.bracket.stopped_by = Some(Limit::Steps);
+        document.search.tolerance = 0.02;
         text += &search_ends(&document, &[]);
         document.bracket.failed_per_s = None;
-        document.bracket.ended_by = None;
+        document.ended_by = None;
         text += &search_ends(&document, &[]);
         document.bracket.passed_per_s = None;
         document.bracket.undecided_per_s = vec![20.0, 40.0];
@@ -949,15 +1018,17 @@ mod tests {
         The highest rate that holds lies between 880/s, which passed, and 916/s, which
         failed: 4.1 % apart. The generator ended it, so the target may hold more: the
         verdict there is invalid. Each run there is excused: other processes used the
-        generator's cores. The search stopped at --max-steps: the answer is wider than
-        asked for.
+        generator's cores. The search stopped at --max-steps 40, incomplete: the answer
+        is known to within 4.1 %, and --tolerance is 2 %.
         Each step that decided something is INVALID: don't trust this answer.
 
-        880/s passed, and no rate failed. The search stopped at --max-steps.
+        880/s passed, and no rate failed. The search stopped at --max-steps 40,
+        incomplete.
         Each step that decided something is INVALID: don't trust this answer.
 
         No rate passed, and none failed. 20/s, 40/s remained undecided: p99 takes 3,842
-        requests, at 40/s a --duration of 97s. The search stopped at --max-steps.
+        requests, at 40/s a --duration of 97s. The search stopped at --max-steps 40,
+        incomplete.
         ");
     }
 }

@@ -2,11 +2,61 @@
 //! percentile was judged by is on a line below.
 
 use engine::report::slo::{JudgedObjective, Judgement, Slo};
+use engine::report::verdict::Level;
 
 use super::figures::{count, time};
+use super::wrap::wrap;
+
+/// The headline of a run that had objectives: that of its verdict, then those that are missed or
+/// undecided.
+pub(crate) fn headline(of_verdict: &str, slo: Option<&Slo>) -> String {
+    let open = [Judgement::Missed, Judgement::Undecided].map(|judged| {
+        let all = slo.iter().flat_map(|slo| &slo.objectives);
+        let named: Vec<String> =
+            all.filter(|objective| objective.judgement == judged).map(bounded).collect();
+        (!named.is_empty()).then(|| format!("{}: {}", judgement(judged), named.join(", ")))
+    });
+    let open: Vec<String> = open.into_iter().flatten().collect();
+    match open.as_slice() {
+        [] => of_verdict.to_owned(),
+        open => format!("{of_verdict}; objectives {}", open.join("; ")),
+    }
+}
+
+/// The level to show a headline by: a run whose numbers hold may have missed its objectives.
+pub(crate) fn shown_as(level: Level, slo: Option<&Slo>) -> Level {
+    let of_objectives = match slo.map(|slo| slo.judgement) {
+        None | Some(Judgement::Met) => Level::Valid,
+        Some(Judgement::Undecided) => Level::Suspect,
+        Some(Judgement::Missed) => Level::Invalid,
+    };
+    level.max(of_objectives)
+}
+
+/// How rarely something has to happen for a window of this length to miss it more than one time in
+/// twenty: of what comes by chance every T on average, a window W has none with the probability
+/// e^(−W/T), and ln 20 is 3.0.
+const WINDOWS_PER_RECURRENCE: f64 = 3.0;
+
+/// What an objective that is met rests on, and the interval doesn't show; `None` of what speaks of
+/// this run alone.
+pub(crate) fn assumption(objective: &JudgedObjective, window_s: f64) -> Option<String> {
+    let is_met = objective.judgement == Judgement::Met;
+    (is_met && !is_of_this_run(objective)).then(|| {
+        let [window, rarest] = [window_s, window_s / WINDOWS_PER_RECURRENCE].map(|s| time(s * 1e6));
+        format!(
+            "met assumes that this window of {window} is typical: what happens less often than \
+             every {rarest}, such as a stall of the target, may not be in it; a longer --duration \
+             sees rarer ones"
+        )
+    })
+}
+
+/// Why the interval of a mean can't be relied on.
+const MEAN_OF_FEW: &str = "  a few slow requests decide this mean: the true one may lie above\n";
 
 /// The lines of the objectives, below one with what became of all of them.
-pub(crate) fn objectives(slo: &Slo) -> String {
+pub(crate) fn objectives(slo: &Slo, window_s: f64) -> String {
     let rows: Vec<[String; 4]> = slo.objectives.iter().map(cells).collect();
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let (bound, figure, interval) = (width(0), width(1), width(2));
@@ -17,6 +67,12 @@ pub(crate) fn objectives(slo: &Slo) -> String {
         if let Some(beyond) = beyond(objective) {
             text.push_str(&format!("  {beyond}\n"));
         }
+        if objective.may_lie_above {
+            text.push_str(MEAN_OF_FEW);
+        }
+    }
+    if let Some(assumed) = slo.objectives.iter().find_map(|one| assumption(one, window_s)) {
+        text.push_str(&wrap(&format!("{assumed}.")));
     }
     text
 }
@@ -36,18 +92,24 @@ fn cells(objective: &JudgedObjective) -> [String; 4] {
     let figure = objective.figure.map_or("n/a".to_owned(), shown);
     let [low, high] = objective.interval.map(|end| end.map_or("n/a".to_owned(), shown));
     // What is decided takes no more values.
-    let needed = objective.needed.filter(|_| objective.judgement == Judgement::Undecided);
-    let interval = match needed {
-        Some(needed) => format!("[{low}, {high} (needs {} values)]", count(needed)),
-        None if is_exact(objective) => "[exact]".to_owned(),
+    let lacks = needs(objective).filter(|_| objective.judgement == Judgement::Undecided);
+    let interval = match lacks {
+        Some(needs) => format!("[{low}, {high} ({needs})]"),
+        None if is_of_this_run(objective) && low == high => "[exact]".to_owned(),
         None => format!("[{low}, {high}]"),
     };
     let judged = judgement(objective.judgement).to_owned();
     [bounded(objective), figure, interval, judged]
 }
 
+/// What the interval lacks: `needs 5,662 values`, `needs 12 s`.
+fn needs(objective: &JudgedObjective) -> Option<String> {
+    let values = objective.needed.map(|needed| format!("needs {} values", count(needed)));
+    values.or_else(|| objective.needed_s.map(|needed_s| format!("needs {needed_s:.0} s")))
+}
+
 /// Whether a figure is that of the run itself, and no estimate.
-fn is_exact(objective: &JudgedObjective) -> bool {
+fn is_of_this_run(objective: &JudgedObjective) -> bool {
     matches!(objective.metric.as_str(), "max" | "rate")
 }
 
@@ -82,12 +144,16 @@ fn share(objective: &JudgedObjective, share: f64) -> String {
     format!("{} %", trimmed(text))
 }
 
-/// What an objective was judged by, in one line: the figure with its interval, and what is missing.
-pub(crate) fn evidence(objective: &JudgedObjective) -> String {
+/// What an objective was judged by, in one line: the figure with its interval, what is missing, and
+/// what was assumed.
+pub(crate) fn evidence(objective: &JudgedObjective, window_s: f64) -> String {
     let [_, figure, interval, _] = cells(objective);
     let mut text = format!("{} is {figure} {interval}", objective.metric);
     if let Some(beyond) = beyond(objective) {
         text.push_str(&format!("; {beyond}"));
+    }
+    if let Some(assumed) = assumption(objective, window_s) {
+        text.push_str(&format!("; {assumed}"));
     }
     text
 }
@@ -138,6 +204,8 @@ mod tests {
             figure: None,
             interval: [None; 2],
             needed: None,
+            needed_s: None,
+            may_lie_above: false,
             beyond: None,
             beyond_interval: None,
             judgement: Judgement::Undecided,
@@ -199,6 +267,12 @@ mod tests {
                     ..judged("max", "us", 1_000_000.0)
                 },
                 JudgedObjective {
+                    figure: Some(9_100.0),
+                    needed_s: Some(12.0),
+                    may_lie_above: true,
+                    ..judged("mean", "us", 10_000.0)
+                },
+                JudgedObjective {
                     figure: Some(0.000_2),
                     interval: [Some(0.0), Some(0.005_51)],
                     ..judged("errors", "share", 0.001)
@@ -210,7 +284,7 @@ mod tests {
                 },
             ],
         };
-        insta::assert_snapshot!(objectives(&slo), @r"
+        insta::assert_snapshot!(objectives(&slo, 60.0), @r"
         objectives MISSED
         p99 < 20.0 ms   12.3 ms  [11.9 ms, 13.0 ms]                   met
           0.03 % of the requests beyond that [0.01 %, 0.07 %], 1 % allowed
@@ -219,8 +293,44 @@ mod tests {
         p99 < 1.00 s        n/a  [12.0 ms, n/a]                       met
           0 % of the requests beyond that [0 %, 0.4 %], 1 % allowed
         max < 1.00 s     2.10 s  [exact]                              MISSED
+        mean < 10.0 ms  9.10 ms  [n/a, n/a (needs 12 s)]              undecided
+          a few slow requests decide this mean: the true one may lie above
         errors < 0.1 %   0.02 %  [0 %, 0.55 %]                        undecided
         rate ≥ 99 %      99.8 %  [exact]                              met
+        met assumes that this window of 60.0 s is typical: what happens less often than
+        every 20.0 s, such as a stall of the target, may not be in it; a longer
+        --duration sees rarer ones.
         ");
+        insta::assert_snapshot!(
+            headline("valid", Some(&slo)),
+            @"valid; objectives MISSED: max < 1.00 s; undecided: p99.9 < 100 ms, mean < 10.0 ms, errors < 0.1 %"
+        );
+    }
+
+    #[test]
+    fn what_is_met_says_what_it_assumes_and_nothing_else_does() {
+        for (metric, unit, judgement, assumes) in [
+            ("p99", "us", Judgement::Met, true),
+            ("mean", "us", Judgement::Met, true),
+            ("errors", "share", Judgement::Met, true),
+            ("p99", "us", Judgement::Undecided, false),
+            ("p99", "us", Judgement::Missed, false),
+            ("max", "us", Judgement::Met, false),
+            ("rate", "share", Judgement::Met, false),
+        ] {
+            let objective = JudgedObjective { judgement, ..judged(metric, unit, 0.5) };
+            let assumed = assumption(&objective, 9.0);
+            assert_eq!(assumed.is_some(), assumes, "{metric} {judgement:?}");
+            assert!(assumed.is_none_or(|text| text.contains("less often than every 3.00 s")));
+            let slo = Slo::new(vec![objective]);
+            let is_named = headline("valid", Some(&slo)) != "valid";
+            assert_eq!(is_named, judgement != Judgement::Met, "{metric} {judgement:?}");
+            let level = shown_as(Level::Valid, Some(&slo));
+            assert_eq!(level == Level::Valid, judgement == Judgement::Met);
+        }
+        assert_eq!(
+            (headline("valid", None), shown_as(Level::Suspect, None)),
+            ("valid".to_owned(), Level::Suspect)
+        );
     }
 }

@@ -2,22 +2,29 @@
 //! the verdict's reasons mean, and details.
 
 use engine::plan::{Arrivals, Model};
-use engine::report::Report;
+use engine::report::{Rates, Report};
 
 use super::details::details;
 use super::explain;
 use super::figures::{count, megabytes, rate, things, time};
+use super::parts::parts;
 use super::per_agent::per_agent;
-use super::slo::objectives;
+use super::slo::{self, objectives};
 use super::table::table;
-use super::verdict::{meanings, verdict};
+use super::verdict::{meanings, notes, verdict};
 use super::wrap::{NO_BREAK, indented, wrap};
+
+/// From this share on, what was due in the window isn't told apart from all that happened in it: a
+/// few requests of the warm-up are always answered after its end.
+const NEARLY_ALL: f64 = 0.99;
 
 /// The summary of a run; `written` names the files with the results.
 pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     let part = &report.whole;
-    let mut text = verdict(&report.verdict);
-    text.push('\n');
+    let of_verdict = verdict(&report.verdict);
+    let (headline, reasons) = of_verdict.split_once('\n').unwrap_or((&of_verdict, ""));
+    let headline = wrap(&slo::headline(headline, report.slo.as_ref()));
+    let mut text = format!("{headline}{reasons}\n");
     for line in subject(report) {
         text.push_str(&line);
         text.push('\n');
@@ -29,6 +36,9 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     rates.push(format!("intended {}", rate(part.rate.intended)));
     rates.push(format!("sent {}", rate(part.rate.sent)));
     rates.push(format!("answered {}", rate(part.rate.answered)));
+    if let Some(due) = due(&part.rate) {
+        rates.push(due);
+    }
     let traffic = &report.traffic;
     if 0 < traffic.received_bytes {
         rates.push(format!("in {}", megabytes(traffic.received_bytes_per_s)));
@@ -42,8 +52,13 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
     text.push('\n');
     text.push_str(&wrap(&explain::difference(report)));
     text.push('\n');
+    let parts = parts(part);
+    if !parts.is_empty() {
+        text.push_str(&parts);
+        text.push('\n');
+    }
     if let Some(slo) = &report.slo {
-        text.push_str(&objectives(slo));
+        text.push_str(&objectives(slo, report.config.window_s()));
         text.push('\n');
     }
     if let Some(successes) = &part.successes {
@@ -59,8 +74,23 @@ pub(crate) fn summary(report: &Report, written: &[String]) -> String {
         text.push_str(&meanings);
         text.push('\n');
     }
+    if let Some(notes) = notes(&report.verdict) {
+        text.push_str(&notes);
+        text.push('\n');
+    }
     text.push_str(&details(report, written));
     text
+}
+
+/// How much of what was sent and answered in the window was due in it, where that isn't nearly all:
+/// the rest is what the warm-up had left over.
+fn due(rates: &Rates) -> Option<String> {
+    let Rates { sent, sent_due, answered, answered_due, .. } = *rates;
+    let is_nearly_all = |due: f64, all: f64| NEARLY_ALL * all <= due;
+    (!is_nearly_all(sent_due, sent) || !is_nearly_all(answered_due, answered)).then(|| {
+        let (sent, answered) = (rate(sent_due), rate(answered_due));
+        format!("(due in the window: sent {sent}, answered {answered})")
+    })
 }
 
 /// What was run, and the counts of its requests.
@@ -106,7 +136,11 @@ pub(super) fn subject(report: &Report) -> [String; 2] {
         }
     };
     let socket = plan.unix.as_ref().map(|path| format!("  over {}", path.display()));
-    let target = format!("{}{}", plan.target, socket.unwrap_or_default());
+    let scenarios = match plan.scenario.len() {
+        0 => String::new(),
+        scenarios => format!("  {}", things(scenarios as u64, "scenario")),
+    };
+    let target = format!("{}{scenarios}{}", plan.target, socket.unwrap_or_default());
     [format!("{length}  {load}  {target}"), requests(report)]
 }
 
@@ -124,8 +158,8 @@ fn requests(report: &Report) -> String {
     ];
     let some = kinds.into_iter().filter(|(number, _)| 0 < *number);
     let some: Vec<String> = some.map(|(_, kind)| kind).collect();
-    let good = counts.answered.saturating_sub(counts.unexpected_status);
-    let bad = counts.intended.saturating_sub(good);
+    let bad = counts.bad();
+    let good = counts.intended.saturating_sub(bad);
     let why = if some.is_empty() { String::new() } else { format!(" ({})", some.join("; ")) };
     format!("{}: {} good, {} bad{why}", things(counts.intended, "request"), count(good), count(bad))
 }
@@ -134,6 +168,7 @@ fn requests(report: &Report) -> String {
 mod tests {
     use engine::record::outcome::Cause;
     use engine::report::Successes;
+    use engine::report::slo::{JudgedObjective, Judgement, Slo};
 
     use super::super::reports::{part, report, times};
     use super::*;
@@ -157,7 +192,7 @@ mod tests {
         p99.9       1.02 ms       182 ms  [182 ms, 182 ms]
         max         1.02 ms       182 ms
         mean        1.02 ms       182 ms
-        [ ] 95 % interval of corrected, if requests are independent of each other
+        [ ] 95 % interval of corrected, from ranks: requests don't depend on each other
 
         At p50 users waited 182 ms, 178 times the naive 1.02 ms. Naive latency omits the
         wait before sending (coordinated omission): its clock starts when a request is
@@ -170,9 +205,10 @@ mod tests {
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
         client share     the generator added 3.00 µs of the 182 ms at p50 (0.0 %),
-                         3.00 µs of the 182 ms at p99 (0.0 %), 3.00 µs of the 182 ms at
-                         p99.9 (0.0 %); without kernel stamps they would have read
-                         182 ms, 182 ms, 182 ms
+                         3.00 µs of the 182 ms at p90 (0.0 %), 3.00 µs of the 182 ms at
+                         p99 (0.0 %), 3.00 µs of the 182 ms at p99.9 (0.0 %); without
+                         kernel stamps they would have read 182 ms, 182 ms, 182 ms,
+                         182 ms
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
@@ -209,7 +245,7 @@ mod tests {
         p99.9        250 µs       250 µs  [250 µs, 250 µs]
         max          250 µs       250 µs
         mean         250 µs       250 µs
-        [ ] 95 % interval of corrected, if requests are independent of each other
+        [ ] 95 % interval of corrected, from ranks: requests don't depend on each other
 
         In a closed loop they are the same by construction, but for waits for a
         connection: a user sends the next request only after a response, so both leave
@@ -221,9 +257,9 @@ mod tests {
         receive lateness p50 40.0 µs, p99 40.0 µs
         stamps           9,993 by the kernel, 7 by the program
         client share     the generator added 0 ns of the 250 µs at p50 (0.0 %), 0 ns of
-                         the 250 µs at p99 (0.0 %), 0 ns of the 250 µs at p99.9 (0.0 %);
-                         without kernel stamps they would have read 290 µs, 290 µs,
-                         290 µs
+                         the 250 µs at p90 (0.0 %), 0 ns of the 250 µs at p99 (0.0 %),
+                         0 ns of the 250 µs at p99.9 (0.0 %); without kernel stamps they
+                         would have read 290 µs, 290 µs, 290 µs, 290 µs
         intended         10,000 sent + 0 unsent
         sent             10,000 answered + 0 timed out + 0 failed + 0 abandoned
         status           200: 9,990, 503: 10
@@ -252,6 +288,34 @@ mod tests {
         assert!(lines[2].starts_with("interrupted after 3.2 s of 30s"), "{text}");
         assert!(lines[3].ends_with("(11 errors)"), "{text}");
         assert!(text.contains("errors           timed_out: 7, abandoned: 3, reset: 1"), "{text}");
+    }
+
+    #[test]
+    fn an_objective_that_is_not_met_stands_in_the_headline_of_text_and_page() {
+        let mut report = report(true, part(250, 260, 1, 2));
+        let judged = |metric: &str, judgement| JudgedObjective {
+            metric: metric.to_owned(),
+            unit: "us".to_owned(),
+            bound: 20_000.0,
+            figure: None,
+            interval: [None; 2],
+            needed: None,
+            needed_s: None,
+            may_lie_above: false,
+            beyond: None,
+            beyond_interval: None,
+            judgement,
+        };
+        for (judgement, headline) in [
+            (Judgement::Met, "valid"),
+            (Judgement::Undecided, "valid; objectives undecided: p99 < 20.0 ms"),
+            (Judgement::Missed, "valid; objectives MISSED: p99 < 20.0 ms"),
+        ] {
+            let objectives = vec![judged("p50", Judgement::Met), judged("p99", judgement)];
+            report.slo = Some(Slo::new(objectives));
+            assert_eq!(summary(&report, &[]).lines().next(), Some(headline));
+            assert_eq!(super::super::page::headline(&report), headline);
+        }
     }
 
     #[test]
@@ -308,7 +372,7 @@ mod tests {
     fn an_empty_window_has_no_latencies() {
         let mut part = part(1, 1, 1, 1);
         let empty = engine::stats::distribution::Distribution::new();
-        part.naive = engine::report::DistributionPart::new(&empty, &[]);
+        part.naive = engine::report::DistributionPart::alone(&empty, Some(false));
         part.corrected = part.naive.clone();
         let text = summary(&report(true, part), &[]);
         assert!(text.contains("n/a") && text.contains("nothing to compare"), "{text}");

@@ -1,7 +1,7 @@
 //! The latency table: naive beside corrected, with confidence intervals of corrected. An unknown
 //! percentile says how many samples there are, and how many it needs.
 
-use engine::report::DistributionPart;
+use engine::report::{ClientPart, ClientShare, DistributionPart};
 use engine::stats::interval::{Method, needed};
 use engine::stats::percentiles::{PERCENTILES, Percentile, Quantile};
 
@@ -12,7 +12,7 @@ pub(crate) struct Row {
     /// Its name.
     pub(crate) name: &'static str,
     /// The quantile; `None` for the maximum.
-    quantile: Option<f64>,
+    quantile: Option<Quantile>,
 }
 
 /// The rows of the table; the last one is the maximum.
@@ -28,12 +28,17 @@ pub(crate) static ROWS: [Row; 7] = [
 
 impl Row {
     const fn of_quantile(quantile: Quantile) -> Row {
-        Row { name: quantile.label, quantile: Some(quantile.q) }
+        Row { name: quantile.label, quantile: Some(quantile) }
     }
 
     /// Its value in a distribution, µs.
     pub(crate) fn of(&self, part: &DistributionPart) -> Option<f64> {
-        self.quantile.map_or(part.max, |q| part.quantile_us(q))
+        self.quantile.map_or(part.max, |quantile| part.quantile_us(quantile.q))
+    }
+
+    /// What the generator added there, if that is known.
+    pub(crate) fn client<'a>(&self, share: &'a ClientShare) -> Option<&'a ClientPart> {
+        self.quantile.and_then(|quantile| share.at(quantile.label))
     }
 
     /// What stands behind it: the confidence interval of corrected, or how many values it takes.
@@ -46,7 +51,7 @@ impl Row {
 
     /// What a distribution states of it, when it is a percentile.
     fn percentile<'a>(&self, part: &'a DistributionPart) -> Option<&'a Percentile> {
-        self.quantile.map(|q| part.percentiles.at(q))
+        self.quantile.map(|quantile| part.percentiles.at(quantile.q))
     }
 }
 
@@ -87,15 +92,15 @@ pub(crate) fn noted(naive: &DistributionPart, corrected: &DistributionPart) -> V
 fn legend(corrected: &DistributionPart) -> Option<&'static str> {
     let percentiles = &corrected.percentiles;
     match percentiles.method {
-        None if percentiles.dependent == Some(true) && percentiles.at(0.5).value.is_some() => {
-            Some("[n/a] no interval: these samples are correlated and not kept per second")
-        }
+        None if percentiles.dependent == Some(true) && percentiles.at(0.5).value.is_some() => Some(
+            "[n/a] no interval: these samples are correlated and not kept by pieces of the window",
+        ),
         _ if percentiles.iter().all(|(_, percentile)| percentile.interval.is_none()) => None,
         Some(Method::Batches) => {
-            Some("[ ] 95 % interval of corrected, from batches of the window's seconds")
+            Some("[ ] 95 % interval of corrected, from the spread between pieces of the window")
         }
         Some(Method::OrderStatistics) => {
-            Some("[ ] 95 % interval of corrected, if requests are independent of each other")
+            Some("[ ] 95 % interval of corrected, from ranks: requests don't depend on each other")
         }
         None => None,
     }
@@ -111,13 +116,16 @@ fn doubt(row: &Row, part: &DistributionPart) -> String {
         Some(Percentile { needed: Some(needed), .. }) => {
             format!("[n/a {}]", few(part.count, *needed))
         }
+        Some(Percentile { needed_s: Some(needed_s), .. }) => {
+            format!("[n/a (needs {needed_s:.0} s)]")
+        }
         Some(_) => "[n/a]".to_owned(),
     }
 }
 
 /// The note behind the n/a of a percentile that has too few samples.
 fn lack(row: &Row, part: &DistributionPart) -> Option<String> {
-    let needed = needed(row.quantile?);
+    let needed = needed(row.quantile?.q);
     (part.count < needed).then(|| few(part.count, needed))
 }
 
@@ -134,7 +142,7 @@ pub(crate) fn lacks(
 ) -> Option<String> {
     let lacking = ROWS.iter().filter(|row| row.of(part).is_none() && picked(row));
     let needs: Vec<String> = lacking
-        .filter_map(|row| Some(format!("{} needs {}", row.name, count(needed(row.quantile?)))))
+        .filter_map(|row| Some(format!("{} needs {}", row.name, count(needed(row.quantile?.q)))))
         .collect();
     let n = count(part.count);
     (!needs.is_empty()).then(|| format!("{name} has n = {n}, {}", needs.join(", ")))
@@ -156,26 +164,30 @@ pub(crate) fn listed(part: &DistributionPart, names: &[&str]) -> String {
 mod tests {
     use engine::stats::distribution::Distribution;
     use engine::stats::percentiles::Percentiles;
+    use engine::stats::pieces::Pieces;
 
     use super::super::reports::times;
     use super::*;
 
-    /// Values from 1 ms to `count` ms.
-    fn spread(count: u64, batches: usize) -> DistributionPart {
+    /// Values from 1 ms to `count` ms, by so many pieces of a run; without pieces, independent.
+    fn spread(count: u64, pieces: usize) -> DistributionPart {
         let mut whole = Distribution::new();
-        let mut parts = vec![Distribution::new().histogram().clone(); batches];
+        let mut parts = vec![Distribution::new().histogram().clone(); pieces];
         for (at, ms) in (1..=count).enumerate() {
             whole.record(ms * 1_000_000);
-            if 0 < batches {
-                parts[at % batches].record(ms * 1_000_000).expect("in range");
+            if 0 < pieces {
+                parts[(17 * at) % pieces].record(ms * 1_000_000).expect("in range");
             }
         }
-        DistributionPart::new(&whole, &parts)
+        match pieces {
+            0 => DistributionPart::alone(&whole, Some(false)),
+            _ => DistributionPart::new(&whole, &Pieces::new(parts, 0.125)),
+        }
     }
 
     #[test]
     fn percentiles_come_with_their_intervals_and_the_method_once() {
-        insta::assert_snapshot!(table("latency", &spread(6_000, 0), &spread(6_000, 10)), @r"
+        insta::assert_snapshot!(table("latency", &spread(6_000, 0), &spread(6_000, 40)), @r"
         latency       naive    corrected
         p50         3.00 s       3.00 s   [2.92 s, 3.08 s]
         p75         4.50 s       4.50 s   [4.43 s, 4.57 s]
@@ -185,7 +197,7 @@ mod tests {
         p99.9       6.00 s       6.00 s   [5.99 s, 6.00 s]
         max         6.00 s       6.00 s
         mean        3.00 s       3.00 s
-        [ ] 95 % interval of corrected, from batches of the window's seconds
+        [ ] 95 % interval of corrected, from the spread between pieces of the window
         ");
     }
 
@@ -202,12 +214,12 @@ mod tests {
         max          250 µs      1.00 s
         mean         250 µs       500 ms
         n/a: naive has n = 100, p95 needs 110, p99 needs 563, p99.9 needs 5,662
-        [ ] 95 % interval of corrected, if requests are independent of each other
+        [ ] 95 % interval of corrected, from ranks: requests don't depend on each other
         ");
         // Enough for the percentile, too few for its interval, given the spread between batches.
-        let mut dependent = spread(6_000, 10);
+        let mut dependent = spread(6_000, 40);
         let tail = dependent.percentiles.at_mut(0.999);
-        (tail.interval, tail.needed) = (None, Some(9_123));
+        (tail.interval, tail.needed_s) = (None, Some(12.0));
         insta::assert_snapshot!(table("latency", &dependent, &dependent), @r"
         latency       naive    corrected
         p50         3.00 s       3.00 s   [2.92 s, 3.08 s]
@@ -215,10 +227,10 @@ mod tests {
         p90         5.40 s       5.40 s   [5.35 s, 5.45 s]
         p95         5.70 s       5.70 s   [5.66 s, 5.74 s]
         p99         5.94 s       5.94 s   [5.92 s, 5.96 s]
-        p99.9       6.00 s       6.00 s   [n/a (n = 6,000, need 9,123)]
+        p99.9       6.00 s       6.00 s   [n/a (needs 12 s)]
         max         6.00 s       6.00 s
         mean        3.00 s       3.00 s
-        [ ] 95 % interval of corrected, from batches of the window's seconds
+        [ ] 95 % interval of corrected, from the spread between pieces of the window
         ");
         let mut alone = spread(6_000, 0);
         alone.percentiles = alone.percentiles.with_intervals_of(&Percentiles::default());
@@ -234,9 +246,9 @@ mod tests {
         p99.9       6.00 s       6.00 s   [n/a]
         max         6.00 s       6.00 s
         mean        3.00 s       3.00 s
-        [n/a] no interval: these samples are correlated and not kept per second
+        [n/a] no interval: these samples are correlated and not kept by pieces of the window
         ");
-        let empty = DistributionPart::new(&Distribution::new(), &[]);
+        let empty = DistributionPart::alone(&Distribution::new(), Some(false));
         insta::assert_snapshot!(table("successes", &empty, &empty), @r"
         successes     naive    corrected
         p50          n/a          n/a (n = 0, need 8)

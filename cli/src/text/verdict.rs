@@ -8,72 +8,113 @@ use engine::report::verdict::{Code, Level, Reason, Topic, Verdict};
 
 use super::wrap::indented;
 
-/// The lines of the verdict: its headline, then each reason by its evidence.
+/// The lines of the verdict: its headline, then each reason by its evidence, with what may have
+/// caused it.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let mut text = headline(verdict);
     text.push('\n');
-    for (reason, is_likely_consequence) in in_order(verdict) {
-        let told = format!("{}.", told(reason, verdict.level));
-        text.push_str(&match is_likely_consequence {
-            false => indented("  ", "    ", &told),
-            true => indented("    ", "      ", &format!("{CONSEQUENCE}{told}")),
+    for line in in_order(verdict) {
+        text.push_str(&match line.relation {
+            "" => indented("  ", "    ", &format!("{}.", line.text)),
+            relation => indented("    ", "      ", &format!("{relation}{}.", line.text)),
         });
     }
     text
 }
 
-/// What precedes the evidence of a reason that likely follows from the one above it.
-pub(crate) const CONSEQUENCE: &str = "likely a consequence: ";
-
-/// The reasons in the order to read them in. What likely follows from time that others took stands
-/// behind that, marked.
-pub(crate) fn in_order(verdict: &Verdict) -> Vec<(&Reason, bool)> {
-    let reasons = verdict.reasons.iter();
-    let Some(last_cause) = last_cause(verdict) else {
-        return reasons.map(|reason| (reason, false)).collect();
-    };
-    let mut ordered = Vec::with_capacity(verdict.reasons.len());
-    for (at, reason) in reasons.clone().enumerate() {
-        if !follows(reason) {
-            ordered.push((reason, false));
-        }
-        if last_cause == at {
-            ordered.extend(reasons.clone().filter(|reason| follows(reason)).map(|it| (it, true)));
-        }
-    }
-    ordered
+/// What was found, as the verdict lists it.
+pub(crate) struct Line<'a> {
+    /// The reason, or the note.
+    pub(crate) reason: &'a Reason,
+    /// How it is related to the reason above it, if it is.
+    pub(crate) relation: &'static str,
+    /// Its code and its evidence.
+    pub(crate) text: String,
 }
 
-/// What the reasons mean for the numbers and what to do about each; `None` of a valid run. Reasons
-/// of one meaning share it, and what follows from another reason needs none.
+/// The reasons in the order to read them in, each with the notes that may explain it. What likely
+/// follows from time that others took stands behind that.
+pub(crate) fn in_order(verdict: &Verdict) -> Vec<Line<'_>> {
+    let mut lines = Vec::with_capacity(verdict.reasons.len() + verdict.notes.len());
+    let mut add = |reason, relation| {
+        lines.push(Line { reason, relation, text: message(reason, verdict.level) });
+        let causes = verdict.notes.iter().filter(|note| {
+            explained(verdict, note).is_some_and(|effect| std::ptr::eq(effect, reason))
+        });
+        lines.extend(causes.map(|note| Line {
+            reason: note,
+            relation: "a possible cause: ",
+            text: message(note, Level::Valid),
+        }));
+    };
+    let stolen = stolen(verdict);
+    for (at, reason) in verdict.reasons.iter().enumerate() {
+        if stolen.is_none() || !follows(reason) {
+            add(reason, "");
+        }
+        if stolen == Some(at) {
+            let following = verdict.reasons.iter().filter(|reason| follows(reason));
+            following.for_each(|reason| add(reason, "likely a consequence: "));
+        }
+    }
+    lines
+}
+
+/// The first reason that a note may explain: an effect of the generator's on a number that the
+/// note's cause can move, on the same agent.
+fn explained<'a>(verdict: &'a Verdict, note: &Reason) -> Option<&'a Reason> {
+    verdict.reasons.iter().find(|reason| {
+        let is_of_one =
+            reason.agent.is_none() || note.agent.is_none() || reason.agent == note.agent;
+        is_of_one
+            && reason.code.is_generators_effect()
+            && reason.touches.iter().any(|topic| note.touches.iter().any(|of| topic.is_of(*of)))
+    })
+}
+
+/// The notes that explain no reason; `None` if there are none.
+pub(crate) fn notes(verdict: &Verdict) -> Option<String> {
+    let alone = verdict.notes.iter().filter(|note| explained(verdict, note).is_none());
+    let lines =
+        alone.map(|note| indented("  ", "    ", &format!("{}.", message(note, Level::Valid))));
+    let lines: String = lines.collect();
+    (!lines.is_empty())
+        .then(|| format!("notes: possible causes, of none of the reasons above\n{lines}"))
+}
+
+/// What the reasons mean for the numbers and what to do about each, and about what may have caused
+/// them; `None` of a valid run. Reasons of one meaning share it, and what follows from another reason
+/// needs none.
 pub(crate) fn meanings(verdict: &Verdict) -> Option<String> {
-    let has_cause = last_cause(verdict).is_some();
-    let mut told: Vec<(Vec<String>, &Reason)> = Vec::new();
-    for reason in verdict.reasons.iter().filter(|reason| !has_cause || !follows(reason)) {
+    let is_stolen = stolen(verdict).is_some();
+    let causes = verdict.notes.iter().filter(|note| explained(verdict, note).is_some());
+    let reasons = verdict.reasons.iter().filter(|reason| !is_stolen || !follows(reason));
+    let mut groups: Vec<(Vec<String>, &Reason)> = Vec::new();
+    for reason in reasons.chain(causes) {
         let alike = |(_, other): &&mut (Vec<String>, &Reason)| {
             (&other.meaning, &other.cure) == (&reason.meaning, &reason.cure)
         };
         let name = reason.code.to_string();
-        match told.iter_mut().find(alike) {
+        match groups.iter_mut().find(alike) {
             Some((names, _)) if names.contains(&name) => {}
             Some((names, _)) => names.push(name),
-            None => told.push((vec![name], reason)),
+            None => groups.push((vec![name], reason)),
         }
     }
-    if told.is_empty() {
+    if groups.is_empty() {
         return None;
     }
     let mut text = "what the reasons mean\n".to_owned();
-    for (names, Reason { meaning, cure, .. }) in told {
+    for (names, Reason { meaning, cure, .. }) in groups {
         let sentence = format!("{}: {meaning}. Cure: {cure}.", names.join(", "));
         text.push_str(&indented("  ", "    ", &sentence));
     }
     Some(text)
 }
 
-/// The last of the reasons that others took time from the shards' cores.
-fn last_cause(verdict: &Verdict) -> Option<usize> {
-    verdict.reasons.iter().rposition(takes_the_core)
+/// The reason that the hypervisor took time from the shards' cores.
+fn stolen(verdict: &Verdict) -> Option<usize> {
+    verdict.reasons.iter().rposition(|reason| reason.code == Code::CpuStolen)
 }
 
 /// A text that begins with the headline of a verdict of this level, with that in its colour.
@@ -88,12 +129,7 @@ pub(crate) fn coloured(text: &str, level: Level) -> String {
     format!("{style}{headline}{style:#}\n{rest}")
 }
 
-/// Whether a reason is that others took time from the shards' cores.
-fn takes_the_core(reason: &Reason) -> bool {
-    matches!(reason.code, Code::CpuStolen | Code::CpuContended | Code::CpuThrottled)
-}
-
-/// Whether a reason follows when they do: it then needs no meaning and no cure of its own.
+/// Whether a reason follows when it does: it then needs no meaning and no cure of its own.
 fn follows(reason: &Reason) -> bool {
     matches!(reason.code, Code::GeneratorLate | Code::GeneratorBound | Code::ScheduleNotAsPlanned)
 }
@@ -108,13 +144,16 @@ pub(crate) fn headline(verdict: &Verdict) -> String {
     let sound: Vec<&str> = [Topic::Throughput, Topic::Latency]
         .into_iter()
         .filter(|topic| !is_touched(topic))
-        .map(noun)
+        .map(|topic| match topic {
+            Topic::Latency if is_touched(&Topic::Tail) => "latencies up to p99",
+            topic => noun(topic),
+        })
         .collect();
     if sound.is_empty() {
         return format!("{}: {}", word(worst.level), names(verdict, |_| true));
     }
     let mut text = format!("valid for {}", sound.join(" and "));
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     for level in [Level::Invalid, Level::Suspect] {
         let at_level = |reason: &Reason| reason.level == level;
         let touched = |topic: &Topic| {
@@ -122,7 +161,7 @@ pub(crate) fn headline(verdict: &Verdict) -> String {
         };
         let topics: Vec<Topic> = Topic::ALL
             .into_iter()
-            .filter(|topic| touched(topic) && !told.contains(topic))
+            .filter(|topic| touched(topic) && !listed.contains(topic))
             .collect();
         let names = names(verdict, at_level);
         if topics.is_empty() && !names.is_empty() {
@@ -131,7 +170,7 @@ pub(crate) fn headline(verdict: &Verdict) -> String {
             let nouns: Vec<&str> = topics.iter().copied().map(noun).collect();
             let _ = write!(text, "; {} {}: {names}", nouns.join(" and "), word(level));
         }
-        told.extend(topics);
+        listed.extend(topics);
     }
     text
 }
@@ -147,6 +186,7 @@ fn word(level: Level) -> &'static str {
 fn noun(topic: Topic) -> &'static str {
     match topic {
         Topic::Latency => "latencies",
+        Topic::Tail => "p99.9",
         Topic::Throughput => "throughput",
         Topic::Arrivals => "arrivals",
         Topic::Samples => "samples",
@@ -159,13 +199,14 @@ fn names(verdict: &Verdict, of: impl Fn(&Reason) -> bool) -> String {
     names.map(|reason| reason.code.to_string()).collect::<Vec<String>>().join(", ")
 }
 
-/// The evidence. A reason milder than the verdict says so.
-pub(crate) fn told(reason: &Reason, level: Level) -> String {
+/// The evidence. A reason milder than this level says so.
+fn message(reason: &Reason, level: Level) -> String {
     let milder = if reason.level < level { " (suspect only)" } else { "" };
     // Evidence that is of agents beside each other names them.
-    let beside = [Code::AgentLost, Code::AgentsDiffer, Code::StartSkew].contains(&reason.code);
+    let names_agents =
+        [Code::AgentLost, Code::AgentsDiffer, Code::StartSkew].contains(&reason.code);
     let agent = match &reason.agent {
-        Some(name) if !beside => format!(" on agent {name}"),
+        Some(name) if !names_agents => format!(" on agent {name}"),
         _ => String::new(),
     };
     format!("{}{agent}{milder}: {}", reason.code, reason.evidence)
@@ -196,7 +237,7 @@ mod tests {
 
     #[test]
     fn nothing_against_it_is_one_word() {
-        let nothing = Verdict { level: Level::Valid, reasons: Vec::new() };
+        let nothing = Verdict::valid();
         assert_eq!(verdict(&nothing), "valid\n");
         assert_eq!(meanings(&nothing), None);
     }
@@ -205,6 +246,7 @@ mod tests {
     fn each_reason_has_its_evidence_and_below_its_meaning_and_cure() {
         let judged = Verdict {
             level: Level::Invalid,
+            notes: Vec::new(),
             reasons: vec![
                 reason(
                     Code::RateMissed,
@@ -225,7 +267,8 @@ mod tests {
           rate_missed, generator_late: the run measured its own generator: the target
             could have answered more, or sooner. Cure: add --cores, or lower the load.
         ");
-        let mild = Verdict { level: Level::Suspect, reasons: judged.reasons[1..].to_vec() };
+        let reasons = judged.reasons[1..].to_vec();
+        let mild = Verdict { level: Level::Suspect, reasons, notes: Vec::new() };
         assert_eq!(headline(&mild), "suspect: generator_late");
         assert!(!verdict(&mild).contains("only"));
     }
@@ -245,7 +288,8 @@ mod tests {
         let errors = reason(Code::Errors, Level::Suspect, "5 of 100 requests had no good answer");
         let stolen =
             reason(Code::CpuStolen, Level::Suspect, "the hypervisor took 2 % of the cores' time");
-        let suspect = |reasons: Vec<Reason>| Verdict { level: Level::Suspect, reasons };
+        let suspect =
+            |reasons: Vec<Reason>| Verdict { level: Level::Suspect, reasons, notes: Vec::new() };
         let judged = suspect(vec![late.clone(), stolen.clone(), errors.clone()]);
         insta::assert_snapshot!(verdict(&judged), @r"
         suspect: generator_late, cpu_stolen, errors
@@ -261,10 +305,40 @@ mod tests {
     }
 
     #[test]
+    fn a_cause_stands_below_the_effect_that_it_may_explain_and_else_among_the_notes() {
+        let added = reason(Code::ClientShare, Level::Suspect, "the generator added 30 µs");
+        let few = reason(Code::TooFewSamples, Level::Suspect, "p99 has 5 samples");
+        let contended =
+            reason(Code::CpuContended, Level::Invalid, "a shard waited for its core 12 %");
+        let with = |reasons: Vec<Reason>| {
+            let level = reasons.first().map_or(Level::Valid, |reason| reason.level);
+            Verdict { level, reasons, notes: vec![contended.clone()] }
+        };
+        let tail = Reason { touches: vec![Topic::Tail], ..added.clone() };
+        assert_eq!(notes(&with(vec![tail])), None, "it may explain those of the tail as well");
+        let explained = with(vec![few.clone(), added]);
+        insta::assert_snapshot!(verdict(&explained), @r"
+        suspect: too_few_samples, client_share
+          too_few_samples: p99 has 5 samples.
+          client_share: the generator added 30 µs.
+            a possible cause: cpu_contended: a shard waited for its core 12 %.
+        ");
+        assert_eq!(notes(&explained), None);
+        assert!(meanings(&explained).is_some_and(|text| text.contains("cpu_contended: the run")));
+        for alone in [with(vec![few]), with(Vec::new())] {
+            assert!(!verdict(&alone).contains("cpu_contended"), "{}", verdict(&alone));
+            let want = "notes: possible causes, of none of the reasons above\n  cpu_contended: a shard waited for \
+                        its core 12 %.\n";
+            assert_eq!(notes(&alone).as_deref(), Some(want));
+            assert!(meanings(&alone).is_none_or(|text| !text.contains("cpu_contended")));
+        }
+    }
+
+    #[test]
     fn a_reason_names_its_agent_once() {
         let text = |code, evidence: &str| {
             let reason = reason(code, Level::Suspect, evidence);
-            told(&Reason { agent: Some("b:7070".to_owned()), ..reason }, Level::Suspect)
+            message(&Reason { agent: Some("b:7070".to_owned()), ..reason }, Level::Suspect)
         };
         let stalled = text(Code::GeneratorLate, "it stalled");
         assert_eq!(stalled, "generator_late on agent b:7070: it stalled");
@@ -283,7 +357,7 @@ mod tests {
                     ..reason(*code, *level, "")
                 })
                 .collect();
-            headline(&Verdict { level: reasons[0].level, reasons })
+            headline(&Verdict { level: reasons[0].level, reasons, notes: Vec::new() })
         };
         let closed: (Code, Level, &[Topic]) = (Code::ClosedLoop, Level::Suspect, &[Latency]);
         let lost: (Code, Level, &[Topic]) = (Code::RawSamplesLost, Level::Suspect, &[Samples]);
@@ -301,6 +375,11 @@ mod tests {
         assert_eq!(
             found(&[late, closed]),
             "valid for throughput; latencies and arrivals INVALID: generator_late, closed_loop"
+        );
+        let tail: (Code, Level, &[Topic]) = (Code::ClientShare, Level::Suspect, &[Topic::Tail]);
+        assert_eq!(
+            found(&[tail]),
+            "valid for throughput and latencies up to p99; p99.9 suspect: client_share"
         );
         let saturated = (Code::CoreSaturated, Level::Invalid, &[Throughput, Latency][..]);
         assert_eq!(found(&[saturated, closed]), "INVALID: core_saturated, closed_loop");

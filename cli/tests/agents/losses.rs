@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use engine::load::curve::Curve;
 use engine::load::schedule::Schedule;
 use engine::load::share::Share;
 use engine::plan::Arrivals;
@@ -92,20 +93,19 @@ fn agents_stop_without(machines_are_connected: bool, take_away: impl FnOnce(&Net
     let sent: u64 =
         kept.iter().map(|report| report["counts"]["sent"].as_u64().expect("a count")).sum();
     assert_eq!(sent, received, "nothing that was sent is missing in the reports");
-    let mut other = kept[1].clone();
-    other["per_agent"][0]["config"]["share"]["of"] = 4.into();
-    for (name, report) in [("third.json", &kept[0]), ("quarter.json", &other)] {
-        fs::write(folder.path().join(name), report.to_string()).expect("written");
-    }
-    let args = ["compare", "third.json", "quarter.json", "--allow-invalid"];
-    let output = binary().args(args).current_dir(folder.path()).output().expect("it runs");
-    let words = "the part of the load is 33.3 % and 25.0 %";
-    assert!(output.status.code() == Some(2) && said(&output).contains(words), "{output:?}");
     drop(first);
     if machines_are_connected {
-        let ended = machines.controller(&SHORT).ends_within(LONGEST);
+        let whole = folder.path().join("whole.json");
+        let load = [&SHORT[..], &["--out", whole.to_str().expect("a path")]].concat();
+        let ended = machines.controller(&load).ends_within(LONGEST);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(received < machines.target.received(), "the agents serve the next");
+        // What an agent kept is a part of a load, and isn't held against a whole one.
+        fs::write(folder.path().join("third.json"), kept[0].to_string()).expect("written");
+        let args = ["compare", "third.json", "whole.json", "--allow-invalid"];
+        let output = binary().args(args).current_dir(folder.path()).output().expect("it runs");
+        let words = "the part of the load is 33.3 % and 100";
+        assert!(output.status.code() == Some(2) && said(&output).contains(words), "{output:?}");
     }
 }
 
@@ -178,20 +178,50 @@ fn the_others_go_on_if_they_may_and_the_report_says_what_is_missing() {
     assert_eq!(lost.len(), 1, "{lost:?}");
     assert_eq!(lost[0]["name"], machines.agents[1].address.to_string());
     assert_eq!(lost[0]["share"], json!({ "units": { "start": 1, "end": 2 }, "of": 3 }));
-    // What it had told is known, and in no other number.
-    let told = lost[0]["told"]["intervals"].as_array().expect("intervals");
-    let answered: u64 = told.iter().filter_map(|it| it["answered"].as_u64()).sum();
+    // What it had reported is known, and in no other number.
+    let answered = lost[0]["reported"]["answered"].as_u64().expect("a count");
     assert!(0 < answered && answered < document["counts"]["answered"].as_u64().expect("a count"));
     assert!(ended.stdout.contains("; not counted: "), "{}", ended.stdout);
     let rest = document["per_agent"].as_array().expect("a list");
     assert_eq!(rest.len(), 2);
     // What the others were to send, by the schedule.
-    let rate = "300".parse().expect("a rate");
+    let curve = Curve::constant("300".parse().expect("a rate"));
     let share = |number: u32| {
         let share = Share::units(number..number + 1, 3);
-        Schedule::new(rate, Arrivals::Poisson, 3, 6_000_000_000, share).count()
+        Schedule::new(curve.clone(), Arrivals::Poisson, 3, 6_000_000_000, share).count()
     };
     assert_eq!(document["counts"]["intended"], share(0) + share(2));
+}
+
+#[test]
+fn a_run_whose_only_agent_is_lost_reports_what_that_had_reported() {
+    for on_loss in ["abort", "continue"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = Target::start(Place::Here);
+        let agent = Agent::start(Place::Here, &[]);
+        let report = folder.path().join("report.json");
+        let (url, address) = (target.url(), agent.address.to_string());
+        let out = report.to_str().expect("text");
+        let args = [&url, "--agents", &address, "--on-agent-loss", on_loss, "--out", out];
+        let mut controller = controller(Place::Here, &[&args[..], &LONG].concat());
+        controller.wait_until("requests come", |_| 300 < target.received());
+        agent.process.signal("KILL");
+        let ended = controller.ends_within(LONGEST);
+        assert_eq!(ended.code, Some(5), "{ended:?}");
+        assert!(ended.stderr.contains(&address), "{ended:?}");
+        assert!(ended.stdout.contains("; not counted: "), "{}", ended.stdout);
+        let document = document(&report);
+        assert_eq!(
+            (&document["partial"], &document["verdict"]["level"]),
+            (&json!(true), &json!("invalid"))
+        );
+        let reported = &document["agent_lost"][0]["reported"];
+        let answered = reported["answered"].as_u64().expect("a count");
+        assert!(0 < answered && answered <= target.received(), "{answered}");
+        assert_eq!(document["counts"]["intended"], 0, "nothing stands for it");
+        let verified = binary().args(["verify", out]).output().expect("it runs");
+        assert!(verified.status.success(), "{}", said(&verified));
+    }
 }
 
 #[test]
@@ -212,4 +242,35 @@ fn an_interrupted_controller_reports_what_was_sent() {
     assert_eq!(document["counts"]["sent"], target.received());
     assert_eq!(document["per_agent"].as_array().map(Vec::len), Some(3));
     assert!(agents.iter().all(|agent| agent.kept().is_empty()), "all was collected");
+}
+
+#[test]
+fn an_agent_that_stood_still_beyond_its_lease_sends_nothing_when_it_goes_on() {
+    const STILL: Duration = Duration::from_secs(5);
+    let open = ["--rate", "1000", "--conns", "100", "--prewarm", "100", "--duration", "60s"];
+    let closed = ["--model", "closed", "--conns", "20", "--duration", "60s", "--timeout", "5s"];
+    for load in [&open, &closed] {
+        // Each has a target of its own, and they stand still at moments of their own.
+        let targets: Vec<Target> = (0..4).map(|_| Target::start(Place::Here)).collect();
+        let agents: Vec<Agent> = targets.iter().map(|_| Agent::start(Place::Here, &[])).collect();
+        let mut controllers: Vec<Process> = (targets.iter().zip(&agents))
+            .map(|(target, agent)| {
+                let (url, address) = (target.url(), agent.address.to_string());
+                let args = [&url, "--agents", &address, "--warmup", "0s", "--wait", "sleep"];
+                controller(Place::Here, &[&args[..], load].concat())
+            })
+            .collect();
+        for (target, controller) in targets.iter().zip(&mut controllers) {
+            controller.wait_until("requests come", |_| 300 < target.received());
+        }
+        agents.iter().for_each(|agent| agent.process.signal("STOP"));
+        thread::sleep(STILL);
+        let stopped: Vec<u64> = targets.iter().map(Target::received).collect();
+        agents.iter().for_each(|agent| agent.process.signal("CONT"));
+        for ((agent, target), stopped) in agents.iter().zip(&targets).zip(stopped) {
+            wait_until("it keeps its report", || !agent.kept().is_empty());
+            assert_eq!(target.received(), stopped, "it sent after it went on: {load:?}");
+            assert_eq!(agent.kept()[0]["counts"]["sent"], stopped);
+        }
+    }
 }

@@ -127,6 +127,20 @@ impl Process {
         signal(&self.child, name);
     }
 
+    /// How many descriptors it has open.
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs").count()
+    }
+
+    /// The memory that it holds, MiB.
+    pub fn memory_mib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it runs");
+        let held = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = held.and_then(|held| held.split_whitespace().next()).expect("a figure");
+        kib.parse::<u64>().expect("KiB") / 1_024
+    }
+
     /// Whether it runs.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("it is ours").is_none()

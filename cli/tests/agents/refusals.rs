@@ -25,14 +25,14 @@ const SHORT: [&str; 11] = [
     "sleep",
     "--allow-invalid",
 ];
-/// The type and the payload of a controller's first frame, which has a nonce and says that there is
-/// a key.
+/// The type and the payload of a controller's first frame, which has its part of the handshake.
 const OPEN: u8 = 0;
-const OPEN_PAYLOAD: usize = 34;
-/// Where a frame's length stands, and how long its header and its tag are.
+const OPEN_PAYLOAD: usize = 51;
+/// Where a frame's length stands, and how long its header is.
 const LENGTH_AT: usize = 7;
-const HEADER: usize = 19;
-const TAG: usize = 32;
+const HEADER: usize = 11;
+/// The controller's frames in the clear; what follows are records.
+const HANDSHAKE_FRAMES: usize = 2;
 
 /// A frame before authentication, with a claimed length.
 fn opening(version: u16, length: u32) -> Vec<u8> {
@@ -40,9 +40,9 @@ fn opening(version: u16, length: u32) -> Vec<u8> {
     frame.extend(version.to_le_bytes());
     frame.push(OPEN);
     frame.extend(length.to_le_bytes());
-    frame.extend(0_u64.to_le_bytes());
-    frame.extend([OPEN; OPEN_PAYLOAD]);
-    frame.extend([0; TAG]);
+    // A part of 48 bytes.
+    frame.extend([OPEN, 1, 48]);
+    frame.extend([7; OPEN_PAYLOAD - 3]);
     frame
 }
 
@@ -126,7 +126,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// If `repeated` is the number of a frame of the controller's, that one is sent twice.
+    /// If `repeated` is the number of a frame or record of the controller's, it is sent twice.
     fn start(agent: SocketAddr, repeated: Option<usize>) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -140,12 +140,14 @@ impl Relay {
             });
             let mut heard = Vec::new();
             let mut number = 0;
-            while let Ok(frame) = read_frame(&mut controller) {
+            loop {
+                let read = if number < HANDSHAKE_FRAMES { read_frame } else { read_record };
+                let Ok(sent) = read(&mut controller) else { break };
                 let times = if repeated == Some(number) { 2 } else { 1 };
                 for _ in 0..times {
-                    agent.write_all(&frame)?;
+                    agent.write_all(&sent)?;
                 }
-                heard.extend(frame);
+                heard.extend(sent);
                 number += 1;
             }
             let _ = agent.shutdown(std::net::Shutdown::Write);
@@ -160,9 +162,17 @@ fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; HEADER];
     stream.read_exact(&mut frame)?;
     let length = u32::from_le_bytes(frame[LENGTH_AT..LENGTH_AT + 4].try_into().expect("4 bytes"));
-    frame.resize(HEADER + length as usize + TAG, 0);
+    frame.resize(HEADER + length as usize, 0);
     stream.read_exact(&mut frame[HEADER..])?;
     Ok(frame)
+}
+
+fn read_record(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut record = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut record)?;
+    Ok([&length[..], &record].concat())
 }
 
 fn agent(folder: &Path, more: &[&str]) -> (Agent, String) {
@@ -191,7 +201,7 @@ fn whoever_has_not_the_key_is_told_so_and_the_next_is_served() {
 fn what_is_replayed_ends_its_session_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(Place::Here);
-    let (agent, key) = agent(folder.path(), &[]);
+    let (mut agent, key) = agent(folder.path(), &[]);
     let with_key = ["--key-file", key.as_str()];
 
     // A whole session, heard on its way and said again.
@@ -201,14 +211,18 @@ fn what_is_replayed_ends_its_session_alone() {
     let heard = relay.heard.join().expect("it doesn't panic").expect("a session");
     let received = target.received();
     assert!(0 < received);
-    let told = answer(&agent, &heard);
-    assert!(told.contains("WrongKey"), "{told}");
+    let url = target.url();
+    let is_heard = heard.windows(url.len()).any(|part| part == url.as_bytes());
+    assert!(!is_heard, "the plan isn't in the clear");
+    answer(&agent, &heard);
+    let why = "the peer has another key";
+    agent.process.wait_until("it is refused", |agent| agent.stdout().contains(why));
     assert_eq!(target.received(), received, "nothing runs again");
 
-    // One frame of a session, twice.
+    // One record of a session, twice.
     let relay = Relay::start(agent.address, Some(4));
     let ended = run(&target, relay.address, &with_key);
-    assert_refused(&ended, relay.address, "repeated, reordered or lost");
+    assert_refused(&ended, relay.address, "altered, repeated, reordered or lost");
     let ended = run(&target, agent.address, &with_key);
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
@@ -219,13 +233,14 @@ fn strangers_are_refused_by_the_frame_or_not_answered() {
     let target = Target::start(Place::Here);
     let (agent, key) = agent(folder.path(), &[]);
     let payload = u32::try_from(OPEN_PAYLOAD).expect("short");
-    for (said, told) in [
-        (opening(1, u32::MAX), "4294967295 bytes, at most"),
-        (opening(2, payload), "version 2 of the protocol"),
-        (opening(1, payload - 1), "malformed open"),
+    for (said, message) in [
+        (opening(2, u32::MAX), "4294967295 bytes, at most"),
+        (opening(3, payload), "version 3 of the protocol"),
+        (opening(2, payload - 1), "malformed open"),
+        (opening(2, payload), "WrongKey"),
     ] {
         let answer = answer(&agent, &said);
-        assert!(answer.contains(told), "`{told}` is missing: {answer}");
+        assert!(answer.contains(message), "`{message}` is missing: {answer}");
     }
     // Bytes that aren't the protocol's get no answer.
     let random: Vec<u8> =

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::network::Network;
-use crate::processes::{Agent, KEY, LONGEST, Place, Target, addresses, controller, key_file};
+use crate::processes::{
+    Agent, KEY, LONGEST, Place, Target, addresses, controller, key_file, wait_until,
+};
 use crate::support::{binary, document, said};
 
 /// A key of the right length.
@@ -197,4 +200,26 @@ fn a_closed_loop_of_three_agents_adds_up() {
         println!("{count} agents: {} per second", document["rate"]["answered"]);
         fs::remove_file(report).expect("it is ours");
     }
+}
+
+#[test]
+fn an_agent_keeps_no_descriptor_and_no_memory_of_the_runs_that_it_served() {
+    /// What the allocator keeps of a run in each of its arenas, and how many it has on two cores.
+    const KEPT_MIB: u64 = 16 * 24;
+    let target = Target::start(Place::Here);
+    let agent = Agent::start(Place::Here, &["--cores", "0"]);
+    let (url, address) = (target.url(), agent.address.to_string());
+    let run = || {
+        let args = [&url, "--agents", &address, "--rate", "200", "--duration", "200ms"];
+        let more = ["--warmup", "0s", "--wait", "sleep", "--allow-invalid"];
+        let ended = controller(Place::Here, &[&args[..], &more].concat()).ends_within(LONGEST);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    };
+    // The first one opens what stays open, and its session's socket for a moment.
+    run();
+    thread::sleep(Duration::from_millis(500));
+    let before = agent.process.descriptors();
+    (0..8 * scale()).for_each(|_| run());
+    wait_until("its descriptors are as before", || agent.process.descriptors() <= before);
+    assert!(agent.process.memory_mib() < KEPT_MIB, "{} MiB", agent.process.memory_mib());
 }

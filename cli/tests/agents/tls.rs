@@ -60,11 +60,11 @@ fn handshakes_and_responses_of_all_agents_are_those_of_the_ledger() {
     target.interrupt();
     let ledger = document(&folder.path().join("ledger.json"));
     assert_eq!(ledger["answered"].as_u64(), Some(answered));
-    let told = &ledger["connections"]["handshakes"];
+    let message = &ledger["connections"]["handshakes"];
     // Each agent tries one before each run.
     let expected = (Some(full + 9), Some(resumed), Some(0));
-    let count = |of: &str| told[of].as_u64();
-    assert_eq!((count("full"), count("resumed"), count("failed")), expected, "{told}");
+    let count = |of: &str| message[of].as_u64();
+    assert_eq!((count("full"), count("resumed"), count("failed")), expected, "{message}");
 }
 
 #[test]

@@ -165,9 +165,9 @@ fn a_signal_during_a_run_ends_the_load_and_keeps_the_report() {
     signal(&child, "TERM");
     let output = bounded(child);
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
-    let told = said(&output);
-    assert!(told.contains("run begun for ") && told.contains(" to 127.0.0.1:"), "{told}");
-    assert!(told.contains(": the agent was told to end; report kept in "), "{told}");
+    let message = said(&output);
+    assert!(message.contains("run begun for ") && message.contains(" to 127.0.0.1:"), "{message}");
+    assert!(message.contains(": the agent was told to end; report kept in "), "{message}");
     let (report, has_samples) = kept(&state);
     assert_eq!(report["uncollected"], "the agent was told to end");
     assert_eq!(report["counts"]["sent"], target.received());
@@ -186,9 +186,9 @@ fn an_agent_for_one_run_exits_with_what_became_of_its_report() {
     signal(&controlling, "INT");
     assert_eq!(bounded(controlling).status.code(), Some(130));
     let output = bounded(child);
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.ends_with(" answered, report collected\n"), "{told}");
+    let message = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{message}");
+    assert!(message.ends_with(" answered, report collected\n"), "{message}");
     assert!(kept_files(folder.path()).is_empty());
 
     let (child, line) = listening(&mut agent(folder.path(), &["--once"]));

@@ -148,7 +148,7 @@ fn whatever_ends_the_run_gives_the_terminal_back() {
 
 #[test]
 fn without_a_terminal_it_is_refused() {
-    for (line, told) in [
+    for (line, message) in [
         ("run http://127.0.0.1:1/ --live", "--live: standard error, where it is drawn, is no"),
         ("sweep http://127.0.0.1:1/ --rates 1..2 --live", "--live: the view is of one run; omit"),
         ("controller http://127.0.0.1:1/ --agents h:1 --live", "--live: the view is of this"),
@@ -157,6 +157,6 @@ fn without_a_terminal_it_is_refused() {
         let output = binary().args(line.split(' ')).output().expect("the binary runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{line}: {said}");
-        assert!(said.contains(told) && said.lines().count() == 1, "{line}: {said}");
+        assert!(said.contains(message) && said.lines().count() == 1, "{line}: {said}");
     }
 }

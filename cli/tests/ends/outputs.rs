@@ -137,14 +137,14 @@ fn a_body_too_large_is_refused_before_it_is_read() {
     let target = Target::start(&[]);
     let body = File::create(folder.path().join("body")).expect("created");
     body.set_len(3 << 30).expect("a hole takes no room");
-    for (file, told) in [
+    for (file, message) in [
         ("@body", "3221225472 bytes, and 1073741824 (1024 MiB)"),
         ("@/dev/zero", "more than 268435456 bytes, and 268435456 (256 MiB)"),
     ] {
         let run = short_run(&target, folder.path()).args(["--body", file]).spawn();
         let output = bounded(run.expect("the binary runs"));
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        let line = format!("truetail: --body {file}: the body has {told}");
+        let line = format!("truetail: --body {file}: the body has {message}");
         assert!(stderr(&output).starts_with(&line), "{}", stderr(&output));
     }
     assert_eq!(target.received(), 0);

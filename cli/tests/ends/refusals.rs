@@ -205,21 +205,6 @@ fn without_the_kernels_stamps_a_run_goes_on_and_says_why_unless_it_asked_for_the
 }
 
 #[test]
-fn hardware_stamps_are_refused_where_there_is_no_hardware() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let target = Target::start(&[]);
-    let args = ["run", &target.url, "--stamps", "hardware"].map(str::to_owned);
-    let output = end(binary().current_dir(folder.path()).args(&args));
-    let why = "the loopback interface has no hardware";
-    assert_refused(&args, &output, &format!("hardware stamps: {why};"));
-    let (said, code) = doctor(binary().current_dir(folder.path()));
-    assert_eq!(code, Some(0), "{said}");
-    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("good hardware stamps none: ") && words.contains(why), "{said}");
-    target.interrupt();
-}
-
-#[test]
 fn without_sys_every_command_refuses_alike_or_needs_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&[]);

@@ -100,7 +100,7 @@ pub enum Equality {
 
 /// What the report has to count of a target's misbehaviour, and to hold against the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Shown {
     /// Users who were blocked for half of the window or more.
     StarvedUsers,
     /// Bytes that no request was waiting for.
@@ -126,7 +126,7 @@ pub struct Expected {
     equal: &'static [Equality],
     codes: &'static [&'static str],
     clean: bool,
-    told: &'static [Told],
+    shown: &'static [Shown],
     fastest: Duration,
 }
 
@@ -139,7 +139,7 @@ impl Expected {
         equal: &[],
         codes: &[],
         clean: false,
-        told: &[],
+        shown: &[],
         fastest: Duration::ZERO,
     };
 
@@ -184,8 +184,8 @@ impl Expected {
     }
 
     /// The report tells this.
-    pub const fn told(self, told: &'static [Told]) -> Expected {
-        Expected { told, ..self }
+    pub const fn shown(self, shown: &'static [Shown]) -> Expected {
+        Expected { shown, ..self }
     }
 
     /// No latency can be shorter than this.
@@ -314,7 +314,7 @@ fn compare(row: &Row, model: Model, expected: &Expected) -> Option<String> {
     for _ in 0..RUNS_MAX {
         let ran = run(row, model);
         let wrong = judge(&ran, expected);
-        let told = format!(
+        let shown = format!(
             "{:?}, {model:?}: {}\n  counts {}\n  verdict {}; naive latency {} to {} us\n  log \
              {:?}\n  exit code {:?} {}",
             row.fault,
@@ -331,12 +331,13 @@ fn compare(row: &Row, model: Model, expected: &Expected) -> Option<String> {
             ran.code,
             ran.stderr
         );
-        println!("{told}");
+        println!("{shown}");
         if wrong.claims.is_empty() {
             return None;
         }
-        let disturbed = Codes::of(&ran.report).codes.iter().any(|code| DISTURBED.contains(code));
-        last = Some(told);
+        let found = Codes::of(&ran.report);
+        let disturbed = found.codes.iter().chain(&found.notes).any(|code| DISTURBED.contains(code));
+        last = Some(shown);
         if wrong.is_final || !disturbed {
             break;
         }
@@ -371,21 +372,23 @@ impl Wrong {
 struct Codes<'report> {
     level: &'report str,
     codes: Vec<&'report str>,
+    notes: Vec<&'report str>,
 }
 
 impl Codes<'_> {
     fn of(report: &Value) -> Codes<'_> {
-        let reasons = report["verdict"]["reasons"].as_array().map_or(&[][..], Vec::as_slice);
-        Codes {
-            level: report["verdict"]["level"].as_str().unwrap_or("none"),
-            codes: reasons.iter().filter_map(|reason| reason["code"].as_str()).collect(),
-        }
+        let codes = |of: &str| {
+            let all = report["verdict"][of].as_array().map_or(&[][..], Vec::as_slice);
+            all.iter().filter_map(|one| one["code"].as_str()).collect()
+        };
+        let level = report["verdict"]["level"].as_str().unwrap_or("none");
+        Codes { level, codes: codes("reasons"), notes: codes("notes") }
     }
 }
 
 impl std::fmt::Display for Codes<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.level, self.codes.join(", "))
+        write!(f, "{}: {}; notes: {}", self.level, self.codes.join(", "), self.notes.join(", "))
     }
 }
 
@@ -411,7 +414,8 @@ fn judge(ran: &Ran, expected: &Expected) -> Wrong {
         "without an answer it isn't invalid",
     );
     for code in WRONG {
-        wrong.always(!verdict.codes.contains(&code), code);
+        let is_named = verdict.codes.iter().chain(&verdict.notes).any(|named| *named == code);
+        wrong.always(!is_named, code);
     }
 
     let given_up = counts.timed_out + counts.abandoned;
@@ -436,8 +440,8 @@ fn judge(ran: &Ran, expected: &Expected) -> Wrong {
             wrong.unless(left == right, format!("{equality:?}: {left} and {right}"));
         }
     }
-    let told = expected.told.iter().filter_map(|told| told.code());
-    for code in expected.codes.iter().copied().chain(told) {
+    let shown = expected.shown.iter().filter_map(|shown| shown.code());
+    for code in expected.codes.iter().copied().chain(shown) {
         wrong.unless(verdict.codes.contains(&code), format!("not {code}"));
     }
     if expected.clean {
@@ -445,8 +449,8 @@ fn judge(ran: &Ran, expected: &Expected) -> Wrong {
             wrong.unless(!verdict.codes.contains(&code), code);
         }
     }
-    for told in expected.told {
-        wrong.unless(told.is_counted(&counts, &ran.log), format!("{told:?} not counted"));
+    for shown in expected.shown {
+        wrong.unless(shown.is_counted(&counts, &ran.log), format!("{shown:?} not counted"));
     }
     let fastest = ran.report["naive"]["min"].as_f64().unwrap_or(f64::INFINITY);
     let least = expected.fastest.as_secs_f64() * 1e6;
@@ -551,35 +555,37 @@ impl Equality {
     }
 }
 
-impl Told {
+impl Shown {
     /// The reason of the verdict that follows.
     fn code(self) -> Option<&'static str> {
         match self {
-            Told::StarvedUsers => Some("starved"),
-            Told::UnaskedBytes | Told::TrailingBytes | Told::EarlyResponses => Some("unsolicited"),
-            Told::NothingSent => Some("nothing_sent"),
-            Told::IncompleteUploads => None,
+            Shown::StarvedUsers => Some("starved"),
+            Shown::UnaskedBytes | Shown::TrailingBytes | Shown::EarlyResponses => {
+                Some("unsolicited")
+            }
+            Shown::NothingSent => Some("nothing_sent"),
+            Shown::IncompleteUploads => None,
         }
     }
 
     fn is_counted(self, counts: &Counts, log: &Log) -> bool {
         match self {
-            Told::StarvedUsers => 0 < counts.users_blocked,
-            Told::UnaskedBytes => 0 < counts.unsolicited,
+            Shown::StarvedUsers => 0 < counts.users_blocked,
+            Shown::UnaskedBytes => 0 < counts.unsolicited,
             // A response and what follows it may come in two pieces.
-            Told::TrailingBytes => counts.trailing + counts.unsolicited == counts.answered,
-            Told::EarlyResponses => {
+            Shown::TrailingBytes => counts.trailing + counts.unsolicited == counts.answered,
+            Shown::EarlyResponses => {
                 let early = counts.causes.get("early_response").copied().unwrap_or_default();
                 // A server without a core may come too late for some.
                 counts.users <= 2 * (early + counts.unsolicited)
             }
             // A server that reads on may see the end of a request whose sender didn't know that
             // it was through.
-            Told::IncompleteUploads if 0 < log.requests + log.requests_cut => {
+            Shown::IncompleteUploads if 0 < log.requests + log.requests_cut => {
                 (log.requests_cut..=log.early).contains(&counts.incomplete_uploads)
             }
-            Told::IncompleteUploads => counts.incomplete_uploads == log.early,
-            Told::NothingSent => counts.sent == 0,
+            Shown::IncompleteUploads => counts.incomplete_uploads == log.early,
+            Shown::NothingSent => counts.sent == 0,
         }
     }
 }

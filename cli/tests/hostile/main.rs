@@ -12,7 +12,7 @@ use check::Equality::{
     AnsweredWereWritten, ConnectsWereAccepted, FailedWereBroken, FailedWereIgnored, SentWereRead,
     TimedOutWereIgnored, TimedOutWereUnended,
 };
-use check::{Equality, Expected, LoadShape, Row, Timeout, Told, check};
+use check::{Equality, Expected, LoadShape, Row, Shown, Timeout, check};
 use server::{DRIPPED, Fault, SLOW};
 
 /// A small request, and a timeout that no answer comes near.
@@ -43,17 +43,17 @@ const FINE: Expected = Expected::answered().equal(ALL).clean();
 
 /// Requests that nobody answers.
 const HUNG: Expected =
-    Expected::timed_out().equal(&[ConnectsWereAccepted]).told(&[Told::StarvedUsers]);
+    Expected::timed_out().equal(&[ConnectsWereAccepted]).shown(&[Shown::StarvedUsers]);
 /// Responses that begin and never end.
 const UNENDED: Expected = Expected::timed_out()
     .equal(&[SentWereRead, TimedOutWereUnended, ConnectsWereAccepted])
-    .told(&[Told::StarvedUsers]);
+    .shown(&[Shown::StarvedUsers]);
 /// Answers that stand, and bytes after them.
-const TRAILED: Expected = Expected::answered().equal(ALL).told(&[Told::TrailingBytes]);
+const TRAILED: Expected = Expected::answered().equal(ALL).shown(&[Shown::TrailingBytes]);
 /// Answers to requests that were still on their way.
 const EARLY: Expected = Expected::answered()
     .equal(&[AnsweredWereWritten, ConnectsWereAccepted])
-    .told(&[Told::IncompleteUploads]);
+    .shown(&[Shown::IncompleteUploads]);
 /// Answers, and requests that met a close.
 const CLOSED_ON: Expected = Expected::mixed(Seen, Never, Any, CLOSES).equal(&[AnsweredWereWritten]);
 /// The same of a server that reads what comes after its FIN.
@@ -64,7 +64,7 @@ const CONFUSED: Expected = Expected::mixed(Any, Any, Any, &["early_response", "u
 /// Users who hang beside users who are served.
 const HALF_HUNG: Expected = Expected::mixed(Seen, Any, Never, &[])
     .equal(&[SentWereRead, AnsweredWereWritten, TimedOutWereIgnored])
-    .told(&[Told::StarvedUsers]);
+    .shown(&[Shown::StarvedUsers]);
 
 /// What a close may look like to a request that meets it.
 const CLOSES: &[&str] = &["reset", "closed_before_response", "write_failed"];
@@ -109,9 +109,9 @@ rows! {
     hangs_from_the_third_connection_on: Fault::HangFrom(3), IMPATIENT, each(HALF_HUNG);
     hangs_longer_than_the_window: Fault::HangFrom(3), PATIENT, [
         Expected::mixed(Seen, Any, Never, &[]),
-        Expected::mixed(Seen, Never, Never, &[]).told(&[Told::StarvedUsers]),
-        Expected::mixed(Seen, Any, Never, &[]).told(&[Told::StarvedUsers]),
-        Expected::mixed(Never, Never, Never, &[]).told(&[Told::StarvedUsers, Told::NothingSent]),
+        Expected::mixed(Seen, Never, Never, &[]).shown(&[Shown::StarvedUsers]),
+        Expected::mixed(Seen, Any, Never, &[]).shown(&[Shown::StarvedUsers]),
+        Expected::mixed(Never, Never, Never, &[]).shown(&[Shown::StarvedUsers, Shown::NothingSent]),
     ];
     accepts_and_never_reads: Fault::NeverRead, IMPATIENT, each(HUNG);
     never_reads_a_large_request: Fault::NeverRead, LoadShape { large: true, ..IMPATIENT },
@@ -120,7 +120,7 @@ rows! {
         each(Expected::mixed(Seen, Seen, Any, &["connect_timed_out"])
             .equal(&[AnsweredWereWritten])
             .codes(&["errors"])
-            .told(&[Told::StarvedUsers]));
+            .shown(&[Shown::StarvedUsers]));
     restarts: Fault::Restart(20), LoadShape { window_ms: 800, ..LOAD },
         each(Expected::mixed(
             Seen, Never, Seen,
@@ -154,26 +154,26 @@ rows! {
     // can't be told from that one's answer; what remains is seen when a connection is idle.
     answers_on_accept: Fault::AnswerOnAccept, IMPATIENT, [
         CONFUSED,
-        CONFUSED.told(&[Told::EarlyResponses]),
-        CONFUSED.told(&[Told::EarlyResponses]),
-        CONFUSED.told(&[Told::EarlyResponses]),
+        CONFUSED.shown(&[Shown::EarlyResponses]),
+        CONFUSED.shown(&[Shown::EarlyResponses]),
+        CONFUSED.shown(&[Shown::EarlyResponses]),
     ];
     answers_on_accept_and_again: Fault::AnswerOnAcceptAndAgain, LOAD, [
-        CONFUSED.told(&[Told::UnaskedBytes]),
-        CONFUSED.told(&[Told::EarlyResponses]),
-        CONFUSED.told(&[Told::EarlyResponses]),
-        CONFUSED.told(&[Told::EarlyResponses]),
+        CONFUSED.shown(&[Shown::UnaskedBytes]),
+        CONFUSED.shown(&[Shown::EarlyResponses]),
+        CONFUSED.shown(&[Shown::EarlyResponses]),
+        CONFUSED.shown(&[Shown::EarlyResponses]),
     ];
     answers_before_it_read_and_again: Fault::AnswerBeforeReadAndAgain, LOAD, [
-        CONFUSED.told(&[Told::UnaskedBytes]),
+        CONFUSED.shown(&[Shown::UnaskedBytes]),
         CONFUSED,
-        CONFUSED.told(&[Told::UnaskedBytes]),
+        CONFUSED.shown(&[Shown::UnaskedBytes]),
         CONFUSED,
     ];
     repeats_its_answers: Fault::RepeatAnswers, LOAD, [
-        CONFUSED.told(&[Told::UnaskedBytes]),
+        CONFUSED.shown(&[Shown::UnaskedBytes]),
         CONFUSED,
-        CONFUSED.told(&[Told::UnaskedBytes]),
+        CONFUSED.shown(&[Shown::UnaskedBytes]),
         FINE.fastest(SLOW),
     ];
     answers_a_large_request_early_and_keeps: Fault::AnswerEarlyAndKeep, LARGE, each(EARLY);

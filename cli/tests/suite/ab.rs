@@ -30,12 +30,15 @@ fn a_slower_target_is_found_and_the_same_one_is_the_same() {
     let slow = Target::start(&["--base-latency", "30ms"]);
     let gate = ["--allow-invalid", "--fail-on", "regression", "--reports", "slices"];
     let output = ab(folder, &[&[&*fast.url, &slow.url], &gate[..]].concat());
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(4), "{told}");
-    assert!(told.starts_with("REGRESSION: B is slower at p50 (+"), "{told}");
-    assert!(told.contains("\ntakes 6s: 12 slices, each takes 500ms: window 500ms"), "{told}");
-    assert!(told.contains("\nBoth slices of a pair have the same arrivals."), "{told}");
-    assert!(String::from_utf8_lossy(&output.stdout).lines().all(|line| line.len() <= 90), "{told}");
+    let message = said(&output);
+    assert_eq!(output.status.code(), Some(4), "{message}");
+    assert!(message.starts_with("REGRESSION: B is slower at p50 (+"), "{message}");
+    assert!(message.contains("\ntakes 6s to 2m6s in all: 12 slices, each 500ms to "), "{message}");
+    assert!(message.contains("\nBoth slices of a pair have the same arrivals."), "{message}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).lines().all(|line| line.len() <= 90),
+        "{message}"
+    );
     let found = document(&folder.join("ab.json"));
     assert_eq!((&found["change"], &found["interrupted"]), (&"worse".into(), &false.into()));
     assert_eq!(found["pairs"], Value::from(vec![1, 2, 3, 4, 5]));
@@ -70,11 +73,11 @@ fn a_slower_target_is_found_and_the_same_one_is_the_same() {
     // the median of a slice again and again, and far less than the two targets differ by.
     let same = ["--allow-invalid", "--fail-on", "regression", "--margin", "50%", "--quiet"];
     let output = ab(folder, &[&[&*slow.url, &slow.url], &same[..]].concat());
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let message = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{message}");
     let found = document(&folder.join("ab.json"));
-    assert_eq!(found["percentiles"][0]["change"], "same", "{told}");
-    assert_eq!(found["percentiles"][0]["pairs"], 5, "{told}");
+    assert_eq!(found["percentiles"][0]["change"], "same", "{message}");
+    assert_eq!(found["percentiles"][0]["pairs"], 5, "{message}");
     assert_eq!(found["a"]["targets"], found["b"]["targets"]);
 }
 
@@ -85,34 +88,59 @@ fn slices_that_cannot_be_trusted_are_named_and_nothing_is_judged() {
     let (url, other) = (target.url.as_str(), format!("{}other", target.url));
     // Every answer is another than the one expected.
     let output = ab(folder.path(), &[url, &other, "--expect-status", "404"]);
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(3), "{told}");
+    let message = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{message}");
     let why = "NOT JUDGED: 10 of 10 slices are invalid, and the target may be the cause.\n";
-    assert!(told.starts_with(why) && told.contains(": B1 ("), "{told}");
+    assert!(message.starts_with(why) && message.contains(": B1 ("), "{message}");
     let found = document(&folder.path().join("ab.json"));
     assert_eq!((&found["change"], slices(&found).len()), (&"undecided".into(), 10));
 }
 
-#[test]
-fn a_signal_ends_it_and_what_was_measured_is_kept() {
+/// What a comparison of a target with itself says that a signal ends after so many requests, and its
+/// document.
+fn interrupted(after: u64, args: &[&str]) -> (String, Value) {
     let folder = tempfile::tempdir().expect("a folder");
     let target = Target::start(&["--base-latency", "2ms"]);
     let mut run = binary()
-        .args(["ab", &target.url, &target.url, "--rate", "200", "--duration", "1m"])
-        .args(["--warmup", "0s", "--out", "ab.json"])
+        .args(["ab", &target.url, &target.url, "--rate", "200", "--warmup", "0s"])
+        .args(["--allow-invalid", "--out", "ab.json"])
+        .args(args)
         .current_dir(folder.path())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    target.wait_for_requests(&mut run, 20);
+    target.wait_for_requests(&mut run, after);
     signal(&run, "INT");
     let output = bounded(run);
-    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
-    let told = said(&output);
-    assert!(told.starts_with("interrupted by a signal: these are the slices so far."), "{told}");
+    let message = said(&output);
+    assert_eq!(output.status.code(), Some(130), "{message}");
     let found = document(&folder.path().join("ab.json"));
-    assert_eq!((&found["interrupted"], slices(&found).len()), (&true.into(), 0));
+    assert_eq!(found["interrupted"], true, "{message}");
+    (message, found)
+}
+
+#[test]
+fn a_signal_ends_it_and_what_was_measured_is_kept() {
+    let (message, found) = interrupted(20, &["--duration", "1m"]);
+    assert!(message.starts_with("interrupted by a signal: no pair was complete."), "{message}");
+    assert_eq!(slices(&found).len(), 0);
+}
+
+#[test]
+fn a_signal_shows_what_the_pairs_so_far_say() {
+    // The warm-up of both sides takes 200 requests, each pair of slices as many.
+    let (message, found) = interrupted(750, &["--duration", "500ms", "--slices", "100"]);
+    let pairs = found["pairs"].as_array().expect("a list").len();
+    assert!((2..5).contains(&pairs), "{message}");
+    let first = format!("interrupted by a signal: these are the estimates of the first {pairs} ");
+    assert!(message.starts_with(&first), "{message}");
+    assert!(message.contains(&format!("NOT JUDGED: only {pairs} of 100 pairs count")), "{message}");
+    let p50 = &found["percentiles"][0];
+    let [low, high] = [0, 1].map(|end| p50["interval"][end].as_f64().expect("an end"));
+    let ratio = p50["ratio"].as_f64().expect("a ratio");
+    assert!(low < ratio && ratio < high, "{p50}");
+    assert_eq!((&p50["change"], &found["change"]), (&"undecided".into(), &"undecided".into()));
 }
 
 #[test]
@@ -157,10 +185,10 @@ fn what_two_targets_cannot_share_is_refused_before_anything_is_sent() {
     ] {
         let output = binary().arg("ab").args(args).current_dir(folder.path()).output();
         let output = output.expect("the binary runs");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
-        assert!(told.starts_with(&format!("truetail: {line}")), "{args:?}: {told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+        assert!(message.starts_with(&format!("truetail: {line}")), "{args:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
     assert_eq!(target.received(), 0);
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "a file was left");

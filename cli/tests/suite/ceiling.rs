@@ -65,7 +65,7 @@ fn a_serial_target_is_the_bound() {
     let output = ceiling(folder.path(), &args);
     let said = said(&output);
     let found = document(&path("c.json"));
-    assert_eq!((&found["schema"], &found["interrupted"]), (&4.into(), &false.into()));
+    assert_eq!((&found["schema"], &found["interrupted"]), (&5.into(), &false.into()));
     assert_eq!(found["plan"]["seed"], 7);
     assert!(!fs::read_to_string(path("c.json")).expect("text").contains("pa55"));
     let seeds: Vec<u64> = runs(&found).iter().filter_map(|run| run["seed"].as_u64()).collect();
@@ -227,9 +227,9 @@ fn what_a_ceiling_has_no_use_for_is_refused_before_anything_runs() {
         (&["--null", "--plan", "plan.toml"], "--null: the plan file names a target; omit one"),
     ] {
         let output = ceiling(folder.path(), args);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.starts_with(&format!("truetail: {line}")), "{told}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.starts_with(&format!("truetail: {line}")), "{message}");
     }
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "a file was left");
 }

@@ -109,7 +109,7 @@ fn a_reader_of_prometheus_text_finds_the_figures_of_the_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let output = binary()
-        .args(["run", &target.url, "--rate", "400", "--warmup", "0s", "--duration", "2s"])
+        .args(["run", &target.url, "--rate", "400", "--warmup", "0s", "--duration", "5s"])
         .args(["--slo", "p50<10s", "--label", "night\"ly", "--allow-invalid"])
         .args(["--prom", "run.prom", "--out", "report.json"])
         .current_dir(folder.path())
@@ -142,7 +142,7 @@ fn a_reader_of_prometheus_text_finds_the_figures_of_the_report() {
     }
     let level = report["verdict"]["level"].as_str().expect("a level");
     assert_eq!(sample(&scrape, "truetail_verdict", &[("level", level)]), 1.0);
-    assert_eq!(sample(&scrape, "truetail_window_seconds", &[]), 2.0);
+    assert_eq!(sample(&scrape, "truetail_window_seconds", &[]), 5.0);
     assert_eq!(sample(&scrape, "truetail_objective", &[("judgement", "met")]), 1.0);
     assert_eq!(
         sample(&scrape, "truetail_traffic_bytes", &[("direction", "received")]),

@@ -59,10 +59,14 @@ fn each_section_has_figures() {
     let us = |of: &str| at[of].as_f64().expect("a time");
     assert!(5_000.0 <= us("held_us") && us("held_us") <= us("corrected_us"), "{overhead:#}");
     assert!(overhead["path"]["floor_us"].as_f64() > Some(0.0), "{overhead:#}");
-    let told = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     // On a busy machine none of its figures may be worth saving.
     let is_saved = cache.exists();
-    assert_eq!(!is_saved, told.contains("the calibration isn't saved: others were in"), "{told}");
+    assert_eq!(
+        !is_saved,
+        message.contains("the calibration isn't saved: others were in"),
+        "{message}"
+    );
     runs_find_it(is_saved.then_some(&cache), &out, &document);
 }
 

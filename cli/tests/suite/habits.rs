@@ -37,10 +37,10 @@ fn verified(report: &[u8]) {
     let mut changed = document(&path);
     changed["config"]["requests"] = 5.into();
     std::fs::write(&path, changed.to_string()).expect("written");
-    let (code, told) = verify(&path);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.starts_with("DIFFERS  intended of --requests"), "{told}");
-    assert!(told.lines().all(|line| line.starts_with("DIFFERS  ")), "{told}");
+    let (code, message) = verify(&path);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.starts_with("DIFFERS  intended of --requests"), "{message}");
+    assert!(message.lines().all(|line| line.starts_with("DIFFERS  ")), "{message}");
 }
 
 #[test]
@@ -309,8 +309,8 @@ fn a_variable_that_a_command_has_no_use_for_is_ignored() {
         .args(["sweep", "http://127.0.0.1:1/", "--rates", "1..2", "--rate", "5"])
         .output()
         .expect("the binary runs");
-    let told = "truetail: --rate 5: a sweep has many rates";
-    assert!(said(&output).starts_with(told), "{}", said(&output));
+    let message = "truetail: --rate 5: a sweep has many rates";
+    assert!(said(&output).starts_with(message), "{}", said(&output));
 }
 
 #[test]
@@ -326,4 +326,18 @@ fn another_tools_line_is_answered_and_nothing_runs() {
          has a unit (-t 5s), and a time limit is --duration; --latency: percentiles are always \
          printed; type `truetail run -c100 -d30s http://127.0.0.1:1/`\n"
     );
+}
+
+#[test]
+fn a_url_without_a_scheme_is_loaded_and_a_template_is_sent_as_it_stands_with_a_warning() {
+    let target = Target::start(&["--base-latency", "0s"]);
+    let place = target.url.trim_start_matches("http://");
+    let output = run(&[place, "-n", "5", "-b", r#"{"id":{{id}}}"#, "-o", "-", "-q"]);
+    let report = printed(&output);
+    assert_eq!(report["counts"]["answered"], 5);
+    assert_eq!(report["config"]["target"], target.url.as_str());
+    let message = String::from_utf8_lossy(&output.stderr);
+    let warning = "truetail: --body: `{{…}}` is sent as it stands, since there are no templates\n";
+    assert!(message.starts_with(warning) && message.matches("templates").count() == 1, "{message}");
+    target.interrupt();
 }

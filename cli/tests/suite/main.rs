@@ -10,6 +10,7 @@ mod deploy;
 mod edges;
 mod exports;
 mod floor;
+mod forged;
 mod gates;
 mod habits;
 mod runs;

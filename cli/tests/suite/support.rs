@@ -193,15 +193,15 @@ pub fn verified(path: &Path, figure: &str) {
         let output = binary().arg("verify").arg(file).output().expect("the binary runs");
         (output.status.code(), said(&output))
     };
-    let (code, told) = verify(path);
-    assert_eq!(code, Some(0), "{told}");
+    let (code, message) = verify(path);
+    assert_eq!(code, Some(0), "{message}");
     let mut changed = document(path);
     *changed.pointer_mut(figure).expect("a figure") = Value::from(123.5);
     let other = path.with_file_name("changed.json");
     fs::write(&other, changed.to_string()).expect("written");
-    let (code, told) = verify(&other);
+    let (code, message) = verify(&other);
     let name = figure.trim_start_matches('/').replace('/', ".");
-    assert_eq!(code, Some(1), "{told}");
-    let line = told.lines().find(|line| line.starts_with("DIFFERS") && line.contains(&name));
-    assert!(line.is_some_and(|line| line.contains("123.5, expected ")), "{told}");
+    assert_eq!(code, Some(1), "{message}");
+    let line = message.lines().find(|line| line.starts_with("DIFFERS") && line.contains(&name));
+    assert!(line.is_some_and(|line| line.contains("123.5, expected ")), "{message}");
 }

@@ -72,11 +72,11 @@ fn a_run_over_tls_is_in_the_ledger_as_it_is_in_the_report() {
     target.interrupt();
     let ledger = document(&folder.path().join("ledger.json"));
     assert_eq!(ledger["answered"].as_u64(), Some(answered));
-    let told = &ledger["connections"]["handshakes"];
-    let count = |name: &str| told[name].as_u64().expect("a count");
+    let served = &ledger["connections"]["handshakes"];
+    let count = |name: &str| served[name].as_u64().expect("a count");
     // Each run's first is the one before it.
     let expected = [handshakes[0] + 6, handshakes[1]];
-    assert_eq!(([count("full"), count("resumed")], count("failed")), (expected, 0), "{told}");
+    assert_eq!(([count("full"), count("resumed")], count("failed")), (expected, 0), "{served}");
 }
 
 #[test]

@@ -36,8 +36,20 @@ fn listening() -> (TcpListener, String) {
 fn a_url_that_is_no_http_target_is_refused() {
     refused(&["run"], 2, &["--target '': the URL is missing", "http://"]);
     refused(&["run", "gopher://127.0.0.1/"], 2, &["--target", "gopher", "http nor https"]);
-    refused(&["run", "127.0.0.1:8080"], 2, &["--target", "scheme is missing", "http://"]);
+    refused(&["run", "ftp://127.0.0.1/"], 2, &["--target ftp://", "http nor https", "http://"]);
+    refused(&["ftp://127.0.0.1/"], 2, &["--target ftp://", "http nor https", "http://"]);
+    refused(&["run", "127.0.0.1:x"], 2, &["--target http://127.0.0.1:x", "invalid"]);
     refused(&["run", "http://x/", "--target", "http://y/"], 2, &["--target"]);
+}
+
+#[test]
+fn an_output_that_takes_nothing_is_refused_before_the_target_is_asked() {
+    let (listener, url) = listening();
+    listener.set_nonblocking(true).expect("a socket");
+    for flag in ["--out", "--csv", "--ndjson", "--junit"] {
+        refused(&["run", &url, flag, "/dev/full"], 2, &[flag, "can't be written (No space left"]);
+    }
+    assert!(listener.accept().is_err(), "nothing was sent");
 }
 
 #[test]
@@ -84,6 +96,7 @@ fn values_that_contradict_or_cannot_be() {
     refused(&["run", url, "--rate", "fast"], 2, &["--rate fast", "20k"]);
     refused(&["run", url, "--model", "open"], 2, &["--model open", "--rate"]);
     refused(&["run", url, "--model", "half"], 2, &["--model half", "open, closed"]);
+    refused(&["run", url, "--stamps", "hardware"], 2, &["--stamps hardware", "kernel, user"]);
     refused(&["run", url, "--model", "closed", "--rate", "5"], 2, &["--rate 5", "--period"]);
     refused(
         &["run", url, "--warmup", "1s", "--duration", "0s"],
@@ -199,13 +212,13 @@ fn files_that_cannot_be_written_or_read() {
     // One of an older version: it lacks what this one reads, and its number says why.
     let older = path("older.json");
     fs::write(&older, "{\"schema\": 1, \"verdict\": {}}").expect("written");
-    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 9"]);
+    refused(&["verify", &older], 1, &["REPORT", &older, "schema 1", "reads schema 12"]);
     let calibration = path("calibration.json");
     fs::write(&calibration, "{\"schema\": 4, \"clocks\": null}").expect("written");
     refused(&["verify", &calibration], 1, &["REPORT", &calibration, "a calibration", "run"]);
     let ceiling = path("ceiling.json");
     fs::write(&ceiling, "{\"schema\": 2, \"passed\": 1.0, \"proof\": {}}").expect("written");
-    let why = "a ceiling of schema 2, and this version reads schema 4";
+    let why = "a ceiling of schema 2, and this version reads schema 5";
     refused(&["verify", &ceiling], 1, &["REPORT", &ceiling, why]);
     let unreadable = format!("--raw {missing}: can't be read (");
     refused(&["verify", &plan, "--raw", &missing], 2, &[&unreadable, "written by `run --raw`"]);

@@ -9,22 +9,21 @@ use std::sync::Mutex;
 use std::thread;
 
 use super::check::{Check, Severity, cores};
-use super::interface_stamps::check_hardware_stamps;
 use super::kernel::{check_clock_source, check_kernel, cure_for_an_old_kernel};
 use super::limits::{
-    CURE_FOR_NO_THREAD, check_files, check_memlock, cure_for_no_memory, examine_memlock,
+    CURE_FOR_NO_THREAD, check_executor_memory, check_files, check_memlock, examine_memlock,
 };
 use super::ports::check_ports;
 use super::processor::check_governor;
 use super::stamping::{check_receive_stamps, check_send_stamps};
 use crate::ring::{Payload, Ring, RingConfig};
+use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
 use crate::sys::units::CoreList;
-use crate::sys::{executor, placement};
 
 /// Threads of a run beside its shards: those that heed signals, prepare it, watch the machine and
 /// write raw samples.
-const THREADS_BESIDE: usize = 4;
+const OTHER_THREADS: usize = 4;
 /// Those of them that run already when a run is prepared.
 const THREADS_RUNNING: usize = 2;
 
@@ -39,14 +38,11 @@ pub fn examine() -> Vec<Check> {
         check_topology(),
         check_threads(1, 0),
     ];
-    // Without one of these the executor's library would panic.
     if checks.iter().all(|check| check.severity != Severity::Missing) {
-        checks.push(check_executor());
         checks.extend([check_receive_stamps(), check_send_stamps()]);
     }
     let topology = Topology::here();
     checks.extend([
-        check_hardware_stamps(),
         check_ports(),
         check_cores(&placement::allowed_cores(), placement::online_cores().len(), &topology),
         Check::good("siblings", siblings(&topology.physical_cores())),
@@ -58,15 +54,18 @@ pub fn examine() -> Vec<Check> {
     checks
 }
 
+fn there(check: Check) -> Result<(), Check> {
+    match check.severity {
+        Severity::Missing => Err(check),
+        Severity::Good | Severity::Warning => Ok(()),
+    }
+}
+
 /// Finds the first thing missing for a run of `conns` connections on `shards` shards.
 ///
 /// # Errors
 /// What is missing.
 pub fn require(conns: usize, shards: usize) -> Result<(), Check> {
-    let there = |check: Check| match check.severity {
-        Severity::Missing => Err(check),
-        Severity::Good | Severity::Warning => Ok(()),
-    };
     there(check_kernel())?;
     there(check_memlock(conns, shards))?;
     there(check_files(conns, shards))?;
@@ -75,13 +74,26 @@ pub fn require(conns: usize, shards: usize) -> Result<(), Check> {
     there(check_threads(shards, THREADS_RUNNING))
 }
 
+/// Finds the first thing missing for the executor of a control plane, an agent's or a controller's,
+/// which would panic without.
+///
+/// # Errors
+/// What is missing.
+pub fn require_executor() -> Result<(), Check> {
+    there(check_kernel())?;
+    there(check_executor_memory())?;
+    there(check_files(0, 1))?;
+    there(check_ring())?;
+    there(check_topology())
+}
+
 fn check_ring() -> Check {
     let name = "io_uring";
     let built = Payload::copied(b"", b"", 1).and_then(|payload| {
         Ring::new(RingConfig {
             sockets_max: 1,
             buffer_size: 64,
-            payload,
+            payloads: vec![payload],
             address: None,
             outbox: false,
         })
@@ -136,15 +148,14 @@ fn ring_refusal(error: &std::io::Error, disabled: &str, status: &str) -> (String
     (cause.to_owned(), cure.to_owned())
 }
 
-/// glommio places executors by the kernel's list of cores.
 fn check_topology() -> Check {
     let name = "core topology";
-    match glommio::CpuSet::online() {
+    match placement::listed_online() {
         Ok(cores) => Check::good(name, format!("{} cores listed", cores.len())),
         Err(error) => Check::bad(
             name,
             Severity::Missing,
-            format!("unknown ({})", std::io::Error::from(error)),
+            format!("unknown ({error})"),
             "/sys lists the cores on which shards can be placed, and it can't be read",
             "mount it: mount -t sysfs sysfs /sys",
         ),
@@ -154,7 +165,7 @@ fn check_topology() -> Check {
 /// Starts as many threads at once as a run needs beside those that are running.
 fn check_threads(shards: usize, running: usize) -> Check {
     let name = "threads";
-    let needed = shards + THREADS_BESIDE;
+    let needed = shards + OTHER_THREADS;
     let gate = Mutex::new(());
     let closed = gate.lock();
     let refused = thread::scope(|scope| {
@@ -171,27 +182,6 @@ fn check_threads(shards: usize, running: usize) -> Check {
             format!("refused ({error})"),
             format!("a run on {} needs {needed}", cores(shards)),
             CURE_FOR_NO_THREAD,
-        ),
-    }
-}
-
-/// Starts an executor as a shard does.
-fn check_executor() -> Check {
-    let name = "executor";
-    let core = placement::allowed_cores()[0];
-    let started = executor::start(core, || async {})
-        .and_then(|handle| handle.join().map_err(std::io::Error::from));
-    match started {
-        Ok(()) => Check::good(name, format!("starts on core {core}")),
-        Err(error) => Check::bad(
-            name,
-            Severity::Missing,
-            format!("refused ({error})"),
-            format!("the runtime of a shard can't start on core {core}"),
-            match error.raw_os_error() {
-                Some(libc::ENOMEM) => cure_for_no_memory(1, 1),
-                _ => "look into the kernel's log: dmesg".to_owned(),
-            },
         ),
     }
 }

@@ -5,7 +5,6 @@ mod cgroup;
 pub mod check;
 pub mod environment;
 mod examine;
-mod interface_stamps;
 mod kernel;
 pub(crate) mod limits;
 mod network;
@@ -20,8 +19,7 @@ pub mod traffic;
 pub mod watch;
 
 pub use cgroup::ControlGroup;
-pub use examine::{examine, require};
-pub(crate) use interface_stamps::require_hardware_stamps;
+pub use examine::{examine, require, require_executor};
 pub use limits::Limit;
 pub use network::Network;
 pub(crate) use network::attachment_towards;

@@ -6,13 +6,11 @@
 //! and waits until it sees a stamp.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
 use super::check::{Check, Severity};
-use super::interface_stamps::lacks_send_stamps;
-use super::network::interface_towards;
 use crate::ring::receive_stamps::{ReceiveStamps, receive_is_stamped, stamp_receives};
 use crate::ring::send_stamps::{count_bytes, left_at, send_stamped};
 
@@ -85,21 +83,16 @@ pub(super) fn check_receive_stamps() -> Check {
     }
 }
 
-/// Checks that the kernel stamps what leaves for this target; without one, what leaves for this
-/// host.
+/// Checks that the kernel stamps what leaves, by a byte to this host.
 ///
 /// # Errors
 /// The finding where it doesn't.
-pub(crate) fn require_send_stamps(target: Option<SocketAddr>) -> Result<(), Check> {
-    let refused = |why: String| {
+pub(crate) fn require_send_stamps() -> Result<(), Check> {
+    first_send_stamp().map_err(|error| {
+        let why = format!("refused ({error})");
         let cause = "the kernel doesn't say when a request leaves the host";
         Check::bad("send stamps", Severity::Missing, why, cause, "omit --stamp-sends")
-    };
-    first_send_stamp().map_err(|error| refused(format!("refused ({error})")))?;
-    match target.and_then(interface_towards).filter(|interface| lacks_send_stamps(interface)) {
-        None => Ok(()),
-        Some(interface) => Err(refused(format!("not offered by the driver of {interface}"))),
-    }
+    })
 }
 
 fn first_send_stamp() -> io::Result<()> {
@@ -113,7 +106,7 @@ fn first_send_stamp() -> io::Result<()> {
 
 /// Whether the kernel stamps what leaves.
 pub(super) fn check_send_stamps() -> Check {
-    match require_send_stamps(None) {
+    match require_send_stamps() {
         Ok(()) => Check::good("send stamps", "by the kernel, in software"),
         Err(check) => Check { severity: Severity::Warning, ..check },
     }

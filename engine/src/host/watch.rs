@@ -22,6 +22,7 @@ use crate::host::ports::{PortCount, Ports};
 use crate::host::processes::{Contender, Processes};
 use crate::host::ticks::{self, Ticks};
 use crate::host::traffic::{InterfaceTraffic, TcpCounts, Traffic};
+use crate::record::shard_stats::ShardStats;
 use crate::sys::clock;
 use crate::sys::control::Signals;
 use crate::sys::placement::{allowed_cores, leave_cores};
@@ -55,6 +56,24 @@ pub struct Machine {
     pub interface: Option<InterfaceTraffic>,
     /// What TCP did on this machine, in that time. `None` where the kernel doesn't say.
     pub tcp: Option<TcpCounts>,
+}
+
+impl Machine {
+    /// The share of the time in which others used a shard's core, if that is known.
+    ///
+    /// They can't have made it wait for longer. The kernel's account has all the time from a wake-up
+    /// to the moment when the thread runs, so on a core that nobody else uses it is what waking the
+    /// core and the network's interrupts take, thousands of times a second. A process that ended
+    /// meanwhile is in the core's time alone; the interrupts that a thread was charged for hide the
+    /// others there, not in the accounts of processes.
+    pub fn used_by_others(&self, shard: &ShardStats) -> Option<f64> {
+        let time = self.cores.iter().find(|time| time.core == shard.core)?;
+        let own = (shard.cpu_user_s + shard.cpu_system_s) / shard.observed_s;
+        let of_core = time.busy - time.interrupts - own;
+        let contenders = self.contenders.iter().filter(|other| other.core == shard.core);
+        let of_processes = contenders.map(|other| other.cpu_s).sum::<f64>() / shard.observed_s;
+        Some(of_core.max(of_processes))
+    }
 }
 
 /// What took a core's time, as shares of it. A core is one hardware thread.

@@ -4,9 +4,10 @@
 
 use std::collections::VecDeque;
 
+use crate::load::closed::ClosedLoad;
 use crate::load::due::DueRequest;
 use crate::load::paced::PacedLoad;
-use crate::load::schedule::{Digest, Schedule};
+use crate::load::schedule::{Arrival, Digest, Schedule};
 
 /// What drives a shard.
 #[expect(clippy::large_enum_variant, reason = "a shard has one, in place")]
@@ -14,7 +15,7 @@ pub(crate) enum Load {
     /// Arrivals by the schedule.
     Open(OpenLoad),
     /// Each connection sends again as soon as its response has arrived.
-    Closed,
+    Closed(ClosedLoad),
     /// Each connection sends once per period, or as soon as a late response has arrived.
     Paced(PacedLoad),
 }
@@ -27,7 +28,7 @@ const WAITING_MAX: usize = 1 << 16;
 /// The open model: the schedule, and the queue of due arrivals that found no connection.
 pub(crate) struct OpenLoad {
     schedule: Schedule,
-    next_due_ns: Option<u64>,
+    next: Option<Arrival>,
     waiting: VecDeque<DueRequest>,
     digest: Digest,
     /// Whether the queue has been full since the last arrival was taken: then later ones were not
@@ -38,10 +39,10 @@ pub(crate) struct OpenLoad {
 impl OpenLoad {
     /// A load from its shard's schedule.
     pub(crate) fn new(mut schedule: Schedule) -> OpenLoad {
-        let next_due_ns = schedule.next();
+        let next = schedule.next();
         OpenLoad {
             schedule,
-            next_due_ns,
+            next,
             waiting: VecDeque::with_capacity(WAITING_MAX),
             digest: Digest::default(),
             lagging: false,
@@ -51,14 +52,15 @@ impl OpenLoad {
     /// When the next arrival not yet taken is due.
     #[inline]
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
-        self.next_due_ns
+        self.next.map(|next| next.due_ns)
     }
 
     /// Takes the next arrival, if it is due at `now_ns` and before `end_ns`, and there is room in
     /// the queue.
     #[inline]
     pub(crate) fn take_due(&mut self, now_ns: u64, end_ns: u64) -> Option<DueRequest> {
-        let due_ns = self.next_due_ns?;
+        let arrival = self.next?;
+        let due_ns = arrival.due_ns;
         if now_ns < due_ns || end_ns <= due_ns {
             self.lagging = false;
             return None;
@@ -69,12 +71,12 @@ impl OpenLoad {
         }
         let noticed_ns = if self.lagging { due_ns } else { now_ns };
         self.advance(due_ns);
-        Some(DueRequest { intended_ns: due_ns, noticed_ns, waited: false })
+        Some(DueRequest::noticed(arrival, noticed_ns))
     }
 
     fn advance(&mut self, due_ns: u64) {
         self.digest.add(due_ns);
-        self.next_due_ns = self.schedule.next();
+        self.next = self.schedule.next();
     }
 
     /// The schedule, if its next arrivals have still to be drawn.
@@ -84,12 +86,12 @@ impl OpenLoad {
 
     /// Takes the next arrival before `end_ns`, due or not, to count it as unsent.
     pub(crate) fn take_unsent(&mut self, end_ns: u64) -> Option<DueRequest> {
-        let due_ns = self.next_due_ns.filter(|due_ns| *due_ns < end_ns)?;
-        self.advance(due_ns);
+        let arrival = self.next.filter(|next| next.due_ns < end_ns)?;
+        self.advance(arrival.due_ns);
         Some(if self.lagging {
-            DueRequest { intended_ns: due_ns, noticed_ns: due_ns, waited: true }
+            DueRequest { waited: true, ..DueRequest::noticed(arrival, arrival.due_ns) }
         } else {
-            DueRequest::unnoticed(due_ns)
+            DueRequest::unnoticed(arrival)
         })
     }
 
@@ -101,7 +103,8 @@ impl OpenLoad {
     /// Takes all remaining arrivals before `end_ns` at once, counted by the rate. Returns the start
     /// of the part that lies in the window, ns, and the number of arrivals in it.
     pub fn take_rest(&mut self, window_ns: u64, end_ns: u64) -> Option<(u64, u64)> {
-        let first_ns = self.next_due_ns.take().filter(|due_ns| *due_ns < end_ns)?;
+        let first_ns =
+            self.next.take().map(|next| next.due_ns).filter(|due_ns| *due_ns < end_ns)?;
         let from_ns = first_ns.max(window_ns);
         let count = self.schedule.expected_between(from_ns, end_ns);
         self.digest.add_estimated(count.max(1));

@@ -1,14 +1,18 @@
-//! When requests are due: the open model's schedule, the paced closed model, and the queue for a
-//! connection.
+//! When requests are due and which they are: the open model's schedule, the closed models, and the
+//! queue for a connection.
 
+mod closed;
+pub mod curve;
 mod due;
 mod load;
+pub mod mix;
 mod paced;
 pub mod requests;
 pub mod schedule;
 pub mod share;
 mod tree;
 
+pub(crate) use closed::ClosedLoad;
 pub(crate) use due::DueRequest;
 pub(crate) use load::{Load, OpenLoad};
 pub(crate) use paced::PacedLoad;

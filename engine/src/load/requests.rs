@@ -2,9 +2,10 @@
 //!
 //! Both follow from the plan alone, so a run that is to have that many has a window like any other.
 
+use super::curve::Curve;
 use super::schedule::{Due, Schedule};
 use super::share::Share;
-use crate::plan::{DURATION_MAX, Model, Plan, PlanError};
+use crate::plan::{DURATION_MAX, Plan, PlanError};
 use crate::sys::units::Nanos;
 
 /// Ends the window of a completed plan after its `requests`, where the plan tells when that is: when
@@ -45,13 +46,13 @@ pub(crate) fn is_cut_short(plan: &Plan) -> bool {
 /// responses decide it.
 fn due(plan: &Plan, number: u64) -> Option<Due> {
     let (window_ns, end_ns) = (plan.warmup.0, plan.end_ns());
-    match (plan.model(), plan.rate, plan.period) {
-        (Model::Open, Some(rate), _) => {
+    match (Curve::of_plan(plan), plan.period) {
+        (Some(curve), _) => {
             let whole = Share::whole();
-            let schedule = Schedule::new(rate, plan.arrivals, plan.seed, end_ns, whole);
+            let schedule = Schedule::new(curve, plan.arrivals, plan.seed, end_ns, whole);
             schedule.nth_from(window_ns, number)
         }
-        (_, _, Some(period)) => {
+        (None, Some(period)) => {
             let due_ns = paced_due_ns(period.0, plan.conns() as u64, window_ns, number)?;
             (due_ns < end_ns).then_some(Due { due_ns, with_next: false })
         }
@@ -93,9 +94,10 @@ mod tests {
     }
 
     fn intended(plan: &Plan) -> u64 {
-        let rate = plan.rate.expect("a rate");
-        let arrivals = Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), Share::whole());
-        arrivals.filter(|due_ns| plan.warmup.0 <= *due_ns).count() as u64
+        let curve = Curve::of_plan(plan).expect("a rate");
+        let whole = Share::whole();
+        let arrivals = Schedule::new(curve, plan.arrivals, plan.seed, plan.end_ns(), whole);
+        arrivals.times_ns().filter(|due_ns| plan.warmup.0 <= *due_ns).count() as u64
     }
 
     #[test]
@@ -157,7 +159,7 @@ mod tests {
                 let mut load = PacedLoad::new(period_ns, users, &Share::whole());
                 let due = std::iter::from_fn(|| load.take_due(u64::MAX - 1, u64::MAX));
                 let due: Vec<u64> = due
-                    .map(|(_, due_ns)| due_ns)
+                    .map(|(_, due)| due.due_ns)
                     .skip_while(|due_ns| *due_ns < from_ns)
                     .take(50)
                     .collect();

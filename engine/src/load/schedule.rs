@@ -1,13 +1,19 @@
 //! The arrival schedule, constant or Poisson: a pure function of plan and seed, never of a clock or
 //! a completion.
 //!
-//! Constant arrivals: request k is due at `k·10⁹/rate`, in integers wide enough never to drift;
-//! shard s of S takes k ≡ s (mod S). Of several agents, each takes its units of every `of` requests
-//! in a row, and its shards take turns at these.
+//! Constant arrivals: request k is due when k are expected, at a constant rate at `k·10⁹/rate`, in
+//! integers wide enough never to drift; shard s of S takes k ≡ s (mod S). Of several agents, each
+//! takes its units of every `of` requests in a row, and its shards take turns at these.
 //!
-//! Poisson arrivals: time is cut into blocks of 1 ms, and a tree divides a block's arrivals among
-//! the shares. Their union is the same for any number of shards and any shares, each share is
-//! itself a Poisson process, and any block can be computed without those before it.
+//! Poisson arrivals: time is cut into blocks of 1 ms, each of which has as many as are expected in
+//! it on average, evenly spread: a rate that changes does so in steps of 1 ms. A tree divides a
+//! block's arrivals among the shares. Their union is the same for any number of shards and any shares, each share is
+//! itself a Poisson process, and of the blocks before it a block needs only how many arrivals they
+//! have.
+//!
+//! Arrivals are numbered 0, 1, 2, … over the whole, whoever owns them: constant ones in order,
+//! Poisson ones block by block, and within a block as they stand in its tree. So whatever differs
+//! between requests can be a function of seed and number.
 
 use std::mem;
 use std::ops::RangeInclusive;
@@ -15,10 +21,10 @@ use std::ops::RangeInclusive;
 use rand_distr::Poisson;
 use serde::{Deserialize, Serialize};
 
+use super::curve::{Curve, EvenGaps, Gap};
 use super::share::{Numbers, Share};
-use super::tree::{self, BLOCK_NS};
+use super::tree::{self, BLOCK_NS, Drawn};
 use crate::plan::Arrivals;
-use crate::sys::units::{Rate, SECOND_NS};
 
 /// Version of the schedule: which arrivals a plan and its seed mean. A change to any arrival of any
 /// plan needs a new one.
@@ -28,39 +34,50 @@ pub const VERSION: u32 = 2;
 /// has many.
 const REFILL_BLOCKS_MAX: usize = 256;
 
-/// The arrivals that one share owns, in order, as ns since the epoch of the run.
+/// One arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrival {
+    /// When it is due, ns since the epoch of the run.
+    pub due_ns: u64,
+    /// Which of the whole run's it is, from 0, the same for any shares.
+    pub number: u64,
+}
+
+/// The arrivals that one share owns, in order of time.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     source: Process,
     until_ns: u64,
-    rate: Rate,
     share: Share,
 }
 
 #[derive(Clone, Debug)]
 enum Process {
-    Constant { rate_micro: u128, numbers: Numbers },
+    Constant(Constant),
     Poisson(Blocks),
 }
 
 impl Schedule {
     /// The arrivals before `until_ns` that a share owns. All memory is allocated here.
-    pub fn new(rate: Rate, arrivals: Arrivals, seed: u64, until_ns: u64, share: Share) -> Schedule {
+    pub fn new(
+        curve: Curve,
+        arrivals: Arrivals,
+        seed: u64,
+        until_ns: u64,
+        share: Share,
+    ) -> Schedule {
         let source = match arrivals {
-            Arrivals::Constant => Process::Constant {
-                rate_micro: u128::from(rate.micro_per_second()),
-                numbers: share.numbers(),
-            },
-            Arrivals::Poisson => Process::Poisson(Blocks::new(rate, seed, &share)),
+            Arrivals::Constant => Process::Constant(Constant::new(curve, share.numbers())),
+            Arrivals::Poisson => Process::Poisson(Blocks::new(curve, seed, until_ns, &share)),
         };
-        Schedule { source, until_ns, rate, share }
+        Schedule { source, until_ns, share }
     }
 
     /// Whether the next arrivals have still to be drawn: then [`Schedule::next`] would do it.
     pub fn wants_refill(&self) -> bool {
         match &self.source {
-            Process::Constant { .. } => false,
-            Process::Poisson(blocks) => blocks.want_refill(self.until_ns),
+            Process::Constant(_) => false,
+            Process::Poisson(blocks) => blocks.want_refill(),
         }
     }
 
@@ -69,23 +86,35 @@ impl Schedule {
     pub fn refill(&mut self) {
         let Process::Poisson(blocks) = &mut self.source else { return };
         for _ in 0..REFILL_BLOCKS_MAX {
-            if !blocks.want_refill(self.until_ns) {
+            if !blocks.want_refill() {
                 return;
             }
             blocks.draw();
         }
     }
 
-    /// How many arrivals this share owns between the two moments on average, from its part of the
-    /// rate.
+    /// How many arrivals this share owns between the two moments on average.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "saturates, and a rate is above zero"
     )]
     pub fn expected_between(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let seconds = to_ns.saturating_sub(from_ns) as f64 / SECOND_NS as f64;
-        (self.rate.per_second() * seconds * self.share.fraction()).round() as u64
+        (self.curve().expected(from_ns, to_ns) * self.share.fraction()).round() as u64
+    }
+}
+
+impl Schedule {
+    fn curve(&self) -> &Curve {
+        match &self.source {
+            Process::Constant(arrivals) => &arrivals.curve,
+            Process::Poisson(blocks) => &blocks.counts.curve,
+        }
+    }
+
+    /// When the arrivals are due, ns since the epoch of the run.
+    pub fn times_ns(self) -> impl Iterator<Item = u64> {
+        self.map(|arrival| arrival.due_ns)
     }
 }
 
@@ -105,60 +134,94 @@ impl Schedule {
         assert!(self.share == Share::whole(), "arrivals are numbered in the whole");
         let until_ns = self.until_ns;
         match &mut self.source {
-            Process::Constant { rate_micro, .. } => {
-                let first = (u128::from(from_ns) * *rate_micro).div_ceil(NS_TIMES_MICRO);
-                let nth = u64::try_from(first).ok()?.checked_add(number - 1)?;
-                let due_ns = constant_due_ns(nth, *rate_micro);
-                let with_next = constant_due_ns(nth + 1, *rate_micro) == due_ns;
+            Process::Constant(Constant { curve, .. }) => {
+                let nth = curve.first_from(from_ns).checked_add(number - 1)?;
+                let due_ns = curve.due_ns(nth);
+                let with_next = curve.due_ns(nth.checked_add(1)?) == due_ns;
                 (due_ns < until_ns).then_some(Due { due_ns, with_next })
             }
             Process::Poisson(blocks) => {
-                let before = blocks.skip_to(from_ns, number, until_ns);
-                let due_ns = self.nth(usize::try_from(before).ok()?)?;
-                Some(Due { due_ns, with_next: self.next() == Some(due_ns) })
+                let before = blocks.skip_to(from_ns, number);
+                let due_ns = self.nth(usize::try_from(before).ok()?)?.due_ns;
+                let with_next = self.next().is_some_and(|next| next.due_ns == due_ns);
+                Some(Due { due_ns, with_next })
             }
         }
     }
 }
 
 impl Iterator for Schedule {
-    type Item = u64;
+    type Item = Arrival;
 
     #[inline]
-    fn next(&mut self) -> Option<u64> {
+    fn next(&mut self) -> Option<Arrival> {
         match &mut self.source {
-            Process::Constant { rate_micro, numbers } => {
-                let due_ns = constant_due_ns(numbers.peek(), *rate_micro);
-                if self.until_ns <= due_ns {
-                    return None;
-                }
-                numbers.advance();
-                Some(due_ns)
-            }
-            Process::Poisson(blocks) => blocks.next(self.until_ns),
+            Process::Constant(arrivals) => arrivals.next(self.until_ns),
+            Process::Poisson(blocks) => blocks.next(),
         }
     }
 }
 
-/// Due time of arrival `k`, ns: `k·10⁹/rate` rounded down; `u64::MAX` beyond 584 years. 128 bits
-/// hold the product for any `k`.
-fn constant_due_ns(k: u64, rate_micro: u128) -> u64 {
-    u64::try_from(u128::from(k) * NS_TIMES_MICRO / rate_micro).unwrap_or(u64::MAX)
+/// A share's constant arrivals: each follows from its number, and while the rate stays, from the one
+/// before it without a division.
+#[derive(Clone, Debug)]
+struct Constant {
+    curve: Curve,
+    numbers: Numbers,
+    /// When the next one is due.
+    due_ns: u64,
+    /// The gaps to the one after it, by whether others' units lie between; `None` where the rate is
+    /// changing.
+    even: Option<(EvenGaps, [Gap; 2])>,
 }
 
-/// Nanoseconds of a second, times the millionths that a rate is counted in.
-const NS_TIMES_MICRO: u128 = 1_000_000_000_000_000;
+impl Constant {
+    fn new(curve: Curve, numbers: Numbers) -> Constant {
+        let mut arrivals = Constant { curve, numbers, due_ns: 0, even: None };
+        arrivals.look_up();
+        arrivals
+    }
+
+    /// Finds out when the next one is due, and what gaps follow.
+    fn look_up(&mut self) {
+        let number = self.numbers.peek();
+        self.due_ns = self.curve.due_ns(number);
+        let steps = self.numbers.steps();
+        self.even = self.curve.even_gaps(number).map(|gaps| (gaps, steps.map(|to| gaps.gap(to))));
+    }
+
+    #[inline]
+    fn next(&mut self, until_ns: u64) -> Option<Arrival> {
+        let arrival = Arrival { due_ns: self.due_ns, number: self.numbers.peek() };
+        if until_ns <= arrival.due_ns {
+            return None;
+        }
+        let others = self.numbers.advance();
+        match &mut self.even {
+            Some((gaps, each)) if gaps.have(self.numbers.peek()) => {
+                self.due_ns = gaps.after(arrival.due_ns, each[usize::from(others)]);
+            }
+            _ => self.look_up(),
+        }
+        Some(arrival)
+    }
+}
 
 /// A share's Poisson arrivals, block by block.
 #[derive(Clone, Debug)]
 struct Blocks {
     seed: u64,
+    counts: Counts,
     coordinates: RangeInclusive<u64>,
-    /// How many arrivals a block has. A plan has one rate; for the tree, each block may have its
-    /// own.
-    count: Poisson<f64>,
+    until_ns: u64,
+    /// The block that the end lies in, and its arrivals, of all shares, that would be due from then
+    /// on: their ranks, in order. What is left of the block has numbers without gaps as well.
+    last: u64,
+    beyond: Vec<u64>,
     /// Number of the first block that hasn't been drawn.
     undrawn: u64,
+    /// Number of its first arrival: how many the blocks before it have, of all shares.
+    first: u64,
     /// The block that is being read, and how far.
     current: Block,
     at: usize,
@@ -166,54 +229,76 @@ struct Blocks {
     ready: Block,
 }
 
-/// The arrivals of a block, in order.
+/// A share's arrivals of a block, in order of time.
 #[derive(Clone, Debug)]
 struct Block {
     start_ns: u64,
-    offsets_ns: Vec<u32>,
+    /// Number of the block's first arrival, of all shares.
+    first: u64,
+    drawn: Vec<Drawn>,
 }
 
 impl Blocks {
-    fn new(rate: Rate, seed: u64, share: &Share) -> Blocks {
-        let mean = rate.per_second() * BLOCK_NS as f64 / 1e9;
-        let capacity = block_capacity(mean * share.fraction());
-        let empty = || Block { start_ns: 0, offsets_ns: Vec::with_capacity(capacity) };
-        Blocks {
+    fn new(curve: Curve, seed: u64, until_ns: u64, share: &Share) -> Blocks {
+        let most = curve.peak().per_second() * BLOCK_NS as f64 / 1e9;
+        let capacity = block_capacity(most * share.fraction());
+        let empty = || Block { start_ns: 0, first: 0, drawn: Vec::with_capacity(capacity) };
+        let mut blocks = Blocks {
             seed,
+            counts: Counts::new(curve),
             coordinates: share.coordinates(),
-            count: Poisson::new(mean).expect("a rate is finite and above zero"),
+            until_ns,
+            last: until_ns / BLOCK_NS,
+            beyond: Vec::new(),
             undrawn: 0,
+            first: 0,
             current: empty(),
             at: 0,
             ready: empty(),
-        }
+        };
+        blocks.cut();
+        blocks
+    }
+
+    /// Finds the arrivals beyond the end.
+    fn cut(&mut self) {
+        let end_ns = self.until_ns % BLOCK_NS;
+        let mut counts = self.counts.clone();
+        let Some(count) = counts.of_block(self.last).filter(|_| 0 < end_ns) else { return };
+        let mut drawn = Vec::new();
+        tree::draw(&mut drawn, self.key(self.last), count, &(0..=u64::MAX));
+        let beyond = drawn.into_iter().filter(|drawn| end_ns <= drawn.offset_ns());
+        self.beyond = beyond.map(Drawn::rank).collect();
     }
 
     #[inline]
-    fn next(&mut self, until_ns: u64) -> Option<u64> {
-        if self.at == self.current.offsets_ns.len() && !self.turn(until_ns) {
-            return None;
+    fn next(&mut self) -> Option<Arrival> {
+        loop {
+            if let Some(drawn) = self.current.drawn.get(self.at) {
+                self.at += 1;
+                let Block { start_ns, first, .. } = self.current;
+                let (due_ns, number) = (start_ns + drawn.offset_ns(), first + drawn.rank());
+                return Some(Arrival { due_ns, number });
+            }
+            if !self.turn() {
+                return None;
+            }
         }
-        let due_ns = self.current.start_ns + u64::from(self.current.offsets_ns[self.at]);
-        self.at += 1;
-        // Blocks are whole; the last may reach beyond the end, and what is left of it is beyond as
-        // well.
-        (due_ns < until_ns).then_some(due_ns)
     }
 
     /// Goes on to the next block with arrivals; returns whether there is one.
-    fn turn(&mut self, until_ns: u64) -> bool {
-        while self.want_refill(until_ns) {
+    fn turn(&mut self) -> bool {
+        while self.want_refill() {
             self.draw();
         }
         mem::swap(&mut self.current, &mut self.ready);
-        self.ready.offsets_ns.clear();
+        self.ready.drawn.clear();
         self.at = 0;
-        !self.current.offsets_ns.is_empty()
+        !self.current.drawn.is_empty()
     }
 
-    fn want_refill(&self, until_ns: u64) -> bool {
-        self.ready.offsets_ns.is_empty() && self.undrawn * BLOCK_NS < until_ns
+    fn want_refill(&self) -> bool {
+        self.ready.drawn.is_empty() && self.undrawn * BLOCK_NS < self.until_ns
     }
 
     /// The key of a block.
@@ -221,17 +306,20 @@ impl Blocks {
         mix(mix(self.seed).wrapping_add(block))
     }
 
-    /// Goes on to the block that has arrival `number` of the whole from `from_ns` on, or to the
-    /// end; returns how many the block has before it.
-    fn skip_to(&mut self, from_ns: u64, number: u64, until_ns: u64) -> u64 {
+    /// Goes on to the block that has arrival `number` of the whole from `from_ns` on, counted from
+    /// 1, or to the end; returns how many the block has before it. Blocks before `from_ns` aren't
+    /// counted, so from now on the arrivals' own numbers are wrong.
+    fn skip_to(&mut self, from_ns: u64, number: u64) -> u64 {
         self.undrawn = from_ns / BLOCK_NS;
         self.draw();
-        let early = |offset_ns: &&u32| self.ready.start_ns + u64::from(**offset_ns) < from_ns;
-        let mut before = self.ready.offsets_ns.iter().filter(early).count() as u64 + number - 1;
-        self.ready.offsets_ns.clear();
+        let early = |drawn: &&Drawn| self.ready.start_ns + drawn.offset_ns() < from_ns;
+        let mut before = self.ready.drawn.iter().filter(early).count() as u64 + number - 1;
+        self.ready.drawn.clear();
         self.undrawn -= 1;
-        while self.undrawn * BLOCK_NS < until_ns {
-            let arrivals = tree::arrivals(self.key(self.undrawn), &self.count);
+        while self.undrawn * BLOCK_NS < self.until_ns {
+            let key = self.key(self.undrawn);
+            let count = self.counts.of_block(self.undrawn);
+            let arrivals = count.map_or(0, |count| tree::arrivals(key, count));
             if before < arrivals {
                 break;
             }
@@ -243,12 +331,56 @@ impl Blocks {
 
     /// Draws the next block.
     fn draw(&mut self) {
-        let key = self.key(self.undrawn);
-        let offsets_ns = &mut self.ready.offsets_ns;
-        tree::draw(offsets_ns, key, &self.count, &self.coordinates);
-        offsets_ns.sort_unstable();
-        self.ready.start_ns = self.undrawn * BLOCK_NS;
+        let block = self.undrawn;
+        let key = self.key(block);
         self.undrawn += 1;
+        let Some(count) = self.counts.of_block(block) else { return };
+        let drawn = &mut self.ready.drawn;
+        let arrivals = tree::draw(drawn, key, count, &self.coordinates);
+        (self.ready.start_ns, self.ready.first) = (block * BLOCK_NS, self.first);
+        self.first += arrivals;
+        if block == self.last {
+            let end_ns = self.until_ns % BLOCK_NS;
+            drawn.retain(|drawn| drawn.offset_ns() < end_ns);
+            for drawn in drawn.iter_mut() {
+                let beyond = self.beyond.partition_point(|rank| *rank < drawn.rank());
+                *drawn = Drawn::new(drawn.offset_ns(), drawn.rank() - beyond as u64);
+            }
+        }
+        drawn.sort_unstable();
+    }
+}
+
+/// How many arrivals each block has.
+#[derive(Clone, Debug)]
+struct Counts {
+    curve: Curve,
+    /// Of the block asked for last; `None` for none at all.
+    count: Option<Poisson<f64>>,
+    /// Before this block, all from the last one on have the same.
+    same_until: u64,
+}
+
+impl Counts {
+    fn new(curve: Curve) -> Counts {
+        Counts { curve, count: None, same_until: 0 }
+    }
+
+    /// The distribution of this block's number of arrivals, the whole block's even if the schedule
+    /// ends within it. Blocks are asked for in order.
+    #[inline]
+    fn of_block(&mut self, block: u64) -> Option<&Poisson<f64>> {
+        if self.same_until <= block {
+            self.look_up(block);
+        }
+        self.count.as_ref()
+    }
+
+    fn look_up(&mut self, block: u64) {
+        let start_ns = block * BLOCK_NS;
+        let mean = self.curve.expected(start_ns, start_ns.saturating_add(BLOCK_NS));
+        self.count = (0.0 < mean).then(|| Poisson::new(mean).expect("a rate has a limit"));
+        self.same_until = self.curve.steady_until_ns(start_ns) / BLOCK_NS;
     }
 }
 
@@ -334,14 +466,31 @@ impl Digest {
 
 #[cfg(test)]
 mod tests {
+    use super::super::curve::Segment;
     use super::*;
+    use crate::sys::units::{Nanos, Rate, SECOND_NS};
 
-    fn rate(text: &str) -> Rate {
-        text.parse().expect("a rate")
+    fn constant(text: &str) -> Curve {
+        Curve::constant(text.parse().expect("a rate"))
+    }
+
+    /// A ramp up from nothing, a plateau, a ramp down, a pause, and a jump, none of them whole ms.
+    fn five_segments(unit: u64) -> Curve {
+        let rate = |per_second: u64| match per_second {
+            0 => Rate::ZERO,
+            _ => per_second.to_string().parse().expect("a rate"),
+        };
+        let segments = [(0, 20, 501), (20, 20, 302), (20, 1, 203), (0, 0, 104), (7, 7, 100)];
+        let segment = |(from, to, thousandths): (u64, u64, u64)| Segment {
+            from: rate(from * unit),
+            to: rate(to * unit),
+            length: Nanos(thousandths * SECOND_NS / 1_000 + 123_456),
+        };
+        Curve::new(&segments.map(segment))
     }
 
     fn poisson(text: &str, until_ns: u64, share: Share) -> Schedule {
-        Schedule::new(rate(text), Arrivals::Poisson, 7, until_ns, share)
+        Schedule::new(constant(text), Arrivals::Poisson, 7, until_ns, share)
     }
 
     fn equal(shards: usize) -> Vec<Share> {
@@ -355,10 +504,10 @@ mod tests {
         borders.windows(2).map(share).collect()
     }
 
-    /// The arrivals of all shares, in order, and their digest.
+    /// The arrivals of all shares by their numbers, which are dense, and their digest.
     fn union(
         arrivals: Arrivals,
-        text: &str,
+        curve: &Curve,
         seed: u64,
         until_ns: u64,
         shares: &[Share],
@@ -368,43 +517,89 @@ mod tests {
         for share in shares {
             let mut digest = Digest::default();
             let mut last_ns = 0;
-            for due_ns in Schedule::new(rate(text), arrivals, seed, until_ns, share.clone()) {
+            for arrival in Schedule::new(curve.clone(), arrivals, seed, until_ns, share.clone()) {
+                let due_ns = arrival.due_ns;
                 assert!(last_ns <= due_ns && due_ns < until_ns, "in order and before the end");
                 last_ns = due_ns;
                 digest.add(due_ns);
-                all.push(due_ns);
+                all.push((arrival.number, due_ns));
             }
             whole.merge(digest);
         }
         all.sort_unstable();
-        assert_eq!(whole.arrivals(), all.len() as u64);
-        (all, whole.hex())
+        let (numbers, times_ns): (Vec<u64>, Vec<u64>) = all.into_iter().unzip();
+        assert!(numbers.into_iter().eq(0..times_ns.len() as u64), "each number once");
+        assert_eq!(whole.arrivals(), times_ns.len() as u64);
+        (times_ns, whole.hex())
     }
 
     #[test]
-    fn the_union_is_the_same_for_any_shares() {
-        // Blocks of 0.2, 5, 2,000 and 64,000 arrivals on average.
-        for (text, until_ns) in
-            [("200", 2 * SECOND_NS), ("5k", 2 * SECOND_NS), ("2M", 20_000_000), ("64M", 2_500_000)]
-        {
+    fn each_number_is_due_at_the_same_time_for_any_shares() {
+        // Blocks of 0.2, 5, 2,000 and 64,000 arrivals on average; the last may be cut short.
+        for (text, until_ns) in [
+            ("200", 2 * SECOND_NS),
+            ("5k", 2 * SECOND_NS - 1),
+            ("2M", 20_000_000),
+            ("2M", 20_000_001),
+            ("64M", 2_500_000),
+        ] {
             for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
-                let one = union(arrivals, text, 7, until_ns, &equal(1));
-                assert!(200 < one.0.len());
-                for shards in [2, 3, 7, 64, 256] {
-                    let found = union(arrivals, text, 7, until_ns, &equal(shards));
-                    assert!(found == one, "{arrivals:?}, {text}/s on {shards}");
-                }
-                for borders in [&[0, 1, 8][..], &[0, 333, 334, 998, 1_000], &[0, 1, u32::MAX]] {
-                    let found = union(arrivals, text, 7, until_ns, &unequal(borders));
-                    assert!(found == one, "{arrivals:?}, {text}/s, borders {borders:?}");
-                }
+                let one = the_same_for_any_shares(arrivals, &constant(text), until_ns);
+                assert!(200 < one.0.len(), "{text}/s");
             }
         }
     }
 
     #[test]
+    fn a_curve_of_five_segments_has_the_same_numbers_and_times_for_any_shares() {
+        let mut digests = Vec::new();
+        // Blocks of up to 0.2, 20 and 2,000 arrivals.
+        for unit in [10, 1_000, 100_000] {
+            let curve = five_segments(unit);
+            let until_ns = 1_200 * BLOCK_NS + 500_000;
+            for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+                let (times_ns, digest) = the_same_for_any_shares(arrivals, &curve, until_ns);
+                digests.push(digest);
+                let expected = curve.expected(0, until_ns);
+                let off = (times_ns.len() as f64 - expected).abs();
+                let most = if arrivals == Arrivals::Constant { 1.0 } else { 4.0 * expected.sqrt() };
+                assert!(off <= most, "{arrivals:?}: {} of {expected}", times_ns.len());
+            }
+        }
+        assert_eq!((VERSION, &digests[..]), (2, &GOLDEN_OF_FIVE.map(str::to_owned)[..]));
+    }
+    /// What this program computes by version 2, constant and Poisson in turn.
+    const GOLDEN_OF_FIVE: [&str; 6] = [
+        "66c9f327e80eeff9cd89bf6c74b60482",
+        "66cdb92c3a86b63bf74bd6a79ddaf822",
+        "f3186506d533d2f8e7ab9db61e9944dd",
+        "8b6eb0f4eebbb887c33b3a3c578785f7",
+        "b7987026f6a1e678b8535b41a5da0015",
+        "580906f5e729da00cb8e434db67aed7c",
+    ];
+
+    /// All shards and agents together have the same arrivals with the same numbers, however many
+    /// there are: these, and their digest.
+    fn the_same_for_any_shares(
+        arrivals: Arrivals,
+        curve: &Curve,
+        until_ns: u64,
+    ) -> (Vec<u64>, String) {
+        let one = union(arrivals, curve, 7, until_ns, &equal(1));
+        for shards in [2, 3, 7, 64, 256] {
+            let found = union(arrivals, curve, 7, until_ns, &equal(shards));
+            assert!(found == one, "{arrivals:?}, {curve:?} on {shards}");
+        }
+        for borders in [&[0, 1, 8][..], &[0, 333, 334, 998, 1_000], &[0, 1, u32::MAX]] {
+            let found = union(arrivals, curve, 7, until_ns, &unequal(borders));
+            assert!(found == one, "{arrivals:?}, {curve:?}, borders {borders:?}");
+        }
+        one
+    }
+
+    #[test]
     fn another_seed_is_another_schedule() {
-        let of_seed = |seed| union(Arrivals::Poisson, "5k", seed, SECOND_NS, &equal(1));
+        let of_seed = |seed| union(Arrivals::Poisson, &constant("5k"), seed, SECOND_NS, &equal(1));
         let ((one, digest), (other, other_digest)) = (of_seed(7), of_seed(8));
         assert_ne!(one, other);
         assert_ne!(digest, other_digest);
@@ -412,8 +607,11 @@ mod tests {
 
     #[test]
     fn a_seed_means_the_same_arrivals_until_the_version_changes() {
-        let of_rate = |text| union(Arrivals::Poisson, text, 1, 10_000_000, &equal(1));
-        let (arrivals, digest) = of_rate("5k");
+        let of_rate = |text| union(Arrivals::Poisson, &constant(text), 1, 10_000_000, &equal(1));
+        let (by_number, digest) = of_rate("5k");
+        assert_eq!(by_number[..4], GOLDEN_BY_NUMBER);
+        let mut arrivals = by_number;
+        arrivals.sort_unstable();
         assert_eq!((VERSION, &arrivals[..4]), (2, &GOLDEN_ARRIVALS[..]));
         assert_eq!(digest, GOLDEN_DIGEST);
         assert_eq!(of_rate("64M").1, GOLDEN_DIGEST_64M);
@@ -421,17 +619,16 @@ mod tests {
     /// What this program computes by version 2. Whoever changes one of these needs a new version,
     /// since old seeds then mean other load.
     const GOLDEN_ARRIVALS: [u64; 4] = [22_125, 98_714, 115_307, 139_932];
+    const GOLDEN_BY_NUMBER: [u64; 4] = [569_811, 115_307, 736_088, 98_714];
     const GOLDEN_DIGEST: &str = "96bb3dddc8b94146a435b1f3d25588b6";
     const GOLDEN_DIGEST_64M: &str = "df0494120331bb83dca0a079322b44ea";
 
     #[test]
     fn constant_arrivals_never_drift() {
-        let rate = rate("333.333333");
-        let micro = u128::from(rate.micro_per_second());
         // As many requests as the rate has millionths take 10⁶ s, longer than any run, and the due
         // time is exact.
-        assert_eq!(constant_due_ns(rate.micro_per_second(), micro), 1_000_000 * 1_000_000_000);
-        let (all, _) = union(Arrivals::Constant, "5k", 1, SECOND_NS, &equal(1));
+        assert_eq!(constant("333.333333").due_ns(333_333_333), 1_000_000 * SECOND_NS);
+        let (all, _) = union(Arrivals::Constant, &constant("5k"), 1, SECOND_NS, &equal(1));
         assert_eq!(all.len(), 5_000);
         assert!(all.windows(2).all(|pair| pair[1] - pair[0] == 200_000));
     }
@@ -439,8 +636,12 @@ mod tests {
     #[test]
     fn constant_arrivals_are_dealt_in_turn() {
         let numbers = |share| -> Vec<u64> {
-            let schedule = Schedule::new(rate("1M"), Arrivals::Constant, 1, 12_000, share);
-            schedule.map(|due_ns| due_ns / 1_000).collect()
+            let schedule = Schedule::new(constant("1M"), Arrivals::Constant, 1, 12_000, share);
+            let number = |Arrival { due_ns, number }| {
+                assert_eq!(number, due_ns / 1_000);
+                number
+            };
+            schedule.map(number).collect()
         };
         assert_eq!(numbers(Share::equal(1, 3)), [1, 4, 7, 10]);
         assert_eq!(numbers(Share::units(1..3, 5)), [1, 2, 6, 7, 11]);
@@ -449,12 +650,13 @@ mod tests {
     #[test]
     fn a_block_needs_none_before_it() {
         let share = Share::equal(1, 3);
-        let all: Vec<u64> = poisson("60k", 50 * BLOCK_NS, share.clone()).collect();
+        let all: Vec<u64> = poisson("60k", 50 * BLOCK_NS, share.clone()).times_ns().collect();
         let within = |due_ns: &&u64| (42 * BLOCK_NS..43 * BLOCK_NS).contains(*due_ns);
         let expected: Vec<u64> = all.iter().filter(within).copied().collect();
-        let mut blocks = Blocks::new(rate("60k"), 7, &share);
+        let mut blocks = Blocks::new(constant("60k"), 7, 43 * BLOCK_NS, &share);
         blocks.undrawn = 42;
-        let alone: Vec<u64> = std::iter::from_fn(|| blocks.next(43 * BLOCK_NS)).collect();
+        let next = || blocks.next().map(|arrival| arrival.due_ns);
+        let alone: Vec<u64> = std::iter::from_fn(next).collect();
         assert_eq!(alone, expected);
         assert!(10 < alone.len(), "{alone:?}");
     }
@@ -463,7 +665,7 @@ mod tests {
     fn arrivals_drawn_ahead_are_the_same_and_only_read() {
         // Most blocks of the lowest rate are empty; in between, some gaps are longer than a refill.
         for (text, until_ns) in [("20", 60 * SECOND_NS), ("5k", SECOND_NS), ("2M", 20 * BLOCK_NS)] {
-            let expected: Vec<u64> = poisson(text, until_ns, Share::equal(1, 4)).collect();
+            let expected: Vec<Arrival> = poisson(text, until_ns, Share::equal(1, 4)).collect();
             let mut ahead = poisson(text, until_ns, Share::equal(1, 4));
             let mut found = Vec::new();
             loop {
@@ -471,22 +673,23 @@ mod tests {
                     ahead.refill();
                 }
                 let undrawn = undrawn(&ahead);
-                let Some(due_ns) = ahead.next() else { break };
+                let Some(arrival) = ahead.next() else { break };
                 assert_eq!(undrawn, self::undrawn(&ahead), "nothing is drawn on the way");
-                found.push(due_ns);
+                found.push(arrival);
             }
             assert_eq!(found, expected, "{text}/s");
         }
-        let mut constant = Schedule::new(rate("5k"), Arrivals::Constant, 7, 1, Share::equal(0, 1));
+        let mut constant =
+            Schedule::new(constant("5k"), Arrivals::Constant, 7, 1, Share::equal(0, 1));
         assert!(!constant.wants_refill());
         constant.refill();
-        assert_eq!(constant.collect::<Vec<u64>>(), [0]);
+        assert_eq!(constant.collect::<Vec<Arrival>>(), [Arrival { due_ns: 0, number: 0 }]);
     }
 
     fn undrawn(schedule: &Schedule) -> u64 {
         match &schedule.source {
             Process::Poisson(blocks) => blocks.undrawn,
-            Process::Constant { .. } => panic!("it draws nothing"),
+            Process::Constant(_) => panic!("it draws nothing"),
         }
     }
 
@@ -496,10 +699,10 @@ mod tests {
             let mut schedule = poisson(text, 1_000 * BLOCK_NS, Share::equal(0, of));
             let capacities = |schedule: &Schedule| match &schedule.source {
                 Process::Poisson(Blocks { current, ready, .. }) => {
-                    let (one, other) = (current.offsets_ns.capacity(), ready.offsets_ns.capacity());
+                    let (one, other) = (current.drawn.capacity(), ready.drawn.capacity());
                     (one.min(other), one.max(other))
                 }
-                Process::Constant { .. } => panic!("it has no memory"),
+                Process::Constant(_) => panic!("it has no memory"),
             };
             let before = capacities(&schedule);
             assert!(0 < schedule.by_ref().count());

@@ -213,15 +213,23 @@ impl Numbers {
         self.next
     }
 
-    /// Goes on to the one after it.
+    /// By how much the number after the next one is larger: usually, and where units of others lie
+    /// between.
+    pub(super) fn steps(&self) -> [u64; 2] {
+        [self.step, self.step + self.others]
+    }
+
+    /// Goes on to the one after it; returns whether units of others lie between.
     #[inline]
-    pub(super) fn advance(&mut self) {
+    pub(super) fn advance(&mut self) -> bool {
         self.next += self.step;
         self.unit += self.units;
-        if self.len <= self.unit {
+        let others = self.len <= self.unit;
+        if others {
             self.unit -= self.len;
             self.next += self.others;
         }
+        others
     }
 }
 

@@ -12,8 +12,11 @@
 //!
 //! A coordinate thus has fair and independent bits, and offset and coordinate don't depend on each
 //! other: each share is a Poisson process of its part of the rate, and shares are independent.
+//!
+//! An arrival's rank is the number of those to its left: of whole nodes, whose numbers are known
+//! without drawing what is in them, and of its own leaf.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_distr::{Binomial, Distribution as _, Poisson};
@@ -35,16 +38,43 @@ const ROOT: u64 = 1;
 /// The number by which the block draws how many arrivals it has; no node has it.
 const BLOCK: u64 = 0;
 
-/// Draws the arrivals of the block of this key whose coordinates are in the share: their offsets
-/// from the block's start, in no order, added to `offsets_ns`. The block's number of arrivals is
-/// distributed as `count`, which may differ from block to block.
+/// An arrival of a block: when it is due, counted from the block's start, and its rank in the tree.
+/// Arrivals sort by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Drawn(u64);
+
+impl Drawn {
+    /// Both are far below 2³².
+    #[inline]
+    pub(super) fn new(offset_ns: u64, rank: u64) -> Drawn {
+        Drawn(offset_ns << 32 | rank)
+    }
+
+    /// When it is due, ns from the block's start.
+    #[inline]
+    pub(super) fn offset_ns(self) -> u64 {
+        self.0 >> 32
+    }
+
+    /// How many arrivals of the block, of all shares, lie to its left in the tree.
+    #[inline]
+    pub(super) fn rank(self) -> u64 {
+        self.0 & u64::from(u32::MAX)
+    }
+}
+
+/// Draws the arrivals of the block of this key whose coordinates are in the share, added to `drawn`
+/// in no order. The block's number of arrivals is distributed as `count`, which may differ from
+/// block to block. Returns how many it has of all shares.
 pub(super) fn draw(
-    offsets_ns: &mut Vec<u32>,
+    drawn: &mut Vec<Drawn>,
     key: u64,
     count: &Poisson<f64>,
     share: &RangeInclusive<u64>,
-) {
-    Tree { key, share, offsets_ns }.descend(ROOT, arrivals(key, count));
+) -> u64 {
+    let arrivals = arrivals(key, count);
+    Tree { key, share, drawn }.descend(ROOT, 0..arrivals);
+    arrivals
 }
 
 /// How many arrivals the block of this key has, of all shares.
@@ -68,34 +98,37 @@ fn generator(key: u64, node: u64) -> SplitMix64 {
 struct Tree<'a> {
     key: u64,
     share: &'a RangeInclusive<u64>,
-    offsets_ns: &'a mut Vec<u32>,
+    drawn: &'a mut Vec<Drawn>,
 }
 
 impl Tree<'_> {
-    fn descend(&mut self, node: u64, arrivals: u64) {
+    /// Draws what the share has of a node, whose arrivals have these ranks.
+    fn descend(&mut self, node: u64, ranks: Range<u64>) {
         let depth = node.ilog2();
         let (first, last) = coordinates(node, depth);
-        if arrivals == 0 || last < *self.share.start() || *self.share.end() < first {
+        if ranks.is_empty() || last < *self.share.start() || *self.share.end() < first {
             return;
         }
+        let arrivals = ranks.end - ranks.start;
         if arrivals <= LEAF_MAX || depth == DEPTH_MAX {
-            return self.leaf(node, arrivals);
+            return self.leaf(node, ranks);
         }
-        let left = half_of(arrivals, &mut generator(self.key, node));
-        self.descend(2 * node, left);
-        self.descend(2 * node + 1, arrivals - left);
+        let middle = ranks.start + half_of(arrivals, &mut generator(self.key, node));
+        self.descend(2 * node, ranks.start..middle);
+        self.descend(2 * node + 1, middle..ranks.end);
     }
 
-    fn leaf(&mut self, node: u64, arrivals: u64) {
+    fn leaf(&mut self, node: u64, ranks: Range<u64>) {
         let depth = node.ilog2();
         let (first, last) = coordinates(node, depth);
         let whole = self.share.contains(&first) && self.share.contains(&last);
         let mut random = generator(self.key, node);
-        for _ in 0..arrivals {
+        for rank in ranks {
             let offset_ns = (u128::from(random.next_u64()) * u128::from(BLOCK_NS)) >> 64;
+            let offset_ns = u64::try_from(offset_ns).expect("below a block's length");
             let coordinate = first | (random.next_u64() >> depth);
             if whole || self.share.contains(&coordinate) {
-                self.offsets_ns.push(u32::try_from(offset_ns).expect("below a block's length"));
+                self.drawn.push(Drawn::new(offset_ns, rank));
             }
         }
     }
@@ -129,12 +162,11 @@ mod tests {
 
     use super::*;
 
-    /// The offsets that a share has of a node.
-    fn offsets(share: RangeInclusive<u64>, node: u64, arrivals: u64) -> Vec<u32> {
-        let mut offsets_ns = Vec::new();
-        let mut tree = Tree { key: 11, share: &share, offsets_ns: &mut offsets_ns };
-        tree.descend(node, arrivals);
-        offsets_ns
+    /// What a share has of a node.
+    fn drawn(share: RangeInclusive<u64>, node: u64, arrivals: u64) -> Vec<Drawn> {
+        let mut drawn = Vec::new();
+        Tree { key: 11, share: &share, drawn: &mut drawn }.descend(node, 0..arrivals);
+        drawn
     }
 
     #[test]
@@ -216,22 +248,22 @@ mod tests {
             let (first, last) = coordinates(node, 63);
             assert_eq!(last - first, 1);
             let (left, right) =
-                (offsets(first..=first, node, 1_000), offsets(last..=last, node, 1_000));
+                (drawn(first..=first, node, 1_000), drawn(last..=last, node, 1_000));
             assert_eq!(left.len() + right.len(), 1_000);
             assert!(400 < left.len() && left.len() < 600, "{}", left.len());
-            assert_eq!(offsets(0..=u64::MAX, node, 1_000).len(), 1_000);
+            assert_eq!(drawn(0..=u64::MAX, node, 1_000).len(), 1_000);
         }
     }
 
     #[test]
     fn a_border_through_a_leaf_splits_it() {
-        let whole = offsets(0..=u64::MAX, ROOT, LEAF_MAX);
+        let whole = drawn(0..=u64::MAX, ROOT, LEAF_MAX);
         assert_eq!(whole.len() as u64, LEAF_MAX);
         let mut lengths = std::collections::BTreeSet::new();
         for border in (1..64).map(|border| border << 58) {
-            let left = offsets(0..=border - 1, ROOT, LEAF_MAX);
+            let left = drawn(0..=border - 1, ROOT, LEAF_MAX);
             lengths.insert(left.len());
-            let mut both = [left, offsets(border..=u64::MAX, ROOT, LEAF_MAX)].concat();
+            let mut both = [left, drawn(border..=u64::MAX, ROOT, LEAF_MAX)].concat();
             both.sort_unstable();
             let mut expected = whole.clone();
             expected.sort_unstable();

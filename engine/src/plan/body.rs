@@ -3,6 +3,7 @@
 //! A large file isn't kept in memory: it is read once, for its hash, and mapped when it is sent.
 //! Nothing is read twice, not even for several runs: a pipe can't be, and a file may change.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -112,22 +113,24 @@ impl Body {
     }
 }
 
-/// The body of one plan or of several that have the same, read when the first of them is prepared.
-/// A clone is the same body.
+/// The bodies of one plan or of several that have the same, each read when it is first needed. A
+/// clone has the same bodies.
 #[derive(Clone, Debug, Default)]
-pub struct SharedBody(Arc<Mutex<Option<Arc<Body>>>>);
+pub struct SharedBody(Arc<Mutex<BTreeMap<Option<String>, Arc<Body>>>>);
 
 impl SharedBody {
-    /// The body, read from this plan unless it was read before.
+    /// The body of this plan, read unless it was read before.
     ///
     /// # Errors
     /// Those of [`Body::read`]; then the next call tries again.
     pub fn read(&self, plan: &Plan) -> Result<Arc<Body>, PlanError> {
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*read {
-            Some(body) => Ok(body.clone()),
-            None => Ok(read.insert(Arc::new(Body::read(plan)?)).clone()),
+        if let Some(body) = read.get(&plan.body) {
+            return Ok(body.clone());
         }
+        let body = Arc::new(Body::read(plan)?);
+        read.insert(plan.body.clone(), body.clone());
+        Ok(body)
     }
 }
 
@@ -181,8 +184,8 @@ mod tests {
                 let is_mapped = matches!(read.content, Content::File(_));
                 assert_eq!(is_mapped, MAPPED_MIN <= size, "{size}");
             }
-            let told = read.err().map(|error| error.to_string()).unwrap_or_default();
-            assert_eq!(told.contains(&format!("the body has {size} bytes")), !fits, "{told}");
+            let message = read.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(message.contains(&format!("the body has {size} bytes")), !fits, "{message}");
         }
         // It has no end.
         let plan = Plan { body: Some("@/dev/zero".to_owned()), ..Plan::default() };

@@ -40,31 +40,10 @@ pub const SETTLE_TIMES_MAX: u64 = 5;
 /// The longest duration that a plan may name.
 pub const DURATION_MAX: Nanos = Nanos::from_secs(7 * 24 * 3_600);
 
-/// The flags that can contradict a plan file; `None` for those that weren't given.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Overrides {
-    /// `--model`.
-    pub model: Option<Model>,
-    /// `--rate`, which asks for an open model unless `--period` is given as well.
-    pub rate: Option<Rate>,
-    /// `--period`, which asks for a closed model unless `--rate` is given as well.
-    pub period: Option<Nanos>,
-    /// `--overload`.
-    pub overload: Option<Overload>,
-    /// `--keepalive`.
-    pub keepalive: Option<Switch>,
-    /// `--requests-per-connection`.
-    pub requests_per_connection: Option<u64>,
-    /// `--pipeline`.
-    pub pipeline: Option<usize>,
-    /// `--backfill`.
-    pub backfill: Option<Switch>,
-}
-
 impl Plan {
-    /// Drops what contradicts these flags before they override this plan. Otherwise the user would
-    /// get an error about a flag that was never given.
-    pub fn drop_conflicts(&mut self, flags: &Overrides) {
+    /// Drops what contradicts flags before they override this plan; `flags` is the plan of the flags
+    /// alone. Otherwise the user would get an error about a flag that was never given.
+    pub fn drop_conflicts(&mut self, flags: &Plan) {
         let Plan { model, rate, period, backfill, overload, queue_max, prewarm, spare, .. } = self;
         match (flags.model, flags.rate, flags.period) {
             (Some(Model::Open), _, _) | (None, Some(_), None) => {
@@ -76,26 +55,22 @@ impl Plan {
             }
             (None, ..) => {}
         }
-        if flags.overload == Some(Overload::Queue) {
-            *queue_max = None;
-        }
-        let pipelined = flags.pipeline.filter(|pipeline| 1 < *pipeline);
-        if flags.keepalive == Some(Switch::Off) {
+        if flags.keepalive == Switch::Off {
             (self.requests_per_connection, self.pipeline) = (None, 1);
         }
-        if flags.requests_per_connection.is_some() || pipelined.is_some() {
+        if flags.requests_per_connection.is_some() || 1 < flags.pipeline {
             self.keepalive = Switch::On;
         }
         let fewer = |requests: u64, pipeline: usize| requests < pipeline as u64;
         if flags.requests_per_connection.is_some_and(|requests| fewer(requests, self.pipeline))
-            || flags.backfill == Some(Switch::On)
+            || flags.backfill == Switch::On
         {
             self.pipeline = 1;
         }
-        if let Some(pipeline) = pipelined {
+        if 1 < flags.pipeline {
             self.backfill = Switch::Off;
             self.requests_per_connection =
-                self.requests_per_connection.filter(|requests| !fewer(*requests, pipeline));
+                self.requests_per_connection.filter(|requests| !fewer(*requests, flags.pipeline));
         }
     }
 
@@ -153,6 +128,7 @@ impl Plan {
         self.check_durations(conns)?;
         self.check_policies(model, conns)?;
         self.complete_cores(allowed_cores, conns)?;
+        self.complete_scenarios()?;
         self.complete_unix()?;
         self.check_tls()?;
         self.stamps.get_or_insert(StampSource::Kernel);
@@ -195,9 +171,6 @@ impl Plan {
         let problem = "the kernel stamps nothing that passes a Unix-domain socket";
         match self.stamps {
             Some(StampSource::Kernel) => return refuse("--stamps", "kernel".to_owned(), problem),
-            Some(StampSource::Hardware) => {
-                return refuse("--stamps", "hardware".to_owned(), problem);
-            }
             Some(StampSource::User) | None => self.stamps = Some(StampSource::User),
         }
         match self.stamp_sends {
@@ -587,13 +560,6 @@ mod tests {
                 "--threshold",
             ),
             (
-                Plan {
-                    thresholds: Thresholds { drift_p99: 0.5, ..Thresholds::default() },
-                    ..open()
-                },
-                "--threshold",
-            ),
-            (
                 Plan { thresholds: Thresholds { busy: -0.5, ..Thresholds::default() }, ..open() },
                 "--threshold",
             ),
@@ -645,34 +611,33 @@ mod tests {
         let once = Plan { keepalive: Switch::Off, ..plan() };
         let often = Plan { requests_per_connection: Some(7), ..plan() };
         let pipelined = Plan { pipeline: 4, ..plan() };
-        let none = Overrides::default();
+        let none = Plan::default();
         let rate = open.rate;
         for (file, flags, kept) in [
-            (&open, Overrides { model: Some(Model::Closed), ..none }, plan()),
-            (&open, Overrides { period: Some(Nanos(1)), ..none }, plan()),
+            (&open, Plan { model: Some(Model::Closed), ..none.clone() }, plan()),
+            (&open, Plan { period: Some(Nanos(1)), ..none.clone() }, plan()),
+            (&open, Plan { rate, ..none.clone() }, Plan { model: None, ..open.clone() }),
+            (&open, Plan { rate, period: Some(Nanos(1)), ..none.clone() }, open.clone()),
+            (&closed, Plan { model: Some(Model::Open), ..none.clone() }, plan()),
+            (&closed, Plan { rate, ..none.clone() }, plan()),
+            (&closed, none.clone(), closed.clone()),
+            (&often, Plan { keepalive: Switch::Off, ..none.clone() }, plan()),
+            (&once, Plan { requests_per_connection: Some(7), ..none.clone() }, plan()),
+            (&once, Plan { pipeline: 4, ..none.clone() }, plan()),
+            (&once, Plan { pipeline: 1, ..none.clone() }, once.clone()),
+            (&pipelined, Plan { keepalive: Switch::Off, ..none.clone() }, plan()),
+            (&pipelined, Plan { backfill: Switch::On, ..none.clone() }, plan()),
+            (&pipelined, Plan { requests_per_connection: Some(3), ..none.clone() }, plan()),
             (
-                &open,
-                Overrides { overload: Some(Overload::Queue), ..none },
-                Plan { queue_max: None, ..open.clone() },
+                &pipelined,
+                Plan { requests_per_connection: Some(4), ..none.clone() },
+                pipelined.clone(),
             ),
-            (&open, Overrides { rate, ..none }, Plan { model: None, ..open.clone() }),
-            (&open, Overrides { rate, period: Some(Nanos(1)), ..none }, open.clone()),
-            (&closed, Overrides { model: Some(Model::Open), ..none }, plan()),
-            (&closed, Overrides { rate, ..none }, plan()),
-            (&closed, none, closed.clone()),
-            (&often, Overrides { keepalive: Some(Switch::Off), ..none }, plan()),
-            (&once, Overrides { requests_per_connection: Some(7), ..none }, plan()),
-            (&once, Overrides { pipeline: Some(4), ..none }, plan()),
-            (&once, Overrides { pipeline: Some(1), ..none }, once.clone()),
-            (&pipelined, Overrides { keepalive: Some(Switch::Off), ..none }, plan()),
-            (&pipelined, Overrides { backfill: Some(Switch::On), ..none }, plan()),
-            (&pipelined, Overrides { requests_per_connection: Some(3), ..none }, plan()),
-            (&pipelined, Overrides { requests_per_connection: Some(4), ..none }, pipelined.clone()),
-            (&often, Overrides { pipeline: Some(8), ..none }, plan()),
-            (&often, Overrides { pipeline: Some(7), ..none }, often.clone()),
+            (&often, Plan { pipeline: 8, ..none.clone() }, plan()),
+            (&often, Plan { pipeline: 7, ..none.clone() }, often.clone()),
             (
                 &closed,
-                Overrides { pipeline: Some(2), ..none },
+                Plan { pipeline: 2, ..none.clone() },
                 Plan { backfill: Switch::Off, ..closed.clone() },
             ),
         ] {

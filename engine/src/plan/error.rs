@@ -32,4 +32,9 @@ impl PlanError {
         };
         PlanError { flag, value, problem: problem.into(), cure: cure.into() }
     }
+
+    /// The same of a value that a scenario of this name has.
+    pub(crate) fn of_scenario(self, name: &str) -> PlanError {
+        PlanError { problem: format!("of scenario {name:?}: {}", self.problem), ..self }
+    }
 }

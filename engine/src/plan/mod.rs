@@ -7,13 +7,15 @@ mod error;
 mod plan;
 pub mod redact;
 pub(crate) mod request;
+pub mod scenario;
 pub mod slo;
 pub mod status;
+mod steps;
 pub mod thresholds;
 
 pub use complete::{
     CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, DURATION_MAX, FLUSH_CLOSED_DEFAULT,
-    FLUSH_MAX, FLUSH_OPEN_DEFAULT, Overrides, PIPELINE_MAX, QUEUE_MAX_DEFAULT, SETTLE_TIMES_MAX,
+    FLUSH_MAX, FLUSH_OPEN_DEFAULT, PIPELINE_MAX, QUEUE_MAX_DEFAULT, SETTLE_TIMES_MAX,
     STAMP_SENDS_DEFAULT,
 };
 pub use error::PlanError;

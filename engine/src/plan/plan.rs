@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::scenario::Scenario;
 use crate::plan::slo::Objectives;
 use crate::plan::status::StatusSet;
 use crate::plan::thresholds::Thresholds;
@@ -59,6 +60,10 @@ pub struct Plan {
     /// The request's body: literal text, or `@FILE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
+    /// What is requested where it isn't one request: scenarios, of which each arrival takes one by
+    /// their weights. Default: the request that the fields above make.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scenario: Vec<Scenario>,
     /// The cores to run on, one shard each. Default: those of
     /// [`crate::sys::topology::Topology::default_cores`], at most one for each connection.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,8 +194,6 @@ pub enum Wait {
 pub enum StampSource {
     /// The kernel's, of the response's last segment: latencies without the generator in them.
     Kernel,
-    /// That of the interface's hardware: the kernel's interrupt is in no latency either.
-    Hardware,
     /// The program's, when it handles the response: latencies end with its wake-up and its queue.
     User,
 }
@@ -257,6 +260,7 @@ impl Default for Plan {
             method: "GET".to_owned(),
             headers: Vec::new(),
             body: None,
+            scenario: Vec::new(),
             cores: None,
             wait: Wait::Hybrid,
             stamps: None,
@@ -307,9 +311,7 @@ impl Plan {
 
     /// Whether its URL asks for TLS.
     pub fn is_https(&self) -> bool {
-        self.target
-            .split_once("://")
-            .is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
+        is_https(&self.target)
     }
 
     /// The model of a completed plan.
@@ -345,6 +347,12 @@ impl Plan {
         self.stamps.expect("the plan was completed")
     }
 
+    /// The interval by which a completed plan's corrected latencies are back-filled, ns; `None`
+    /// where intended times correct them.
+    pub(crate) fn backfill_ns(&self) -> Option<u64> {
+        self.period.filter(|_| !self.backfill.is_off()).map(|period| period.0)
+    }
+
     /// Sends per system call of a completed plan.
     pub fn flush(&self) -> usize {
         self.flush.expect("the plan was completed")
@@ -354,6 +362,11 @@ impl Plan {
     pub fn end_ns(&self) -> u64 {
         self.warmup.0 + self.duration.0
     }
+}
+
+/// Whether a URL asks for TLS.
+pub(super) fn is_https(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
 }
 
 #[cfg(test)]

@@ -5,11 +5,14 @@
 //! sent the same request. For that they are unsalted, so they don't hide a value that can be
 //! guessed. The path is shown: without it, a report says little.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::plan::Plan;
 use crate::plan::body::Body;
+use crate::plan::scenario::{Scenario, Step};
 
 /// A plan without secrets, the only kind that gets into a report. One that is read is taken at its
 /// writer's word.
@@ -50,18 +53,32 @@ const SHOWN: [&str; 25] = [
 const HASH_SHOWN: usize = 8;
 
 impl Redacted {
-    /// The plan with body, query values and the values of all headers but those in `SHOWN` replaced
-    /// by their hashes; `body` is the plan's body. Names stay, also that of a body's file.
+    /// [`Redacted::with_bodies`] of a plan without scenarios.
     pub fn new(plan: &Plan, body: &Body) -> Redacted {
-        let hash = shown_hash(body.sha256());
-        let shown_body = |text: &String| match text.strip_prefix('@') {
-            Some(file) => format!("@{file} {hash}"),
-            None => hash.clone(),
+        Redacted::with_bodies(plan, body, &[])
+    }
+
+    /// The plan with bodies, query values and the values of all headers but those in `SHOWN`
+    /// replaced by their hashes; `body` is the plan's own body, and `of_scenarios` has that of each
+    /// scenario. Names stay, also that of a body's file.
+    pub fn with_bodies(plan: &Plan, body: &Body, of_scenarios: &[Arc<Body>]) -> Redacted {
+        assert_eq!(plan.scenario.len(), of_scenarios.len(), "a body for each scenario");
+        let headers = |lines: &[String]| lines.iter().map(|line| redacted_header(line)).collect();
+        let scenario = |(scenario, body): (&Scenario, &Arc<Body>)| {
+            let Step { method, url, headers: lines, body: text } = &scenario.step[0];
+            let step = Step {
+                method: method.clone(),
+                url: url.as_deref().map(redacted_url),
+                headers: headers(lines),
+                body: text.as_deref().map(|text| redacted_body(text, body)),
+            };
+            Scenario { step: [step], ..scenario.clone() }
         };
         Redacted(Plan {
             target: redacted_url(&plan.target),
-            headers: plan.headers.iter().map(|line| redacted_header(line)).collect(),
-            body: plan.body.as_ref().map(shown_body),
+            headers: headers(&plan.headers),
+            body: plan.body.as_deref().map(|text| redacted_body(text, body)),
+            scenario: plan.scenario.iter().zip(of_scenarios).map(scenario).collect(),
             ..plan.clone()
         })
     }
@@ -74,6 +91,14 @@ impl Redacted {
     /// The plan, by value.
     pub fn into_plan(self) -> Plan {
         self.0
+    }
+}
+
+fn redacted_body(text: &str, body: &Body) -> String {
+    let hash = shown_hash(body.sha256());
+    match text.strip_prefix('@') {
+        Some(file) => format!("@{file} {hash}"),
+        None => hash,
     }
 }
 
@@ -202,6 +227,25 @@ mod tests {
                 shown
             );
         }
+    }
+
+    #[test]
+    fn a_step_shows_as_little() {
+        let step = Step {
+            url: Some("/a?token=abc".to_owned()),
+            headers: vec!["Cookie: abc".to_owned()],
+            body: Some("abc".to_owned()),
+            ..Step::default()
+        };
+        let scenario = Scenario { name: "GET /a".to_owned(), weight: 2, step: [step] };
+        let plan = Plan { scenario: vec![scenario], ..Plan::default() };
+        let [none, abc] = [b"", &b"abc"[..]].map(|bytes| Body::of_bytes(bytes.to_vec()));
+        let redacted = Redacted::with_bodies(&plan, &none, &[Arc::new(abc)]).into_plan();
+        let Scenario { name, weight, step: [shown] } = &redacted.scenario[0];
+        assert_eq!((name.as_str(), *weight), ("GET /a", 2));
+        assert_eq!(shown.url, Some(format!("/a?token={ABC}")));
+        assert_eq!(shown.headers, [format!("Cookie: {ABC}")]);
+        assert_eq!(shown.body.as_deref(), Some(ABC));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! The quantile of a lateness says nothing of the requests at the same quantile of a latency: those
 //! that were late may be the fastest. So the lateness is summed up by corrected latency, in buckets
-//! of a sixteenth of an octave, and the mean is taken of the requests at a latency.
+//! of a sixteenth of an octave, and the mean is taken of the requests at a latency. So are those
+//! that waited for a connection that wasn't there yet.
 
 use std::ops::AddAssign;
 
@@ -20,12 +21,15 @@ const REQUESTS_MIN: u64 = 10;
 struct Bucket {
     requests: u64,
     added_ns: u128,
+    /// Those that a connection was added to the pool for.
+    opened: u64,
 }
 
 impl AddAssign for Bucket {
     fn add_assign(&mut self, other: Bucket) {
         self.requests += other.requests;
         self.added_ns += other.added_ns;
+        self.opened += other.opened;
     }
 }
 
@@ -39,6 +43,10 @@ impl Bucket {
 
     fn mean_ns(self) -> Option<f64> {
         (0 < self.requests).then(|| self.added_ns as f64 / self.requests as f64)
+    }
+
+    fn opened(self) -> f64 {
+        if self.requests == 0 { 0.0 } else { self.opened as f64 / self.requests as f64 }
     }
 }
 
@@ -81,8 +89,14 @@ impl Added {
     /// The same of `requests` requests.
     #[inline]
     pub fn record_n(&mut self, latency_ns: u64, added_ns: u64, requests: u64) {
-        self.buckets[bucket(latency_ns)] +=
-            Bucket { requests, added_ns: u128::from(added_ns) * u128::from(requests) };
+        let bucket = &mut self.buckets[bucket(latency_ns)];
+        bucket.requests += requests;
+        bucket.added_ns += u128::from(added_ns) * u128::from(requests);
+    }
+
+    /// A connection was added to the pool for a request that took `latency_ns`, and was recorded.
+    pub fn opened(&mut self, latency_ns: u64) {
+        self.buckets[bucket(latency_ns)].opened += 1;
     }
 
     /// What was added on average, ns; `None` of no request.
@@ -93,13 +107,28 @@ impl Added {
     /// What was added on average to the requests that took about this long, ns: those of its
     /// bucket, or of as many buckets around it as hold ten requests.
     pub fn mean_at_ns(&self, latency_ns: u64) -> Option<f64> {
+        self.around(latency_ns).mean_ns()
+    }
+
+    /// The share of these requests that a connection was added to the pool for.
+    pub fn opened_at(&self, latency_ns: u64) -> f64 {
+        self.around(latency_ns).opened()
+    }
+
+    fn around(&self, latency_ns: u64) -> Bucket {
         let at = bucket(latency_ns);
-        let mut around = (0..BUCKETS).map(|reach| {
+        let around = (0..BUCKETS).map(|reach| {
             let end = BUCKETS.min(at + reach + 1);
             Bucket::sum(&self.buckets[at.saturating_sub(reach)..end])
         });
-        let enough = |bucket: &Bucket| REQUESTS_MIN <= bucket.requests;
-        around.clone().find(enough).or_else(|| around.next_back())?.mean_ns()
+        let mut last = Bucket::default();
+        for bucket in around {
+            last = bucket;
+            if REQUESTS_MIN <= bucket.requests {
+                break;
+            }
+        }
+        last
     }
 }
 
@@ -160,6 +189,19 @@ mod tests {
         added.record_n(1_100_000, 18, 10);
         assert_eq!(added.mean_at_ns(1_000_000), Some(17.0));
         assert_eq!(added.mean_at_ns(1_100_000), Some(18.0), "these are enough");
+    }
+
+    #[test]
+    fn connections_are_told_of_the_requests_that_they_were_opened_for() {
+        let mut added = Added::default();
+        added.record_n(50_000, 0, 900);
+        added.record_n(10_000_000, 0, 100);
+        (0..50).for_each(|_| added.opened(10_000_000));
+        assert_eq!((added.opened_at(50_000), added.opened_at(10_000_000)), (0.0, 0.5));
+        assert_eq!(Added::default().opened_at(1), 0.0);
+        let mut both = added.clone();
+        both += added;
+        assert_eq!(both.opened_at(10_000_000), 0.5);
     }
 
     proptest! {

@@ -17,11 +17,16 @@ pub struct RecorderConfig {
     pub scheduled: bool,
     /// Which statuses are successes.
     pub success: StatusSet,
-    /// Back-fill the corrected distribution with this interval instead of using intended times.
-    pub backfill_ns: Option<u64>,
+    /// How many steps there are.
+    pub steps: usize,
 }
 
 impl RecorderConfig {
+    /// How many parts are recorded beside the whole: none for a single step, which is the whole.
+    pub fn parts(&self) -> usize {
+        if self.steps < 2 { 0 } else { self.steps }
+    }
+
     /// The settings of a completed plan.
     pub fn of_plan(plan: &Plan) -> RecorderConfig {
         RecorderConfig {
@@ -29,7 +34,7 @@ impl RecorderConfig {
             end_ns: if plan.ends_by_count() { plan.warmup.0 } else { plan.end_ns() },
             scheduled: plan.model() == Model::Open,
             success: plan.expect_status.clone(),
-            backfill_ns: plan.period.filter(|_| !plan.backfill.is_off()).map(|period| period.0),
+            steps: plan.scenario.len().max(1),
         }
     }
 }

@@ -44,8 +44,9 @@ pub struct Counts {
     /// Answered requests whose response was stamped by the kernel when it arrived; the others have
     /// the time at which the program handled it.
     pub stamped_by_kernel: u64,
-    /// Of these, those stamped by the interface's hardware.
-    pub stamped_by_hardware: u64,
+    /// Of the answered, those whose stamp said that the response had come before its request left,
+    /// or after it was handled, and was taken for that moment.
+    pub stamps_clamped: u64,
     /// Of the sent, those of the sample for which the kernel was asked when they left the host.
     pub sends_sampled: u64,
     /// Of these, those for which it said so.
@@ -81,44 +82,91 @@ pub struct Counts {
     /// Of the answered, those whose response came in one receive with others of their connection,
     /// and shares the stamp of its arrival with them.
     pub shared_receives: u64,
+    /// Of the answered, those that may have the latency of another request of their connection:
+    /// pipelined ones since it was last empty, where it ended by a timeout or with a response too
+    /// many.
+    pub doubtful: u64,
     /// Of the answered, those whose response came before the request was completely sent.
     pub incomplete_uploads: u64,
     /// Setup load, recorded nowhere else.
     pub setup: SetupCounts,
     /// Load of the warm-up, recorded nowhere else.
-    pub warmup: UnrecordedCounts,
+    pub warmup: WarmupCounts,
 }
 
 /// Counts of a run under way: see [`Counts::so_far`].
 pub type CountsSoFar = [u64; 10];
 
-/// What was sent in the warm-up.
-#[derive(
-    AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
-)]
-pub struct UnrecordedCounts {
-    /// Handed to the kernel.
+/// What became of the requests that were due in the warm-up.
+#[derive(AddAssign, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WarmupCounts {
+    /// Handed to the kernel, or failed because no connection could be opened.
     pub sent: u64,
-    /// Ended by a whole response.
+    /// Of these, handed to the kernel in the window: what the load before it had left over.
+    pub sent_in_window: u64,
+    /// Of the sent, those ended by a whole response.
     pub answered: u64,
+    /// Of these, those whose response came in the window.
+    pub answered_in_window: u64,
+    /// Of the sent, those that failed or timed out, by cause.
+    pub errors: CountsBy<Cause>,
+    /// Of the sent, those given up in flight.
+    pub abandoned: u64,
+    /// Never sent.
+    pub unsent: u64,
+}
+
+impl WarmupCounts {
+    /// Counts how a request ended; `in_window`: within the window.
+    pub fn ended(&mut self, outcome: Outcome, in_window: bool) {
+        match outcome {
+            Outcome::Answered(_) => {
+                self.answered += 1;
+                self.answered_in_window += u64::from(in_window);
+            }
+            Outcome::TimedOut(kind) => self.errors.add(kind.cause()),
+            Outcome::Failed(cause) => self.errors.add(cause),
+            Outcome::Abandoned => self.abandoned += 1,
+            Outcome::Unsent(_) => self.unsent += 1,
+        }
+    }
 }
 
 /// What was done before the epoch of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetupCounts {
-    /// Handed to the kernel.
+    /// Handed to the kernel, or failed because no connection could be opened.
     pub sent: u64,
-    /// Ended by a whole response.
+    /// Of these, those ended by a whole response.
     pub answered: u64,
+    /// Of the sent, those that failed or timed out, by cause.
+    pub errors: CountsBy<Cause>,
+    /// Of the sent, those given up in flight when setup ended.
+    pub abandoned: u64,
     /// Whether the pool of connections had settled when setup ended, on all shards; `None` for a
-    /// setup that doesn't wait for that.
+    /// setup that doesn't wait for that. Without one that could be opened, it hadn't.
     pub settled: Option<bool>,
+}
+
+impl SetupCounts {
+    /// Counts how a request ended. What was never sent is planned for no later time.
+    pub fn ended(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Answered(_) => self.answered += 1,
+            Outcome::TimedOut(kind) => self.errors.add(kind.cause()),
+            Outcome::Failed(cause) => self.errors.add(cause),
+            Outcome::Abandoned => self.abandoned += 1,
+            Outcome::Unsent(_) => {}
+        }
+    }
 }
 
 impl std::ops::AddAssign for SetupCounts {
     fn add_assign(&mut self, other: SetupCounts) {
         self.sent += other.sent;
         self.answered += other.answered;
+        self.errors += other.errors;
+        self.abandoned += other.abandoned;
         self.settled = match (self.settled, other.settled) {
             (Some(one), Some(other)) => Some(one && other),
             (one, other) => one.or(other),
@@ -158,6 +206,8 @@ impl Counts {
             status: CountsBy::preallocated(),
             errors: CountsBy::preallocated(),
             connection_errors: CountsBy::preallocated(),
+            setup: SetupCounts { errors: CountsBy::preallocated(), ..SetupCounts::default() },
+            warmup: WarmupCounts { errors: CountsBy::preallocated(), ..WarmupCounts::default() },
             ..Counts::default()
         }
     }
@@ -165,6 +215,32 @@ impl Counts {
     /// Requests without a good answer.
     pub fn bad(&self) -> u64 {
         self.intended.saturating_sub(self.answered.saturating_sub(self.unexpected_status))
+    }
+
+    /// Answers whose status isn't one of `expected`.
+    pub fn unexpected(&self, expected: &StatusSet) -> u64 {
+        let unexpected = self.status.iter().filter(|(status, _)| !expected.holds(*status));
+        unexpected.fold(0, |sum, (_, count)| sum.saturating_add(count))
+    }
+
+    /// Requests that have a corrected latency: those that failed or were dropped have none.
+    pub fn with_latency(&self) -> u64 {
+        let dropped = self.unsent_reasons.of(UnsentReason::Dropped);
+        self.intended.saturating_sub(self.failed).saturating_sub(dropped)
+    }
+
+    /// Requests that failed for lack of something on the generator's machine: ports, files, memory,
+    /// the body to be sent.
+    pub fn failed_here(&self) -> u64 {
+        let here = Cause::LOCAL.into_iter().chain([Cause::BodyUnreadable]);
+        here.fold(0, |sum, cause| sum.saturating_add(self.errors.of(cause)))
+    }
+
+    /// Requests without a good answer, and all of which they are, as far as they speak of the target:
+    /// what was never sent, or failed here, is in neither.
+    pub fn of_target(&self) -> (u64, u64) {
+        let own = self.unsent.saturating_add(self.failed_here());
+        (self.bad().saturating_sub(own), self.intended.saturating_sub(own))
     }
 
     /// Requests that were sent and ended in an error: failed, timed out or abandoned.
@@ -179,6 +255,13 @@ impl Counts {
         let redirects =
             self.status.iter().filter(|(status, _)| leads(*status) && !expected.holds(*status));
         redirects.fold(0, |sum, (_, count)| sum.saturating_add(count))
+    }
+
+    /// Counts so many requests as intended and given up unsent.
+    pub fn unsent_n(&mut self, reason: UnsentReason, count: u64) {
+        self.intended += count;
+        self.unsent += count;
+        self.unsent_reasons.add_n(reason, count);
     }
 
     /// Counts how a request ended. That it was intended, and sent, is counted when it happens.
@@ -224,7 +307,7 @@ impl Counts {
     /// falls.
     pub fn so_far(&self) -> CountsSoFar {
         let [intended, sent, unsent, answered, timed_out, failed, abandoned] = self.outcomes();
-        let UnrecordedCounts { sent: warmup_sent, answered: warmup_answered } = self.warmup;
+        let WarmupCounts { sent: warmup_sent, answered: warmup_answered, .. } = self.warmup;
         [
             intended,
             sent,
@@ -263,15 +346,33 @@ impl Counts {
         self.sent.checked_add(self.unsent) == Some(self.intended) && ended == Some(self.sent)
     }
 
+    /// Requests handed to the kernel in the window, whenever they were due.
+    pub fn sends_in_window(&self) -> u64 {
+        self.sent_in_window.saturating_add(self.warmup.sent_in_window)
+    }
+
     /// Responses of the whole run: in the window, in warm-up and in setup.
     pub fn answered_ever(&self) -> u64 {
         let before = self.warmup.answered.saturating_add(self.setup.answered);
         self.answered.saturating_add(before)
     }
 
+    /// How many requests were sent before the window and how they ended, which is the same number:
+    /// in setup, and in the warm-up.
+    pub fn before_the_window(&self) -> [(u64, u64); 2] {
+        let SetupCounts { sent, answered, errors, abandoned, .. } = &self.setup;
+        let warmup = &self.warmup;
+        [
+            (*sent, [*answered, *abandoned, errors.total()]),
+            (warmup.sent, [warmup.answered, warmup.abandoned, warmup.errors.total()]),
+        ]
+        .map(|(sent, ended)| (sent, ended.into_iter().fold(0, u64::saturating_add)))
+    }
+
     /// Whether all sums add up.
     pub(crate) fn adds_up(&self) -> bool {
         self.every_request_ended()
+            && self.before_the_window().iter().all(|(sent, ended)| sent == ended)
             && self.answered == self.status.total()
             && self.unsent == self.unsent_reasons.total()
             && self.timed_out + self.failed == self.errors.total()
@@ -292,7 +393,10 @@ impl Counts {
                 self.errors.total(),
             ),
         ];
-        for (what, whole, sum) in equal {
+        let [setup, warmup] = self.before_the_window();
+        let before = [("setup: sent = ended", setup), ("warm-up: sent = ended", warmup)];
+        let before = before.map(|(what, (sent, ended))| (what, sent, ended));
+        for (what, whole, sum) in equal.into_iter().chain(before) {
             assert_eq!(whole, sum, "{what}: {self:?}");
         }
     }
@@ -494,6 +598,22 @@ mod tests {
         assert_eq!(counts.errors.by_name(), causes.map(|(name, n)| (name.to_owned(), n)).into());
         assert_eq!(counts.unsent_reasons.of(UnsentReason::End), 1);
         assert_eq!(Counts::of_outcomes(counts.outcomes()).outcomes(), counts.outcomes());
+    }
+
+    #[test]
+    fn what_was_never_sent_or_failed_here_is_not_the_targets() {
+        let own = [
+            Outcome::Failed(Cause::NoLocalPort),
+            Outcome::Failed(Cause::NoFile),
+            Outcome::Failed(Cause::LocalResource),
+            Outcome::Failed(Cause::BodyUnreadable),
+            Outcome::Unsent(UnsentReason::Dropped),
+        ];
+        let mut counts = counted(&OUTCOMES);
+        counts.unexpected_status = 1;
+        assert_eq!((counts.bad(), counts.failed_here(), counts.of_target()), (6, 0, (5, 6)));
+        counts += counted(&own);
+        assert_eq!((counts.bad(), counts.failed_here(), counts.of_target()), (11, 4, (5, 6)));
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! exact when each stay counts with the part of it inside the window (Little and Graves, "Little's
 //! Law", 2008). The two sides come from different places: the shard's live count of requests on the
 //! wire, read each time it changes, and the stamps that the requests were recorded with. A request
-//! that was lost, counted twice or given a wrong latency shows as a residual.
+//! that was lost or counted twice shows as a residual, and so does one that was recorded with other
+//! times of its sending and handling than the count knew.
 //!
-//! For this check a stay lasts until the program has handled the response. Beside it stands the
-//! mean number at the target, whose stays end when the response arrived. In a closed loop, what is
+//! For this check a stay lasts until the program has handled the response, so it can't see a wrong
+//! stamp of the response's arrival. Beside it stands the mean number at the target, whose stays end when the response arrived. In a closed loop, what is
 //! between the two is users who wait for the generator, and so are those whose next request is
 //! ready and not sent.
 

@@ -6,6 +6,7 @@ pub mod config;
 pub mod counts;
 pub mod littles_law;
 pub mod outcome;
+pub mod part;
 pub mod recorder;
 pub mod series;
 pub mod shard_stats;

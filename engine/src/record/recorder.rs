@@ -9,6 +9,7 @@ use crate::record::config::RecorderConfig;
 use crate::record::counts::Counts;
 use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::{Outcome, UnsentReason};
+use crate::record::part::Part;
 use crate::record::series::Series;
 use crate::record::stamps::{Ending, StampedBy, Stamps};
 use crate::record::times::Times;
@@ -31,6 +32,9 @@ pub struct Recorder {
     pub counts: Counts,
     /// What TLS did; nothing where it isn't spoken.
     pub tls: TlsCounts,
+    /// What became of the requests of each step; none where there is only one, of whom all the rest
+    /// speaks.
+    pub parts: Vec<Part>,
 }
 
 impl Recorder {
@@ -39,8 +43,10 @@ impl Recorder {
         let arrivals = config.scheduled.then(|| ArrivalStats::new(config.window_ns..config.end_ns));
         let series = Series::for_window(config.end_ns.saturating_sub(config.window_ns));
         let in_flight = InFlightIntegral::new(config.window_ns, config.end_ns);
+        let parts = config.parts();
         Recorder {
             config,
+            parts: (0..parts).map(|_| Part::default()).collect(),
             times: Times::default(),
             series,
             in_flight,
@@ -94,6 +100,9 @@ impl Recorder {
         let corrected_ns = ended_ns - stamps.intended_ns;
         self.series.ended(stamps.intended_ns - self.config.window_ns, corrected_ns, outcome);
         self.counts.ended(outcome);
+        if !self.parts.is_empty() {
+            self.part_ended(stamps, ended_ns, outcome);
+        }
         if let Outcome::Unsent(_) = outcome {
             if let Some(arrivals) = &mut self.arrivals {
                 arrivals.record_unsent(stamps.intended_ns);
@@ -126,9 +135,19 @@ impl Recorder {
         if !outcome.has_latency() {
             return;
         }
-        latencies.record(naive_ns, corrected_ns, self.config.backfill_ns);
+        latencies.record(naive_ns, corrected_ns);
         self.times.corrected_when_handled.record(ending.handled_ns - stamps.intended_ns);
         self.times.added.record(corrected_ns, stamps.added_ns());
+    }
+
+    // One request on one route doesn't pay for a longer function.
+    #[inline(never)]
+    fn part_ended(&mut self, stamps: &Stamps, ended_ns: u64, outcome: Outcome) {
+        let is_success =
+            matches!(outcome, Outcome::Answered(status) if self.config.success.holds(status));
+        let part = &mut self.parts[usize::from(stamps.step)];
+        let naive_ns = ended_ns - stamps.sent_ns;
+        part.ended(naive_ns, ended_ns - stamps.intended_ns, outcome, is_success);
     }
 
     /// A request of the window and of the sample ended, which left the host `path_ns` after it was
@@ -155,9 +174,10 @@ impl Recorder {
         }
         let age_ns = has_latency.then_some(age_ns);
         self.series.unsent(due_ns - self.config.window_ns, age_ns, count);
-        self.counts.intended += count;
-        self.counts.unsent += count;
-        self.counts.unsent_reasons.add_n(reason, count);
+        self.counts.unsent_n(reason, count);
+        if let Some(part) = self.parts.get_mut(usize::from(stamps.step)) {
+            part.unsent(age_ns, reason, count);
+        }
     }
 
     /// A connection begun at `since_ns` is open at `at_ns`; with `in_window` the load needed it
@@ -175,7 +195,9 @@ impl Recorder {
     pub fn is_of(&self, config: &RecorderConfig) -> bool {
         let window_ns = config.window_ns..config.end_ns;
         let arrivals = self.arrivals.as_ref().map(ArrivalStats::window_ns);
-        self.config == *config && arrivals == config.scheduled.then_some(window_ns)
+        self.config == *config
+            && arrivals == config.scheduled.then_some(window_ns)
+            && self.parts.len() == config.parts()
     }
 
     /// Adds another shard's numbers: exact, in any order.
@@ -188,5 +210,8 @@ impl Recorder {
         }
         self.counts += other.counts.clone();
         self.tls += other.tls.clone();
+        for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
+            *mine += theirs.clone();
+        }
     }
 }

@@ -18,6 +18,8 @@ use crate::stats::distribution::{
     INTERVAL_DIGITS, LATENESS_DIGITS, VALUE_MAX_NS, interval_histogram,
 };
 use crate::stats::encoded::{Encoded, NotLike};
+use crate::stats::pieces::Pieces;
+use crate::sys::units::SECOND_NS;
 
 /// The most intervals that a series holds.
 pub const SLOTS_MAX: usize = 512;
@@ -80,10 +82,11 @@ pub(crate) fn interval_ns_of(window_ns: u64) -> u64 {
 }
 
 /// A series of intervals from the start of the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "State", try_from = "State")]
 pub struct Series {
     interval_ns: u64,
+    /// Those in use, and empty ones that need no memory when they come into use.
     slots: Vec<SeriesInterval>,
     /// The interval that was counted in last, and its bounds, ns: most moments lie in it.
     last: usize,
@@ -137,16 +140,24 @@ impl TryFrom<State> for Series {
         if SLOTS_MAX < slots.len() || !is_length || DOUBLINGS_MAX < doublings {
             return Err(NotASeries::Intervals(slots.len(), interval_ns));
         }
-        let mut series = Series { interval_ns, len: slots.len(), ..Series::new() };
-        for (mine, state) in series.slots.iter_mut().zip(slots) {
-            *mine = SeriesInterval {
+        let empty = SeriesInterval::new();
+        let slot = |state: SlotState| {
+            Ok(SeriesInterval {
                 counts: state.counts,
                 in_flight: state.in_flight,
-                latency: state.latency.decode(&mine.latency)?,
-                receive_lateness: state.receive_lateness.decode(&mine.receive_lateness)?,
-            };
-        }
-        Ok(series)
+                latency: state.latency.decode(&empty.latency)?,
+                receive_lateness: state.receive_lateness.decode(&empty.receive_lateness)?,
+            })
+        };
+        let slots: Result<Vec<SeriesInterval>, NotLike> = slots.into_iter().map(slot).collect();
+        let slots = slots?;
+        Ok(Series { interval_ns, len: slots.len(), slots, last: 0, last_ns: 0..0 })
+    }
+}
+
+impl PartialEq for Series {
+    fn eq(&self, other: &Series) -> bool {
+        self.interval_ns == other.interval_ns && self.slots() == other.slots()
     }
 }
 
@@ -157,21 +168,24 @@ impl Default for Series {
 }
 
 impl Series {
-    /// An empty series; all its memory is allocated, and touched, here.
+    /// An empty series for a window of any length; all its memory is allocated, and touched, here.
     pub fn new() -> Series {
-        Series {
-            interval_ns: INTERVAL_FIRST_NS,
-            slots: (0..SLOTS_MAX).map(|_| SeriesInterval::new()).collect(),
-            last: 0,
-            last_ns: 0..0,
-            len: 0,
-        }
+        Series::with_intervals(INTERVAL_FIRST_NS, SLOTS_MAX)
     }
 
-    /// An empty series with the interval that a window of this length ends with: doubling takes
-    /// milliseconds, and a shard would stall for them.
+    /// An empty series with the intervals that a window of this length ends with: doubling takes
+    /// milliseconds, and a shard would stall for them. Of a length of 0, it isn't known.
     pub fn for_window(window_ns: u64) -> Series {
-        Series { interval_ns: interval_ns_of(window_ns), ..Series::new() }
+        let interval_ns = interval_ns_of(window_ns);
+        let intervals = usize::try_from(window_ns.div_ceil(interval_ns)).expect("at most 512");
+        // A user without a pace may be a little late for the window's end.
+        let intervals = if intervals == 0 { SLOTS_MAX } else { SLOTS_MAX.min(intervals + 1) };
+        Series::with_intervals(interval_ns, intervals)
+    }
+
+    fn with_intervals(interval_ns: u64, intervals: usize) -> Series {
+        let slots = (0..intervals).map(|_| SeriesInterval::new()).collect();
+        Series { interval_ns, slots, last: 0, last_ns: 0..0, len: 0 }
     }
 
     /// Length of an interval, ns.
@@ -286,6 +300,7 @@ impl Series {
     /// Starts using intervals. Until counted again, the number in flight stays as it was.
     fn reach(&mut self, len: usize) {
         let in_flight = self.slots().last().map_or(0, |slot| slot.in_flight);
+        self.slots.resize_with(len.max(self.slots.len()), SeriesInterval::new);
         for slot in &mut self.slots[self.len..len] {
             slot.in_flight = in_flight;
         }
@@ -294,20 +309,21 @@ impl Series {
 
     /// Makes each interval twice as long.
     fn double(&mut self) {
-        for at in 0..SLOTS_MAX / 2 {
-            let (before, after) = self.slots.split_at_mut(2 * at + 1);
-            let (slot, later) = (&mut before[2 * at], &after[0]);
-            slot.add(later);
+        let len = self.len.div_ceil(2);
+        for at in 0..len {
             // The last interval in use may have none behind it.
             if 2 * at + 1 < self.len {
+                let (before, after) = self.slots.split_at_mut(2 * at + 1);
+                let (slot, later) = (&mut before[2 * at], &after[0]);
+                slot.add(later);
                 slot.in_flight = later.in_flight;
             }
             self.slots.swap(at, 2 * at);
         }
-        for slot in &mut self.slots[SLOTS_MAX / 2..] {
+        for slot in &mut self.slots[len..self.len] {
             slot.clear();
         }
-        self.len = self.len.div_ceil(2);
+        self.len = len;
         self.interval_ns *= 2;
         self.last_ns = 0..0;
     }
@@ -334,33 +350,10 @@ impl Series {
     }
 
     /// The latencies of each interval.
-    pub fn latencies(&self) -> Vec<&Histogram<u64>> {
-        self.slots().iter().map(|slot| &slot.latency).collect()
+    pub fn pieces(&self) -> Pieces<Histogram<u64>> {
+        let latencies = self.slots().iter().map(|slot| slot.latency.clone());
+        Pieces::new(latencies.collect(), self.interval_ns as f64 / SECOND_NS as f64)
     }
-
-    /// The latencies of each full second, or of each interval where that is longer: independent
-    /// observations of one quantity.
-    pub fn batches(&self) -> Vec<Histogram<u64>> {
-        by_second(self.slots().iter().map(|slot| &slot.latency), self.interval_ns)
-    }
-}
-
-/// The latencies of intervals of this length joined to those of full seconds; those of longer
-/// intervals as they are. All have the same bounds.
-pub(crate) fn by_second<'a>(
-    intervals: impl Iterator<Item = &'a Histogram<u64>>,
-    interval_ns: u64,
-) -> Vec<Histogram<u64>> {
-    let per_second = crate::sys::units::SECOND_NS.checked_div(interval_ns).unwrap_or(1).max(1);
-    let per_second = usize::try_from(per_second).expect("a second has few intervals");
-    let mut seconds: Vec<Histogram<u64>> = Vec::new();
-    for (at, interval) in intervals.enumerate() {
-        match seconds.last_mut().filter(|_| at % per_second != 0) {
-            Some(second) => second.add(interval).expect("all have the same bounds"),
-            None => seconds.push(interval.clone()),
-        }
-    }
-    seconds
 }
 
 #[cfg(test)]

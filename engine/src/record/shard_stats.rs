@@ -12,6 +12,7 @@ use rustix::time::ClockId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::record::counts::Counts;
 use crate::sys::clock;
 use crate::sys::stat::{Stat, TICK_NS};
 use crate::sys::units::SECOND_NS;
@@ -21,8 +22,8 @@ use crate::sys::units::SECOND_NS;
 pub struct ShardStats {
     /// The core that it ran on.
     pub core: usize,
-    /// The stretch that these numbers cover, seconds: the window, to within a yield of the
-    /// executor.
+    /// The stretch that these numbers cover, seconds: the window, to within the 50 ms between two
+    /// looks of a shard.
     pub observed_s: f64,
     /// Share of that stretch in which the shard had work: it ran or waited for its core, less the
     /// time that it polled while nothing was due.
@@ -35,7 +36,7 @@ pub struct ShardStats {
     pub polling_s: f64,
     /// Passes of the shard's loop.
     pub turns: u64,
-    /// Requests of the window sent per turn.
+    /// Requests sent per turn.
     pub requests_per_turn: f64,
     /// The longest stretch in which the shard didn't look at what was due, microseconds.
     pub longest_gap_us: f64,
@@ -62,6 +63,8 @@ pub struct ShardStats {
     /// Times that the wall clock was set, in the whole run: the kernel's stamps around such a step
     /// can't be converted.
     pub clock_steps: u64,
+    /// Of the answered, those whose stamp lay before their sending or after their handling.
+    pub stamps_clamped: u64,
     /// When the first request of the load was due, warm-up included, microseconds since the epoch
     /// of the run; `None` if none was sent.
     pub first_due_us: Option<f64>,
@@ -264,9 +267,9 @@ impl ShardMeter {
         }
     }
 
-    /// The figures for the window, in which `sent` requests were sent; all zero if it was never
+    /// The figures for the window, in which the shard counted this; all zero if it was never
     /// reached.
-    pub fn report(&self, sent: u64, cq_overflows: u64, clock_steps: u64) -> ShardStats {
+    pub fn report(&self, counts: &Counts, cq_overflows: u64, clock_steps: u64) -> ShardStats {
         let (begin, end) = self.begin.zip(self.end).unwrap_or_default();
         let thread = end.thread.since(&begin.thread);
         let observed_ns = end.at_ns.saturating_sub(begin.at_ns);
@@ -288,7 +291,7 @@ impl ShardMeter {
             cpu_system_s: seconds(thread.system_ns),
             polling_s: seconds(polling_ns),
             turns,
-            requests_per_turn: ratio(sent as f64, turns as f64),
+            requests_per_turn: ratio(counts.sends_in_window() as f64, turns as f64),
             longest_gap_us: self.longest_gap_ns as f64 / 1e3,
             stopped_s: seconds(self.stopped_ns),
             involuntary_switches: thread.involuntary_switches,
@@ -300,6 +303,7 @@ impl ShardMeter {
             window_received_bytes: end.received_bytes - begin.received_bytes,
             window_sent_bytes: end.sent_bytes - begin.sent_bytes,
             clock_steps,
+            stamps_clamped: counts.stamps_clamped,
             first_due_us: self.first.map(|(due_ns, _)| due_ns as f64 / 1e3),
             first_sent_us: self.first.map(|(_, sent_ns)| sent_ns as f64 / 1e3),
             opening_s: seconds(self.opening_ns),
@@ -387,7 +391,7 @@ mod tests {
         // Woken 400 ms late, 100 ms before the window's end.
         meter.slept(1_300 * MS_NS, 2_900 * MS_NS, 3_300 * MS_NS);
         meter.observe(3_300 * MS_NS, || 3_300 * MS_NS);
-        let stats = meter.report(0, 0, 0);
+        let stats = meter.report(&Counts::default(), 0, 0);
         assert_eq!((stats.longest_gap_us, stats.stopped_s), (300_000.0, 0.4));
         assert_eq!(stats.observed_s, 2.0);
     }
@@ -398,7 +402,7 @@ mod tests {
         meter.slept(0, 100 * MS_NS, 900 * MS_NS);
         meter.slept(900 * MS_NS, 1_000 * MS_NS, 1_000 * MS_NS);
         meter.spun_past(3_000 * MS_NS, 3_500 * MS_NS);
-        let stats = meter.report(0, 0, 0);
+        let stats = meter.report(&Counts::default(), 0, 0);
         assert_eq!((stats.longest_gap_us, stats.stopped_s), (0.0, 0.0));
     }
 
@@ -409,7 +413,7 @@ mod tests {
         for turn in 1..100 {
             meter.worked((1_000 + 5 * turn) * MS_NS);
         }
-        let stats = meter.report(0, 0, 0);
+        let stats = meter.report(&Counts::default(), 0, 0);
         assert_eq!((stats.longest_gap_us, stats.stopped_s), (5_000.0, 0.0));
     }
 
@@ -426,7 +430,7 @@ mod tests {
         meter.observe(2_900 * MS_NS, || panic!("the window goes on"));
         meter.observe(3_000 * MS_NS, || late(3_050 * MS_NS));
         meter.over(|| panic!("it has ended"));
-        let stats = meter.report(0, 0, 0);
+        let stats = meter.report(&Counts::default(), 0, 0);
         assert_eq!(stats.observed_s, 2.05);
         let cpu_s = stats.cpu_user_s + stats.cpu_system_s;
         assert!(cpu_s * 1e9 < worked_ns.get() as f64, "{cpu_s} s of {worked_ns:?} ns");
@@ -437,10 +441,10 @@ mod tests {
         let mut early = meter();
         early.observe(1_000 * MS_NS, || 1_000 * MS_NS);
         early.over(|| 1_500 * MS_NS);
-        assert_eq!(early.report(0, 0, 0).observed_s, 0.5);
+        assert_eq!(early.report(&Counts::default(), 0, 0).observed_s, 0.5);
         let mut never = meter();
         never.over(|| panic!("the window was never reached"));
-        let stats = never.report(0, 0, 0);
+        let stats = never.report(&Counts::default(), 0, 0);
         assert_eq!((stats.observed_s, stats.cpu_user_s, stats.run_queue_delay_s), (0.0, 0.0, 0.0));
     }
 

@@ -12,12 +12,14 @@ pub struct Stamps {
     /// Whether it had to wait for a connection: then the generator isn't to blame for the time from
     /// `noticed_ns` to `sent_ns`.
     pub waited: bool,
+    /// What it asks for: which of the plan's steps.
+    pub step: u16,
 }
 
 impl Stamps {
     /// Those of a request that is never sent.
-    pub fn unsent(intended_ns: u64, noticed_ns: u64) -> Stamps {
-        Stamps { intended_ns, noticed_ns, sent_ns: intended_ns, waited: true }
+    pub fn unsent(intended_ns: u64, noticed_ns: u64, step: u16) -> Stamps {
+        Stamps { intended_ns, noticed_ns, sent_ns: intended_ns, waited: true, step }
     }
 
     /// The part of the corrected latency that the generator added before the request was sent, or

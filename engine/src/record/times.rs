@@ -38,19 +38,14 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// A request that was sent ended; with an interval, its corrected latency is by back-filling.
+    /// A request that was sent ended.
     #[inline]
-    pub(super) fn record(&mut self, naive_ns: u64, corrected_ns: u64, backfill_ns: Option<u64>) {
-        match backfill_ns {
-            None if naive_ns == corrected_ns => self.on_time.record(naive_ns),
-            None => {
-                self.naive.record(naive_ns);
-                self.corrected.record(corrected_ns);
-            }
-            Some(interval_ns) => {
-                self.naive.record(naive_ns);
-                self.corrected.record_backfilled(naive_ns, interval_ns);
-            }
+    pub(super) fn record(&mut self, naive_ns: u64, corrected_ns: u64) {
+        if naive_ns == corrected_ns {
+            self.on_time.record(naive_ns);
+        } else {
+            self.naive.record(naive_ns);
+            self.corrected.record(corrected_ns);
         }
     }
 
@@ -123,8 +118,7 @@ impl Times {
     }
 
     /// Whether these are the times of so many requests: each has those that its outcome gives it.
-    /// Of back-filled ones, the corrected latencies are more.
-    pub(crate) fn are_of(&self, counts: &Counts, is_backfilled: bool) -> bool {
+    pub(crate) fn are_of(&self, counts: &Counts) -> bool {
         let sum = |of: fn(&Latencies) -> &Distribution| {
             [&self.successes, &self.others].into_iter().fold(0_u64, |sum, latencies| {
                 let own = latencies.on_time.count().saturating_add(of(latencies).count());
@@ -136,7 +130,7 @@ impl Times {
         let dropped = counts.unsent_reasons.of(UnsentReason::Dropped);
         let with_latency = not_failed(counts.intended).and_then(|rest| rest.checked_sub(dropped));
         not_failed(counts.sent) == Some(sum(|latencies| &latencies.naive))
-            && (is_backfilled || with_latency == Some(sum(|latencies| &latencies.corrected)))
+            && with_latency == Some(sum(|latencies| &latencies.corrected))
             && with_zeros(&self.pacer_lateness) == counts.sent
             && with_zeros(&self.connection_wait) == counts.sent
     }

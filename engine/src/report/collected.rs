@@ -13,7 +13,7 @@ use crate::plan::redact::Redacted;
 use crate::record::config::RecorderConfig;
 use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardStats;
-use crate::report::{Samples, ToldPart};
+use crate::report::{AgentReported, Samples};
 use crate::shard::ShardReport;
 use crate::sys::address::Address;
 
@@ -97,7 +97,7 @@ impl AgentRun {
         for shard in shards {
             let shard = shard?;
             let Recorder { counts, times, .. } = &shard.recorder;
-            let adds_up = counts.adds_up() && times.are_of(counts, config.backfill_ns.is_some());
+            let adds_up = counts.adds_up() && times.are_of(counts);
             if !adds_up || !shard.recorder.is_of(&config) {
                 return Err(NotOfPlan.into());
             }
@@ -163,6 +163,6 @@ pub struct LostAgent {
     pub at_s: f64,
     /// What it was to offer of the whole load.
     pub share: Share,
-    /// What it had told of its run over time; `None` if it told nothing.
-    pub told: Option<ToldPart>,
+    /// What it had reported of its run; `None` if it reported nothing.
+    pub reported: Option<AgentReported>,
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::report::{AgentConfig, AgentPart, Config, Generator, LOCAL, Report, SeriesPart};
-use super::verdict::{Level, Verdict};
+use super::verdict::Verdict;
 use crate::load::share::{self, Share};
 use crate::plan::Plan;
 
@@ -59,7 +59,7 @@ impl Report {
         let AgentConfig { share: _, target_address, .. } = &agent.config;
         Report {
             uncollected: None,
-            verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
+            verdict: Verdict::valid(),
             schema: self.schema,
             started_at: self.started_at.clone(),
             label: None,

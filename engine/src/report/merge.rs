@@ -7,23 +7,27 @@ use std::time::UNIX_EPOCH;
 use hdrhistogram::Histogram;
 use humantime::format_rfc3339_millis;
 
+use crate::load::curve::Curve;
 use crate::load::schedule::{self, Digest};
 use crate::load::share::{self, Share};
+use crate::plan::redact::Redacted;
 use crate::plan::{Model, Plan};
+use crate::record::config::RecorderConfig;
 use crate::record::littles_law::InFlightIntegral;
 use crate::record::outcome::UnsentReason;
 use crate::record::recorder::Recorder;
 use crate::record::series::Series;
-use crate::record::times::Times;
+use crate::record::times::{Distributions, Times};
 use crate::report::calibration::{Calibrated, CalibratedOf, HeldAgainst};
 use crate::report::collected::{AgentRun, LostAgent, RunFacts};
 use crate::report::edge::at_the_edge;
 use crate::report::profile::{Profile, Taken};
 use crate::report::rules::{judge, judge_agent};
 use crate::report::slo::judge::Figures;
+use crate::report::steps::steps;
 use crate::report::tls;
 use crate::report::together::{NotTogether, check_shares, common_plan, unplaced};
-use crate::report::verdict::{Level, Verdict};
+use crate::report::verdict::Verdict;
 use crate::report::{
     AgentConfig, AgentLost, AgentPart, ClientPart, ClientShare, Config, DistributionPart,
     Generator, LittlesLaw, Microseconds, Part, PerSecond, Rates, Report, ResponseStamps, SCHEMA,
@@ -34,6 +38,7 @@ use crate::stats::arrivals::ArrivalStats;
 use crate::stats::distribution::Distribution;
 use crate::stats::interval::dependent;
 use crate::stats::offer::Offer;
+use crate::stats::pieces::Pieces;
 use crate::stats::stationarity::{Stationarity, stationarity};
 use crate::sys::units::{CoreList, SECOND_NS, seconds_to_ns};
 
@@ -99,6 +104,14 @@ impl Joined {
         }
     }
 
+    /// What is known of a run of this plan all of whose agents were lost: nothing was measured.
+    pub fn none_left(plan: &Redacted) -> Joined {
+        let plan = plan.plan().clone();
+        let recorder = Recorder::new(RecorderConfig::of_plan(&plan));
+        let sum = Some(Sum { plan, until_ns: 0, recorder, digest: Digest::default() });
+        Joined { sum, per_agent: Vec::new() }
+    }
+
     /// Whether there is no agent.
     pub fn is_empty(&self) -> bool {
         self.per_agent.is_empty()
@@ -118,10 +131,11 @@ impl Joined {
         let target = offered_rate(&plan, there.chain(lost));
         let WindowFigures { part, stationarity, series } =
             window_figures(&recorder, &plan, until_ns, target);
-        let times = recorder.times.distributions();
+        let mut times = recorder.times.distributions();
+        back_fill(&mut times, &plan);
         let slo = plan.slo.as_ref().map(|slo| {
-            let (corrected, batches) = (&times.corrected, &recorder.series.batches()[..]);
-            Figures { part: &part, corrected, batches, series: &series }.judge(slo)
+            let (corrected, pieces) = (&times.corrected, &recorder.series.pieces());
+            Figures { part: &part, corrected, pieces, series: &series }.judge(slo)
         });
         let is_joint = 1 < per_agent.len() || !facts.lost.is_empty();
         let generator = generator(&per_agent, is_joint);
@@ -132,14 +146,14 @@ impl Joined {
         addresses.dedup();
         let (arrivals, arrivals_line) = proof(&plan, &part, &per_agent, recorder.arrivals.as_ref());
         let mut report = Report {
-            verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
+            verdict: Verdict::valid(),
             schema: SCHEMA,
             started_at: format_rfc3339_millis(facts.began.unwrap_or(UNIX_EPOCH)).to_string(),
             label: None,
             tags: BTreeMap::new(),
             // A stop that found every agent done has cut nothing short.
             interrupted: per_agent.iter().any(|agent| agent.interrupted)
-                || facts.stopped && !facts.lost.is_empty(),
+                || !facts.lost.is_empty() && (facts.stopped || per_agent.is_empty()),
             partial: !facts.lost.is_empty(),
             agent_lost: facts.lost.iter().map(agent_lost).collect(),
             uncollected: None,
@@ -147,8 +161,9 @@ impl Joined {
             config: Config {
                 target_address: addresses.join(", "),
                 schedule_version: schedule_version(&plan),
-                schedule_digest: digest_of(&plan, digest),
-                schedule_arrivals: is_listed(&plan, digest).then(|| digest.arrivals()),
+                schedule_digest: per_agent.first().and_then(|_| digest_of(&plan, digest)),
+                schedule_arrivals: (!per_agent.is_empty() && is_listed(&plan, digest))
+                    .then(|| digest.arrivals()),
                 schedule_estimated: estimated(digest),
                 schedule_until: seconds(until_ns),
                 corrected_by: corrected_by(&plan).to_owned(),
@@ -199,7 +214,7 @@ pub(crate) fn offered_rate<'a>(
     plan: &Plan,
     shares: impl Iterator<Item = &'a Share> + Clone,
 ) -> Option<f64> {
-    plan.rate.map(|rate| rate.per_second() * share::together(shares))
+    Some(Curve::window_mean(plan)? * share::together(shares))
 }
 
 /// An agent's part of the report, without its verdict.
@@ -223,7 +238,7 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
             schedule_estimated: estimated(*digest),
             schedule_until: seconds(head.until_ns),
         },
-        verdict: Verdict { level: Level::Valid, reasons: Vec::new() },
+        verdict: Verdict::valid(),
         interrupted: head.interrupted,
         synchronization: agent.synchronization,
         findings: agent.findings.clone(),
@@ -234,7 +249,7 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
         arrivals_line: None,
         littles_law: littles_law(&recorder.in_flight, users),
         samples: head.samples.clone(),
-        part: part(recorder, plan, window_ns, &recorder.series.batches(), target),
+        part: part(recorder, plan, window_ns, &recorder.series.pieces(), target),
     };
     part.start_skew_us = part.skew_us();
     let evidence = recorder.arrivals.as_ref();
@@ -244,21 +259,22 @@ fn agent_part(agent: &AgentRun) -> AgentPart {
 }
 
 fn agent_lost(lost: &LostAgent) -> AgentLost {
-    let LostAgent { name, at_s, share, told } = lost.clone();
-    AgentLost { name, at_s, load: share.fraction(), share, told }
+    let LostAgent { name, at_s, share, reported } = lost.clone();
+    AgentLost { name, at_s, load: share.fraction(), share, reported }
 }
 
 /// What the generators of these agents did. Of several machines, each has its own part.
 fn generator(agents: &[AgentPart], is_joint: bool) -> Generator {
     let shards = agents.iter().flat_map(|agent| &agent.generator.shards);
-    let machine = agents[0].generator.machine.clone().filter(|_| !is_joint);
+    let first = agents.first().filter(|_| !is_joint);
+    let machine = first.and_then(|agent| agent.generator.machine.clone());
     Generator { shards: shards.cloned().collect(), machine }
 }
 
 /// What became of all agents' samples. They are in a folder, if each agent's file is.
 fn samples(agents: &[AgentPart], facts: &RunFacts) -> Option<Samples> {
     let all: Option<Vec<&Samples>> = agents.iter().map(|agent| agent.samples.as_ref()).collect();
-    let all = all?;
+    let all = all.filter(|all| !all.is_empty() || facts.raw.is_some())?;
     if let [only] = &all[..]
         && facts.raw.is_none()
     {
@@ -362,7 +378,7 @@ pub(crate) fn schedule_version(plan: &Plan) -> Option<u32> {
 
 /// What the corrected distribution of a plan is corrected by.
 pub(crate) fn corrected_by(plan: &Plan) -> &'static str {
-    if plan.backfill.is_off() { "intended" } else { "backfill" }
+    if plan.backfill_ns().is_none() { "intended" } else { "backfill" }
 }
 
 /// The figures of the recorded window, as the report shows them.
@@ -385,11 +401,18 @@ pub(crate) fn window_figures(
     target: Option<f64>,
 ) -> WindowFigures {
     let window_ns = until_ns.saturating_sub(plan.warmup.0);
-    let batches = recorder.series.batches();
+    let pieces = recorder.series.pieces();
     WindowFigures {
-        part: part(recorder, plan, window_ns, &batches, target),
-        stationarity: stationarity(&recorder.series.latencies(), &batches, &plan.thresholds),
+        part: part(recorder, plan, window_ns, &pieces, target),
+        stationarity: stationarity(&pieces, plan.thresholds.drift),
         series: SeriesPart::new(&recorder.series),
+    }
+}
+
+/// Makes the corrected latencies those that the plan asks for.
+fn back_fill(times: &mut Distributions, plan: &Plan) {
+    if let Some(interval_ns) = plan.backfill_ns() {
+        times.corrected = times.naive.backfilled(interval_ns);
     }
 }
 
@@ -397,52 +420,64 @@ fn part(
     recorder: &Recorder,
     plan: &Plan,
     window_ns: u64,
-    batches: &[Histogram<u64>],
+    pieces: &Pieces<Histogram<u64>>,
     target: Option<f64>,
 ) -> Part {
     let counts = recorder.counts.clone();
     counts.assert_sums();
-    let times = recorder.times.distributions();
+    let mut times = recorder.times.distributions();
     assert_eq!(
         times.naive.count(),
         counts.sent - counts.failed,
         "each request sent has a naive latency unless it failed"
     );
-    if plan.backfill.is_off() {
-        assert_eq!(
-            times.corrected.count(),
-            counts.intended - counts.failed - counts.unsent_reasons.of(UnsentReason::Dropped),
-            "each request has a corrected latency unless it failed or was dropped"
-        );
-    }
+    assert_eq!(
+        times.corrected.count(),
+        counts.intended - counts.failed - counts.unsent_reasons.of(UnsentReason::Dropped),
+        "each request has a corrected latency unless it failed or was dropped"
+    );
     assert_eq!(times.pacer_lateness.count(), counts.sent, "each request sent was noticed");
     assert_eq!(times.connection_wait.count(), counts.sent, "each request sent had a connection");
     let per_second = |count: u64| {
         if window_ns == 0 { 0.0 } else { count as f64 * SECOND_NS as f64 / window_ns as f64 }
     };
     // Those after the window's end are in no interval.
-    let answered_in_window = recorder.series.slots().iter().map(|slot| slot.counts.answers).sum();
-    let dependent = dependent(batches);
+    let answers: u64 = recorder.series.slots().iter().map(|slot| slot.counts.answers).sum();
+    let answered_due = per_second(answers);
+    let dependent = dependent(pieces);
     let alone = |distribution: &Distribution| DistributionPart::alone(distribution, dependent);
     let Times { successes, .. } = &recorder.times;
-    let (success_naive, success_corrected) = (successes.naive(), successes.corrected());
-    let differ = success_corrected.count() != times.naive.count();
-    let corrected = if plan.backfill.is_off() {
-        DistributionPart::new(&times.corrected, batches)
-    } else {
-        // Back-filled values follow from each other, and no piece of the run holds them.
-        DistributionPart::alone(&times.corrected, Some(true))
+    let (success_naive, mut success_corrected) = (successes.naive(), successes.corrected());
+    let differ = success_naive.count() != times.naive.count();
+    let corrected = match plan.backfill_ns() {
+        None => DistributionPart::new(&times.corrected, pieces),
+        Some(interval_ns) => {
+            back_fill(&mut times, plan);
+            success_corrected = success_naive.backfilled(interval_ns);
+            // Back-filled values follow from each other, and no piece of the run holds them.
+            DistributionPart::alone(&times.corrected, Some(true))
+        }
     };
+    let naive = alone(&times.naive);
+    let naive_of_all = (counts.unsent == 0).then_some(&naive);
     Part {
-        client_share: client_share(&recorder.times, plan, &times.corrected, &corrected),
+        client_share: client_share(
+            &recorder.times,
+            plan,
+            &times.corrected,
+            &corrected,
+            naive_of_all,
+        ),
         rate: Rates {
             unit: PerSecond::PerSecond,
             target,
             intended: per_second(counts.intended),
-            sent: per_second(counts.sent_in_window),
-            answered: per_second(answered_in_window),
+            sent: per_second(counts.sends_in_window()),
+            sent_due: per_second(counts.sent_in_window),
+            answered: answered_due + per_second(counts.warmup.answered_in_window),
+            answered_due,
         },
-        naive: alone(&times.naive),
+        naive,
         corrected,
         pacer_lateness: alone(&times.pacer_lateness),
         connection_wait: alone(&times.connection_wait),
@@ -458,33 +493,57 @@ fn part(
             naive: alone(&success_naive),
             corrected: alone(&success_corrected),
         }),
+        parts: steps(recorder, plan, dependent),
+        bad: counts.bad(),
         counts,
     }
 }
 
-/// The generator's own part of the latencies, at the quantiles that the report states.
+/// The generator's own part of the latencies, at the quantiles that the report states. What it added
+/// to the requests at one is a mean, and a percentile is moved by no more than it is above naive's,
+/// where that is of all requests: of each it leaves out at least what the generator added.
 fn client_share(
     times: &Times,
     plan: &Plan,
     corrected: &Distribution,
     stated: &DistributionPart,
+    naive_of_all: Option<&DistributionPart>,
 ) -> Option<ClientShare> {
-    if !plan.backfill.is_off() {
+    if plan.backfill_ns().is_some() {
         return None;
     }
+    let opening_us = opening_us(times);
     let at = |q: f64| {
         let whole_us = stated.quantile_us(q)?;
-        let added_us = times.added.mean_at_ns(corrected.quantile_ns(q)?)? / 1e3;
+        let corrected_ns = corrected.quantile_ns(q)?;
+        let naive_us = naive_of_all.and_then(|naive| naive.quantile_us(q)).unwrap_or(0.0);
+        let most_us = (whole_us - naive_us).max(0.0);
+        let added = (times.added.mean_at_ns(corrected_ns)? / 1e3).min(most_us);
         Some(ClientPart {
             corrected: whole_us,
-            // The mean is of requests about as long, some of them longer.
-            added: added_us.min(whole_us),
+            added,
+            opening: (times.added.opened_at(corrected_ns) * opening_us).min(most_us - added),
             when_handled: times.corrected_when_handled.quantile_ns(q)? as f64 / 1e3,
         })
     };
     let added_mean = times.added.mean_ns()? / 1e3;
-    let unit = Microseconds::Us;
-    Some(ClientShare { unit, added_mean, p50: at(0.5)?, p99: at(0.99), p999: at(0.999) })
+    Some(ClientShare {
+        unit: Microseconds::Us,
+        added_mean,
+        p50: at(0.5)?,
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+    })
+}
+
+/// What it takes to open a connection, µs. A lost segment of a connect costs a second, and a
+/// handshake waits for a target that stalls, which is no doing of the pool: so the median of the
+/// one, and the fastest of the other.
+fn opening_us(times: &Times) -> f64 {
+    let connect_ns = times.connect_time.quantile_ns(0.5).unwrap_or(0);
+    let handshake_ns = times.handshake_time.min_ns().unwrap_or(0);
+    (connect_ns + handshake_ns) as f64 / 1e3
 }
 
 /// What these agents were to offer of a plan and this was counted of, for the proof of their
@@ -500,7 +559,8 @@ pub(crate) fn offer(plan: &Plan, part: &Part, agents: &[AgentPart]) -> Option<Of
     let until_s = ends().reduce(f64::min)?;
     let window_s = (ends().fold(0.0, f64::max) - plan.warmup.as_secs_f64()).max(0.0);
     Some(Offer {
-        rate: plan.rate.filter(|_| plan.model() == Model::Open)?,
+        curve: Curve::of_plan(plan)?,
+        from_ns: plan.warmup.0,
         arrivals: plan.arrivals,
         parts: agents.iter().map(|agent| (agent.config.share.clone(), shards_of(agent))).collect(),
         until_ns: seconds_to_ns(until_s),

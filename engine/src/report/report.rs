@@ -6,12 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{
-    Deserializer as HistogramReader, Serializer as _, V2DeflateSerializer,
-};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +15,8 @@ use crate::host::ports::Ports;
 use crate::host::watch::Machine;
 use crate::load::share::Share;
 use crate::plan::{Plan, StampSource, TlsSession};
-use crate::record::counts::{Counts, IntervalCounts};
+use crate::record::counts::{Counts, CountsBy, IntervalCounts};
+use crate::record::outcome::{Cause, UnsentReason};
 use crate::record::series::{Series, SeriesInterval};
 use crate::record::shard_stats::ShardStats;
 use crate::report::calibration::HeldAgainst;
@@ -29,13 +25,16 @@ use crate::report::slo::Slo;
 use crate::report::verdict::Verdict;
 use crate::samples::FileError;
 use crate::stats::arrival_proof::ArrivalProof;
-use crate::stats::distribution::Distribution;
-use crate::stats::percentiles::Percentiles;
+use crate::stats::distribution::{Distribution, SIGNIFICANT_DIGITS, histogram_of_text};
+pub use crate::stats::encoded::HistogramError;
+use crate::stats::encoded::to_text;
+use crate::stats::percentiles::{PERCENTILES, Percentiles, Quantile};
+use crate::stats::pieces::Pieces;
 use crate::stats::stationarity::Stationarity;
 use crate::sys::units::{CoreList, OneIn};
 
 /// Version of the document. A field that is added, dropped or means something else needs a new one.
-pub const SCHEMA: u32 = 9;
+pub const SCHEMA: u32 = 12;
 
 /// The name of the agent of a run without agents.
 pub const LOCAL: &str = "local";
@@ -148,7 +147,7 @@ pub struct Config {
     #[serde(rename = "schedule_until_s")]
     pub schedule_until: f64,
     /// What `corrected` was corrected by: `intended`, the intended times; or `backfill`,
-    /// HdrHistogram's `record_correct`.
+    /// what back-filling makes of `naive` (HdrHistogram's `copyCorrectedForCoordinatedOmission`).
     pub corrected_by: String,
 }
 
@@ -331,22 +330,33 @@ impl SeriesPart {
 }
 
 impl SeriesPart {
-    /// Of each full second, or of each interval where that is longer: requests without a good
-    /// answer, and all that were due.
-    pub fn bad_by_second(&self) -> Vec<(u64, u64)> {
-        let per_second = (1.0 / self.interval_s).round().clamp(1.0, 8.0);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 8")]
-        let seconds = self.intervals.chunks(per_second as usize);
-        seconds
-            .map(|second| {
-                let sum = |of: fn(&IntervalCounts) -> u64| -> u64 {
-                    second.iter().map(|interval| of(&interval.counts)).sum()
-                };
-                let intended = sum(|counts| counts.intended);
-                let good = sum(|counts| counts.answered.saturating_sub(counts.unexpected_status));
-                (intended.saturating_sub(good), intended)
-            })
-            .collect()
+    /// Of each interval the requests without a good answer, and all that were due.
+    pub fn bad_pieces(&self) -> Pieces<(u64, u64)> {
+        self.pieces(|counts| {
+            let good = counts.answered.saturating_sub(counts.unexpected_status);
+            (counts.intended.saturating_sub(good), counts.intended)
+        })
+    }
+
+    /// The same as far as it speaks of the target ([`Counts::of_target`]); `whole` counts the run.
+    /// What failed here isn't kept by interval: it has the same part in the errors of each.
+    pub fn of_target_pieces(&self, whole: &Counts) -> Pieces<(u64, u64)> {
+        let here = whole.failed_here() as f64 / whole.ended_in_error().max(1) as f64;
+        self.pieces(|counts| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part")]
+            let failed_here = (counts.errors as f64 * here).round() as u64;
+            let errors = counts.errors.saturating_sub(failed_here);
+            (
+                errors.saturating_add(counts.unexpected_status),
+                counts.sent.saturating_sub(failed_here),
+            )
+        })
+    }
+
+    /// Two numbers of each interval.
+    fn pieces(&self, of: impl Fn(&IntervalCounts) -> (u64, u64)) -> Pieces<(u64, u64)> {
+        let each = self.intervals.iter().map(|interval| of(&interval.counts));
+        Pieces::new(each.collect(), self.interval_s)
     }
 }
 
@@ -363,7 +373,7 @@ impl IntervalPart {
             p50: us(slot.latency.value_at_quantile(0.5)),
             p99: us(slot.latency.value_at_quantile(0.99)),
             max: us(slot.latency.max()),
-            histogram: encode_histogram(&slot.latency),
+            histogram: to_text(&slot.latency),
             receive_lateness_p50: late_us(late.value_at_quantile(0.5)),
             receive_lateness_p99: late_us(late.value_at_quantile(0.99)),
             receive_lateness_max: late_us(late.max()),
@@ -382,36 +392,25 @@ pub struct AgentLost {
     pub load: f64,
     /// Which part of it.
     pub share: Share,
-    /// What it had told of its run over time, which is in no other number; `None` if it told
-    /// nothing.
+    /// What it had reported of its run, which is in no other number; `None` if it reported nothing.
     #[serde(default)]
-    pub told: Option<ToldPart>,
+    pub reported: Option<AgentReported>,
 }
 
-/// What an agent that was lost had told of its run over time, warm-up included. A request counts
-/// where the agent told of it.
+/// What an agent that was lost had reported of its run, warm-up included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ToldPart {
-    /// Unit of the latencies of each interval: `us`.
+pub struct AgentReported {
+    /// Unit of the latencies: `us`.
     pub unit: Microseconds,
-    /// Length of an interval, seconds.
-    pub interval_s: f64,
-    /// The intervals from the epoch of the run on.
-    pub intervals: Vec<ToldInterval>,
-}
-
-/// One interval of what an agent told.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ToldInterval {
-    /// Its start, seconds since the epoch of the run.
-    pub start_s: f64,
+    /// Until when, seconds since the epoch of the run.
+    pub until_s: f64,
     /// Requests that had fallen due.
     pub intended: u64,
     /// Requests with a complete response.
     pub answered: u64,
     /// Requests that timed out, failed or were abandoned.
     pub errors: u64,
-    /// Requests in flight at its end.
+    /// Requests in flight.
     pub in_flight: u64,
     /// Corrected median of the window's requests, microseconds, within 6.25 %; `None` without any.
     pub p50: Option<f64>,
@@ -516,6 +515,8 @@ pub struct AgentConfig {
 pub struct Part {
     /// How many requests ended how.
     pub counts: Counts,
+    /// Requests without a good answer: no response, or one whose status is not a success.
+    pub bad: u64,
     /// Requests per second of the recorded window.
     pub rate: Rates,
     /// `received − sent` of all sent requests that didn't fail.
@@ -547,6 +548,92 @@ pub struct Part {
     pub client_share: Option<ClientShare>,
     /// Latencies of successes alone; `None` where all requests with a latency are successes.
     pub successes: Option<Successes>,
+    /// The requests of each step; empty where there is one, which is the whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<StepPart>,
+}
+
+/// The requests of one step. All steps' add up to the whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepPart {
+    /// The name of its scenario.
+    pub name: String,
+    /// The share of all requests that the plan's weights give it.
+    pub planned: f64,
+    /// How many of its requests ended how.
+    pub counts: StepCounts,
+    /// Requests without a good answer: no response, or one whose status is not a success.
+    pub bad: u64,
+    /// `received − sent` of its sent requests that didn't fail.
+    pub naive: DistributionPart,
+    /// `received − intended` of its requests that didn't fail, as of the whole.
+    pub corrected: DistributionPart,
+}
+
+/// How the requests of a step ended, counted as for the whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StepCounts {
+    /// Requests whose intended time lay in the window.
+    pub intended: u64,
+    /// Handed to the kernel, or failed because no connection could be opened.
+    pub sent: u64,
+    /// Never sent.
+    pub unsent: u64,
+    /// The unsent by reason.
+    pub unsent_reasons: CountsBy<UnsentReason>,
+    /// Ended by a complete response, whatever its status.
+    pub answered: u64,
+    /// Not answered within the timeout or the deadline.
+    pub timed_out: u64,
+    /// Ended by a failure of the connection or of the protocol.
+    pub failed: u64,
+    /// Still in flight when the drain ended.
+    pub abandoned: u64,
+    /// Answered requests whose status is not a success.
+    pub unexpected_status: u64,
+    /// Answered requests by status code.
+    pub status: CountsBy<u16>,
+    /// Requests that failed or timed out, by cause.
+    pub errors: CountsBy<Cause>,
+}
+
+impl StepCounts {
+    /// Those of one step.
+    pub fn new(counts: &Counts) -> StepCounts {
+        StepCounts {
+            intended: counts.intended,
+            sent: counts.sent,
+            unsent: counts.unsent,
+            unsent_reasons: counts.unsent_reasons.clone(),
+            answered: counts.answered,
+            timed_out: counts.timed_out,
+            failed: counts.failed,
+            abandoned: counts.abandoned,
+            unexpected_status: counts.unexpected_status,
+            status: counts.status.clone(),
+            errors: counts.errors.clone(),
+        }
+    }
+
+    /// These alone, as counts of a whole.
+    pub fn as_whole(&self) -> Counts {
+        let StepCounts { intended, sent, unsent, answered, .. } = *self;
+        let StepCounts { timed_out, failed, abandoned, unexpected_status, .. } = *self;
+        Counts {
+            intended,
+            sent,
+            unsent,
+            unsent_reasons: self.unsent_reasons.clone(),
+            answered,
+            timed_out,
+            failed,
+            abandoned,
+            unexpected_status,
+            status: self.status.clone(),
+            errors: self.errors.clone(),
+            ..Counts::default()
+        }
+    }
 }
 
 /// What TLS did, and what it took.
@@ -596,8 +683,6 @@ pub struct ResponseStamps {
     pub source: StampSource,
     /// Responses stamped by the kernel when they arrived.
     pub kernel: u64,
-    /// Of these, those that have the stamp of the interface's hardware.
-    pub hardware: u64,
     /// Responses stamped by the program when it handled them.
     pub program: u64,
 }
@@ -606,9 +691,8 @@ impl ResponseStamps {
     /// The stamps of these responses.
     pub fn new(source: StampSource, counts: &Counts) -> ResponseStamps {
         let kernel = counts.stamped_by_kernel;
-        let hardware = counts.stamped_by_hardware;
         let program = counts.answered.saturating_sub(kernel);
-        ResponseStamps { source, kernel, hardware, program }
+        ResponseStamps { source, kernel, program }
     }
 }
 
@@ -622,10 +706,32 @@ pub struct ClientShare {
     pub added_mean: f64,
     /// At the median of the corrected latencies.
     pub p50: ClientPart,
-    /// At their 99th percentile; `None` below the number of values that it takes.
+    /// At their 90th percentile; `None` below the number of values that it takes.
+    #[serde(default)]
+    pub p90: Option<ClientPart>,
+    /// At the 99th.
     pub p99: Option<ClientPart>,
     /// At the 99.9th.
+    #[serde(rename = "p99.9")]
     pub p999: Option<ClientPart>,
+}
+
+impl ClientShare {
+    /// The part at each quantile that the report states.
+    pub fn parts(&self) -> impl Iterator<Item = (Quantile, &ClientPart)> {
+        PERCENTILES.into_iter().filter_map(|quantile| Some((quantile, self.at(quantile.label)?)))
+    }
+
+    /// The part at a quantile by its name, if the report states it.
+    pub fn at(&self, label: &str) -> Option<&ClientPart> {
+        match label {
+            "p50" => Some(&self.p50),
+            "p90" => self.p90.as_ref(),
+            "p99" => self.p99.as_ref(),
+            "p99.9" => self.p999.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 /// The generator's part at one quantile, microseconds.
@@ -637,14 +743,24 @@ pub struct ClientPart {
     /// given up: a mean, see [`crate::record::added`]. What it adds after a response has arrived is
     /// in no latency, but for those with the program's stamp, where it is unknown.
     pub added: f64,
+    /// What opening a connection added to these requests, as a mean: the share of them that waited
+    /// for one which the pool lacked, times what opening takes here, without any wait for a target
+    /// that stalls.
+    #[serde(default)]
+    pub opening: f64,
     /// The same quantile of the corrected latencies by the program's stamps.
     pub when_handled: f64,
 }
 
 impl ClientPart {
+    /// What the generator added in all, microseconds.
+    pub fn whole(&self) -> f64 {
+        (self.added + self.opening).min(self.corrected)
+    }
+
     /// What the generator added as a share of the corrected latency.
     pub fn share(&self) -> f64 {
-        if self.corrected == 0.0 { 0.0 } else { self.added / self.corrected }
+        if self.corrected == 0.0 { 0.0 } else { self.whole() / self.corrected }
     }
 }
 
@@ -666,10 +782,15 @@ pub struct Rates {
     pub target: Option<f64>,
     /// Intended requests of the window.
     pub intended: f64,
-    /// Requests of the window sent before its end.
+    /// Requests sent in the window, whenever they were due.
     pub sent: f64,
-    /// Requests of the window answered before its end.
+    /// Of these, those that were due in it.
+    pub sent_due: f64,
+    /// Responses that came in the window, whenever their requests were due: what the target
+    /// answered.
     pub answered: f64,
+    /// Of these, those to requests that were due in it.
+    pub answered_due: f64,
 }
 
 /// The unit of times whose names have none.
@@ -713,9 +834,9 @@ pub struct DistributionPart {
 }
 
 impl DistributionPart {
-    /// The document's form of a distribution; `batches` are the same values by pieces of the run.
-    pub fn new(distribution: &Distribution, batches: &[Histogram<u64>]) -> DistributionPart {
-        DistributionPart::with(distribution, Percentiles::new(distribution, batches))
+    /// The document's form of a distribution, whose values the pieces hold in the order of the run.
+    pub fn new(distribution: &Distribution, pieces: &Pieces<Histogram<u64>>) -> DistributionPart {
+        DistributionPart::with(distribution, Percentiles::new(distribution, pieces))
     }
 
     /// The document's form of a distribution that is not kept by pieces of the run, whose latencies
@@ -734,7 +855,7 @@ impl DistributionPart {
             percentiles,
             max: distribution.max_ns().map(us),
             overflow: distribution.overflow(),
-            histogram: encode_histogram(distribution.histogram()),
+            histogram: to_text(distribution.histogram()),
         }
     }
 
@@ -749,34 +870,6 @@ impl DistributionPart {
     /// # Errors
     /// What is wrong with the text, if it isn't a histogram.
     pub fn decode_histogram(&self) -> Result<Histogram<u64>, HistogramError> {
-        decode_histogram(&self.histogram)
+        histogram_of_text(&self.histogram, SIGNIFICANT_DIGITS)
     }
-}
-
-/// What is wrong with a text that should hold a histogram.
-#[derive(Debug, thiserror::Error)]
-pub enum HistogramError {
-    /// It isn't base64.
-    #[error(transparent)]
-    Text(#[from] base64::DecodeError),
-    /// Its bytes aren't a histogram.
-    #[error(transparent)]
-    Bytes(#[from] hdrhistogram::serialization::DeserializeError),
-    /// It is one of another range or precision than those of a run over time.
-    #[error("a histogram of another range")]
-    Range,
-}
-
-/// The histogram that a document's text holds, or what is wrong with the text.
-pub(crate) fn decode_histogram(text: &str) -> Result<Histogram<u64>, HistogramError> {
-    let bytes = BASE64.decode(text)?;
-    Ok(HistogramReader::new().deserialize(&mut bytes.as_slice())?)
-}
-
-fn encode_histogram(histogram: &Histogram<u64>) -> String {
-    let mut bytes = Vec::new();
-    V2DeflateSerializer::new()
-        .serialize(histogram, &mut bytes)
-        .expect("writing to memory can't fail and the histogram's size is fixed");
-    BASE64.encode(bytes)
 }

@@ -3,12 +3,12 @@
 
 use hdrhistogram::Histogram;
 
-use super::report::{DistributionPart, HistogramError, Report, decode_histogram};
-use crate::record::series::by_second;
-use crate::stats::distribution::{Distribution, INTERVAL_DIGITS, interval_histogram};
+use super::report::{DistributionPart, HistogramError, Report};
+use crate::stats::distribution::{Distribution, INTERVAL_DIGITS, histogram_of_text};
 use crate::stats::interval::interval;
 use crate::stats::percentiles::PERCENTILES;
-use crate::sys::units::{seconds_to_ns, us_to_ns};
+use crate::stats::pieces::Pieces;
+use crate::sys::units::us_to_ns;
 
 /// Points of a decade: of those from p90 to p99, and so on.
 const PER_DECADE: i32 = 12;
@@ -44,26 +44,18 @@ impl Report {
         if part.percentiles.method.is_none() {
             return points(part, None);
         }
-        let like = interval_histogram(INTERVAL_DIGITS);
-        let decoded = |text: &str| {
-            let histogram = decode_histogram(text)?;
-            let bounds = |of: &Histogram<u64>| (of.low(), of.high(), of.sigfig());
-            if bounds(&histogram) != bounds(&like) {
-                return Err(HistogramError::Range);
-            }
-            Ok(histogram)
-        };
-        let intervals = self.series.intervals.iter().map(|interval| decoded(&interval.histogram));
+        let intervals = self.series.intervals.iter();
+        let intervals =
+            intervals.map(|interval| histogram_of_text(&interval.histogram, INTERVAL_DIGITS));
         let intervals: Vec<Histogram<u64>> = intervals.collect::<Result<_, HistogramError>>()?;
-        let interval_ns = seconds_to_ns(self.series.interval_s);
-        points(part, Some(&by_second(intervals.iter(), interval_ns)))
+        points(part, Some(&Pieces::new(intervals, self.series.interval_s)))
     }
 }
 
 /// The points of a distribution; with the pieces of its run, with intervals.
 fn points(
     part: &DistributionPart,
-    batches: Option<&[Histogram<u64>]>,
+    pieces: Option<&Pieces<Histogram<u64>>>,
 ) -> Result<Vec<Point>, HistogramError> {
     let (Some(min), Some(max)) = (part.min, part.max) else { return Ok(Vec::new()) };
     let ends = (us_to_ns(min), us_to_ns(max));
@@ -80,8 +72,8 @@ fn points(
     let point = |one_in: f64| {
         let q = 1.0 - 1.0 / one_in;
         // The smallest value has none.
-        let batches = batches.filter(|_| 0.0 < q);
-        let found = batches.and_then(|batches| interval(&whole, batches, q).ok());
+        let pieces = pieces.filter(|_| 0.0 < q);
+        let found = pieces.and_then(|pieces| interval(&whole, pieces, q).ok());
         let interval = found.map(|found| [us(found.low_ns), us(found.high_ns)]);
         whole.quantile_ns(q).map(|ns| Point { one_in, us: us(ns), interval })
     };
@@ -92,12 +84,13 @@ fn points(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::distribution::interval_histogram;
 
     /// Values from 1 µs to `count` µs.
     fn ascending(count: u64) -> DistributionPart {
         let mut whole = Distribution::new();
         (1..=count).for_each(|us| whole.record(us * 1_000));
-        DistributionPart::new(&whole, &[])
+        DistributionPart::alone(&whole, Some(false))
     }
 
     #[test]
@@ -124,14 +117,15 @@ mod tests {
     #[test]
     fn points_have_the_intervals_that_are_stated() {
         let mut whole = Distribution::new();
-        let mut batches = vec![interval_histogram(INTERVAL_DIGITS); 10];
+        let mut pieces = vec![interval_histogram(INTERVAL_DIGITS); 40];
         for us in 1..=10_000 {
             whole.record(us * 1_000);
-            let batch = &mut batches[usize::try_from(us % 10).expect("a digit")];
-            batch.record(us * 1_000).expect("in range");
+            let piece = &mut pieces[usize::try_from(us % 40).expect("small")];
+            piece.record(us * 1_000).expect("in range");
         }
-        let part = DistributionPart::new(&whole, &batches);
-        let points = points(&part, Some(&batches)).expect("it is a histogram");
+        let pieces = Pieces::new(pieces, 0.125);
+        let part = DistributionPart::new(&whole, &pieces);
+        let points = points(&part, Some(&pieces)).expect("it is a histogram");
         for (quantile, stated) in part.percentiles.iter().filter(|(_, of)| of.interval.is_some()) {
             let one_in = 1.0 / (1.0 - quantile.q);
             let point = points.iter().find(|point| (point.one_in / one_in - 1.0).abs() < 1e-6);

@@ -66,7 +66,7 @@ mod tests {
         {
             counts.agreed.add_n(Agreed { version, cipher, group }, times);
         }
-        let time = DistributionPart::new(&Distribution::new(), &[]);
+        let time = DistributionPart::alone(&Distribution::new(), None);
         let part = part(&counts, &Plan::default(), time);
         assert_eq!(part.version, "TLS 1.2, TLS 1.3");
         assert_eq!(

@@ -1,9 +1,11 @@
 //! Whether a run can be trusted: a pure function of its report.
 //!
-//! The level is that of the worst reason. Reasons come from a closed list; each gives its evidence,
-//! what it means for the numbers, and the cure. The thresholds that a plan may change are in one
-//! table, [`crate::plan::thresholds::Thresholds`]; what no plan may change is a constant beside the
-//! rule that uses it.
+//! The level is that of the worst reason. A **reason** is an effect on a number of the report, as it
+//! was measured, or what may hide one from being measured. What only causes such effects is a
+//! **note**: a generator may have waited for its core without any number being wrong. Both come from
+//! one closed list; each gives its evidence, what it means for the numbers, and the cure. The
+//! thresholds that a plan may change are in one table, [`crate::plan::thresholds::Thresholds`]; what
+//! no plan may change is a constant beside the rule that uses it.
 
 use std::fmt;
 
@@ -17,6 +19,21 @@ pub struct Verdict {
     pub level: Level,
     /// Why the run isn't valid, the worst reason first.
     pub reasons: Vec<Reason>,
+    /// What may have caused that, the gravest first; without an effect, what shows in no number.
+    #[serde(default)]
+    pub notes: Vec<Reason>,
+}
+
+impl Verdict {
+    /// That of a run against which nothing speaks.
+    pub fn valid() -> Verdict {
+        Verdict { level: Level::Valid, reasons: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Whatever was found: the reasons, then the notes.
+    pub fn found(&self) -> impl Iterator<Item = &Reason> {
+        self.reasons.iter().chain(&self.notes)
+    }
 }
 
 /// How far the numbers can be trusted.
@@ -41,16 +58,16 @@ pub enum Code {
     RateMissed,
     /// No request was sent at all.
     NothingSent,
-    /// The generator itself was late.
+    /// The generator stood still.
     GeneratorLate,
     /// Latencies contain the time that responses waited for the generator.
     ReceiveLate,
-    /// The interface's hardware stamped responses by another time than the wall clock's, or none.
-    HardwareClock,
-    /// The generator's own part of the latencies is large, or unknown.
+    /// The generator's own part of the latencies is large at a percentile, or unknown.
     ClientShare,
     /// The wall clock was set, which the kernel's stamps are of.
     ClockStepped,
+    /// Responses were stamped before their requests were sent, or after they were handled.
+    StampsClamped,
     /// A shard's core had no time to spare.
     CoreSaturated,
     /// The load came near the most that the generator can offer here, as it was calibrated.
@@ -71,6 +88,8 @@ pub enum Code {
     PoolGrew,
     /// Bytes came that no request asked for.
     Unsolicited,
+    /// Pipelined answers may have been counted for other requests than their own.
+    Mispaired,
     /// Receives found no free buffer.
     BuffersExhausted,
     /// Requests were not sent in the pattern of the schedule.
@@ -131,9 +150,9 @@ impl Code {
             }
             Code::GeneratorLate | Code::CoreSaturated => Origin::ShortOfTime,
             Code::ReceiveLate
-            | Code::HardwareClock
             | Code::ClientShare
             | Code::ClockStepped
+            | Code::StampsClamped
             | Code::NearCeiling
             | Code::BelowFloor
             | Code::GeneratorBound
@@ -149,6 +168,7 @@ impl Code {
             | Code::NotSettled
             | Code::PoolGrew
             | Code::Unsolicited
+            | Code::Mispaired
             | Code::ScheduleNotAsPlanned
             | Code::LittlesLaw
             | Code::NotStationary
@@ -159,6 +179,20 @@ impl Code {
             | Code::StartSkew
             | Code::Errors => Origin::Elsewhere,
         }
+    }
+
+    /// Whether the generator or its machine can bring it about, so that a note may explain it.
+    pub fn is_generators_effect(self) -> bool {
+        matches!(
+            self,
+            Code::RateMissed
+                | Code::GeneratorLate
+                | Code::ReceiveLate
+                | Code::ClientShare
+                | Code::CoreSaturated
+                | Code::GeneratorBound
+                | Code::ScheduleNotAsPlanned
+        )
     }
 
     /// Whether processor time was missing, which the same plan may have on a quiet machine.
@@ -180,6 +214,8 @@ impl fmt::Display for Code {
 pub enum Topic {
     /// Percentiles and all other latencies.
     Latency,
+    /// Latencies from p99.9 up, which rest on few requests.
+    Tail,
     /// Answers per second.
     Throughput,
     /// How many requests were offered, and in which pattern.
@@ -190,8 +226,13 @@ pub enum Topic {
 
 impl Topic {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Topic; 4] =
-        [Topic::Throughput, Topic::Latency, Topic::Arrivals, Topic::Samples];
+    pub const ALL: [Topic; 5] =
+        [Topic::Throughput, Topic::Latency, Topic::Tail, Topic::Arrivals, Topic::Samples];
+
+    /// Whether what speaks against this speaks against another.
+    pub fn is_of(self, other: Topic) -> bool {
+        self == other || self == Topic::Tail && other == Topic::Latency
+    }
 }
 
 /// What the figure of a reason is in.
@@ -212,7 +253,7 @@ pub enum Unit {
     S,
 }
 
-/// One reason why a run isn't simply valid.
+/// One reason why a run isn't simply valid, or a note.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// What it is about.
@@ -220,9 +261,9 @@ pub struct Reason {
     /// Which agent it is of; `None` of the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// How bad it is.
+    /// How bad it is; of a note, how grave the cause would be if it showed in a number.
     pub level: Level,
-    /// What it speaks against.
+    /// What it speaks against; of a note, what it could.
     pub touches: Vec<Topic>,
     /// The figure and its threshold, in words.
     pub evidence: String,

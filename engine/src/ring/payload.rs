@@ -92,6 +92,16 @@ impl Payload {
         self.length == 0
     }
 
+    /// How often the bytes stand in a row.
+    pub(super) fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// Whether all of it is in memory: see [`Payload::bytes`].
+    pub(crate) fn is_in_memory(&self) -> bool {
+        !self.is_mapped
+    }
+
     /// How many bytes there are in a row.
     pub(crate) fn whole_len(&self) -> usize {
         self.copies * self.length

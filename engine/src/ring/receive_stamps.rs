@@ -20,25 +20,6 @@ pub struct Chunk<'a> {
     pub bytes: &'a [u8],
     /// When their last segment arrived, ns of CLOCK_REALTIME; `None` where the kernel didn't say.
     pub wall_ns: Option<u64>,
-    /// The same by the interface's hardware, ns of its own clock; `None` where it didn't say.
-    pub hardware_ns: Option<u64>,
-}
-
-/// How much earlier than the kernel's a stamp of the hardware may be, ns: interfaces hold their
-/// interrupts back for some 100 µs.
-const HARDWARE_AHEAD_NS: u64 = 1_000_000;
-/// How much later it may be, ns, since the two clocks are never quite the same.
-const HARDWARE_BEHIND_NS: u64 = 10_000;
-
-impl Chunk<'_> {
-    /// The stamp of the interface's hardware, if its clock and the wall clock agree.
-    #[inline]
-    pub fn by_hardware(&self) -> Option<u64> {
-        let (wall_ns, hardware_ns) = (self.wall_ns?, self.hardware_ns?);
-        let agree = wall_ns.saturating_sub(hardware_ns) <= HARDWARE_AHEAD_NS
-            && hardware_ns.saturating_sub(wall_ns) <= HARDWARE_BEHIND_NS;
-        agree.then_some(hardware_ns)
-    }
 }
 
 /// How many segments a socket has received out of order. The kernel stamps what a receive returns
@@ -60,19 +41,16 @@ pub(crate) enum ReceiveStamps {
     Off,
     /// The kernel.
     Software,
-    /// The interface's hardware, and the kernel too.
-    Hardware,
 }
 
 impl ReceiveStamps {
     /// The flags of the socket.
     pub(super) fn flags(self) -> u32 {
-        let software = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-        let hardware = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
         match self {
             ReceiveStamps::Off => 0,
-            ReceiveStamps::Software => software,
-            ReceiveStamps::Hardware => software | hardware,
+            ReceiveStamps::Software => {
+                libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE
+            }
         }
     }
 }
@@ -97,8 +75,8 @@ pub(super) struct StampMessage {
     level: i32,
     kind: i32,
     software: Time,
-    unused: Time,
-    hardware: Time,
+    // The kernel's second time is unused, the third the interface's.
+    others: [Time; 2],
 }
 
 /// `struct timespec`.
@@ -126,29 +104,15 @@ pub(super) fn chunk(buffer: &[u8]) -> Chunk<'_> {
     let length = usize::try_from(preamble.payload_length).expect("a part of the buffer");
     let is_there = usize::try_from(preamble.control_length) == Ok(size_of::<StampMessage>());
     let message = is_there.then_some(&preamble.control);
-    Chunk {
-        bytes: &payload[..length],
-        wall_ns: message.and_then(StampMessage::wall_ns),
-        hardware_ns: message.and_then(StampMessage::hardware_ns),
-    }
+    Chunk { bytes: &payload[..length], wall_ns: message.and_then(StampMessage::wall_ns) }
 }
 
 impl StampMessage {
     /// The kernel's stamp, ns of CLOCK_REALTIME; `None` if it is another message, or has none.
     #[inline]
     pub(super) fn wall_ns(&self) -> Option<u64> {
-        self.software.ns().filter(|_| self.is_stamp())
-    }
-
-    /// The hardware's stamp, ns of its clock; `None` if it is another message, or has none.
-    #[inline]
-    fn hardware_ns(&self) -> Option<u64> {
-        self.hardware.ns().filter(|_| self.is_stamp())
-    }
-
-    #[inline]
-    fn is_stamp(&self) -> bool {
-        self.level == libc::SOL_SOCKET && self.kind == libc::SCM_TIMESTAMPING
+        let is_stamp = self.level == libc::SOL_SOCKET && self.kind == libc::SCM_TIMESTAMPING;
+        self.software.ns().filter(|_| is_stamp)
     }
 }
 
@@ -201,9 +165,9 @@ mod tests {
 
     const WALL_NS: u64 = 1_700_000_000_000_000_123;
 
-    /// What the kernel writes into a buffer: a header, a control message with these times, and a
+    /// What the kernel writes into a buffer: a header, a control message with this stamp, and a
     /// payload.
-    fn buffer(software_ns: u64, hardware_ns: u64) -> Vec<u8> {
+    fn buffer(software_ns: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for number in [0_u32, 64, 5, 0] {
             bytes.extend(number.to_ne_bytes());
@@ -211,7 +175,7 @@ mod tests {
         bytes.extend(64_u64.to_ne_bytes());
         bytes.extend(libc::SOL_SOCKET.to_ne_bytes());
         bytes.extend(libc::SCM_TIMESTAMPING.to_ne_bytes());
-        for ns in [software_ns, 0, hardware_ns] {
+        for ns in [software_ns, 0, 0] {
             bytes.extend((ns / SECOND_NS).to_ne_bytes());
             bytes.extend((ns % SECOND_NS).to_ne_bytes());
         }
@@ -221,39 +185,14 @@ mod tests {
 
     #[test]
     fn a_buffer_is_taken_apart_into_its_stamps_and_its_bytes() {
-        for (software, hardware) in [(WALL_NS, 0), (WALL_NS, WALL_NS - 4_000), (0, 0), (0, WALL_NS)]
-        {
-            let buffer = buffer(software, hardware);
-            let there = |ns: u64| Some(ns).filter(|ns| 0 < *ns);
-            let (wall_ns, hardware_ns) = (there(software), there(hardware));
-            assert_eq!(chunk(&buffer), Chunk { bytes: b"bytes", wall_ns, hardware_ns });
-        }
-        let mut other = buffer(WALL_NS, WALL_NS);
+        let none = Chunk { bytes: b"bytes", wall_ns: None };
+        assert_eq!(chunk(&buffer(WALL_NS)), Chunk { wall_ns: Some(WALL_NS), ..none });
+        assert_eq!(chunk(&buffer(0)), none, "no stamp");
+        let mut other = buffer(WALL_NS);
         other[28..32].copy_from_slice(&libc::SCM_RIGHTS.to_ne_bytes());
-        let none = Chunk { bytes: b"bytes", wall_ns: None, hardware_ns: None };
         assert_eq!(chunk(&other), none, "another control message");
-        let mut short = buffer(WALL_NS, WALL_NS);
+        let mut short = buffer(WALL_NS);
         short[4..8].copy_from_slice(&0_u32.to_ne_bytes());
         assert_eq!(chunk(&short), none, "no control message");
-    }
-
-    #[test]
-    fn a_hardware_clock_that_is_not_the_wall_clock_is_not_believed() {
-        /// TAI is ahead of UTC by this much: a clock that runs on it is such a clock.
-        const TAI_NS: u64 = 37 * SECOND_NS;
-        for (hardware_ns, is_believed) in [
-            (WALL_NS - 3_000, true),
-            (WALL_NS - HARDWARE_AHEAD_NS, true),
-            (WALL_NS - HARDWARE_AHEAD_NS - 1, false),
-            (WALL_NS + HARDWARE_BEHIND_NS, true),
-            (WALL_NS + HARDWARE_BEHIND_NS + 1, false),
-            (WALL_NS + TAI_NS, false),
-            (1, false),
-        ] {
-            let buffer = buffer(WALL_NS, hardware_ns);
-            let expected = is_believed.then_some(hardware_ns);
-            assert_eq!(chunk(&buffer).by_hardware(), expected, "{hardware_ns}");
-        }
-        assert_eq!(chunk(&buffer(0, WALL_NS)).by_hardware(), None, "nothing to compare it with");
     }
 }

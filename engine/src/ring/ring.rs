@@ -48,8 +48,8 @@ pub struct RingConfig {
     pub sockets_max: usize,
     /// Size of one receive buffer in bytes.
     pub buffer_size: usize,
-    /// The bytes that [`Ring::send`] sends parts of.
-    pub payload: Payload,
+    /// What [`Ring::send`] sends parts of.
+    pub payloads: Vec<Payload>,
     /// Where [`Ring::connect`] connects to.
     pub address: Option<SockAddr>,
     /// Whether sockets also send bytes that are made as they leave: see [`Ring::send_out`].
@@ -77,7 +77,7 @@ pub struct Ring {
     completions: ManuallyDrop<CompletionQueue<'static>>,
     ring: NonNull<IoUring>,
     buffers: BufferRing,
-    payload: Payload,
+    payloads: Vec<Payload>,
     outbox: Outbox,
     /// In a box: the ring may move while a queued connect points to it.
     address: Option<Box<SockAddr>>,
@@ -138,7 +138,7 @@ impl Ring {
             ring,
             buffers,
             stamped_sends: StampedSends::default(),
-            payload: config.payload,
+            payloads: config.payloads,
             outbox,
             address: config.address.map(Box::new),
             stamped: Box::new(receive_stamps::message_header()),
@@ -186,10 +186,10 @@ impl Ring {
         self.push(&receive.build().user_data(token));
     }
 
-    /// Sends a part of the payload. Success posts no completion unless `tell` is set; a failure
-    /// always does, and `MSG_WAITALL` turns a short send into a failure.
-    pub fn send(&mut self, token: u64, fd: RawFd, part: Range<usize>, tell: bool) {
-        let bytes = self.payload.part(part);
+    /// Sends a part of payload number `of`. Success posts no completion unless `tell` is set; a
+    /// failure always does, and `MSG_WAITALL` turns a short send into a failure.
+    pub fn send(&mut self, token: u64, fd: RawFd, of: u16, part: Range<usize>, tell: bool) {
+        let bytes = self.payloads[usize::from(of)].part(part);
         self.send_bytes(token, fd, bytes, tell);
     }
 
@@ -222,15 +222,15 @@ impl Ring {
         self.push(&entry.flags(flags));
     }
 
-    /// Prepares [`Ring::send_stamped`] for up to `count` copies, which the payload must hold.
-    pub(crate) fn stamp_sends(&mut self, count: usize) {
-        self.stamped_sends = StampedSends::new(&self.payload, count);
+    /// Prepares [`Ring::send_stamped`].
+    pub(crate) fn stamp_sends(&mut self) {
+        self.stamped_sends = StampedSends::new(&self.payloads);
     }
 
-    /// Sends the payload `count` times, as often as [`Ring::stamp_sends`] allows, and has the
+    /// Sends payload number `of` so many times, at most as often as it stands in a row, and has the
     /// kernel stamp the last byte. Only a failure posts a completion.
-    pub(crate) fn send_stamped(&mut self, token: u64, fd: RawFd, count: usize) {
-        let entry = opcode::SendMsg::new(Fd(fd), self.stamped_sends.header(count))
+    pub(crate) fn send_stamped(&mut self, token: u64, fd: RawFd, of: u16, count: usize) {
+        let entry = opcode::SendMsg::new(Fd(fd), self.stamped_sends.header(of, count))
             .flags((libc::MSG_NOSIGNAL | libc::MSG_WAITALL).cast_unsigned())
             .build()
             .user_data(token);
@@ -258,7 +258,7 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) {
         for _ in 0..SUBMITS_MAX {
-            // SAFETY: an entry points only to the payload, the outbox, the address, the message
+            // SAFETY: an entry points only to the payloads, the outbox, the address, the message
             // headers with their parts and the buffers, all of them on the heap: they stay where
             // they are when the ring moves, and live as long as it.
             if unsafe { self.submissions.push(entry) }.is_ok() {
@@ -445,12 +445,15 @@ mod tests {
 
     const REQUEST: &[u8] = b"a request";
 
+    /// A ring for one socket, which sends copies of the request.
+    fn config(buffer_size: usize) -> RingConfig {
+        let payloads = vec![Payload::copied(REQUEST, b"", 2).expect("a page")];
+        RingConfig { sockets_max: 1, buffer_size, payloads, address: None, outbox: true }
+    }
+
     fn ring() -> Ring {
-        let payload = Payload::copied(REQUEST, b"", 2).expect("a page");
-        let (sockets_max, buffer_size) = (1, 4_096);
-        let config = RingConfig { sockets_max, buffer_size, payload, address: None, outbox: true };
-        let mut ring = Ring::new(config).expect("a ring");
-        ring.stamp_sends(2);
+        let mut ring = Ring::new(config(4_096)).expect("a ring");
+        ring.stamp_sends();
         ring
     }
 
@@ -484,9 +487,9 @@ mod tests {
                 let before = ClockLook::now();
                 let is_stamped = number % 3 == 0;
                 if is_stamped {
-                    ring.send_stamped(TOKEN_NONE, fd, 1);
+                    ring.send_stamped(TOKEN_NONE, fd, 0, 1);
                 } else {
-                    ring.send(TOKEN_NONE, fd, 0..REQUEST.len(), false);
+                    ring.send(TOKEN_NONE, fd, 0, 0..REQUEST.len(), false);
                 }
                 ring.submit();
                 read(&mut peer);
@@ -510,7 +513,7 @@ mod tests {
         let fd = stream.as_raw_fd();
         let last = |number: usize| u32::try_from(number * REQUEST.len() - 1).expect("few");
         for count in 1..=2 {
-            ring.send_stamped(TOKEN_NONE, fd, count);
+            ring.send_stamped(TOKEN_NONE, fd, 0, count);
             ring.submit();
             (0..count).for_each(|_| read(&mut peer));
         }
@@ -526,7 +529,7 @@ mod tests {
         let fd = stream.as_raw_fd();
         for number in 0..1_000 {
             // Their stamps stay in the error queue, which wakes whoever polls the socket.
-            ring.send_stamped(TOKEN_NONE, fd, 1);
+            ring.send_stamped(TOKEN_NONE, fd, 0, 1);
             if number == 5 {
                 ring.receive_stamped(7, fd);
             }
@@ -569,11 +572,7 @@ mod tests {
     #[test]
     fn a_thread_can_build_more_rings_in_a_row_than_it_may_register() {
         for _ in 0..20 {
-            let payload = Payload::copied(b"", b"", 1).expect("a page");
-            let (sockets_max, buffer_size) = (1, 64);
-            let config =
-                RingConfig { sockets_max, buffer_size, payload, address: None, outbox: false };
-            Ring::new(config).expect("a dropped ring gives its registration back");
+            Ring::new(config(64)).expect("a dropped ring gives its registration back");
         }
     }
 }

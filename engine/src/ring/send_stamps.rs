@@ -23,10 +23,10 @@ const CONTROL_WORDS: usize = 24;
 /// The stamp is of the moment at which the driver took the byte, not of an earlier or a later one.
 const SCM_TSTAMP_SND: u32 = 0;
 
-/// Sends of the first parts of a payload, each with the control message that asks for a stamp. They
-/// never change, so any number of operations may use them at a time.
+/// Sends of each payload once, twice, and so on, each with the control message that asks for a
+/// stamp. They never change, so any number of operations may use them at a time.
 #[derive(Default)]
-pub(super) struct StampedSends(Box<[StampedSend]>);
+pub(super) struct StampedSends(Vec<Box<[StampedSend]>>);
 
 /// One of them. The header points to the other two, so it stays where it is.
 struct StampedSend {
@@ -46,9 +46,13 @@ struct Asking {
 }
 
 impl StampedSends {
-    /// Sends of the payload once, twice, and so on up to `count` times. The payload must stay where
-    /// it is for as long as they are used.
-    pub(super) fn new(payload: &Payload, count: usize) -> StampedSends {
+    /// Sends of these payloads, as often as each stands in a row. They must stay where they are for
+    /// as long as the sends are used.
+    pub(super) fn new(payloads: &[Payload]) -> StampedSends {
+        StampedSends(payloads.iter().map(StampedSends::of).collect())
+    }
+
+    fn of(payload: &Payload) -> Box<[StampedSend]> {
         let send = |times: usize| {
             let (bytes, length) = payload.part(0..times * payload.len());
             let control = Asking {
@@ -62,19 +66,20 @@ impl StampedSends {
             let part = libc::iovec { iov_base: bytes.cast_mut().cast(), iov_len };
             StampedSend { header: message_header(), part, control }
         };
-        let mut sends: Box<[StampedSend]> = (1..=count).map(send).collect();
+        let mut sends: Box<[StampedSend]> = (1..=payload.copies()).map(send).collect();
         for send in &mut sends {
             send.header.msg_iov = &raw mut send.part;
             send.header.msg_iovlen = 1;
             send.header.msg_control = (&raw mut send.control).cast();
             send.header.msg_controllen = size_of::<Asking>();
         }
-        StampedSends(sends)
+        sends
     }
 
-    /// The header of the send of so many times the bytes; it is valid as long as this value.
-    pub(super) fn header(&self, count: usize) -> *const libc::msghdr {
-        &raw const self.0[count - 1].header
+    /// The header of the send of payload number `of`, so many times; it is valid as long as this
+    /// value.
+    pub(super) fn header(&self, of: u16, count: usize) -> *const libc::msghdr {
+        &raw const self.0[usize::from(of)][count - 1].header
     }
 }
 
@@ -122,11 +127,11 @@ pub(crate) fn count_bytes(fd: RawFd, receives: ReceiveStamps) -> io::Result<()> 
 /// # Errors
 /// The kernel's error.
 pub(crate) fn send_stamped(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
-    let payload = Payload::copied(bytes, b"", 1)?;
-    let sends = StampedSends::new(&payload, 1);
+    let payloads = [Payload::copied(bytes, b"", 1)?];
+    let sends = StampedSends::new(&payloads);
     // SAFETY: the header points to the payload and to parts of `sends`, all of which live until the
     // call returns; the kernel only reads them.
-    let result = unsafe { libc::sendmsg(fd, sends.header(1), libc::MSG_NOSIGNAL) };
+    let result = unsafe { libc::sendmsg(fd, sends.header(0, 1), libc::MSG_NOSIGNAL) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::plan::{Model, Plan};
 use crate::record::shard_stats::ShardTime;
+use crate::report::{GENERATOR_BOUND_MAX, STOPPED_MAX};
 use crate::shard::{CoarseHistogram, Lateness};
 
 /// How the generator has done so far, or between two looks at it.
@@ -47,12 +48,12 @@ const SILENT_NS: u64 = 250_000_000;
 
 /// What a shard that told this has done until `now_ns`, while there is load: one that has told
 /// nothing for long has stalled since.
-pub(super) fn known_until(told: ShardTime, now_ns: Option<u64>) -> ShardTime {
-    let silent_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(told.at_ns));
-    if silent_ns < SILENT_NS || told.at_ns == 0 {
-        return told;
+pub(super) fn known_until(last: ShardTime, now_ns: Option<u64>) -> ShardTime {
+    let silent_ns = now_ns.map_or(0, |now_ns| now_ns.saturating_sub(last.at_ns));
+    if silent_ns < SILENT_NS || last.at_ns == 0 {
+        return last;
     }
-    ShardTime { at_ns: told.at_ns + silent_ns, stopped_ns: told.stopped_ns + silent_ns, ..told }
+    ShardTime { at_ns: last.at_ns + silent_ns, stopped_ns: last.stopped_ns + silent_ns, ..last }
 }
 
 impl Health {
@@ -82,12 +83,12 @@ impl Health {
     /// What is worst about how the generator did between two looks, by the thresholds of the
     /// verdict; `latency` are the corrected latencies of that time. `None` if nothing is.
     pub fn trouble(&self, plan: &Plan, latency: &CoarseHistogram) -> Option<Trouble> {
-        self.stalled(plan).or_else(|| self.busy(plan, latency)).or_else(|| self.late(plan, latency))
+        self.stalled().or_else(|| self.busy(plan, latency)).or_else(|| self.late(plan, latency))
     }
 
-    fn stalled(&self, plan: &Plan) -> Option<Trouble> {
+    fn stalled(&self) -> Option<Trouble> {
         let (core, time) = self.shards.iter().max_by_key(|(_, time)| time.stopped_ns)?;
-        (plan.thresholds.stopped * (time.at_ns as f64) < time.stopped_ns as f64)
+        (STOPPED_MAX * (time.at_ns as f64) < time.stopped_ns as f64)
             .then_some(Trouble::Stalled { core: *core, for_ns: time.stopped_ns })
     }
 
@@ -105,7 +106,7 @@ impl Health {
             Model::Closed => {
                 let late_ns = self.lateness.receive.quantile_ns(0.5).unwrap_or(0) as f64;
                 let wait_ns = latency.quantile_ns(0.5).unwrap_or(0) as f64 + late_ns;
-                plan.thresholds.generator_bound * wait_ns < late_ns
+                GENERATOR_BOUND_MAX * wait_ns < late_ns
             }
         };
         (plan.thresholds.busy < share && waits).then_some(Trouble::Busy { core, share })
@@ -115,8 +116,8 @@ impl Health {
         let (pacer, bounds) = (&self.lateness.pacer, &plan.thresholds);
         let known = |quantile| Some((quantile, pacer.known_ns(quantile)?));
         let (quantile, ns) = JUDGED.into_iter().find_map(known)?;
-        let typical_us = latency.quantile_ns(0.5).unwrap_or(0) as f64 / 1e3;
-        let limit_us = (bounds.lateness * typical_us).max(bounds.lateness_floor_us);
+        let whole_us = latency.quantile_ns(quantile).unwrap_or(0) as f64 / 1e3;
+        let limit_us = (bounds.client_share * whole_us).max(bounds.lateness_floor_us);
         (limit_us < ns as f64 / 1e3).then_some(Trouble::Late { quantile, ns })
     }
 }
@@ -180,17 +181,17 @@ mod tests {
 
     #[test]
     fn a_shard_that_tells_nothing_is_stalled_until_it_does() {
-        let told = ShardTime { at_ns: 10 * SECOND, cpu_ns: 7, ..ShardTime::default() };
+        let last = ShardTime { at_ns: 10 * SECOND, cpu_ns: 7, ..ShardTime::default() };
         for now_ns in [None, Some(0), Some(10 * SECOND + SILENT_NS - 1)] {
-            assert_eq!(known_until(told, now_ns), told);
+            assert_eq!(known_until(last, now_ns), last);
         }
         let unheard = ShardTime::default();
         assert_eq!(known_until(unheard, Some(10 * SECOND)), unheard, "nothing is known of it");
 
         let look = |now_ns| {
-            let time = |told| known_until(told, Some(now_ns));
+            let time = |last| known_until(last, Some(now_ns));
             let other = ShardTime { at_ns: now_ns, ..ShardTime::default() };
-            let shards = vec![(3, time(told)), (4, time(other))];
+            let shards = vec![(3, time(last)), (4, time(other))];
             Health { shards, ..Health::default() }
         };
         let (before, after) = (look(10 * SECOND), look(11 * SECOND));

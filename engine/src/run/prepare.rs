@@ -19,7 +19,7 @@ use crate::plan::request::render_request;
 use crate::plan::{Plan, PlanError, STAMP_SENDS_DEFAULT, StampSource};
 use crate::ring::Payload;
 use crate::samples;
-use crate::shard::SEND_SILENT_MAX;
+use crate::shard::{SEND_SILENT_MAX, Step};
 use crate::sys::address::Address;
 use crate::sys::placement;
 use crate::sys::topology::{Attachment, Topology};
@@ -32,8 +32,7 @@ pub struct Prepared {
     pub(super) plan: Plan,
     pub(super) redacted: Redacted,
     pub(super) address: Address,
-    pub(super) request: Payload,
-    pub(super) head_request: bool,
+    pub(super) steps: Vec<Step>,
     /// What TLS is spoken with, if it is.
     pub(super) tls: Option<ClientSetup>,
     /// What of the plan's load this process offers.
@@ -88,29 +87,54 @@ pub fn prepare(plan: Plan) -> Result<Prepared, PrepareError> {
 /// What is wrong with it on any machine, with the cure.
 pub fn common(plan: Plan) -> Result<Redacted, PlanError> {
     // Every machine has a core, and which ones these are is no part of it.
-    let Completed { plan, body, .. } = complete(plan, &SharedBody::default(), &[0])?;
-    Ok(Redacted::new(&plan, &body))
+    let bodies = SharedBody::default();
+    let Completed { plan, requests, .. } = complete(plan, &bodies, &[0])?;
+    redacted(&plan, &bodies, &requests)
 }
 
 /// A plan completed as far as it decides that by itself.
 struct Completed {
     plan: Plan,
     endpoint: Endpoint,
-    body: Arc<Body>,
-    request: Request,
+    requests: Vec<Prerendered>,
 }
 
 fn complete(plan: Plan, body: &SharedBody, allowed: &[usize]) -> Result<Completed, PlanError> {
     let endpoint = Endpoint::of(&plan)?;
     let mut plan = plan.complete(allowed)?;
     requests::end_window(&mut plan)?;
-    let body = body.read(&plan)?;
-    let request = render_request(&plan, &endpoint, body.length())?;
-    if request.closes() {
+    let mut requests = Vec::new();
+    for (at, request) in plan.requests().iter().enumerate() {
+        let rendered = || {
+            let Endpoint { path, .. } = Endpoint::parse(&request.target)?;
+            let body = body.read(request)?;
+            let endpoint = Endpoint { path, ..endpoint.clone() };
+            Ok((render_request(request, &endpoint, body.length())?, body))
+        };
+        requests.push(rendered().map_err(|error: PlanError| match plan.scenario.get(at) {
+            None => error,
+            Some(scenario) => error.of_scenario(&scenario.name),
+        })?);
+    }
+    if requests.iter().any(|(request, _)| request.closes()) {
         plan.close_each()?;
     }
-    Ok(Completed { plan, endpoint, body, request })
+    Ok(Completed { plan, endpoint, requests })
 }
+
+/// The plan as a report may show it.
+fn redacted(
+    plan: &Plan,
+    bodies: &SharedBody,
+    requests: &[Prerendered],
+) -> Result<Redacted, PlanError> {
+    let of_scenarios = if plan.scenario.is_empty() { &[] } else { requests };
+    let of_scenarios: Vec<Arc<Body>> = of_scenarios.iter().map(|(_, body)| body.clone()).collect();
+    Ok(Redacted::with_bodies(plan, &*bodies.read(plan)?, &of_scenarios))
+}
+
+/// A request's head, and its body.
+type Prerendered = (Request, Arc<Body>);
 
 /// Completes a plan, of whose load this process offers a share, and checks whatever can be checked
 /// without load: the URL, the request, the cores, the machine and, with one connection, that the
@@ -127,7 +151,7 @@ pub fn prepare_with(
     let (allowed, topology) = (placement::allowed_cores(), Topology::here());
     let names_cores = plan.cores.is_some();
     let names_stamps = plan.stamps.is_some();
-    let Completed { mut plan, endpoint, body, request } =
+    let Completed { mut plan, endpoint, requests } =
         complete(plan, body, &allowed).map_err(PrepareError::Plan)?;
     let tls = plan.is_https().then(|| ClientSetup::new(&plan, &endpoint.name)).transpose();
     let tls = tls.map_err(PrepareError::Plan)?;
@@ -137,8 +161,12 @@ pub fn prepare_with(
         false => topology.default_cores(&allowed, &Attachment::default()),
     };
     plan.place(&cores, conns);
-    let payload = payload(&plan, &request, &body)
-        .map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
+    let step = |(request, body): &Prerendered| {
+        let payload = payload(&plan, request, body)?;
+        Ok(Step { request: payload, head_request: request.is_head() })
+    };
+    let steps: io::Result<Vec<Step>> = requests.iter().map(step).collect();
+    let steps = steps.map_err(|error| PrepareError::Plan(unplaced(&plan, &error)))?;
     host::require(conns, plan.cores().len()).map_err(PrepareError::Host)?;
     if let Some(file) = &plan.raw {
         samples::check_writable(file).map_err(PrepareError::File)?;
@@ -153,18 +181,15 @@ pub fn prepare_with(
         let attachment = address.ip().map(host::attachment_towards).unwrap_or_default();
         plan.place(&topology.default_cores(&allowed, &attachment), conns);
     }
-    if let (StampSource::Hardware, Some(address)) = (plan.stamps(), address.ip()) {
-        host::require_hardware_stamps(address).map_err(PrepareError::Host)?;
-    }
     let mut unstamped = None;
     let stamping = match (plan.stamps(), plan.unix.is_none().then(Stamping::on)) {
         // Nothing that passes a Unix-domain socket is stamped, not even as a control.
         (_, None) => None,
         (_, Some(Ok(stamping))) => Some(Arc::new(stamping)),
-        (StampSource::Kernel | StampSource::Hardware, Some(Err(check))) if names_stamps => {
+        (StampSource::Kernel, Some(Err(check))) if names_stamps => {
             return Err(PrepareError::Host(check));
         }
-        (StampSource::Kernel | StampSource::Hardware, Some(Err(check))) => {
+        (StampSource::Kernel, Some(Err(check))) => {
             plan.stamps = Some(StampSource::User);
             unstamped = Some(check.found);
             None
@@ -172,15 +197,15 @@ pub fn prepare_with(
         // Only a few connections would be stamped, as a control, and a run does without.
         (StampSource::User, Some(Err(_))) => None,
     };
-    complete_sample(&mut plan, payload.len(), address.ip())?;
+    let longest = steps.iter().map(|step| step.request.len()).max().unwrap_or(0);
+    complete_sample(&mut plan, longest)?;
     Ok(Prepared {
         stamping,
         unstamped,
-        redacted: Redacted::new(&plan, &body),
-        request: payload,
+        redacted: redacted(&plan, body, &requests).map_err(PrepareError::Plan)?,
+        steps,
         plan,
         address,
-        head_request: request.is_head(),
         tls,
         share,
     })
@@ -233,21 +258,19 @@ pub fn connections(plan: &Plan, share: &Share) -> Result<usize, PlanError> {
 
 /// Checks that the kernel can stamp the last byte of each send of these requests, if it is to; with
 /// nothing said, a few are stamped where that is possible.
-fn complete_sample(
-    plan: &mut Plan,
-    request_length: usize,
-    address: Option<SocketAddr>,
-) -> Result<(), PrepareError> {
+fn complete_sample(plan: &mut Plan, request_length: usize) -> Result<(), PrepareError> {
     if plan.stamp_sends == Some(OneIn::OFF) {
         return Ok(());
     }
     let length = request_length.saturating_mul(plan.pipeline);
     let fits = length <= SEND_SILENT_MAX;
+    let is_gathered = 1 < plan.pipeline && 1 < plan.scenario.len();
     let Some(one_in) = plan.stamp_sends else {
         let is_stamped = plan.stamps() != StampSource::User
             && fits
+            && !is_gathered
             && !plan.is_https()
-            && stamping::require_send_stamps(address).is_ok();
+            && stamping::require_send_stamps().is_ok();
         plan.stamp_sends = Some(if is_stamped { STAMP_SENDS_DEFAULT } else { OneIn::OFF });
         return Ok(());
     };
@@ -264,7 +287,12 @@ fn complete_sample(
         let error = PlanError::new("--stamp-sends", one_in, problem, cure);
         return Err(PrepareError::Plan(error));
     }
-    stamping::require_send_stamps(address).map_err(PrepareError::Host)
+    if is_gathered {
+        let problem = "pipelined requests of several scenarios leave in sends that aren't stamped";
+        let error = PlanError::new("--stamp-sends", one_in, problem, "omit it or --pipeline");
+        return Err(PrepareError::Plan(error));
+    }
+    stamping::require_send_stamps().map_err(PrepareError::Host)
 }
 
 /// The bytes of the request: a file's are mapped, and all shards send the same. Where a

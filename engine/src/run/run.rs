@@ -7,9 +7,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, Sender};
-
-use glommio::ExecutorJoinHandle;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
 
 use super::health::{Health, known_until};
 use super::prepare::Prepared;
@@ -26,7 +25,7 @@ use crate::samples::{self, Header, Lane, SampleFile, SampleWriter, SamplesSummar
 use crate::shard::progress::{ShardProgress, SharedProgress};
 use crate::shard::{EPOCH_AHEAD_NS, Shard, ShardPlan, ShardReport};
 use crate::sys::control::Signals;
-use crate::sys::{clock, executor};
+use crate::sys::{clock, placement};
 
 /// Why a prepared run couldn't start.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +76,7 @@ pub struct Passed {
 }
 
 /// A shard's thread, and what it reports unless the run was cancelled.
-type ShardHandle = ExecutorJoinHandle<Option<ShardReport>>;
+type ShardHandle = JoinHandle<Option<ShardReport>>;
 
 /// A run under way.
 pub struct Run {
@@ -133,12 +132,18 @@ impl Run {
         Run::set_up(prepared, file, Signals::default())
     }
 
-    /// As [`Run::start_with`], but once set up, the shards wait for [`Run::begin_at`].
+    /// As [`Run::start_with`], but once set up, the shards wait for [`Run::begin_at`], and it is
+    /// [held until](Run::hold_until) `lease_ns`.
     ///
     /// # Errors
     /// Those of [`Run::start_with`].
-    pub fn start_held(prepared: Prepared, file: Option<SampleFile>) -> Result<Run, RunError> {
-        Run::set_up(prepared, file, Signals { held: true, ..Signals::default() })
+    pub fn start_held(
+        prepared: Prepared,
+        file: Option<SampleFile>,
+        lease_ns: u64,
+    ) -> Result<Run, RunError> {
+        let lease_ns = lease_ns.into();
+        Run::set_up(prepared, file, Signals { held: true, lease_ns, ..Signals::default() })
     }
 
     fn set_up(
@@ -226,8 +231,8 @@ impl Run {
     }
 
     /// Ends the run by itself at this moment, ns of CLOCK_MONOTONIC, unless that is put off before.
-    /// Shards look before they send anything, so a process that stood still meanwhile doesn't
-    /// catch up on what was due.
+    /// Shards look at the clock before each call that sends, so a process that stood still
+    /// meanwhile doesn't catch up on what was due.
     pub fn hold_until(&self, lease_ns: u64) {
         self.signals.lease_ns.store(lease_ns, Ordering::Relaxed);
     }
@@ -392,32 +397,23 @@ fn start_shards(
         }
     }
     drop(ready);
-    match failure.map_or_else(|| await_all(&all_ready, cores.len()), Err) {
-        Ok(Some(features)) => Ok((handles, features)),
-        other => {
+    let all = match failure {
+        None => all_ready.iter().collect::<Result<Vec<_>, _>>(),
+        Some(failure) => Err(failure),
+    };
+    match all {
+        Ok(mut features) => {
+            assert_eq!(features.len(), cores.len(), "a shard says whether it is ready");
+            Ok((handles, features.pop().unwrap_or_default()))
+        }
+        Err(error) => {
             signals.cancel();
-            let mut first = other.err();
-            for (handle, core) in handles.into_iter().zip(cores) {
-                if let Err(error) = handle.join() {
-                    first.get_or_insert(NotStarted { core: *core, error: error.into() });
-                }
+            for handle in handles {
+                handle.join().expect("a shard that is cancelled ends");
             }
-            Err(first.expect("a shard that isn't ready says why"))
+            Err(error)
         }
     }
-}
-
-/// The features of the shards' rings once all are ready; `None` if a shard ended before it had a
-/// ring, which joining its executor explains.
-fn await_all(
-    all_ready: &Receiver<Ready>,
-    shards: usize,
-) -> Result<Option<Vec<String>>, NotStarted> {
-    let mut features = Vec::new();
-    for ready in all_ready {
-        features.push(ready?);
-    }
-    Ok((features.len() == shards).then(|| features.pop().unwrap_or_default()))
 }
 
 fn start_shard(
@@ -427,20 +423,23 @@ fn start_shard(
     signals: Arc<Signals>,
     ready: Sender<Ready>,
 ) -> Result<ShardHandle, NotStarted> {
-    executor::start(core, move || async move {
-        match Shard::new(plan, shared, signals) {
+    let life = move || {
+        // Memory belongs to the node of the core that touches it first.
+        let shard = placement::move_to([core]).and_then(|()| Shard::new(plan, shared, signals));
+        match shard {
             Ok(shard) => {
                 let features = shard.ring_features();
                 // Nobody listens any more if the run was cancelled.
                 let _ = ready.send(Ok(features));
                 drop(ready);
-                shard.run().await
+                shard.run()
             }
             Err(error) => {
                 let _ = ready.send(Err(NotStarted { core, error }));
                 None
             }
         }
-    })
-    .map_err(|error| NotStarted { core, error })
+    };
+    let thread = thread::Builder::new().name("truetail-shard".to_owned());
+    thread.spawn(life).map_err(|error| NotStarted { core, error })
 }

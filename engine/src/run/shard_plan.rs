@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 
 use super::prepare::Prepared;
-use crate::plan::{Model, Switch};
+use crate::load::curve::Curve;
+use crate::load::mix::Mix;
+use crate::plan::Switch;
 use crate::record::config::RecorderConfig;
 use crate::samples::Lane;
 use crate::shard::{Drive, ShardPlan};
@@ -14,14 +16,10 @@ impl Prepared {
     pub(super) fn shard_plan(&self, shard: usize, samples: Option<Lane>) -> ShardPlan {
         let plan = &self.plan;
         let shards = plan.cores().len();
-        let drive = match (plan.model(), plan.period) {
-            (Model::Open, _) => Drive::Open {
-                rate: plan.rate.expect("an open model has a rate"),
-                arrivals: plan.arrivals,
-                seed: plan.seed,
-            },
-            (Model::Closed, None) => Drive::Closed,
-            (Model::Closed, Some(period)) => Drive::Paced { period_ns: period.0 },
+        let drive = match (Curve::of_plan(plan), plan.period) {
+            (Some(curve), _) => Drive::Open { curve, arrivals: plan.arrivals, seed: plan.seed },
+            (None, None) => Drive::Closed,
+            (None, Some(period)) => Drive::Paced { period_ns: period.0 },
         };
         let share = self.share.of_shard(shard, shards);
         let length_ns = |length: Option<Nanos>| length.map_or(u64::MAX, |length| length.0);
@@ -37,6 +35,7 @@ impl Prepared {
             settle_min_ns: plan.settle_min.map_or(0, |least| least.0),
             recorder_config: RecorderConfig::of_plan(plan),
             end_ns: plan.end_ns(),
+            skips_overdue: plan.backfill_ns().is_some(),
             requests: match plan.requests {
                 Some(requests) if plan.ends_by_count() => share.count_of(requests),
                 _ => u64::MAX,
@@ -54,8 +53,8 @@ impl Prepared {
             kernel_stamps: self.stamping.is_some(),
             stamp_sends: plan.stamp_sends.and_then(OneIn::count),
             flush: plan.flush(),
-            request: self.request.clone(),
-            head_request: self.head_request,
+            steps: self.steps.clone(),
+            mix: Mix::of_plan(plan),
             address: self.address.for_kernel().expect("it was connected to"),
             tls: self.tls.clone(),
             sources: plan

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::plan::Plan;
-use crate::sys::leaves::{leaf_text, leaves};
+use crate::sys::flatten::{flatten, value_text};
 
 /// The digest of a plan: FNV-1a (64 bits) of a text of lines, each ended by a line feed, one for
 /// each value of the plan as the report's `config` shows it, in that order.
@@ -26,12 +26,6 @@ use crate::sys::leaves::{leaf_text, leaves};
 /// run have one digest. And the plan is the redacted one, in which the body, the query's values and
 /// those of most headers are `sha256:` and 16 digits. The fields of `config` that follow the
 /// plan's, from `target_address` on, are not in it.
-///
-/// The plan whose text is the following has the digest `0d104f4dc260b2ef`:
-///
-/// ```text
-#[doc = include_str!("fingerprint.txt")]
-/// ```
 pub fn plan_digest(plan: &Plan) -> u64 {
     text(plan).bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -44,9 +38,9 @@ fn text(plan: &Plan) -> String {
     let line = |(name, leaf): &(String, Value)| match leaf {
         Value::Null => String::new(),
         Value::String(text) => format!("{name}={}:{text}\n", text.len()),
-        leaf => format!("{name}={}\n", leaf_text(leaf)),
+        leaf => format!("{name}={}\n", value_text(leaf)),
     };
-    leaves(&plan).iter().map(line).collect()
+    flatten(&plan).iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -113,7 +107,7 @@ mod tests {
     /// Every field has a value of its own, so that a changed default doesn't change the digest, and
     /// a new field is named here.
     #[test]
-    fn the_worked_example_is_right() {
+    fn a_plan_of_which_every_field_is_said_has_this_digest() {
         let plan = Plan {
             target: "http://127.0.0.1:8080/shop?item=1".to_owned(),
             model: Some(Model::Open),
@@ -130,6 +124,7 @@ mod tests {
             method: "POST".to_owned(),
             headers: vec!["Accept: */*".to_owned(), "Authorization: abc".to_owned()],
             body: Some("abc".to_owned()),
+            scenario: Vec::new(),
             cores: Some(CoreList::new(vec![0, 1, 3])),
             wait: Wait::Hybrid,
             stamps: Some(StampSource::Kernel),
@@ -158,18 +153,32 @@ mod tests {
             backfill: Switch::Off,
             raw: Some("run.samples".into()),
             thresholds: Thresholds {
+                unsent: 0.001,
+                lateness_floor_us: 1e-7,
+                client_share: 0.05,
                 busy: 0.9499999999999991,
-                near_ceiling: 0.8,
-                below_floor: 0.8,
-                capped: 0.0,
-                littles_law: 1e-7,
+                drift: 0.0,
                 percentile: 0.999,
+                stolen: 0.01,
                 errors: 1.0,
-                ..Thresholds::default()
             },
         };
         let redacted = Redacted::new(&plan, &Body::of_bytes(b"abc".to_vec())).into_plan();
-        assert_eq!(text(&redacted), include_str!("fingerprint.txt"));
-        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "0d104f4dc260b2ef");
+        let text = text(&redacted);
+        let lines: Vec<&str> = text.lines().collect();
+        for line in [
+            "target=55:http://127.0.0.1:8080/shop?item=sha256:6b86b273ff34fce1",
+            "rate=2500",
+            "seed=18446744073709551615",
+            "duration=5:1m30s",
+            "headers.1=38:Authorization: sha256:ba7816bf8f01cfea",
+            "slo=20:p99<20ms,errors<0.1%",
+            "thresholds.lateness_floor_us=0.0000001",
+            "thresholds.busy=0.9499999999999991",
+            "thresholds.errors=1",
+        ] {
+            assert!(lines.contains(&line), "{line} is not in\n{text}");
+        }
+        assert_eq!(format!("{:016x}", plan_digest(&redacted)), "d5cd2ab532a79981");
     }
 }

@@ -18,7 +18,7 @@
 //! | offset | type | content |
 //! | --- | --- | --- |
 //! | 0 | 8 bytes | `TTSAMPLE` |
-//! | 8 | u16 | version, 2 |
+//! | 8 | u16 | version, 3 |
 //! | 10 | u16 | length of a record, 40 |
 //! | 12 | u32 | shards |
 //! | 16 | u64 | digest of the plan, see [`plan_digest`] |
@@ -50,7 +50,7 @@
 //! | 21 | u56 | received, or when a request without a whole response was given up |
 //! | 28 | u56 | handled by the shard; receive lateness = handled − received |
 //! | 35 | u8 | flags, see below |
-//! | 36 | u16 | shard |
+//! | 36 | u16 | step, 0 where there is one |
 //! | 38 | u16 | status of the response; without one, the cause, see [`cause_name`] |
 //!
 //! Flags, from the lowest bit: three of the outcome (1 answered, 2 timed out, 3 failed,

@@ -68,14 +68,6 @@ pub enum Problem {
         /// The number after that of the block before.
         due: u32,
     },
-    /// A record in another shard's block.
-    #[error("a record of shard {record} in a block of {block}")]
-    OtherShard {
-        /// The record's shard.
-        record: u16,
-        /// The block's.
-        block: u16,
-    },
     /// An outcome that has no number here.
     #[error("unknown outcome {0}")]
     UnknownOutcome(u8),

@@ -128,11 +128,8 @@ impl<R: Read> SampleReader<R> {
         }
         seen.blocks += 1;
         for (at, record) in self.bytes.as_chunks::<SAMPLE_BYTES>().0.iter().enumerate() {
-            let sample = Sample::decode(record).and_then(|sample| match sample.shard {
-                record if record == shard => Ok(sample),
-                record => Err(Problem::OtherShard { record, block: shard }),
-            });
             let offset = self.offset + (BLOCK_HEAD_BYTES + at * SAMPLE_BYTES) as u64;
+            let sample = Sample::decode(shard, record);
             let sample = sample.map_err(|problem| ReadError { offset, problem })?;
             seen.counts.intended += 1;
             seen.counts.sent += u64::from(sample.kind != SampleKind::Unsent);

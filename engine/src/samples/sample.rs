@@ -22,7 +22,7 @@ struct Record {
     times: [[u8; TIME_BYTES]; 5],
     /// From the lowest bit: three of the outcome, two of the stamp, one for a request that waited.
     flags: u8,
-    shard: U16,
+    step: U16,
     /// The status or the cause, depending on the outcome.
     detail: U16,
 }
@@ -41,8 +41,10 @@ pub struct Sample {
     pub ending: Ending,
     /// Whether it had to wait for a connection.
     pub waited: bool,
-    /// The shard that carried it.
+    /// The shard that carried it; a record lies in a block of its shard's.
     pub shard: u16,
+    /// What it asked for: which of the plan's steps.
+    pub step: u16,
     /// Status of the response; 0 if not answered.
     pub status: u16,
     /// How it ended.
@@ -127,6 +129,7 @@ impl Sample {
             ending,
             waited: stamps.waited,
             shard,
+            step: stamps.step,
             status,
             kind,
             cause,
@@ -152,17 +155,17 @@ impl Sample {
             ]
             .map(time_bytes),
             flags: self.kind.code() | stamped_by << STAMP_SHIFT | waited << WAITED_SHIFT,
-            shard: self.shard.into(),
+            step: self.step.into(),
             detail: if self.kind == SampleKind::Answered { self.status } else { self.cause }.into(),
         })
     }
 
-    /// The sample in a record.
+    /// The sample in a record of this shard's.
     ///
     /// # Errors
     /// What no writer would have written: an unknown outcome or cause, or stamps that run
     /// backwards.
-    pub fn decode(bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, Problem> {
+    pub fn decode(shard: u16, bytes: &[u8; SAMPLE_BYTES]) -> Result<Sample, Problem> {
         let record: Record = zerocopy::transmute!(*bytes);
         let flags = record.flags;
         let outcome = flags & ((1 << STAMP_SHIFT) - 1);
@@ -179,7 +182,8 @@ impl Sample {
             sent_ns,
             ending: Ending { received_ns, handled_ns, stamped_by },
             waited: flags >> WAITED_SHIFT & 1 == 1,
-            shard: record.shard.get(),
+            shard,
+            step: record.step.get(),
             status: if is_answered { detail } else { 0 },
             kind,
             cause: if is_answered { 0 } else { detail },
@@ -225,6 +229,7 @@ impl Sample {
             noticed_ns: self.noticed_ns,
             sent_ns: if self.kind == SampleKind::Unsent { self.intended_ns } else { self.sent_ns },
             waited: self.waited,
+            step: self.step,
         }
     }
 
@@ -298,7 +303,7 @@ mod tests {
     use crate::record::outcome::Cause;
 
     const STAMPS: Stamps =
-        Stamps { intended_ns: 1, noticed_ns: 0x0203, sent_ns: 0x0405, waited: true };
+        Stamps { intended_ns: 1, noticed_ns: 0x0203, sent_ns: 0x0405, waited: true, step: 0x0102 };
     const KERNEL: Ending = Ending {
         received_ns: 0x0607_0809,
         handled_ns: 0x0006_0708_090a_0b0c,
@@ -316,7 +321,7 @@ mod tests {
             [0x0c, 0x0b, 0x0a, 9, 8, 7, 6],
         ];
         assert_eq!(bytes[..35], *want.as_flattened());
-        assert_eq!(bytes[35..], [0b10_1001, 7, 0, 0x94, 1]);
+        assert_eq!(bytes[35..], [0b10_1001, 2, 1, 0x94, 1]);
     }
 
     #[test]
@@ -330,13 +335,13 @@ mod tests {
             Outcome::Unsent(UnsentReason::End),
         ] {
             let sample = Sample::new(3, &STAMPS, Ending::at(5_000), outcome);
-            assert_eq!(Sample::decode(&sample.encode()), Ok(sample), "{outcome:?}");
+            assert_eq!(Sample::decode(3, &sample.encode()), Ok(sample), "{outcome:?}");
             assert_eq!(sample.outcome(), Some(outcome));
         }
         for stamped_by in STAMPED_BY.into_iter().skip(1) {
             let ending = Ending { stamped_by, ..KERNEL };
             let sample = Sample::new(3, &STAMPS, ending, Outcome::Answered(200));
-            assert_eq!(Sample::decode(&sample.encode()), Ok(sample), "{stamped_by:?}");
+            assert_eq!(Sample::decode(3, &sample.encode()), Ok(sample), "{stamped_by:?}");
         }
     }
 
@@ -353,9 +358,9 @@ mod tests {
             if at == 8 {
                 bytes[at - 1] = 0;
             }
-            assert!(Sample::decode(&bytes).is_err(), "byte {at} = {value}");
+            assert!(Sample::decode(0, &bytes).is_err(), "byte {at} = {value}");
         }
-        let sample = Sample::decode(&good).expect("good");
+        let sample = Sample::decode(0, &good).expect("good");
         for wrong in [
             Sample { status: 1_000, ..sample },
             Sample { ending: KERNEL, sent_ns: u64::from(u32::MAX), ..sample },
@@ -363,7 +368,7 @@ mod tests {
             Sample { kind: SampleKind::Failed, status: 0, cause: 66, ..sample },
             Sample { kind: SampleKind::Unsent, status: 0, sent_ns: 0, cause: 6, ..sample },
         ] {
-            assert!(Sample::decode(&wrong.encode()).is_err(), "{wrong:?}");
+            assert!(Sample::decode(0, &wrong.encode()).is_err(), "{wrong:?}");
         }
     }
 

@@ -120,7 +120,8 @@ impl Sampler {
 mod tests {
     use super::*;
 
-    const STAMPS: Stamps = Stamps { intended_ns: 1, noticed_ns: 2, sent_ns: 3, waited: false };
+    const STAMPS: Stamps =
+        Stamps { intended_ns: 1, noticed_ns: 2, sent_ns: 3, waited: false, step: 0 };
 
     #[test]
     fn without_a_writer_samples_are_lost_and_counted() {

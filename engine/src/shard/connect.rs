@@ -59,15 +59,36 @@ impl Shard {
         self.connections.connected(slot);
         let in_window = self.window_ns <= now_ns && now_ns < self.end_ns;
         let connected = self.connections.open_count() - self.connections.connecting();
-        if self.conns_most < connected {
+        let is_more = self.conns_most < connected;
+        if is_more {
             self.conns_most = connected;
             self.grown_ns = now_ns;
-            if in_window && self.plan.requests_per_connection != 1 {
-                self.recorder.counts.pool_grew += 1;
-            }
         }
+        let is_added = is_more && in_window && self.plan.requests_per_connection != 1;
+        self.recorder.counts.pool_grew += u64::from(is_added);
+        self.added[slot as usize] = is_added;
         self.recorder.connected(self.connections[slot].since_ns, socket_ns, in_window);
         in_window
+    }
+
+    /// Counts a request that has ended, if it was the first of the slot's connection and waited for
+    /// most of the time that it took to add that to the pool.
+    #[inline]
+    pub(super) fn count_opened(
+        &mut self,
+        slot: u32,
+        stamps: &Stamps,
+        ending: Ending,
+        outcome: Outcome,
+    ) {
+        if !std::mem::take(&mut self.added[slot as usize]) {
+            return;
+        }
+        let opening_ns = stamps.sent_ns.saturating_sub(self.connections[slot].since_ns);
+        let has_waited = stamps.waited && opening_ns < 2 * (stamps.sent_ns - stamps.noticed_ns);
+        if has_waited && self.window_ns <= stamps.intended_ns && outcome.has_latency() {
+            self.recorder.times.added.opened(ending.ended_ns() - stamps.intended_ns);
+        }
     }
 
     /// Gives requests to new connections. Bytes that arrive before the first request can't answer
@@ -122,14 +143,15 @@ impl Shard {
         let now_ns = self.now_ns();
         let mut failed = 0;
         while failed < self.plan.pipeline
-            && let Some(DueRequest { intended_ns, noticed_ns, waited }) =
-                self.next_unconnected(slot, since_ns, failed)
+            && let Some(due) = self.next_unconnected(slot, since_ns, failed)
         {
-            let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited };
+            let DueRequest { intended_ns, noticed_ns, waited, .. } = due;
+            let step = self.plan.mix.step(due.number);
+            let stamps = Stamps { intended_ns, noticed_ns, sent_ns: now_ns, waited, step };
             if self.window_ns <= intended_ns {
                 self.recorder.unconnected(&stamps);
             } else {
-                self.count_unrecorded();
+                self.count_unrecorded(u64::MAX);
             }
             self.record(&stamps, Ending::at(now_ns), Outcome::Failed(cause));
             failed += 1;
@@ -139,7 +161,7 @@ impl Shard {
         }
         let again_ns = match self.load {
             Load::Open(_) => now_ns,
-            Load::Closed | Load::Paced(_) => {
+            Load::Closed(_) | Load::Paced(_) => {
                 self.connections.retry_at(slot, now_ns + RETRY_NS);
                 now_ns + RETRY_NS
             }
@@ -155,12 +177,12 @@ impl Shard {
                 load.pop_waiting()
             }
             // A user arrives when it asks for its connection, and tries again after the pause.
-            Load::Closed if failed == 0 && goes_on => {
+            Load::Closed(_) if failed == 0 && goes_on => {
                 self.intended(since_ns);
-                Some(DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true })
+                Some(DueRequest { waited: true, ..self.user_comes(slot, since_ns) })
             }
             Load::Paced(load) if failed == 0 => load.pop_waiting(slot as usize),
-            Load::Open(_) | Load::Closed | Load::Paced(_) => None,
+            Load::Open(_) | Load::Closed(_) | Load::Paced(_) => None,
         }
     }
 
@@ -181,7 +203,7 @@ impl Shard {
                     || load.next_due_ns() < self.end_ns
             }
             Load::Open(_) => now_ns < self.end_ns,
-            Load::Closed => now_ns < self.end_ns && self.has_left(),
+            Load::Closed(_) => now_ns < self.end_ns && self.has_left(),
         };
         if now_ns < self.send_end_ns && is_needed {
             self.connections.take_closed(slot);
@@ -197,10 +219,10 @@ impl Shard {
         match self.load {
             Load::Open(_) => self.open_for_waiting(now_ns),
             // Pause, or a target that closes unused connections keeps us reconnecting.
-            Load::Closed | Load::Paced(_) if unused => {
+            Load::Closed(_) | Load::Paced(_) if unused => {
                 self.connections.retry_at(slot, now_ns + RETRY_NS);
             }
-            Load::Closed | Load::Paced(_) => self.reopen(slot, now_ns),
+            Load::Closed(_) | Load::Paced(_) => self.reopen(slot, now_ns),
         }
     }
 }
@@ -219,7 +241,7 @@ mod tests {
         let now_ns = shard.now_ns();
         assert!(shard.open_connection(now_ns) && shard.open_connection(now_ns));
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
-        load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false });
+        load.wait(DueRequest::for_test(now_ns));
         shard.intended(now_ns);
         let refused = Cause::ConnectRefused;
         shard.give_up(0, refused);
@@ -238,7 +260,7 @@ mod tests {
         let now_ns = shard.now_ns();
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
         (0..5).for_each(|_| {
-            load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false });
+            load.wait(DueRequest::for_test(now_ns));
         });
         (0..5).for_each(|_| shard.intended(now_ns));
         shard.open_for_waiting(now_ns);
@@ -254,7 +276,7 @@ mod tests {
         let (mut shard, listener) = Shard::open_for_test();
         let now_ns = shard.now_ns();
         let Load::Open(load) = &mut shard.load else { unreachable!("the plan is open") };
-        load.wait(DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: true });
+        load.wait(DueRequest { waited: true, ..DueRequest::for_test(now_ns) });
         shard.intended(now_ns);
         shard.open_for_waiting(now_ns);
         shard.wait_for_fresh();

@@ -9,6 +9,8 @@ use std::os::fd::RawFd;
 
 use http1::response::{KnownHead, Progress, Response, ResponseParser, Violation};
 
+use super::leaving::Leaving;
+use super::plan::Step;
 use crate::load::DueRequest;
 use crate::record::outcome::Cause;
 use crate::record::stamps::Stamps;
@@ -87,13 +89,23 @@ pub struct Connection {
     pub unanswered: bool,
     /// Whether it takes no further request: its peer has ended TLS, or its keys are spent.
     pub retired: bool,
+    /// Whether it has had several requests at once since it last had none.
+    crowded: bool,
     parser: ResponseParser,
     /// The stamps of the requests behind the oldest, in order.
     behind: VecDeque<Stamps>,
-    /// The numbers on its socket of the requests for which the kernel is asked when they left.
-    sampled: VecDeque<u64>,
-    /// How many bytes of its last send have left, as far as that was reported.
-    pub sent_bytes: usize,
+    /// The requests for which the kernel is asked when they left: their numbers on its socket, and
+    /// which byte is their last, modulo 2³².
+    sampled: VecDeque<(u64, u32)>,
+    /// How many answers of the window came with other requests in flight, since it last had none. A
+    /// response that the target left out, or sent twice, shifts all these to a neighbour's request.
+    shiftable: u64,
+    /// How many bytes its socket has been given to send, modulo 2³².
+    given_bytes: u32,
+    /// The step of the first of its queued requests.
+    queued_step: u16,
+    /// Whether another of them has another step.
+    is_mixed: bool,
     /// When its socket began to connect, or its user came again after giving up, ns since the
     /// epoch.
     pub since_ns: u64,
@@ -109,6 +121,8 @@ pub struct Connection {
     pub out_of_order: u32,
     /// When that was last seen to have grown, ns since the epoch.
     pub out_of_order_ns: u64,
+    /// What of its last send has yet to report back.
+    pub leaving: Leaving,
 }
 
 // What a request needs of a connection that doesn't pipeline lies in two cache lines.
@@ -117,7 +131,7 @@ const _: () =
 
 impl Connection {
     /// A closed connection, for up to `pipeline` requests at once.
-    pub fn new(pipeline: usize, head_request: bool) -> Connection {
+    pub fn new(pipeline: usize) -> Connection {
         Connection {
             oldest: Stamps::default(),
             fd: -1,
@@ -134,10 +148,14 @@ impl Connection {
             seen: false,
             unanswered: false,
             retired: false,
-            parser: ResponseParser::new(head_request),
+            crowded: false,
+            parser: ResponseParser::new(),
             behind: VecDeque::with_capacity(pipeline - 1),
             sampled: VecDeque::new(),
-            sent_bytes: 0,
+            shiftable: 0,
+            given_bytes: 0,
+            queued_step: 0,
+            is_mixed: false,
             since_ns: 0,
             connected_ns: 0,
             blocked_ns: 0,
@@ -145,6 +163,7 @@ impl Connection {
             broken: None,
             out_of_order: 0,
             out_of_order_ns: 0,
+            leaving: Leaving::with_capacity(pipeline),
         }
     }
 
@@ -161,6 +180,8 @@ impl Connection {
         self.broken = None;
         (self.out_of_order, self.out_of_order_ns) = (0, 0);
         self.samples = 0;
+        self.given_bytes = 0;
+        (self.crowded, self.shiftable) = (false, 0);
         self.sampled.clear();
         self.parser.reset();
     }
@@ -182,17 +203,29 @@ impl Connection {
         self.fresh = true;
     }
 
-    /// A request takes the connection, behind those that it has.
+    /// A request of this step takes the connection, behind those that it has.
     #[inline]
-    pub fn begin(&mut self, due: DueRequest) {
-        let DueRequest { intended_ns, noticed_ns, waited } = due;
-        let stamps = Stamps { intended_ns, noticed_ns, sent_ns: 0, waited };
+    pub fn begin(&mut self, due: DueRequest, step: u16) {
+        let DueRequest { intended_ns, noticed_ns, waited, .. } = due;
+        let stamps = Stamps { intended_ns, noticed_ns, sent_ns: 0, waited, step };
+        if self.queued == 0 {
+            (self.queued_step, self.is_mixed) = (step, false);
+        } else {
+            self.is_mixed |= step != self.queued_step;
+        }
         match self.state {
             State::Idle => {
                 self.state = State::Queued;
                 self.oldest = stamps;
+                if self.crowded {
+                    // As many responses came as there were requests, and no other since.
+                    (self.crowded, self.shiftable) = (false, 0);
+                }
             }
-            State::Queued | State::InFlight => self.behind.push_back(stamps),
+            State::Queued | State::InFlight => {
+                self.crowded = true;
+                self.behind.push_back(stamps);
+            }
             _ => panic!("only a connected socket takes requests"),
         }
         self.requests += 1;
@@ -210,6 +243,18 @@ impl Connection {
             return &mut self.oldest;
         }
         &mut self.behind[ahead - 1]
+    }
+
+    /// The first of the queued requests isn't sent after all: its stamps.
+    pub fn withdraw(&mut self) -> Stamps {
+        let ahead = self.requests() - self.queued();
+        self.send();
+        self.served -= 1;
+        if ahead == 0 {
+            return self.end();
+        }
+        self.requests -= 1;
+        self.behind.remove(ahead - 1).expect("the stamps of each request")
     }
 
     /// The oldest request, which was sent, has ended: its stamps.
@@ -236,6 +281,7 @@ impl Connection {
         self.state = State::Closed;
         self.fresh = false;
         self.sending = false;
+        self.leaving.clear();
         std::mem::replace(&mut self.fd, -1)
     }
 
@@ -245,14 +291,26 @@ impl Connection {
         usize::from(self.requests)
     }
 
-    /// Whether all of its oldest request has left, as far as was reported; each has `length` bytes.
+    /// The oldest request is answered, one of the window's.
     #[inline]
-    pub fn is_sent(&self, length: usize) -> bool {
+    pub fn answered(&mut self) {
+        // Alone, it can't have been taken for another.
+        if 1 < self.requests {
+            self.shiftable += 1;
+        }
+    }
+
+    /// The answers that may be another request's, if its responses have turned out not to match its
+    /// requests.
+    pub fn take_shiftable(&mut self) -> u64 {
+        std::mem::take(&mut self.shiftable)
+    }
+
+    /// Whether all of its oldest request has left, as far as was reported.
+    #[inline]
+    pub fn is_sent(&self) -> bool {
         // While a send is busy, its requests are the last that the connection has.
-        let ahead = self.last_send().saturating_sub(self.requests());
-        !self.sending
-            || self.last_send() < self.requests()
-            || (ahead + 1) * length <= self.sent_bytes
+        !self.sending || self.leaving.len() < self.requests()
     }
 
     /// How many of them go out with the next system call.
@@ -267,10 +325,31 @@ impl Connection {
         usize::from(self.last_send)
     }
 
-    /// All queued requests leave now, in one send.
+    /// All queued requests leave now, in one send: how many, and their step, if it is one.
     #[inline]
-    pub fn send_queued(&mut self) {
+    pub fn send_queued(&mut self) -> (usize, Option<u16>) {
         self.last_send = self.queued;
+        (self.last_send(), (!self.is_mixed).then_some(self.queued_step))
+    }
+
+    /// Its socket has been given so many bytes to send.
+    #[inline]
+    pub fn give(&mut self, bytes: usize) {
+        let bytes = u32::try_from(bytes as u64 & u64::from(u32::MAX)).expect("32 bits");
+        self.given_bytes = self.given_bytes.wrapping_add(bytes);
+    }
+
+    /// The queued requests leave in a send that reports back.
+    pub fn leave(&mut self, steps: &[Step]) {
+        self.sending = true;
+        let ahead = self.requests() - self.queued();
+        let stamps = std::iter::once(&self.oldest).chain(&self.behind);
+        let mut bytes = 0;
+        for step in stamps.skip(ahead).map(|stamps| stamps.step) {
+            self.leaving.push(step);
+            bytes += steps[usize::from(step)].request.len();
+        }
+        self.give(bytes);
     }
 
     /// Makes room for the numbers of this many sampled requests.
@@ -281,27 +360,32 @@ impl Connection {
     /// The kernel is asked when the last of its requests leaves.
     pub fn sample(&mut self) {
         self.samples += 1;
-        self.sampled.push_back(self.served);
+        self.sampled.push_back((self.served, self.given_bytes.wrapping_sub(1)));
     }
 
-    /// The request that has just ended: its number on its socket, if the kernel was asked when it
-    /// left.
+    /// The request that has just ended: which byte of its socket was its last, modulo 2³², if the
+    /// kernel was asked when it left.
     #[inline]
-    pub fn take_sample(&mut self) -> Option<u64> {
+    pub fn take_sample(&mut self) -> Option<u32> {
         if self.samples == 0 {
             return None;
         }
         let number = self.served - self.requests() as u64;
-        if self.sampled.front() != Some(&number) {
-            return None;
-        }
+        let (_, last) = self.sampled.front().copied().filter(|(sampled, _)| *sampled == number)?;
         self.samples -= 1;
-        self.sampled.pop_front()
+        self.sampled.pop_front();
+        Some(last)
     }
 
-    /// Bytes arrived; `known` is the head that the shard has seen last, on any connection.
+    /// Bytes arrived; `known` is the head of the last response to its step, on any connection, and
+    /// `head_request` whether that asks by HEAD.
     #[inline]
-    pub fn received(&mut self, known: &mut KnownHead, bytes: &[u8]) -> Received {
+    pub fn received(
+        &mut self,
+        known: &mut KnownHead,
+        head_request: bool,
+        bytes: &[u8],
+    ) -> Received {
         match self.state {
             State::InFlight => {}
             // It arrived before the request was sent, so it can't be the answer.
@@ -309,7 +393,7 @@ impl Connection {
             _ if self.fresh => return Received::Failed(Cause::EarlyResponse),
             _ => return Received::Failed(Cause::Unsolicited),
         }
-        match self.parser.feed_with(known, bytes) {
+        match self.parser.feed_with(known, head_request, bytes) {
             Ok(Progress::NeedMore) => Received::More,
             Ok(Progress::Done(response)) => response_received(response),
             Err(violation) => Received::Failed(Cause::of_violation(&violation)),
@@ -340,57 +424,64 @@ fn response_received(response: Response) -> Received {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ring::Payload;
 
     const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
     #[test]
     fn bytes_answer_only_a_request_that_was_sent_before_them() {
         let known = &mut KnownHead::default();
-        let mut connection = Connection::new(1, false);
+        let mut connection = Connection::new(1);
         connection.open(7, 0);
         connection.connected();
         let early = Received::Failed(Cause::EarlyResponse);
-        assert_eq!(connection.received(known, OK), early, "nothing was asked on it yet");
+        assert_eq!(connection.received(known, false, OK), early, "nothing was asked on it yet");
         connection.fresh = false;
-        assert_eq!(connection.received(known, OK), Received::Failed(Cause::Unsolicited));
-        let due = DueRequest { intended_ns: 1, noticed_ns: 1, waited: false };
-        connection.begin(due);
-        assert_eq!(connection.received(known, OK), early, "its request isn't sent yet");
+        assert_eq!(connection.received(known, false, OK), Received::Failed(Cause::Unsolicited));
+        let due = DueRequest::for_test(1);
+        connection.begin(due, 0);
+        assert_eq!(connection.received(known, false, OK), early, "its request isn't sent yet");
         connection.send().sent_ns = 2;
         let answer = Received::Response { status: 200, consumed: OK.len(), keep_alive: true };
-        assert_eq!(connection.received(known, &[OK, OK].concat()), answer);
+        assert_eq!(connection.received(known, false, &[OK, OK].concat()), answer);
     }
 
     #[test]
     fn a_request_is_sent_when_its_own_part_of_the_send_has_left() {
-        let mut connection = Connection::new(3, false);
+        let request = Payload::copied(&[b'x'; 100], b"", 1).expect("a page");
+        let steps = [Step::for_test(request)];
+        let mut connection = Connection::new(3);
         connection.open(7, 0);
         connection.connected();
-        for intended_ns in [1, 2, 3] {
-            connection.begin(DueRequest { intended_ns, noticed_ns: intended_ns, waited: false });
-            connection.send().sent_ns = 4;
+        // The first leaves alone before, the others in a send of their own.
+        for (queued, of_send) in [(1, false), (2, false), (3, true)] {
+            connection.begin(DueRequest::for_test(queued), 0);
+            if queued == 1 {
+                connection.send().sent_ns = 4;
+            } else if of_send {
+                connection.leave(&steps);
+                (0..2).for_each(|_| connection.send().sent_ns = 5);
+            }
         }
-        // The first left alone before, the others in a send of their own.
-        (connection.last_send, connection.sending) = (2, true);
-        assert!(connection.is_sent(100));
+        assert!(connection.is_sent());
         connection.end();
-        for (sent_bytes, is_sent) in [(0, false), (99, false), (100, true)] {
-            connection.sent_bytes = sent_bytes;
-            assert_eq!(connection.is_sent(100), is_sent, "{sent_bytes} bytes");
+        for (bytes, is_sent) in [(0, false), (99, false), (1, true)] {
+            connection.leaving.left(&steps, bytes);
+            assert_eq!(connection.is_sent(), is_sent, "{bytes} bytes more");
         }
         connection.end();
-        assert!(!connection.is_sent(100), "the second of the send");
-        connection.sent_bytes = 200;
-        assert!(connection.is_sent(100));
+        assert!(!connection.is_sent(), "the second of the send");
+        connection.leaving.left(&steps, 100);
+        assert!(connection.is_sent());
     }
 
     #[test]
     fn requests_end_in_the_order_in_which_they_were_begun() {
-        let mut connection = Connection::new(3, false);
+        let mut connection = Connection::new(3);
         connection.open(7, 0);
         connection.connected();
         for intended_ns in [1, 2, 3] {
-            connection.begin(DueRequest { intended_ns, noticed_ns: intended_ns, waited: false });
+            connection.begin(DueRequest::for_test(intended_ns), 0);
             if intended_ns < 3 {
                 connection.send().sent_ns = 10 * intended_ns;
             }
@@ -404,5 +495,24 @@ mod tests {
         assert_eq!((connection.requests(), connection.state), (1, State::Queued));
         connection.send().sent_ns = 30;
         assert_eq!((ended(&mut connection), connection.state), ((3, 30), State::Idle));
+    }
+
+    #[test]
+    fn queued_requests_are_taken_back_in_order_behind_those_that_were_sent() {
+        let mut connection = Connection::new(4);
+        connection.open(7, 0);
+        connection.connected();
+        let begin = |connection: &mut Connection, intended_ns| {
+            connection.begin(DueRequest::for_test(intended_ns), 0);
+        };
+        begin(&mut connection, 1);
+        connection.send();
+        (2..=4).for_each(|intended_ns| begin(&mut connection, intended_ns));
+        let taken = [(); 3].map(|()| connection.withdraw().intended_ns);
+        assert_eq!((taken, connection.requests(), connection.served), ([2, 3, 4], 1, 1));
+        assert_eq!((connection.state, connection.end().intended_ns), (State::InFlight, 1));
+        (5..=6).for_each(|intended_ns| begin(&mut connection, intended_ns));
+        let taken = [(); 2].map(|()| connection.withdraw().intended_ns);
+        assert_eq!((taken, connection.state, connection.served), ([5, 6], State::Idle, 1));
     }
 }

@@ -24,8 +24,6 @@ pub struct ConnectionsConfig {
     pub flush: usize,
     /// The same, while the shard is behind its schedule.
     pub flush_behind: usize,
-    /// Whether the request is a HEAD, whose response has no body.
-    pub head_request: bool,
 }
 
 /// A shard's connections.
@@ -60,9 +58,8 @@ impl Connections {
         for slot in (0..u32::try_from(conns).expect("connections are numbered in 32 bits")).rev() {
             closed.push(slot);
         }
-        let connection = || Connection::new(pipeline, config.head_request);
         Connections {
-            connections: (0..conns).map(|_| connection()).collect(),
+            connections: (0..conns).map(|_| Connection::new(pipeline)).collect(),
             pipeline,
             requests_per_connection: config.requests_per_connection,
             flush,
@@ -302,13 +299,13 @@ impl Connections {
         most <= self.sends.len() && self[slot].queued() == 0
     }
 
-    /// A request takes the connection and is queued.
+    /// A request of this step takes the connection and is queued.
     #[inline]
-    pub fn begin(&mut self, slot: u32, due: DueRequest) {
+    pub fn begin(&mut self, slot: u32, due: DueRequest, step: u16) {
         if self[slot].queued() == 0 {
             self.sends.push_back(slot);
         }
-        self[slot].begin(due);
+        self[slot].begin(due, step);
         self.requests += 1;
         self.queued.push_back(slot);
     }
@@ -335,6 +332,14 @@ impl Connections {
     #[inline]
     pub fn take_queued(&mut self) -> Option<u32> {
         self.queued.pop_front()
+    }
+
+    /// Takes back the request that was queued first: its stamps.
+    pub fn withdraw(&mut self) -> Option<Stamps> {
+        self.sends.clear();
+        let slot = self.queued.pop_front()?;
+        self.requests -= 1;
+        Some(self[slot].withdraw())
     }
 
     /// The slot's oldest request, which was sent, has ended: its stamps.
@@ -373,7 +378,6 @@ mod tests {
             requests_per_connection: 4,
             flush: 2,
             flush_behind: 2,
-            head_request: false,
         });
         for fd in [7, 8] {
             let slot = connections.take_any_closed().expect("two are closed");
@@ -382,10 +386,10 @@ mod tests {
             connections.take_fresh();
             connections.offer(slot);
         }
-        let due = DueRequest { intended_ns: 1, noticed_ns: 1, waited: false };
+        let due = DueRequest::for_test(1);
         let mut taken = Vec::new();
         while let Some(slot) = connections.take_room() {
-            connections.begin(slot, due);
+            connections.begin(slot, due, 0);
             connections.offer(slot);
             taken.push(slot);
         }
@@ -400,7 +404,7 @@ mod tests {
             connections.offer(0);
         }
         assert_eq!(connections.take_room(), Some(0));
-        connections.begin(0, due);
+        connections.begin(0, due, 0);
         connections.offer(0);
         assert!(connections.is_used_up(0) && connections.take_room().is_none());
     }

@@ -8,7 +8,7 @@ use super::connection::State;
 use super::deadlines::Deadlines;
 use super::plan::ShardReport;
 use super::progress::ShardProgress;
-use super::shard::{Shard, YIELD_NS};
+use super::shard::{LOOK_NS, Shard};
 use crate::load::schedule::Digest;
 use crate::load::{DueRequest, Load};
 use crate::record::littles_law::InFlightIntegral;
@@ -40,24 +40,23 @@ fn since(epoch_ns: u64) -> impl FnOnce() -> u64 {
 
 impl Shard {
     /// Runs from setup to the end of the drain; `None` if the run was cancelled.
-    pub async fn run(mut self) -> Option<ShardReport> {
-        self.set_up().await;
+    pub fn run(mut self) -> Option<ShardReport> {
+        self.set_up();
         let epoch_ns = self.meet()?;
         self.begin_at(epoch_ns);
-        // Without a warm-up the window has begun: what comes before the first yield is in it.
+        // Without a warm-up the window has begun: what comes before the first look is in it.
         self.meter.observe(self.now_ns(), since(self.epoch_ns));
-        let mut yielded_ns = 0;
+        let mut looked_ns = 0;
         seal::seal();
-        while self.heed_lease().turn(yielded_ns + YIELD_NS) {
+        while self.turn(looked_ns + LOOK_NS) {
             let now_ns = self.now_ns();
-            if yielded_ns + YIELD_NS <= now_ns {
+            if looked_ns + LOOK_NS <= now_ns {
                 seal::unseal();
                 self.heed_stop();
                 self.show(now_ns);
                 self.meter.observe(now_ns, since(self.epoch_ns));
-                glommio::executor().yield_task_queue_now().await;
                 seal::seal();
-                yielded_ns = now_ns;
+                looked_ns = now_ns;
             }
         }
         seal::unseal();
@@ -88,8 +87,6 @@ impl Shard {
         }
         loop {
             match self.signals.epoch_ns.load(Ordering::Acquire) {
-                // The executor has nothing else to do, and it was seen to miss its wake-up when it
-                // slept in its own rings.
                 0 => std::thread::sleep(Duration::from_micros(200)),
                 u64::MAX => return None,
                 epoch_ns => return Some(epoch_ns),
@@ -139,15 +136,13 @@ impl Shard {
         self.catch_up();
         self.running = true;
         self.meter.begin_at(self.now_ns());
-        if matches!(self.load, Load::Closed) && 0 < self.end_ns {
+        if matches!(self.load, Load::Closed(_)) && 0 < self.end_ns {
             let now_ns = self.now_ns();
             while self.has_left()
                 && let Some(slot) = self.connections.take_room()
             {
-                self.begin(
-                    slot,
-                    DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false },
-                );
+                let due = self.user_comes(slot, now_ns);
+                self.begin(slot, due);
                 self.connections.offer(slot);
             }
         }
@@ -164,13 +159,33 @@ impl Shard {
         }
     }
 
-    /// Sends nothing more if nobody has put off the end of the load. Asked for before responses are
-    /// reaped, since those lead to further requests.
-    pub(super) fn heed_lease(&mut self) -> &mut Shard {
-        if self.signals.is_lease_over(self.epoch_ns + self.handled_ns) {
-            self.send_end_ns = self.send_end_ns.min(self.handled_ns);
+    /// Sends nothing more if nobody has put off the end of the load, and returns whether that is so.
+    /// A process may have stood still since any earlier moment, so `now_ns` is read for this.
+    #[inline]
+    pub(super) fn heed_lease(&mut self, now_ns: u64) -> bool {
+        let is_over = self.signals.is_lease_over(self.epoch_ns + now_ns);
+        if is_over {
+            self.send_end_ns = self.send_end_ns.min(now_ns);
         }
-        self
+        is_over
+    }
+
+    /// Takes back what was to leave with the next system call: the lease has ended since.
+    pub(super) fn withdraw_queued(&mut self) {
+        let now_ns = self.now_ns();
+        while let Some(stamps) = self.connections.withdraw() {
+            if matches!(self.load, Load::Closed(_)) {
+                // An unpaced request is intended when it is sent, unless its user had to wait.
+                if !stamps.waited {
+                    continue;
+                }
+                self.intended(stamps.intended_ns);
+            }
+            let (over_ns, reason) = self.given_up(stamps.intended_ns, now_ns);
+            // It waited for this process alone.
+            let stamps = Stamps::unsent(stamps.intended_ns, over_ns, stamps.step);
+            self.record(&stamps, Ending::at(over_ns), Outcome::Unsent(reason));
+        }
     }
 
     /// Ends the window at this moment, unless it ends before.
@@ -199,6 +214,24 @@ impl Shard {
         }
     }
 
+    /// Whether the load and its drain are over.
+    pub(super) fn is_done(&self, now_ns: u64) -> bool {
+        if now_ns < self.end_ns {
+            return false;
+        }
+        let waiting = match &self.load {
+            _ if self.send_end_ns <= now_ns => false,
+            Load::Open(load) => {
+                0 < load.waiting_len()
+                    || load.next_due_ns().is_some_and(|due_ns| due_ns < self.end_ns)
+            }
+            // A user whose connection is being opened arrived before the end.
+            Load::Closed(_) => 0 < self.connections.coming() && self.has_left(),
+            Load::Paced(load) => 0 < load.waiting_len() || load.next_due_ns() < self.end_ns,
+        };
+        (!waiting && self.connections.requests() == 0) || self.drain_end_ns <= now_ns
+    }
+
     /// Ends what is left and returns the report.
     fn finish(mut self) -> ShardReport {
         self.catch_up();
@@ -207,7 +240,12 @@ impl Shard {
         let capped = matches!(self.load, Load::Open(_)) && self.connections.is_full();
         for slot in 0..self.connections.len() {
             while self.connections[slot].state == State::InFlight {
-                let ended_ns = now_ns.max(self.connections[slot].oldest.sent_ns);
+                let sent_ns = self.connections[slot].oldest.sent_ns;
+                let ended_ns = now_ns.max(sent_ns);
+                if sent_ns + self.slow_ns() < ended_ns {
+                    // Nearly all others were answered sooner.
+                    self.doubt(slot);
+                }
                 self.end(slot, Ending::at(ended_ns), Outcome::Abandoned);
             }
             if self.connections[slot].is_coming() || self.connections[slot].fresh {
@@ -226,11 +264,11 @@ impl Shard {
         self.signals.ended.fetch_add(1, Ordering::Relaxed);
         let digest = match &self.load {
             Load::Open(load) => load.digest(),
-            Load::Closed | Load::Paced(_) => Digest::default(),
+            Load::Closed(_) | Load::Paced(_) => Digest::default(),
         };
         self.meter.buffers_exhausted = self.ring.buffers_exhausted();
         let stats = self.meter.report(
-            self.recorder.counts.sent_in_window,
+            &self.recorder.counts,
             self.ring.overflows(),
             self.wall_clock.steps(),
         );
@@ -238,14 +276,26 @@ impl Shard {
         ShardReport { recorder: self.recorder, digest, stats, sampled }
     }
 
+    /// The slot's user was blocked between the two moments; the part inside the window counts.
+    pub(super) fn blocked(&mut self, slot: u32, from_ns: u64, to_ns: u64) {
+        let connection = &mut self.connections[slot];
+        // Waits for several requests at once count once.
+        let from_ns = from_ns.max(self.window_ns).max(connection.blocked_to_ns);
+        let to_ns = to_ns.min(self.end_ns);
+        if from_ns < to_ns {
+            connection.blocked_ns += to_ns - from_ns;
+            connection.blocked_to_ns = to_ns;
+        }
+    }
+
     /// The drain ended before the slot's connection carried anything: its unpaced user was never
     /// served.
     fn never_served(&mut self, slot: u32, now_ns: u64) {
         let since_ns = self.connections[slot].since_ns;
         self.blocked(slot, since_ns, now_ns);
-        if matches!(self.load, Load::Closed) && since_ns < self.end_ns && self.has_left() {
+        if matches!(self.load, Load::Closed(_)) && since_ns < self.end_ns && self.has_left() {
             self.intended(since_ns);
-            let due = DueRequest { intended_ns: since_ns, noticed_ns: since_ns, waited: true };
+            let due = DueRequest { waited: true, ..self.user_comes(slot, since_ns) };
             self.unsent(due, now_ns, UnsentReason::End);
         }
     }
@@ -266,10 +316,10 @@ impl Shard {
                     Some(due) => (Some(due), true),
                     None => {
                         let due = load.take_due(self.end_ns, self.end_ns);
-                        (due.map(|(_, due_ns)| DueRequest::unnoticed(due_ns)), false)
+                        (due.map(|(_, arrival)| DueRequest::unnoticed(arrival)), false)
                     }
                 },
-                Load::Closed => (None, false),
+                Load::Closed(_) => (None, false),
             };
             let Some(due) = due else { return };
             let intended_ns = due.intended_ns;
@@ -279,6 +329,27 @@ impl Shard {
             }
             let (over_ns, reason) = self.given_up(intended_ns, now_ns);
             self.unsent(due, over_ns, reason);
+        }
+    }
+
+    /// When a request stops waiting for a connection, and the reason it then counts under.
+    pub(super) fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
+        if self.plan.queue_max_ns < self.plan.deadline_ns {
+            (intended_ns.saturating_add(self.plan.queue_max_ns), UnsentReason::Dropped)
+        } else {
+            (intended_ns.saturating_add(self.plan.deadline_ns), UnsentReason::Deadline)
+        }
+    }
+
+    /// When the next waiting arrival expires; `u64::MAX` for never. Once nothing is sent any more,
+    /// those that wait are counted at the end.
+    pub(super) fn next_expiry_ns(&self) -> u64 {
+        match &self.load {
+            _ if self.send_end_ns <= self.handled_ns => u64::MAX,
+            Load::Open(load) => {
+                load.first_waiting_ns().map_or(u64::MAX, |intended_ns| self.expiry(intended_ns).0)
+            }
+            Load::Closed(_) | Load::Paced(_) => u64::MAX,
         }
     }
 
@@ -298,10 +369,13 @@ impl Shard {
         let Some((from_ns, count)) = rest.filter(|(_, count)| 0 < *count) else { return };
         let lagging = load.is_lagging();
         self.progress.intended += count;
-        for (due_ns, count) in evenly(from_ns..self.end_ns, count) {
-            let (over_ns, reason) = self.given_up(due_ns, now_ns);
-            let stamps = Stamps::unsent(due_ns, if lagging { due_ns } else { over_ns });
-            self.recorder.unsent(&stamps, over_ns, reason, count);
+        for (step, count) in self.plan.mix.shares(count) {
+            for (due_ns, count) in evenly(from_ns..self.end_ns, count) {
+                let (over_ns, reason) = self.given_up(due_ns, now_ns);
+                let noticed_ns = if lagging { due_ns } else { over_ns };
+                let stamps = Stamps::unsent(due_ns, noticed_ns, step);
+                self.recorder.unsent(&stamps, over_ns, reason, count);
+            }
         }
         self.recorder.counts.waited += count;
         self.recorder.counts.capped += if capped { count } else { 0 };
@@ -317,7 +391,7 @@ impl Shard {
             let connection = &self.connections[slot];
             let is_user = match self.load {
                 Load::Open(_) => connection.seen || 0 < connection.blocked_ns,
-                Load::Closed | Load::Paced(_) => true,
+                Load::Closed(_) | Load::Paced(_) => true,
             };
             if is_user && 0 < window_ns {
                 self.recorder.counts.users += 1;
@@ -349,6 +423,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::load::curve::Curve;
     use crate::plan::Arrivals;
     use crate::record::config::RecorderConfig;
     use crate::record::recorder::Recorder;
@@ -388,9 +463,11 @@ mod tests {
             let times = &shard.recorder.times;
             (times.others.corrected().mean_ns(), times.added.mean_ns())
         };
-        let waited = DueRequest { intended_ns: MS, noticed_ns: 2 * MS, waited: true };
+        let due = DueRequest::for_test(MS);
+        let waited = DueRequest { noticed_ns: 2 * MS, waited: true, ..due };
         assert_eq!(ends(waited, &mut shard), (Some(9e6), Some(1e6)));
-        let unseen = DueRequest::unnoticed(2 * MS);
+        let unseen =
+            DueRequest::unnoticed(crate::load::schedule::Arrival { due_ns: 2 * MS, number: 1 });
         assert_eq!(ends(unseen, &mut shard), (Some(9e6), Some(5e6)), "9 ms, the mean of two");
     }
 
@@ -399,8 +476,8 @@ mod tests {
     fn left_over(plan: ShardPlan, counted_max: u32) -> Recorder {
         let config =
             RecorderConfig { scheduled: true, end_ns: 1_000 * MS, ..RecorderConfig::default() };
-        let (rate, arrivals) = ("1000".parse().expect("a rate"), Arrivals::Constant);
-        let drive = Drive::Open { rate, arrivals, seed: 1 };
+        let curve = Curve::constant("1000".parse().expect("a rate"));
+        let drive = Drive::Open { curve, arrivals: Arrivals::Constant, seed: 1 };
         let plan = ShardPlan { drive, recorder_config: config, end_ns: 1_000 * MS, ..plan };
         let mut shard = Shard::new(plan, Arc::default(), Arc::default()).expect("a ring");
         shard.count_unsent(1_500 * MS, true, counted_max);

@@ -9,7 +9,10 @@ mod connect;
 mod connection;
 mod connections;
 mod deadlines;
+mod leaving;
 mod life;
+#[cfg(test)]
+mod mixed;
 mod plan;
 mod polling;
 pub(crate) mod progress;
@@ -20,11 +23,12 @@ mod send_stamps;
 mod setup;
 mod shard;
 mod slots;
+mod unrecorded;
 mod wire;
 
 pub use life::DRAIN_INTERRUPTED_NS;
 pub(crate) use life::EPOCH_AHEAD_NS;
-pub use plan::{Drive, ShardPlan, ShardReport};
+pub use plan::{Drive, ShardPlan, ShardReport, Step};
 pub use progress::{CoarseHistogram, Lateness};
 pub use shard::Shard;
 pub(crate) use wire::SEND_SILENT_MAX;

@@ -5,16 +5,17 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 use socket2::SockAddr;
 
+use crate::load::curve::Curve;
+use crate::load::mix::Mix;
 use crate::load::schedule::{Digest, Schedule};
 use crate::load::share::Share;
-use crate::load::{Load, OpenLoad, PacedLoad};
+use crate::load::{ClosedLoad, Load, OpenLoad, PacedLoad};
 use crate::plan::{Arrivals, StampSource, Wait};
 use crate::record::config::RecorderConfig;
 use crate::record::recorder::Recorder;
 use crate::record::shard_stats::ShardStats;
 use crate::ring::Payload;
 use crate::samples::{Lane, Sampled};
-use crate::sys::units::Rate;
 use crate::tls::ClientSetup;
 
 /// What one shard has to do, derived from the plan.
@@ -45,6 +46,9 @@ pub struct ShardPlan {
     pub recorder_config: RecorderConfig,
     /// End of the recorded window, ns since the epoch.
     pub end_ns: u64,
+    /// Whether a paced user's request that falls due while the one before is in flight is left out
+    /// instead of sent late: back-filling counts it already.
+    pub skips_overdue: bool,
     /// Requests of the window after which unpaced users stop, and with the last of them the window;
     /// `u64::MAX` for no limit.
     pub requests: u64,
@@ -69,10 +73,10 @@ pub struct ShardPlan {
     pub stamp_sends: Option<NonZeroU32>,
     /// The most sends per system call.
     pub flush: usize,
-    /// The request's bytes.
-    pub request: Payload,
-    /// Whether the request is a HEAD, whose response has no body.
-    pub head_request: bool,
+    /// What is requested, by step.
+    pub steps: Vec<Step>,
+    /// Which step each request takes.
+    pub mix: Mix,
     /// The target.
     pub address: SockAddr,
     /// What TLS is spoken with, if it is.
@@ -86,27 +90,36 @@ pub struct ShardPlan {
 impl ShardPlan {
     /// The load from the epoch on.
     pub(super) fn load(&self) -> Load {
-        match self.drive {
-            Drive::Open { rate, arrivals, seed } => {
-                let share = self.share.clone();
-                let schedule = Schedule::new(rate, arrivals, seed, self.end_ns, share);
+        match &self.drive {
+            Drive::Open { curve, arrivals, seed } => {
+                let (curve, share) = (curve.clone(), self.share.clone());
+                let schedule = Schedule::new(curve, *arrivals, *seed, self.end_ns, share);
                 Load::Open(OpenLoad::new(schedule))
             }
-            Drive::Closed => Load::Closed,
+            Drive::Closed => Load::Closed(ClosedLoad::new(self.conns_total, &self.share)),
             Drive::Paced { period_ns } => {
-                Load::Paced(PacedLoad::new(period_ns, self.conns_total, &self.share))
+                Load::Paced(PacedLoad::new(*period_ns, self.conns_total, &self.share))
             }
         }
     }
 }
 
+/// One of the requests that a plan has.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its bytes.
+    pub request: Payload,
+    /// Whether it is a HEAD, whose response has no body.
+    pub head_request: bool,
+}
+
 /// What drives a shard's load, as plain data.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Drive {
     /// Arrivals by a schedule.
     Open {
-        /// Requests per second of the whole run.
-        rate: Rate,
+        /// Rate over time of the whole run.
+        curve: Curve,
         /// How they are spaced.
         arrivals: Arrivals,
         /// Seed of the schedule.
@@ -135,16 +148,24 @@ pub struct ShardReport {
 }
 
 #[cfg(test)]
+impl Step {
+    /// A GET with these bytes.
+    pub(super) fn for_test(request: Payload) -> Step {
+        Step { request, head_request: false }
+    }
+}
+
+#[cfg(test)]
 impl ShardPlan {
     /// An open load of one request a minute, to `target`, over at most two connections.
     pub(super) fn open_for_test(target: SockAddr) -> ShardPlan {
         let end_ns = 600 * crate::sys::units::SECOND_NS;
-        let rate = "0.016".parse().expect("a rate");
+        let curve = Curve::constant("0.016".parse().expect("a rate"));
         ShardPlan {
             share: Share::whole(),
             shards: 1,
             core: 0,
-            drive: Drive::Open { rate, arrivals: Arrivals::Constant, seed: 1 },
+            drive: Drive::Open { curve, arrivals: Arrivals::Constant, seed: 1 },
             conns: 2,
             conns_total: 2,
             prewarm: 0,
@@ -153,6 +174,7 @@ impl ShardPlan {
             spare: 0,
             recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
             end_ns,
+            skips_overdue: false,
             requests: u64::MAX,
             timeout_ns: 1_000_000_000,
             deadline_ns: u64::MAX,
@@ -164,8 +186,10 @@ impl ShardPlan {
             kernel_stamps: true,
             stamp_sends: None,
             flush: 4,
-            request: Payload::copied(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", 1).expect("a page"),
-            head_request: false,
+            steps: vec![Step::for_test(
+                Payload::copied(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", 1).expect("a page"),
+            )],
+            mix: Mix::single(),
             address: target,
             tls: None,
             sources: Vec::new(),

@@ -26,10 +26,11 @@ const CLOCKS_DIFFER_NS: u64 = 10_000;
 /// The turn.
 impl Shard {
     /// One pass of the loop; returns whether there is another.
-    pub(super) fn turn(&mut self, yield_ns: u64) -> bool {
+    pub(super) fn turn(&mut self, look_ns: u64) -> bool {
         self.meter.turn();
         self.reap();
         let now_ns = self.now_ns();
+        self.heed_lease(now_ns);
         if now_ns < self.send_end_ns {
             self.begin_fresh();
             self.admit(now_ns);
@@ -44,29 +45,12 @@ impl Shard {
         if self.is_done(now_ns) {
             return false;
         }
-        self.enter(yield_ns);
+        self.enter(look_ns);
         true
     }
 
-    fn is_done(&self, now_ns: u64) -> bool {
-        if now_ns < self.end_ns {
-            return false;
-        }
-        let waiting = match &self.load {
-            _ if self.send_end_ns <= now_ns => false,
-            Load::Open(load) => {
-                0 < load.waiting_len()
-                    || load.next_due_ns().is_some_and(|due_ns| due_ns < self.end_ns)
-            }
-            // A user whose connection is being opened arrived before the end.
-            Load::Closed => 0 < self.connections.coming() && self.has_left(),
-            Load::Paced(load) => 0 < load.waiting_len() || load.next_due_ns() < self.end_ns,
-        };
-        (!waiting && self.connections.requests() == 0) || self.drain_end_ns <= now_ns
-    }
-
     /// The turn's system call: submits what is queued and waits for the next event.
-    fn enter(&mut self, yield_ns: u64) {
+    fn enter(&mut self, look_ns: u64) {
         if 0 < self.connections.fresh() {
             // They get their requests in the next turn.
             self.flush();
@@ -81,7 +65,7 @@ impl Shard {
             Load::Open(load) if load.is_full() => None,
             Load::Open(load) => load.next_due_ns().filter(|due_ns| *due_ns < self.end_ns),
             Load::Paced(load) => Some(load.next_due_ns()).filter(|due_ns| *due_ns < self.end_ns),
-            Load::Closed => None,
+            Load::Closed(_) => None,
         }
         .unwrap_or(u64::MAX);
         let end_ns = if now_ns < self.end_ns { self.end_ns } else { self.drain_end_ns };
@@ -90,7 +74,7 @@ impl Shard {
             .next_ns()
             .min(self.next_expiry_ns())
             .min(self.connections.next_retry_ns())
-            .min(yield_ns)
+            .min(look_ns)
             .min(end_ns);
         let sleep_until_ns = match self.plan.wait {
             Wait::Sleep => wake_ns.min(due_ns),
@@ -121,7 +105,7 @@ impl Shard {
         let deadline_ns = self.plan.deadline_ns;
         for _ in 0..ADMITTED_MAX {
             match &mut self.load {
-                Load::Closed => return,
+                Load::Closed(_) => return,
                 Load::Open(load) => {
                     let Some(due) = load.take_due(now_ns, self.end_ns) else { return };
                     let intended_ns = due.intended_ns;
@@ -140,11 +124,12 @@ impl Shard {
                     }
                 }
                 Load::Paced(load) => {
-                    let Some((user, intended_ns)) = load.take_due(now_ns, self.end_ns) else {
+                    let Some((user, arrival)) = load.take_due(now_ns, self.end_ns) else {
                         return;
                     };
                     let slot = u32::try_from(user).expect("connections are numbered in 32 bits");
-                    let due = DueRequest { intended_ns, noticed_ns: now_ns, waited: false };
+                    let due = DueRequest::noticed(arrival, now_ns);
+                    let intended_ns = due.intended_ns;
                     // A user's requests are sent in order: this one queues behind those waiting.
                     if deadline_ns <= now_ns - intended_ns && !load.is_waiting(user) {
                         self.noticed_expired(due);
@@ -152,10 +137,8 @@ impl Shard {
                         self.connections.leave_idle(slot);
                         self.intended(intended_ns);
                         self.begin(slot, due);
-                    } else if self.plan.recorder_config.backfill_ns.is_none() {
-                        // Back-filling already counts these requests: sending them late would count
-                        // them twice.
-                        load.wait(user, intended_ns, now_ns);
+                    } else if !self.plan.skips_overdue {
+                        load.wait(user, arrival, now_ns);
                         self.intended(intended_ns);
                         self.count_waited(intended_ns, false);
                     }
@@ -190,18 +173,9 @@ impl Shard {
     fn is_capped(&self) -> bool {
         let waiting = match &self.load {
             Load::Open(load) => load.waiting_len(),
-            Load::Closed | Load::Paced(_) => return false,
+            Load::Closed(_) | Load::Paced(_) => return false,
         };
         self.connections.is_full() && self.connections.coming_room() < waiting
-    }
-
-    /// When a request stops waiting for a connection, and the reason it then counts under.
-    pub(super) fn expiry(&self, intended_ns: u64) -> (u64, UnsentReason) {
-        if self.plan.queue_max_ns < self.plan.deadline_ns {
-            (intended_ns.saturating_add(self.plan.queue_max_ns), UnsentReason::Dropped)
-        } else {
-            (intended_ns.saturating_add(self.plan.deadline_ns), UnsentReason::Deadline)
-        }
     }
 
     /// Gives up the arrivals that have waited too long for a connection.
@@ -216,18 +190,6 @@ impl Shard {
             let Load::Open(load) = &mut self.load else { return };
             let Some(due) = load.pop_waiting() else { return };
             self.unsent(due, over_ns, reason);
-        }
-    }
-
-    /// When the next waiting arrival expires; `u64::MAX` for never. Once nothing is sent any more,
-    /// those that wait are counted at the end.
-    fn next_expiry_ns(&self) -> u64 {
-        match &self.load {
-            _ if self.send_end_ns <= self.handled_ns => u64::MAX,
-            Load::Open(load) => {
-                load.first_waiting_ns().map_or(u64::MAX, |intended_ns| self.expiry(intended_ns).0)
-            }
-            Load::Closed | Load::Paced(_) => u64::MAX,
         }
     }
 }
@@ -257,7 +219,7 @@ impl Shard {
             let due = match &mut self.load {
                 Load::Open(load) => load.pop_waiting()?,
                 Load::Paced(load) => load.pop_waiting(slot as usize)?,
-                Load::Closed => {
+                Load::Closed(_) => {
                     // A user who had to wait for a connection arrived when it asked for it.
                     let connection = &self.connections[slot];
                     let waited = connection.served < self.plan.pipeline as u64;
@@ -265,7 +227,7 @@ impl Shard {
                     if !self.running || self.end_ns <= came_ns || !self.has_left() {
                         return None;
                     }
-                    let due = DueRequest { intended_ns: came_ns, noticed_ns: came_ns, waited };
+                    let due = DueRequest { waited, ..self.user_comes(slot, came_ns) };
                     if waited && self.plan.deadline_ns <= now_ns.saturating_sub(came_ns) {
                         self.noticed_expired(due);
                         // The user gives up, and comes again.
@@ -281,6 +243,13 @@ impl Shard {
             }
             self.unsent(due, over_ns, reason);
         }
+    }
+
+    /// The slot's unpaced user comes at this time: its request.
+    #[inline]
+    pub(super) fn user_comes(&mut self, slot: u32, came_ns: u64) -> DueRequest {
+        let Load::Closed(load) = &mut self.load else { panic!("others come by their schedule") };
+        load.take(slot as usize, came_ns)
     }
 
     /// Arrivals noticed late come in a burst, and connections must be opened for all of them at
@@ -308,16 +277,7 @@ impl Shard {
             self.recorder.sent(stamps, stamps.sent_ns <= self.end_ns);
             self.recorder.counts.shared_sends += u64::from(together);
         } else {
-            self.count_unrecorded();
-        }
-    }
-
-    /// Counts a request sent before the window.
-    pub(super) fn count_unrecorded(&mut self) {
-        if self.running {
-            self.recorder.counts.warmup.sent += 1;
-        } else {
-            self.recorder.counts.setup.sent += 1;
+            self.count_unrecorded(stamps.sent_ns);
         }
     }
 
@@ -330,6 +290,7 @@ impl Shard {
             }
             self.at_hand = posted;
             self.stamp_handled();
+            self.heed_lease(self.handled_ns);
             for _ in 0..posted {
                 let Some(completion) = self.ring.next_completion() else { return };
                 self.complete(completion);
@@ -367,12 +328,11 @@ impl Shard {
             (Err(_), errno) => self.fail(slot, Cause::of_send(errno)),
             (Ok(0), _) => self.fail(slot, Cause::WriteFailed),
             (Ok(sent), _) => {
-                connection.sent_bytes += sent;
-                connection.sending =
-                    connection.sent_bytes < connection.last_send() * self.plan.request.len();
+                connection.leaving.left(&self.plan.steps, sent);
+                connection.sending = !connection.leaving.is_empty();
                 if connection.sending {
                     // If a send fell short, the next one says why.
-                    self.send_part(slot);
+                    self.send_leaving(slot);
                 } else if 0 < connection.requests() {
                     self.ready(slot);
                 }
@@ -411,7 +371,6 @@ impl Shard {
             let chunk = self.ring.received_stamped(buffer, length);
             arrival.from = length - chunk.bytes.len();
             arrival.kernel_ns = chunk.wall_ns.and_then(|wall_ns| self.since_epoch_ns(wall_ns));
-            arrival.hardware_ns = chunk.by_hardware().and_then(|ns| self.since_epoch_ns(ns));
             arrival.doubted = self.is_doubted(slot, arrival.kernel_ns);
         }
         self.meter.received_bytes += (arrival.to - arrival.from) as u64;
@@ -430,14 +389,17 @@ impl Shard {
         let answered = self.recorder.counts.answered;
         let mut at = 0;
         loop {
-            let Stamps { sent_ns, intended_ns, .. } = self.connections[slot].oldest;
+            let sent_ns = self.connections[slot].oldest.sent_ns;
             let early = arrival.kernel_ns.is_some_and(|ns| ns + CLOCKS_DIFFER_NS < sent_ns);
             let bytes = &arrival.plain(&self.ring, &self.sessions)[at..];
             let received = if early && self.connections[slot].state == State::InFlight {
                 // It can't answer a request that was sent after it.
                 Received::Failed(Cause::EarlyResponse)
             } else {
-                self.connections[slot].received(&mut self.known_head, bytes)
+                let connection = &mut self.connections[slot];
+                let step = usize::from(connection.oldest.step);
+                let head_request = self.plan.steps[step].head_request;
+                connection.received(&mut self.known_heads[step], head_request, bytes)
             };
             let left = match received {
                 Received::Response { consumed, .. } => bytes.len() - consumed,
@@ -446,16 +408,13 @@ impl Shard {
             match received {
                 Received::Response { status, consumed, keep_alive } => {
                     at += consumed;
-                    let stamps = (arrival.hardware_ns, arrival.kernel_ns);
-                    let (by_hardware, by_kernel) =
-                        if arrival.doubted { (None, None) } else { stamps };
-                    if by_hardware.is_some() && self.window_ns <= intended_ns {
-                        self.recorder.counts.stamped_by_hardware += 1;
-                    }
-                    let arrived_ns = by_hardware.or(by_kernel);
+                    let arrived_ns = arrival.kernel_ns.filter(|_| !arrival.doubted);
                     let whole = self.answered(slot, status, arrived_ns);
                     let trailing = 0 < left && self.connections[slot].state != State::InFlight;
                     self.recorder.counts.trailing += u64::from(trailing);
+                    if trailing {
+                        self.doubt(slot);
+                    }
                     if trailing || !keep_alive || !whole {
                         self.lose(slot);
                     } else if 0 < left {
@@ -469,6 +428,7 @@ impl Shard {
                 Received::Failed(cause) => {
                     if matches!(cause, Cause::Unsolicited | Cause::EarlyResponse) {
                         self.recorder.counts.unsolicited += 1;
+                        self.doubt(slot);
                     }
                     self.fail(slot, cause);
                 }
@@ -517,22 +477,27 @@ impl Shard {
     /// The slot's oldest request was answered; the kernel stamped the response's arrival
     /// `arrived_ns`. Returns whether the request had been sent completely.
     fn answered(&mut self, slot: u32, status: u16, arrived_ns: Option<u64>) -> bool {
-        let connection = &self.connections[slot];
-        let whole = connection.is_sent(self.plan.request.len());
-        if !whole && self.window_ns <= connection.oldest.intended_ns {
-            self.recorder.counts.incomplete_uploads += 1;
+        let connection = &mut self.connections[slot];
+        let whole = connection.is_sent();
+        let in_window = self.window_ns <= connection.oldest.intended_ns;
+        if in_window {
+            connection.answered();
+            self.recorder.counts.incomplete_uploads += u64::from(!whole);
         }
         let handled_ns = self.handled_ns;
         let ending = match arrived_ns {
             None => Ending::at(handled_ns),
-            Some(arrived_ns) => Ending {
-                received_ns: arrived_ns.clamp(connection.oldest.sent_ns, handled_ns),
-                handled_ns,
-                stamped_by: match self.plan.stamps {
-                    StampSource::Kernel | StampSource::Hardware => StampedBy::Kernel,
+            Some(arrived_ns) => {
+                let received_ns = arrived_ns.clamp(connection.oldest.sent_ns, handled_ns);
+                if received_ns != arrived_ns && in_window {
+                    self.recorder.counts.stamps_clamped += 1;
+                }
+                let stamped_by = match self.plan.stamps {
+                    StampSource::Kernel => StampedBy::Kernel,
                     StampSource::User => StampedBy::Control,
-                },
-            },
+                };
+                Ending { received_ns, handled_ns, stamped_by }
+            }
         };
         self.end(slot, ending, Outcome::Answered(status));
         whole
@@ -554,15 +519,20 @@ impl Shard {
         if connection.fresh || connection.state == State::Handshaking {
             return self.give_up(slot, cause);
         }
-        if connection.requests() == 0 {
-            self.recorder.counts.connection_errors.add(cause);
-            return self.replace(slot);
-        }
         if connection.state == State::Queued {
             self.flush_before_failing();
         }
+        if self.connections[slot].requests() == 0 {
+            self.recorder.counts.connection_errors.add(cause);
+            return self.replace(slot);
+        }
         self.end(slot, Ending::at(self.handled_ns), Outcome::Failed(cause));
         self.lose(slot);
+    }
+
+    /// The slot's connection had a response too few or too many: nobody knows since when.
+    pub(super) fn doubt(&mut self, slot: u32) {
+        self.recorder.counts.doubtful += self.connections[slot].take_shiftable();
     }
 
     /// The slot's connection answers nothing more: what was sent behind its last outcome fails, and
@@ -600,6 +570,7 @@ impl Shard {
             };
             let received_ns = over_ns.max(sent_ns);
             let ending = Ending { handled_ns: self.now_ns(), ..Ending::at(received_ns) };
+            self.doubt(slot);
             self.end(slot, ending, Outcome::TimedOut(kind));
             self.lose(slot);
         }
@@ -656,18 +627,7 @@ impl Shard {
             self.blocked(slot, stamps.sent_ns, now_ns);
         }
         self.record(&stamps, ending, outcome);
-    }
-
-    /// The slot's user was blocked between the two moments; the part inside the window counts.
-    pub(super) fn blocked(&mut self, slot: u32, from_ns: u64, to_ns: u64) {
-        let connection = &mut self.connections[slot];
-        // Waits for several requests at once count once.
-        let from_ns = from_ns.max(self.window_ns).max(connection.blocked_to_ns);
-        let to_ns = to_ns.min(self.end_ns);
-        if from_ns < to_ns {
-            connection.blocked_ns += to_ns - from_ns;
-            connection.blocked_to_ns = to_ns;
-        }
+        self.count_opened(slot, &stamps, ending, outcome);
     }
 
     /// A request ends unsent.
@@ -675,7 +635,8 @@ impl Shard {
         // Requests are recorded in order of intended time, and the queued ones come first.
         self.flush_queued();
         let over_ns = over_ns.max(due.intended_ns);
-        let stamps = Stamps::unsent(due.intended_ns, due.noticed_ns.min(over_ns));
+        let step = self.plan.mix.step(due.number);
+        let stamps = Stamps::unsent(due.intended_ns, due.noticed_ns.min(over_ns), step);
         self.record(&stamps, Ending::at(over_ns), Outcome::Unsent(reason));
     }
 
@@ -688,19 +649,15 @@ impl Shard {
             if let Some(sampler) = &mut self.sampler {
                 sampler.push(stamps, ending, outcome);
             }
-        } else if matches!(outcome, Outcome::Answered(_)) {
-            let answered = if self.running {
-                &mut self.recorder.counts.warmup.answered
-            } else {
-                &mut self.recorder.counts.setup.answered
-            };
-            *answered += 1;
+        } else {
+            self.unrecorded_ended(ending, outcome);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
     use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
 
@@ -730,6 +687,20 @@ mod tests {
         assert_eq!(shard.recorder.times.others.corrected().max_ns(), Some(DEADLINE_NS));
     }
 
+    #[test]
+    fn a_stamp_that_cannot_be_right_is_taken_for_one_that_can_and_counted() {
+        for (off_ns, clamped) in [(-5_000_i64, 1), (5_000, 0), (50_000_000, 1)] {
+            let (mut shard, _peer) = with_a_queued_request();
+            shard.flush();
+            shard.handled_ns = shard.now_ns() + 1_000_000;
+            let sent_ns = shard.connections[0].oldest.sent_ns;
+            let arrived_ns = sent_ns.saturating_add_signed(off_ns);
+            assert!(shard.answered(0, 200, Some(arrived_ns)));
+            let counts = &shard.recorder.counts;
+            assert_eq!((counts.answered, counts.stamps_clamped), (1, clamped), "{off_ns} ns");
+        }
+    }
+
     /// A shard with a request queued in slot 0, and the target's end of its connection.
     fn with_a_queued_request() -> (Shard, TcpStream) {
         let (mut shard, listener) = Shard::open_for_test();
@@ -740,7 +711,7 @@ mod tests {
         peer.set_nonblocking(true).expect("a socket");
         let slot = shard.connections.take_fresh().expect("it is connected");
         shard.intended(now_ns);
-        shard.begin(slot, DueRequest { intended_ns: now_ns, noticed_ns: now_ns, waited: false });
+        shard.begin(slot, DueRequest::for_test(now_ns));
         assert_eq!(shard.connections[slot].state, State::Queued);
         (shard, peer)
     }
@@ -749,7 +720,7 @@ mod tests {
     fn whatever_stamps_a_request_as_sent_also_submits_it() {
         let paths: [fn(&mut Shard, u64); 3] = [
             |shard, now_ns| {
-                shard.unsent(DueRequest::unnoticed(now_ns), now_ns, UnsentReason::Dropped);
+                shard.unsent(DueRequest::for_test(now_ns), now_ns, UnsentReason::Dropped);
             },
             |shard, now_ns| {
                 assert!(shard.open_connection(now_ns));
@@ -762,8 +733,23 @@ mod tests {
             let now_ns = shard.now_ns();
             path(&mut shard, now_ns);
             assert_eq!(shard.connections.queued(), 0, "path {number}");
-            let length = shard.plan.request.len();
+            let length = shard.plan.steps[0].request.len();
             assert_eq!(peer.peek(&mut [0; 64]).expect("the request"), length, "path {number}");
         }
+    }
+
+    #[test]
+    fn what_is_queued_when_the_lease_ends_is_taken_back() {
+        let (mut shard, peer) = with_a_queued_request();
+        // The process stood still after it had judged the lease.
+        let lease_ns = shard.epoch_ns + shard.now_ns();
+        shard.signals.lease_ns.store(lease_ns, std::sync::atomic::Ordering::Relaxed);
+        shard.flush();
+        shard.fail(0, Cause::Reset);
+        assert!(peer.peek(&mut [0; 64]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
+        let counts = &shard.recorder.counts;
+        assert_eq!((counts.intended, counts.sent, counts.failed), (1, 0, 0));
+        assert_eq!(counts.unsent_reasons.of(UnsentReason::End), 1);
+        assert_eq!((shard.connections.requests(), shard.connections.queued()), (0, 0));
     }
 }

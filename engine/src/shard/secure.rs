@@ -8,10 +8,11 @@
 use std::ops::Range;
 
 use super::connection::State;
+use super::leaving::Piece;
 use super::shard::Shard;
 use crate::ring::Ring;
 use crate::ring::token::Op;
-use crate::tls::{End, Sent, Sessions};
+use crate::tls::{End, RECORD_MAX, Sent, Sessions};
 
 /// What a receive brought, and when it arrived.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,8 +25,6 @@ pub(super) struct Arrival {
     pub(super) to: usize,
     /// The kernel's stamp of its last segment, ns since the epoch.
     pub(super) kernel_ns: Option<u64>,
-    /// That of the interface's hardware.
-    pub(super) hardware_ns: Option<u64>,
     /// Whether other segments may have arrived after the stamped one.
     pub(super) doubted: bool,
 }
@@ -92,18 +91,25 @@ impl Shard {
 
 /// What is sent.
 impl Shard {
-    /// The most bytes of a request that one send of it carries.
-    pub(super) fn send_max(&self, plain_max: usize) -> usize {
-        if self.sessions.is_some() { crate::tls::RECORD_MAX } else { plain_max }
-    }
-
-    /// Sends a part of the slot's requests. On a session that has failed nothing leaves: the request
-    /// fails with its connection.
-    pub(super) fn send_encrypted(&mut self, slot: u32, part: Range<usize>) {
+    /// Sends a record of what leaves on this slot. On a session that has failed nothing does: the
+    /// requests fail with their connection.
+    pub(super) fn send_encrypted(&mut self, slot: u32) {
         let sessions = self.sessions.as_mut().expect("the plan has TLS");
-        if sessions.encrypt(slot, self.plan.request.bytes(part)) {
+        let (steps, leaving) = (&self.plan.steps, &mut self.connections[slot].leaving);
+        let goes_on = match leaving.next(steps, RECORD_MAX, RECORD_MAX) {
+            Piece::Range(step, part) => {
+                sessions.encrypt(slot, steps[usize::from(step)].request.bytes(part))
+            }
+            Piece::Gathered => {
+                self.gathered.clear();
+                leaving.gather(steps, RECORD_MAX, &mut self.gathered);
+                sessions.encrypt(slot, &self.gathered)
+            }
+        };
+        if goes_on {
             self.send_written(slot);
         } else {
+            leaving.clear();
             self.connections[slot].sending = false;
         }
     }

@@ -37,10 +37,7 @@ impl Shard {
     #[inline]
     pub(super) fn read_send_stamp(&mut self, slot: u32, stamps: &Stamps) {
         let connection = &mut self.connections[slot];
-        let Some(number) = connection.take_sample() else { return };
-        // All requests have the same bytes. The kernel counts modulo 2^32.
-        let bytes = number.wrapping_mul(self.plan.request.len() as u64);
-        let last = u32::try_from(bytes.wrapping_sub(1) & u64::from(u32::MAX)).expect("32 bits");
+        let Some(last) = connection.take_sample() else { return };
         let left_ns = left_at(connection.fd, last).and_then(|wall_ns| self.since_epoch_ns(wall_ns));
         // Read before the window too, or its stamps would wait ahead of the window's.
         if self.window_ns <= stamps.intended_ns {

@@ -9,11 +9,13 @@
 use std::sync::atomic::Ordering;
 
 use super::plan::Drive;
-use super::shard::{Shard, YIELD_NS};
+use super::shard::{LOOK_NS, Shard};
+use crate::load::curve::Curve;
 use crate::load::schedule::{self, Schedule};
 use crate::load::share::Share;
 use crate::load::{Load, OpenLoad};
 use crate::plan::SETTLE_TIMES_MAX;
+use crate::record::outcome::Outcome;
 use crate::sys::clock;
 
 /// How long requests still in flight after setup may take to be answered, ns.
@@ -30,32 +32,34 @@ const SETUP_SEED: u64 = 0x7365_7475_7000_0000;
 
 impl Shard {
     /// Opens connections and, if the plan asks for it, offers load until their number has settled.
-    pub(super) async fn set_up(&mut self) {
+    pub(super) fn set_up(&mut self) {
         self.epoch_ns = clock::now_ns();
         self.window_ns = u64::MAX;
         let conns = match self.load {
             Load::Open(_) => self.plan.prewarm,
-            Load::Closed | Load::Paced(_) => self.plan.conns,
+            Load::Closed(_) | Load::Paced(_) => self.plan.conns,
         };
-        self.connect(conns).await;
-        if let Drive::Open { rate, arrivals, seed } = self.plan.drive
+        self.connect(conns);
+        if let Drive::Open { curve, arrivals, seed } = &self.plan.drive
             && 0 < self.plan.settle_ns
         {
+            // As many connections as the load will need when it is highest.
+            let (curve, arrivals) = (Curve::constant(curve.peak()), *arrivals);
             let longest_ns =
                 self.now_ns() + self.plan.settle_min_ns + SETTLE_TIMES_MAX * self.plan.settle_ns;
             let seed = schedule::mix(seed ^ SETUP_SEED);
             let share = self.plan.share.clone();
-            let mut load = OpenLoad::new(Schedule::new(rate, arrivals, seed, longest_ns, share));
+            let mut load = OpenLoad::new(Schedule::new(curve, arrivals, seed, longest_ns, share));
             // Its schedule starts with the setup: what is overdue by now is skipped.
             while load.take_unsent(self.now_ns()).is_some() {}
             self.load = Load::Open(load);
-            let settled = self.settle(longest_ns).await;
+            let settled = self.settle(longest_ns);
             self.recorder.counts.setup.settled = Some(settled).filter(|_| !self.is_stopped());
             self.load = self.plan.load();
         }
         if 0 < self.plan.spare {
             let wanted = (self.conns_most + self.plan.spare).min(self.plan.conns);
-            self.connect(wanted.saturating_sub(self.connections.open_count())).await;
+            self.connect(wanted.saturating_sub(self.connections.open_count()));
         }
         self.window_ns = self.plan.recorder_config.window_ns;
         self.end_ns = self.plan.end_ns;
@@ -66,7 +70,7 @@ impl Shard {
     /// Opens `conns` connections and waits until each has been tried. A target that is asked for
     /// too many at once drops some of the requests, and the kernel repeats those only a second
     /// later: so there are a few at a time, or a few every so often where the target is far away.
-    async fn connect(&mut self, conns: usize) {
+    fn connect(&mut self, conns: usize) {
         let began_ns = self.now_ns();
         let mut opened = 0;
         let mut batch_ns = 0;
@@ -82,7 +86,7 @@ impl Shard {
                 batch_ns = now_ns;
             }
             if self.connections.fresh() == 0 {
-                let wait_ns = if opened < conns { BATCH_NS } else { YIELD_NS };
+                let wait_ns = if opened < conns { BATCH_NS } else { LOOK_NS };
                 self.ring.wait(self.plan.timeout_ns.min(wait_ns));
             }
             self.reap();
@@ -90,7 +94,6 @@ impl Shard {
             self.expire(self.now_ns());
             // With TLS there is something to receive before the first request.
             self.rearm();
-            glommio::executor().yield_task_queue_now().await;
         }
         self.meter.opening_ns += self.now_ns() - began_ns;
     }
@@ -102,7 +105,7 @@ impl Shard {
             Load::Open(_) => {
                 self.open_connection(now_ns);
             }
-            Load::Closed | Load::Paced(_) => {
+            Load::Closed(_) | Load::Paced(_) => {
                 let slot = u32::try_from(slot).expect("connections are numbered in 32 bits");
                 self.connections.take_closed(slot);
                 self.open_slot(slot, now_ns);
@@ -111,19 +114,22 @@ impl Shard {
     }
 
     /// Offers setup load until no connection has been added for the settling time, at most until
-    /// `longest_ns`; returns whether it settled.
-    async fn settle(&mut self, longest_ns: u64) -> bool {
+    /// `longest_ns`; returns whether it settled. Without a connection there is nothing to settle.
+    fn settle(&mut self, longest_ns: u64) -> bool {
         let mut settled = false;
         let least_ns = self.now_ns() + self.plan.settle_min_ns;
         self.end_ns = longest_ns;
         self.drain_end_ns = longest_ns + SETUP_DRAIN_NS;
         self.send_end_ns = self.drain_end_ns;
         self.grown_ns = self.now_ns();
-        let mut yielded_ns = self.now_ns();
-        while self.heed_lease().turn(yielded_ns + YIELD_NS) {
+        let mut looked_ns = self.now_ns();
+        while self.turn(looked_ns + LOOK_NS) {
             let now_ns = self.now_ns();
-            if yielded_ns + YIELD_NS <= now_ns {
-                let still = self.grown_ns + self.plan.settle_ns <= now_ns && least_ns <= now_ns;
+            if looked_ns + LOOK_NS <= now_ns {
+                // Where nothing has been due yet, nothing had to be connected.
+                let found = 0 < self.conns_most || self.progress.intended == 0;
+                let still =
+                    found && self.grown_ns + self.plan.settle_ns <= now_ns && least_ns <= now_ns;
                 if (still || self.is_stopped()) && now_ns < self.end_ns {
                     settled = still;
                     self.end_ns = now_ns;
@@ -131,8 +137,7 @@ impl Shard {
                     self.forget_waiting();
                 }
                 self.show(now_ns);
-                glommio::executor().yield_task_queue_now().await;
-                yielded_ns = now_ns;
+                looked_ns = now_ns;
             }
         }
         // Late responses would reach into the run, so their connections are closed.
@@ -143,6 +148,7 @@ impl Shard {
             if connection.is_coming() || 0 < connection.requests() {
                 while 0 < self.connections[slot].requests() {
                     self.connections.end(slot);
+                    self.recorder.counts.setup.ended(Outcome::Abandoned);
                 }
                 self.connections[slot].unanswered = true;
                 self.close(slot);
@@ -158,8 +164,10 @@ impl Shard {
         }
     }
 
+    /// Whether the run was stopped, or its lease is over.
     fn is_stopped(&self) -> bool {
-        self.signals.stop_ns.load(Ordering::Relaxed) != 0
+        self.signals.is_lease_over(clock::now_ns())
+            || self.signals.stop_ns.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -172,8 +180,6 @@ fn batch_max(share: &Share) -> usize {
 mod tests {
     use std::net::{SocketAddr, TcpListener};
     use std::sync::Arc;
-
-    use glommio::{LocalExecutorBuilder, Placement};
 
     use super::*;
     use crate::record::config::RecorderConfig;
@@ -209,12 +215,9 @@ mod tests {
             sources: sources.map(Into::into).to_vec(),
             ..ShardPlan::open_for_test(address.into())
         };
-        let executor = LocalExecutorBuilder::new(Placement::Unbound).spawn(move || async move {
-            let shared = Arc::new(SharedProgress::default());
-            let shard = Shard::new(plan, shared, Arc::new(Signals::default())).expect("a ring");
-            shard.run().await.expect("nobody called it off").recorder.counts
-        });
-        let counts = executor.expect("an executor").join().expect("it ends by itself");
+        let shared = Arc::new(SharedProgress::default());
+        let shard = Shard::new(plan, shared, Arc::new(Signals::default())).expect("a ring");
+        let counts = shard.run().expect("nobody called it off").recorder.counts;
         // Each of six users had a socket in the end: half of them at once, the others later.
         assert_eq!(counts.connects, 6, "{counts:?}");
         assert!(3 <= counts.connection_errors.total() + counts.failed, "{counts:?}");

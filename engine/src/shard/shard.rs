@@ -17,10 +17,11 @@ use crate::samples::{Lane, Sampler};
 use crate::sys::clock;
 use crate::sys::control::Signals;
 use crate::sys::wall_clock::{ClockLook, WallClock};
-use crate::tls::Sessions;
+use crate::tls::{RECORD_MAX, Sessions};
 
-/// How often the executor gets the thread, ns: too rarely to show in the CPU time of a request.
-pub(super) const YIELD_NS: u64 = 50_000_000;
+/// How often a shard looks whether it is to stop, and shows how far it is, ns: too rarely to show in
+/// the CPU time of a request.
+pub(super) const LOOK_NS: u64 = 50_000_000;
 /// How many times `flush` sends one call carries while the shard is behind its schedule.
 const BEHIND_FLUSHES: usize = 4;
 /// Size of a receive buffer, bytes. A response that takes many costs more for each than for its
@@ -34,8 +35,8 @@ pub struct Shard {
     pub(super) connections: Connections,
     /// The TLS of its connections, where the plan has any.
     pub(super) sessions: Option<Sessions>,
-    /// The head of the last response, on any connection.
-    pub(super) known_head: KnownHead,
+    /// By step, the head of the last response to it, on any connection.
+    pub(super) known_heads: Vec<KnownHead>,
     pub(super) deadlines: Deadlines,
     pub(super) load: Load,
     pub(super) recorder: Recorder,
@@ -69,7 +70,14 @@ pub struct Shard {
     pub(super) conns_most: usize,
     /// When that many were reached, ns since the epoch.
     pub(super) grown_ns: u64,
+    /// By slot, whether its connection was added to the pool in the window and its first request
+    /// hasn't ended.
+    pub(super) added: Vec<bool>,
     pub(super) next_source: usize,
+    /// The length of the longest request, bytes.
+    pub(super) longest: usize,
+    /// What of several steps' requests a record of TLS is to hold.
+    pub(super) gathered: Vec<u8>,
     /// Requests to send before the next of the sample for which the kernel says when they left.
     pub(super) before_sample: u64,
     /// Twice the naive p99 of the window, ns, once it has been asked for.
@@ -90,9 +98,9 @@ impl Shard {
         let mut ring = Ring::new(RingConfig {
             sockets_max: plan.conns,
             buffer_size: BUFFER_SIZE,
-            payload: plan.request.clone(),
+            payloads: plan.steps.iter().map(|step| step.request.clone()).collect(),
             address: Some(plan.address.clone()),
-            outbox: plan.tls.is_some(),
+            outbox: plan.tls.is_some() || (1 < plan.steps.len() && 1 < plan.pipeline),
         })?;
         let mut connections = Connections::new(ConnectionsConfig {
             conns: plan.conns,
@@ -100,10 +108,9 @@ impl Shard {
             requests_per_connection: plan.requests_per_connection,
             flush: plan.flush,
             flush_behind: plan.flush * BEHIND_FLUSHES,
-            head_request: plan.head_request,
         });
         if plan.stamp_sends.is_some() {
-            ring.stamp_sends(plan.pipeline);
+            ring.stamp_sends();
             (0..connections.len())
                 .for_each(|slot| connections[slot].reserve_samples(plan.pipeline));
         }
@@ -111,7 +118,7 @@ impl Shard {
             ring,
             connections,
             sessions: plan.tls.as_ref().map(|tls| Sessions::new(tls, plan.conns, BUFFER_SIZE)),
-            known_head: KnownHead::default(),
+            known_heads: plan.steps.iter().map(|_| KnownHead::default()).collect(),
             deadlines: Deadlines::new(plan.conns),
             load: plan.load(),
             recorder: Recorder::new(plan.recorder_config.clone()),
@@ -132,7 +139,10 @@ impl Shard {
             idle_ns: 0,
             conns_most: 0,
             grown_ns: 0,
+            added: vec![false; plan.conns],
             next_source: 0,
+            longest: plan.steps.iter().map(|step| step.request.len()).max().unwrap_or(0),
+            gathered: Vec::with_capacity(if plan.tls.is_some() { RECORD_MAX } else { 0 }),
             before_sample: 0,
             slow_ns: None,
             plan,
@@ -222,6 +232,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::load::curve::Curve;
     use crate::plan::Arrivals;
     use crate::record::config::RecorderConfig;
     use crate::shard::plan::Drive;
@@ -231,10 +242,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         // Every second block is empty.
-        let rate = "700".parse().expect("a rate");
+        let curve = Curve::constant("700".parse().expect("a rate"));
         let end_ns = 200_000_000;
         let plan = ShardPlan {
-            drive: Drive::Open { rate, arrivals: Arrivals::Poisson, seed: 1 },
+            drive: Drive::Open { curve, arrivals: Arrivals::Poisson, seed: 1 },
             recorder_config: RecorderConfig { end_ns, ..RecorderConfig::default() },
             end_ns,
             ..ShardPlan::open_for_test(address.into())

@@ -7,10 +7,12 @@
 //! stamped, so that a full ring never submits unstamped requests.
 
 use super::connection::{Connection, State};
+use super::leaving::Piece;
 use super::shard::Shard;
 use crate::load::{DueRequest, Load};
 use crate::plan::StampSource;
 use crate::record::outcome::Cause;
+use crate::ring::OUT_BYTES;
 use crate::ring::receive_stamps::ReceiveStamps;
 use crate::ring::socket::new_socket;
 use crate::ring::token::Op;
@@ -71,7 +73,6 @@ impl Shard {
     /// for a few, as a control.
     pub(super) fn receive_stamps(&self, slot: u32) -> ReceiveStamps {
         match self.plan.stamps {
-            StampSource::Hardware => ReceiveStamps::Hardware,
             StampSource::Kernel => ReceiveStamps::Software,
             StampSource::User if self.plan.kernel_stamps && slot.is_multiple_of(CONTROL_EVERY) => {
                 ReceiveStamps::Software
@@ -87,23 +88,53 @@ impl Shard {
         if self.connections.must_flush(slot, behind) {
             self.flush();
         }
-        self.connections.begin(slot, due);
+        let step = self.plan.mix.step(due.number);
+        self.connections.begin(slot, due, step);
     }
 
-    /// Sends what is next of the requests that left last on this slot, as far as it has one range
-    /// of addresses, and is told when it has left.
-    pub(super) fn send_part(&mut self, slot: u32) {
-        let token = self.connections.token(Op::Send, slot);
-        let request = &self.plan.request;
-        let connection = &self.connections[slot];
-        let Connection { fd, sent_bytes, .. } = *connection;
-        let start = sent_bytes % request.len();
-        let left = connection.last_send() * request.len() - sent_bytes;
-        let end = request.whole_len().min(start + left.min(self.send_max(SEND_MAX)));
-        if self.sessions.is_some() {
-            return self.send_encrypted(slot, start..end);
+    /// Hands the slot's queued requests to the ring.
+    fn send_queued(&mut self, slot: u32) {
+        let connection = &mut self.connections[slot];
+        let (count, step) = connection.send_queued();
+        if let Some(step) = step
+            && self.sessions.is_none()
+        {
+            let request = &self.plan.steps[usize::from(step)].request;
+            let bytes = count * request.len();
+            let all = bytes + (connection.requests() - count) * self.longest;
+            if all <= SEND_SILENT_MAX && bytes <= request.whole_len() {
+                // The kernel says nothing of these: they leave whole, or the connection breaks.
+                connection.give(bytes);
+                let fd = connection.fd;
+                self.meter.sent_bytes += bytes as u64;
+                let token = self.connections.token(Op::Send, slot);
+                if self.sample(slot) {
+                    self.ring.send_stamped(token, fd, step, count);
+                } else {
+                    self.ring.send(token, fd, step, 0..bytes, false);
+                }
+                return;
+            }
         }
-        self.ring.send(token, fd, start..end, true);
+        connection.leave(&self.plan.steps);
+        self.send_leaving(slot);
+    }
+
+    /// Sends the next piece of what leaves on this slot, to be told when it has left.
+    pub(super) fn send_leaving(&mut self, slot: u32) {
+        if self.sessions.is_some() {
+            return self.send_encrypted(slot);
+        }
+        let token = self.connections.token(Op::Send, slot);
+        let Connection { fd, leaving, .. } = &self.connections[slot];
+        let steps = &self.plan.steps;
+        match leaving.next(steps, SEND_MAX, OUT_BYTES) {
+            Piece::Range(step, part) => self.ring.send(token, *fd, step, part, true),
+            Piece::Gathered => {
+                let length = leaving.gather(steps, OUT_BYTES, &mut self.ring.out(slot));
+                self.ring.send_out(token, *fd, slot, 0..length);
+            }
+        }
     }
 
     /// Submits the queued requests, if there are any.
@@ -126,27 +157,12 @@ impl Shard {
         if sends == 0 {
             return;
         }
+        if self.signals.is_leased() && self.heed_lease(self.now_ns()) {
+            return self.withdraw_queued();
+        }
         self.ring.make_room(sends);
-        let length = self.plan.request.len();
         while let Some(slot) = self.connections.take_send() {
-            let token = self.connections.token(Op::Send, slot);
-            let connection = &mut self.connections[slot];
-            connection.send_queued();
-            connection.sending =
-                SEND_SILENT_MAX < connection.requests() * length || self.sessions.is_some();
-            let (fd, last_send) = (connection.fd, connection.last_send());
-            if !connection.sending {
-                // The kernel tells nothing of these: they leave whole, or the connection breaks.
-                self.meter.sent_bytes += (last_send * length) as u64;
-            }
-            if connection.sending {
-                connection.sent_bytes = 0;
-                self.send_part(slot);
-            } else if self.sample(slot) {
-                self.ring.send_stamped(token, fd, last_send);
-            } else {
-                self.ring.send(token, fd, 0..last_send * length, false);
-            }
+            self.send_queued(slot);
         }
         let now_ns = self.now_ns();
         // What completes after this is handled no earlier.
@@ -159,7 +175,7 @@ impl Shard {
             let is_first = connection.state == State::Queued;
             let stamps = connection.send();
             stamps.sent_ns = now_ns;
-            if matches!(self.load, Load::Closed) && !stamps.waited {
+            if matches!(self.load, Load::Closed(_)) && !stamps.waited {
                 // An unpaced request is intended when it is sent, unless its user had to wait for a
                 // connection: then it was intended when that wait began.
                 self.recorder.in_flight.queued(stamps.intended_ns, now_ns);
@@ -170,7 +186,7 @@ impl Shard {
             if is_first {
                 self.deadlines.check_by(slot, self.over_ns(&stamps));
             }
-            if matches!(self.load, Load::Closed) {
+            if matches!(self.load, Load::Closed(_)) {
                 self.intended(stamps.intended_ns);
             }
             self.count_sent(&stamps, together);

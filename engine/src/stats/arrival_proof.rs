@@ -1,13 +1,11 @@
 //! The proof of arrivals: were requests sent as planned, by goodness of fit, dispersion and
 //! autocorrelation, with one line that says so.
 //!
-//! The **schedule** is arithmetic, so it is tested at a significance of one in 10,000 per test
-//! unless the plan says otherwise: every run is tested, and at 1 % one honest run in a hundred
-//! would be called wrong. The **sends** are bounded by the size of the effect: a generator that
+//! The **schedule** is arithmetic, so it is tested at a significance of one in 10,000 per
+//! test: every run is tested, and at 1 % one honest run in a hundred would be called wrong. The **sends** are bounded by the size of the effect: a generator that
 //! batches and wakes up late does shift them, by amounts that follow from its lateness, and with
 //! enough requests any shift is significant. They are held against the intended times of the same
-//! requests, whatever chance made of these, so chance excuses nothing. The bounds are those of
-//! [`Thresholds`].
+//! requests, whatever chance made of these, so chance excuses nothing.
 //!
 //! Batching and lateness up to a quantum Q count for nothing. At a shard's rate λ, batches of
 //! length Q move the distance of the gaps by about λQ/2, and lateness that scatters by Q gives
@@ -28,6 +26,18 @@ use super::statistics::{
 use crate::plan;
 use crate::plan::thresholds::Thresholds;
 
+/// Probability, in each test of the intended arrivals, below which they don't follow the plan.
+const SCHEDULE_P: f64 = 1e-4;
+/// How far the sends' index of dispersion, their gaps' Kolmogorov–Smirnov distance from the intended
+/// ones and their lag-1 autocorrelation may be off those of the intended times of the same requests,
+/// beyond what the lateness that the plan allows explains: a twentieth of a Poisson process's index
+/// makes no queue longer that a run could tell.
+const SENDS_EFFECT: f64 = 0.05;
+/// Standard deviations that such lateness may move the sends' index of dispersion by: one honest
+/// window length in 370 moves by more.
+const SENDS_DEVIATIONS: f64 = 3.0;
+/// The distance of the gaps that no lateness explains: half of them would have moved.
+const SENDS_DISTANCE_MAX: f64 = 0.5;
 /// Windows of the index of dispersion, ms.
 const WINDOWS_MS: [u64; 3] = [1, 10, 100];
 /// Arrivals below which nothing is judged.
@@ -132,9 +142,9 @@ impl ArrivalStats {
         let schedule_distance = ks_histogram_gaps(gaps, &streams, window_ns as f64);
         let schedule_p = schedule_distance.map(|distance| kolmogorov_p(distance, gaps.len()));
         let schedule_lag_mean = gaps_correlation(shard_rate_per_ns * window_ns as f64);
-        let schedule_lag = normal_point(bounds.schedule_p / 2.0) / pairs.max(1.0).sqrt();
+        let schedule_lag = normal_point(SCHEDULE_P / 2.0) / pairs.max(1.0).sqrt();
         let batch = shard_rate_per_ns * bounds.lateness_floor_us * 1e3;
-        let gaps_distance_max = (bounds.sends_effect + batch / 2.0).min(bounds.sends_distance);
+        let gaps_distance_max = (SENDS_EFFECT + batch / 2.0).min(SENDS_DISTANCE_MAX);
         let judged = ARRIVALS_MIN <= offer.intended;
         let poisson = judged && arrivals == plan::Arrivals::Poisson;
         let figure = |value, judged: bool, low, high| Figure {
@@ -151,10 +161,10 @@ impl ArrivalStats {
             sent: offer.sent_in_window,
             dispersion: WINDOWS_MS
                 .iter()
-                .map(|window_ms| self.dispersion(*window_ms, offer, judged, bounds))
+                .map(|window_ms| self.dispersion(*window_ms, offer, judged))
                 .collect(),
             schedule_distance: figure(schedule_distance, false, 0.0, 0.0),
-            schedule_p: figure(schedule_p, poisson, bounds.schedule_p, 1.0),
+            schedule_p: figure(schedule_p, poisson, SCHEDULE_P, 1.0),
             schedule_gap_error_ns: figure(
                 self.gap_error_ns(&offer.constant_gaps_ns()),
                 judged && !poisson,
@@ -184,13 +194,7 @@ impl ArrivalStats {
         proof
     }
 
-    fn dispersion(
-        &self,
-        window_ms: u64,
-        offer: &Offer,
-        judged: bool,
-        bounds: &Thresholds,
-    ) -> DispersionProof {
+    fn dispersion(&self, window_ms: u64, offer: &Offer, judged: bool) -> DispersionProof {
         let until_ms = self.length_ms(offer.until_ns);
         let intended = index_of_dispersion(self.intended().per_ms.windows(window_ms, until_ms));
         let index = |moments: &Moments| {
@@ -201,13 +205,13 @@ impl ArrivalStats {
         let windows = intended.map_or(0, |counted| counted.windows);
         let judged = judged && WINDOWS_MIN <= windows;
         let mean = offer.per_second() * window_ms as f64 / 1e3;
-        let effect = bounds.sends_effect;
+        let effect = SENDS_EFFECT;
         let (within_intended, within_sent) = match offer.arrivals {
             plan::Arrivals::Poisson => {
                 // (m − 1)·index of a Poisson process is χ² with m − 1 degrees of freedom.
                 let degrees = windows.max(2) - 1;
                 let index_at = |p| chi_squared_point(degrees, p) / degrees as f64;
-                let tail = bounds.schedule_p / 2.0;
+                let tail = SCHEDULE_P / 2.0;
                 (
                     (judged && PER_WINDOW_MIN <= mean)
                         .then_some([index_at(tail), index_at(1.0 - tail)]),
@@ -340,7 +344,7 @@ impl ArrivalProof {
             // how many there are in each, that moves the index by a deviation of 2·√(2q/m).
             let moved = (quantum_s * 1e3 / dispersion.window_ms as f64).min(1.0);
             let deviation = 2.0 * (2.0 * moved / dispersion.windows.max(1) as f64).sqrt();
-            let off = bounds.sends_effect + bounds.sends_deviations * deviation;
+            let off = SENDS_EFFECT + SENDS_DEVIATIONS * deviation;
             let [low, high] = near(dispersion.due, off);
             if let Some(within) = &mut dispersion.sent.within {
                 *within = [low.max(0.0), high];
@@ -349,7 +353,7 @@ impl ArrivalProof {
         let batch = self.shard_rate * quantum_s;
         let scatter = batch * batch / (1.0 + 2.0 * batch * batch);
         if let Some(within) = &mut self.lag1_sent.within {
-            *within = near(self.lag1_due, bounds.sends_effect + scatter);
+            *within = near(self.lag1_due, SENDS_EFFECT + scatter);
         }
     }
 
@@ -392,9 +396,10 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::curve::Curve;
     use crate::load::schedule::Schedule;
     use crate::load::share::Share;
-    use crate::sys::units::{Rate, SECOND_NS};
+    use crate::sys::units::SECOND_NS;
 
     fn proof(kind: plan::Arrivals, rate: &str, until_ns: u64, late_ns: u64) -> ArrivalProof {
         let (whole, offer) = offered(kind, rate, until_ns, late_ns);
@@ -408,12 +413,13 @@ mod tests {
         until_ns: u64,
         late_ns: u64,
     ) -> (ArrivalStats, Offer) {
-        let rate: Rate = rate.parse().expect("a rate");
+        let curve = Curve::constant(rate.parse().expect("a rate"));
         let mut whole = ArrivalStats::new(0..until_ns);
         let (mut intended, mut sent_in_window) = (0, 0);
         for shard in 0..2 {
             let mut part = ArrivalStats::new(0..until_ns);
-            for due_ns in Schedule::new(rate, arrivals, 4, until_ns, Share::equal(shard, 2)) {
+            let share = Share::equal(shard, 2);
+            for due_ns in Schedule::new(curve.clone(), arrivals, 4, until_ns, share).times_ns() {
                 part.record(due_ns, due_ns + late_ns);
                 intended += 1;
                 sent_in_window += u64::from(due_ns + late_ns <= until_ns);
@@ -421,7 +427,8 @@ mod tests {
             whole.merge(&part);
         }
         let offer = Offer {
-            rate,
+            curve,
+            from_ns: 0,
             arrivals,
             parts: vec![(Share::whole(), 2)],
             until_ns,
@@ -535,7 +542,8 @@ mod tests {
             requests += 1;
         }
         let offer = Offer {
-            rate: "100".parse().expect("a rate"),
+            curve: Curve::constant("100".parse().expect("a rate")),
+            from_ns: 0,
             arrivals: plan::Arrivals::Poisson,
             parts: vec![(Share::whole(), 1)],
             until_ns,
@@ -582,9 +590,6 @@ mod tests {
         let usual = Thresholds::default();
         let before = widths(&judge(&usual));
         for (wider, moved) in [
-            (Thresholds { schedule_p: 1e-6, ..usual.clone() }, [1, 1, 1, 0, 0, 0, 0]),
-            (Thresholds { sends_effect: 0.07, ..usual.clone() }, [0, 0, 0, 1, 1, 1, 0]),
-            (Thresholds { sends_deviations: 4.0, ..usual.clone() }, [0, 0, 0, 1, 0, 0, 0]),
             (Thresholds { lateness_floor_us: 90.0, ..usual.clone() }, [0, 0, 0, 1, 1, 1, 0]),
             (Thresholds { unsent: 0.9, ..usual.clone() }, [0, 0, 0, 0, 0, 0, 1]),
         ] {
@@ -592,8 +597,9 @@ mod tests {
             let found: Vec<u8> = before.iter().zip(after).map(|(b, a)| u8::from(*b < a)).collect();
             assert_eq!(found, moved, "{wider:?}");
         }
-        let narrow = Thresholds { sends_distance: 0.01, ..usual };
-        assert_eq!(judge(&narrow).gaps_distance.within, Some([0.0, 0.01]));
+        // No lateness explains more.
+        let widest = Thresholds { lateness_floor_us: 1e6, ..usual };
+        assert_eq!(judge(&widest).gaps_distance.within, Some([0.0, SENDS_DISTANCE_MAX]));
     }
 
     #[test]

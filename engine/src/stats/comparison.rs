@@ -1,7 +1,7 @@
 //! Compares two samples: the ratio of their quantiles and the difference of their shares, each with
 //! an interval that holds where values depend on each other.
 //!
-//! A quantile's own interval comes from ranks by batches ([`super::interval`]), so it follows the
+//! A quantile's own interval comes from ranks by pieces ([`super::interval`]), so it follows the
 //! dependence within each side, needs no density and isn't symmetric where the distribution isn't.
 //! The interval of a ratio is made of the two by **MOVER** (method of variance estimates recovery;
 //! Zou and Donner, *Statistics in Medicine* 27, 2008) on the logarithms: with a and b the logarithms
@@ -18,7 +18,8 @@
 
 use hdrhistogram::Histogram;
 
-use super::interval::ends_at;
+use super::interval::{Missing, ends_at};
+use super::pieces::Pieces;
 use super::ratio::share_interval_at;
 use super::statistics::normal_point;
 use crate::stats::distribution::Distribution;
@@ -31,32 +32,29 @@ pub(super) const POWER: f64 = 0.8;
 pub struct Sample<'a> {
     /// All values.
     pub whole: &'a Distribution,
-    /// The same by pieces of the run, or by runs.
-    pub batches: &'a [Histogram<u64>],
+    /// The same by pieces of the runs.
+    pub pieces: &'a Pieces<Histogram<u64>>,
 }
 
-/// The ratio of two quantiles, the second over the first.
+/// The ratio of a figure of two sides, the second over the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QuantileRatio {
-    /// Both quantiles, ns.
-    pub values_ns: [u64; 2],
+pub struct Ratio {
+    /// The figure on either side: a quantile, µs; of pairs the geometric mean, in their unit.
+    pub values: [f64; 2],
     /// The ratio.
     pub ratio: f64,
     /// The ends of its interval, where they are known.
     pub interval: [Option<f64>; 2],
-    /// The smallest ratio above 1 that such samples show four times in five, beyond a margin of
-    /// nothing.
+    /// The smallest ratio above 1 that such samples, or so many pairs scattered like these, show
+    /// four times in five, beyond a margin of nothing.
     pub shows: Option<f64>,
+    /// How long the windows would have to be where they are too short for an end, s.
+    pub needed_s: Option<f64>,
 }
 
 /// The ratio of the samples' quantiles `q`, whose interval is wrong with a probability of `error`;
 /// `None` if a side has no value, or 0 ns, there.
-pub fn quantile_ratio(
-    before: Sample<'_>,
-    after: Sample<'_>,
-    q: f64,
-    error: f64,
-) -> Option<QuantileRatio> {
+pub fn quantile_ratio(before: Sample<'_>, after: Sample<'_>, q: f64, error: f64) -> Option<Ratio> {
     let [a, b] = [before, after].map(|side| logarithms(side, q, error));
     let (a, b) = (a?, b?);
     let step = b.at - a.at;
@@ -65,11 +63,12 @@ pub fn quantile_ratio(
     let up = root(b.up(), a.down());
     let z = normal_point(error / 2.0);
     let shows = down.map(|down| (down * (1.0 + normal_point(1.0 - POWER) / z)).exp());
-    Some(QuantileRatio {
-        values_ns: [a.value_ns, b.value_ns],
+    Some(Ratio {
+        values: [a.value_ns, b.value_ns].map(|ns| ns as f64 / 1e3),
         ratio: step.exp(),
         interval: [down.map(|down| (step - down).exp()), up.map(|up| (step + up).exp())],
         shows,
+        needed_s: a.needed_s.into_iter().chain(b.needed_s).reduce(f64::max),
     })
 }
 
@@ -79,6 +78,7 @@ struct Logarithm {
     at: f64,
     low: Option<f64>,
     high: Option<f64>,
+    needed_s: Option<f64>,
 }
 
 impl Logarithm {
@@ -93,13 +93,17 @@ impl Logarithm {
 
 fn logarithms(side: Sample<'_>, q: f64, error: f64) -> Option<Logarithm> {
     let value_ns = side.whole.quantile_ns(q).filter(|value_ns| 0 < *value_ns)?;
-    let ends = ends_at(side.whole, side.batches, q, error / 2.0);
+    let ends = ends_at(side.whole, side.pieces, q, error / 2.0);
     let log = |ns: u64| (ns.max(1) as f64).ln();
     Some(Logarithm {
         value_ns,
         at: log(value_ns),
         low: ends.low_ns.map(log),
         high: ends.high_ns.map(log),
+        needed_s: match ends.missing {
+            Some(Missing::Seconds(needed_s)) => Some(needed_s),
+            Some(Missing::Samples(_)) | None => None,
+        },
     })
 }
 
@@ -110,8 +114,8 @@ pub struct Part<'a> {
     pub part: u64,
     /// All.
     pub whole: u64,
-    /// Both, by pieces of the run.
-    pub pieces: &'a [(u64, u64)],
+    /// Both, by pieces of the runs; `None` of what happens independently.
+    pub pieces: Option<&'a Pieces<(u64, u64)>>,
 }
 
 /// The difference of two shares, the second less the first.
@@ -126,10 +130,10 @@ pub struct ShareDifference {
 }
 
 /// The difference of two shares, whose interval is wrong with a probability of `error`; `None` if
-/// there is nothing on a side.
+/// there is nothing on a side, or a side's runs are too short.
 pub fn share_difference(before: Part<'_>, after: Part<'_>, error: f64) -> Option<ShareDifference> {
     let known = |side: Part<'_>| {
-        let ends = share_interval_at(side.part, side.whole, side.pieces, error / 2.0)?;
+        let ends = share_interval_at(side.part, side.whole, side.pieces, error / 2.0).ok()?;
         Some((side.part as f64 / side.whole as f64, ends))
     };
     let ((a, [low_a, high_a]), (b, [low_b, high_b])) = (known(before)?, known(after)?);
@@ -151,12 +155,12 @@ mod tests {
     use crate::stats::distribution::{INTERVAL_DIGITS, interval_histogram};
     use crate::stats::quantiles::PERCENTILES;
 
-    /// A run: its values and its seconds.
-    struct Run(Distribution, Vec<Histogram<u64>>);
+    /// A run: its values and its pieces.
+    struct Run(Distribution, Pieces<Histogram<u64>>);
 
     impl Run {
         fn sample(&self) -> Sample<'_> {
-            Sample { whole: &self.0, batches: &self.1 }
+            Sample { whole: &self.0, pieces: &self.1 }
         }
     }
 
@@ -170,7 +174,7 @@ mod tests {
     /// takes twice as long, times `tail`.
     fn run(seed: u64, seconds: u64, together: f64, tail: f64) -> Run {
         let mut whole = Distribution::new();
-        let batches = (0..seconds).map(|second| {
+        let pieces = (0..seconds).map(|second| {
             let shared = 1.0 + together * unit(mix(seed) ^ (second << 32));
             let mut batch = interval_histogram(INTERVAL_DIGITS);
             for at in 0..200 {
@@ -184,14 +188,14 @@ mod tests {
             }
             batch
         });
-        let batches = batches.collect();
-        Run(whole, batches)
+        let pieces = Pieces::new(pieces.collect(), 1.0);
+        Run(whole, pieces)
     }
 
     /// Of so many comparisons of runs of one target: how many intervals leave 1 out.
     fn false_calls(pairs: u64, together: f64, q: f64, error: f64) -> u64 {
         let calls = (0..pairs).filter(|pair| {
-            let (a, b) = (run(2 * pair, 30, together, 1.0), run(2 * pair + 1, 30, together, 1.0));
+            let (a, b) = (run(2 * pair, 40, together, 1.0), run(2 * pair + 1, 40, together, 1.0));
             let found = quantile_ratio(a.sample(), b.sample(), q, error).expect("values");
             let [low, high] = found.interval;
             low.is_some_and(|low| 1.0 < low) || high.is_some_and(|high| high < 1.0)
@@ -216,7 +220,7 @@ mod tests {
         let error = 0.01 / 8.0;
         let calls = |a: &Run, b: &Run| {
             let ratios = quantiles.map(|q| quantile_ratio(a.sample(), b.sample(), q, error));
-            let beyond = |found: &QuantileRatio| {
+            let beyond = |found: &Ratio| {
                 let [low, high] = found.interval;
                 low.is_some_and(|low| 1.01 < low) || high.is_some_and(|high| high < 1.0 / 1.01)
             };
@@ -238,11 +242,15 @@ mod tests {
 
     #[test]
     fn a_change_that_shows_is_found_four_times_in_five() {
-        let shows = {
-            let (a, b) = (run(1, 60, 0.1, 1.0), run(2, 60, 0.1, 1.0));
-            let found = quantile_ratio(a.sample(), b.sample(), 0.995, 0.01).expect("values");
-            found.shows.expect("an interval")
-        };
+        // What one pair shows is itself uncertain: the median of pairs.
+        let mut shows: Vec<f64> = (0..20_u64)
+            .filter_map(|pair| {
+                let (a, b) = (run(2 * pair, 60, 0.1, 1.0), run(2 * pair + 1, 60, 0.1, 1.0));
+                quantile_ratio(a.sample(), b.sample(), 0.995, 0.01)?.shows
+            })
+            .collect();
+        shows.sort_by(f64::total_cmp);
+        let shows = shows[shows.len() / 2];
         assert!((1.0..1.2).contains(&shows), "{shows}");
         let found = (0..50_u64)
             .filter(|pair| {
@@ -252,13 +260,13 @@ mod tests {
                 found.interval[0].is_some_and(|low| 1.0 < low)
             })
             .count();
-        // 40 on average; what one run shows is itself uncertain.
+        // 40 on average.
         assert!(30 <= found, "{found} of 50");
     }
 
     #[test]
     fn the_interval_is_that_of_both_sides_together() {
-        let (a, b) = (run(7, 30, 0.0, 1.0), run(8, 30, 0.0, 1.0));
+        let (a, b) = (run(7, 40, 0.0, 1.0), run(8, 40, 0.0, 1.0));
         let found = quantile_ratio(a.sample(), b.sample(), 0.5, 0.05).expect("values");
         let ends = |run: &Run| {
             let ends = ends_at(&run.0, &run.1, 0.5, 0.025);
@@ -278,7 +286,7 @@ mod tests {
         let (few, many) = (run(1, 1, 0.0, 1.0), run(2, 60, 0.0, 1.0));
         let found = quantile_ratio(few.sample(), many.sample(), 0.999, 0.05).expect("values");
         assert_eq!((found.interval[0], found.shows), (None, None));
-        let none = Run(Distribution::new(), Vec::new());
+        let none = Run(Distribution::new(), Pieces::none());
         assert_eq!(quantile_ratio(none.sample(), many.sample(), 0.5, 0.05), None);
     }
 
@@ -286,7 +294,7 @@ mod tests {
     fn the_difference_of_shares_is_near_the_textbooks() {
         // 56 of 70 against 48 of 80: 0.2, from 0.0524 to 0.3339 by Wilson's intervals (Newcombe's
         // example). Clopper and Pearson's are a little wider.
-        let part = |part, whole| Part { part, whole, pieces: &[] };
+        let part = |part, whole| Part { part, whole, pieces: None };
         let found = share_difference(part(48, 80), part(56, 70), 0.05).expect("shares");
         assert!((found.difference - 0.2).abs() < 1e-12);
         let [low, high] = found.interval;

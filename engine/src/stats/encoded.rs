@@ -1,8 +1,16 @@
 //! A histogram as bytes, for a recorder that crosses a border: HdrHistogram V2, not deflated, whose
-//! length bounds what reading it costs.
+//! length bounds what reading it costs. And as the text of a document: V2 deflate, base64, of which
+//! no more is inflated than such a histogram can have.
 
+use std::io::Read as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
+use hdrhistogram::serialization::{
+    Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer,
+};
 use serde::{Deserialize, Serialize};
 
 /// Bytes before the counts: the format's cookie, the length of what follows the header, an offset,
@@ -11,6 +19,11 @@ const HEADER_BYTES: usize = 40;
 /// Where that length is.
 const LENGTH_AT: std::ops::Range<usize> = 4..8;
 
+/// What a deflated one begins with, before the length of what follows.
+const DEFLATED_COOKIE: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
+/// Bytes that a count takes at most.
+const COUNT_BYTES_MAX: usize = 9;
+
 /// A histogram's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Encoded(Vec<u8>);
@@ -18,10 +31,16 @@ pub(crate) struct Encoded(Vec<u8>);
 /// Bytes that aren't a histogram with the digits and bounds of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a histogram of {digits} digits from {low_ns} to {high_ns} ns")]
-pub(crate) struct NotLike {
+pub struct NotLike {
     digits: u8,
     low_ns: u64,
     high_ns: u64,
+}
+
+impl NotLike {
+    fn new(like: &Histogram<u64>) -> NotLike {
+        NotLike { digits: like.sigfig(), low_ns: like.low(), high_ns: like.high() }
+    }
 }
 
 impl Encoded {
@@ -41,7 +60,7 @@ impl Encoded {
     /// They are anything else.
     pub(crate) fn decode(&self, like: &Histogram<u64>) -> Result<Histogram<u64>, NotLike> {
         let Encoded(bytes) = self;
-        let other = NotLike { digits: like.sigfig(), low_ns: like.low(), high_ns: like.high() };
+        let other = NotLike::new(like);
         let (header, counts) = bytes.split_at_checked(HEADER_BYTES).ok_or(other)?;
         let mut expected = Encoded::new(like).0;
         expected.truncate(HEADER_BYTES);
@@ -54,8 +73,57 @@ impl Encoded {
     }
 }
 
+/// What is wrong with a text that should hold a histogram.
+#[derive(Debug, thiserror::Error)]
+pub enum HistogramError {
+    /// It isn't base64.
+    #[error(transparent)]
+    Text(#[from] base64::DecodeError),
+    /// What follows isn't deflated.
+    #[error("not deflated ({0})")]
+    Deflated(#[from] std::io::Error),
+    /// Its bytes aren't a histogram of this range and precision.
+    #[error(transparent)]
+    Bytes(#[from] NotLike),
+}
+
+/// The text of a histogram in a document.
+pub(crate) fn to_text(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .expect("writing to memory can't fail and the histogram's size is fixed");
+    BASE64.encode(bytes)
+}
+
+/// The histogram, with the digits and bounds of `like`, that a document's text holds.
+///
+/// # Errors
+/// The text is anything else.
+pub(super) fn from_text(
+    text: &str,
+    like: &Histogram<u64>,
+) -> Result<Histogram<u64>, HistogramError> {
+    let bytes = BASE64.decode(text)?;
+    let deflated = bytes.strip_prefix(&DEFLATED_COOKIE).and_then(|rest| rest.split_at_checked(4));
+    let deflated = deflated.and_then(|(length, deflated)| {
+        let is_long = u32::try_from(deflated.len()).is_ok_and(|long| length == long.to_be_bytes());
+        is_long.then_some(deflated)
+    });
+    let deflated = deflated.ok_or_else(|| NotLike::new(like))?;
+    // A few bytes may inflate to a thousand times as many, so what is too long stays cut short.
+    let most = HEADER_BYTES + COUNT_BYTES_MAX * like.distinct_values();
+    let mut inflated = Vec::new();
+    ZlibDecoder::new(deflated).take(most as u64).read_to_end(&mut inflated)?;
+    Ok(Encoded(inflated).decode(like)?)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
     use proptest::prelude::*;
 
     use super::*;
@@ -100,5 +168,54 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(Encoded(bytes[..cut].to_vec()).decode(&empty(3)).is_err(), "{cut}");
         }
+    }
+
+    /// The text of these bytes, deflated.
+    fn deflated(bytes: &[u8]) -> String {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).expect("memory");
+        let deflated = encoder.finish().expect("memory");
+        let length = u32::try_from(deflated.len()).expect("short").to_be_bytes();
+        BASE64.encode([&DEFLATED_COOKIE[..], &length, &deflated].concat())
+    }
+
+    #[test]
+    fn a_text_is_the_histogram_that_it_was_made_of() {
+        for digits in [2, 3] {
+            let mut histogram = empty(digits);
+            (1..1_000).for_each(|value| histogram.record(value * 1_000).expect("in range"));
+            let text = to_text(&histogram);
+            assert_eq!(from_text(&text, &empty(digits)).expect("a histogram"), histogram);
+            assert!(from_text(&text, &empty(digits - 1)).is_err());
+        }
+        for text in ["", "?", "AAAA", "AAAAAAAAAAAAAAAA"] {
+            assert!(from_text(text, &empty(3)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_histogram_with_the_most_bytes_there_are_is_read() {
+        let mut histogram = empty(2);
+        let buckets: Vec<u64> =
+            histogram.iter_all().map(|bucket| bucket.value_iterated_to()).collect();
+        for value in buckets {
+            histogram.record_n(value, 1 << 50).expect("in range");
+        }
+        assert_eq!(from_text(&to_text(&histogram), &empty(2)).expect("a histogram"), histogram);
+    }
+
+    #[test]
+    fn a_text_that_inflates_to_gigabytes_takes_no_memory() {
+        let Encoded(mut bytes) = Encoded::new(&empty(3));
+        let counts = vec![0; 256 << 20];
+        bytes[LENGTH_AT].copy_from_slice(&(256_u32 << 20).to_be_bytes());
+        bytes.truncate(HEADER_BYTES);
+        bytes.extend(counts);
+        let bomb = deflated(&bytes);
+        assert!(bomb.len() < 1 << 20, "{}", bomb.len());
+        let began = std::time::Instant::now();
+        let error = from_text(&bomb, &empty(3)).expect_err("refused").to_string();
+        assert_eq!(error, "not a histogram of 3 digits from 1 to 60000000000 ns");
+        assert!(began.elapsed().as_millis() < 100, "{:?}", began.elapsed());
     }
 }

@@ -17,11 +17,13 @@ mod milliseconds;
 pub(crate) mod offer;
 pub mod paired;
 pub mod percentiles;
+pub mod pieces;
 #[cfg(test)]
 mod proof_of_arrivals;
 mod quantiles;
 pub mod ratio;
 pub mod stationarity;
 mod statistics;
+pub(crate) mod widened;
 
 pub use statistics::{Dispersion, dispersion_deviation, index_of_dispersion};

@@ -1,15 +1,18 @@
 //! What a run was meant to offer, and the streams that its schedule was dealt to: one of each
 //! shard, whose rates differ where the shares or the shards of agents do.
 
+use crate::load::curve::Curve;
 use crate::load::share::{self, Share};
 use crate::plan;
-use crate::sys::units::{Rate, SECOND_NS};
+use crate::sys::units::SECOND_NS;
 
 /// What a run was meant to offer, and what its report counted of that.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
-    /// Requests per second of the whole plan.
-    pub(crate) rate: Rate,
+    /// Rate over time of the whole plan.
+    pub(crate) curve: Curve,
+    /// Where the window began, ns since the epoch.
+    pub(crate) from_ns: u64,
     /// How they were to be spaced.
     pub(crate) arrivals: plan::Arrivals,
     /// What was offered of them: the agents' shares, each with its number of shards.
@@ -41,9 +44,14 @@ impl Offer {
         self.parts.iter().map(|(_, shards)| shards).sum()
     }
 
-    /// Requests per second that all parts were to offer together.
+    /// Requests per second that all parts were to offer together, on average.
     pub(super) fn per_second(&self) -> f64 {
-        self.rate.per_second() * share::together(self.parts.iter().map(|(share, _)| share))
+        self.mean() * share::together(self.parts.iter().map(|(share, _)| share))
+    }
+
+    /// The mean rate of the whole, per second.
+    fn mean(&self) -> f64 {
+        self.curve.mean_per_second(self.from_ns, self.until_ns)
     }
 
     /// Its shards, those of one rate together.
@@ -56,7 +64,7 @@ impl Offer {
             match all.iter_mut().find(alike) {
                 Some((_, _, streams)) => streams.shards += shards,
                 None => {
-                    let per_ns = self.rate.per_second() * share.fraction() / 1e9 / *shards as f64;
+                    let per_ns = self.mean() * share.fraction() / 1e9 / *shards as f64;
                     all.push((share, *shards, Streams { per_ns, shards: *shards }));
                 }
             }
@@ -66,7 +74,7 @@ impl Offer {
 
     /// The gaps that constant arrivals have between neighbours of one shard, ns.
     pub(super) fn constant_gaps_ns(&self) -> Vec<f64> {
-        let item_ns = SECOND_NS as f64 / self.rate.per_second();
+        let item_ns = SECOND_NS as f64 / self.mean();
         let gaps = self.parts.iter().flat_map(|(share, shards)| share.of_shard(0, *shards).gaps());
         gaps.map(|items| items as f64 * item_ns).collect()
     }
@@ -99,7 +107,8 @@ mod tests {
 
     fn offer(parts: Vec<(Share, usize)>) -> Offer {
         Offer {
-            rate: "6k".parse().expect("a rate"),
+            curve: Curve::constant("6k".parse().expect("a rate")),
+            from_ns: 0,
             arrivals: plan::Arrivals::Constant,
             parts,
             until_ns: SECOND_NS,

@@ -14,26 +14,12 @@
 //! Rejected: Wilcoxon's signed ranks, which need no more than that symmetry, but can't show
 //! anything by ten pairs at the confidence that eight figures at once take.
 
-use super::comparison::{POWER, Part, ShareDifference, share_difference};
+use super::comparison::{POWER, Part, Ratio, ShareDifference, share_difference};
 use super::statistics::student_t_point;
-
-/// The ratio of a figure of two sides, the second over the first.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PairedRatio {
-    /// The geometric mean of either side, in the unit of the values.
-    pub values: [f64; 2],
-    /// Their ratio.
-    pub ratio: f64,
-    /// Its interval; `None` of a single pair.
-    pub interval: Option<[f64; 2]>,
-    /// The smallest ratio above 1 that so many pairs, scattered like these, show four times in
-    /// five, beyond a margin of nothing; `None` of a single pair.
-    pub shows: Option<f64>,
-}
 
 /// The ratio of values in pairs, whose interval is wrong with a probability of `error`; `None`
 /// without a pair, or if a value isn't above 0.
-pub fn paired_ratio(pairs: &[[f64; 2]], error: f64) -> Option<PairedRatio> {
+pub fn paired_ratio(pairs: &[[f64; 2]], error: f64) -> Option<Ratio> {
     if pairs.is_empty() || pairs.iter().flatten().any(|value| *value <= 0.0) {
         return None;
     }
@@ -47,15 +33,16 @@ pub fn paired_ratio(pairs: &[[f64; 2]], error: f64) -> Option<PairedRatio> {
         (squares / degrees as f64 / n).sqrt()
     });
     let beyond = |p: f64| student_t_point(degrees, p);
-    Some(PairedRatio {
+    Some(Ratio {
         values: [a.exp(), b.exp()],
         ratio: step.exp(),
-        interval: deviation.map(|deviation| {
-            let half = beyond(error / 2.0) * deviation;
-            [(step - half).exp(), (step + half).exp()]
+        interval: [-1.0, 1.0].map(|way| {
+            let deviation = deviation?;
+            Some((step + way * beyond(error / 2.0) * deviation).exp())
         }),
         shows: deviation
             .map(|deviation| ((beyond(error / 2.0) + beyond(1.0 - POWER)) * deviation).exp()),
+        needed_s: None,
     })
 }
 
@@ -71,7 +58,7 @@ pub fn paired_difference(pairs: &[[(u64, u64); 2]], error: f64) -> Option<ShareD
     let pooled = |side: usize| Part {
         part: sum(side, |one| one.0),
         whole: sum(side, |one| one.1),
-        pieces: &[],
+        pieces: None,
     };
     let independent = share_difference(pooled(0), pooled(1), error)?;
     let share = |(part, whole): (u64, u64)| (0 < whole).then(|| part as f64 / whole as f64);
@@ -94,6 +81,7 @@ pub fn paired_difference(pairs: &[[(u64, u64); 2]], error: f64) -> Option<ShareD
 mod tests {
     use super::*;
     use crate::load::schedule::mix;
+    use crate::stats::pieces::Pieces;
 
     fn close(found: f64, known: f64) {
         assert!((found - known).abs() < 1e-9 * known, "{found}, not {known}");
@@ -112,18 +100,18 @@ mod tests {
         let found = paired_ratio(&pairs, 0.05).expect("values");
         close(found.values[0], 1_000.0);
         close(found.ratio, 1.221_448_829_123);
-        let [low, high] = found.interval.expect("five pairs");
+        let [low, high] = found.interval.map(|end| end.expect("five pairs"));
         close(low, 1.118_651_832_992);
         close(high, 1.333_692_216_081);
         close(found.shows.expect("five pairs"), 1.124_915_838_726);
         let wider = paired_ratio(&pairs, 0.01 / 8.0).expect("values");
-        let [low, high] = wider.interval.expect("five pairs");
+        let [low, high] = wider.interval.map(|end| end.expect("five pairs"));
         close(low, 0.944_474_930_883);
         close(high, 1.579_647_265_779);
         // The other way round it is the inverse.
         let swapped = pairs.map(|[a, b]| [b, a]);
         let back = paired_ratio(&swapped, 0.05).expect("values");
-        let [low, high] = back.interval.expect("five pairs");
+        let [low, high] = back.interval.map(|end| end.expect("five pairs"));
         close(1.0 / low, 1.333_692_216_081);
         close(1.0 / high, 1.118_651_832_992);
     }
@@ -138,8 +126,10 @@ mod tests {
         let (still, drifting) = (paired_ratio(&pairs, 0.05), paired_ratio(&drifting, 0.05));
         let (still, drifting) = (still.expect("values"), drifting.expect("values"));
         close(drifting.ratio, still.ratio);
-        let ([low, high], [same_low, same_high]) =
-            (still.interval.expect("pairs"), drifting.interval.expect("pairs"));
+        let ([low, high], [same_low, same_high]) = (
+            still.interval.map(|end| end.expect("pairs")),
+            drifting.interval.map(|end| end.expect("pairs")),
+        );
         close(same_low, low);
         close(same_high, high);
     }
@@ -150,7 +140,7 @@ mod tests {
         assert_eq!(paired_ratio(&[[1.0, 0.0], [1.0, 1.0]], 0.05), None);
         let one = paired_ratio(&[[2.0, 3.0]], 0.05).expect("values");
         close(one.ratio, 1.5);
-        assert_eq!((one.interval, one.shows), (None, None));
+        assert_eq!((one.interval, one.shows), ([None; 2], None));
     }
 
     /// Ten pairs. Of the values this share is five times as large, on either side: slices in which
@@ -170,7 +160,7 @@ mod tests {
             let called = |error: f64| {
                 let calls = (0..1_000).filter(|seed| {
                     let found = paired_ratio(&pairs(*seed, 1.0, odd), error).expect("values");
-                    let [low, high] = found.interval.expect("ten pairs");
+                    let [low, high] = found.interval.map(|end| end.expect("ten pairs"));
                     1.0 < low || high < 1.0
                 });
                 calls.count()
@@ -190,7 +180,7 @@ mod tests {
         let found = (1_000..1_500)
             .filter(|seed| {
                 let found = paired_ratio(&pairs(*seed, usual, 0.0), error).expect("values");
-                1.0 < found.interval.expect("ten pairs")[0]
+                1.0 < found.interval[0].expect("ten pairs")
             })
             .count();
         // 400 of 500, about: the sum of two points of Student's t is a little off with few pairs.
@@ -215,11 +205,15 @@ mod tests {
         let [low, high] = found.interval;
         assert!((low - 0.02 + half).abs() < 1e-8 && (high - 0.02 - half).abs() < 1e-8, "{found:?}");
         // The sides as such overlap: 1 to 5 % and 3 to 6.5 %.
-        let pieces = [0, 1].map(|side| pairs.map(|pair| pair[side]));
+        let runs = [0, 1].map(|side| {
+            let mut runs = Pieces::none();
+            pairs.iter().for_each(|pair| runs.add(Pieces::new(vec![pair[side]], 2.0)));
+            runs
+        });
         let part = |side: usize| Part {
             part: pairs.iter().map(|pair| pair[side].0).sum(),
             whole: 5_000_000,
-            pieces: &pieces[side],
+            pieces: Some(&runs[side]),
         };
         let apart = share_difference(part(0), part(1), 0.05).expect("shares");
         assert!(apart.interval[0] < 0.0, "{apart:?}");
@@ -228,7 +222,7 @@ mod tests {
     #[test]
     fn pairs_without_a_difference_are_as_uncertain_as_their_requests() {
         let found = paired_difference(&[[(0, 100); 2]; 5], 0.05).expect("pairs");
-        let independent = Part { part: 0, whole: 500, pieces: &[] };
+        let independent = Part { part: 0, whole: 500, pieces: None };
         let known = share_difference(independent, independent, 0.05).expect("shares");
         assert_eq!(found, known);
         assert!(0.005 < found.interval[1]);

@@ -14,7 +14,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::stats::distribution::Distribution;
-use crate::stats::interval::{Method, dependent, interval, method, needed};
+use crate::stats::interval::{
+    Interval, Method, Missing, dependent, interval, interval_by_ranks, needed,
+};
+use crate::stats::pieces::Pieces;
 pub use crate::stats::quantiles::{PERCENTILES, Quantile, WITH_INTERVAL};
 
 /// What a report states of one percentile, microseconds.
@@ -24,10 +27,11 @@ pub struct Percentile {
     pub value: Option<f64>,
     /// Its 95 % confidence interval, `[low, high]`.
     pub interval: Option<[f64; 2]>,
-    /// How many values an interval would take where there are too few, at the spread that these
-    /// show between pieces of the run. `None` where there is an interval, and where no number of
-    /// values would give one.
+    /// How many values an interval would take where there are too few of them.
     pub needed: Option<u64>,
+    /// How long the window would have to be for an interval, s, where it is too short for what its
+    /// latencies depend on.
+    pub needed_s: Option<f64>,
 }
 
 /// The percentiles of one distribution, and what their confidence intervals rest on.
@@ -43,44 +47,54 @@ pub struct Percentiles {
     /// One for each of [`PERCENTILES`].
     each: [Percentile; PERCENTILES.len()],
     /// How the intervals were found, or sought where there are none. `batches`: from the spread
-    /// between pieces of the run; `order_statistics`: from ranks, as if values were independent.
-    /// `None`: by no method, because values depend on each other and this distribution is not kept
-    /// by pieces.
+    /// between pieces of the run; `order_statistics`: from ranks, of values that don't depend on
+    /// each other. `None`: by no method, because values may depend on each other and this
+    /// distribution is not kept by pieces.
     pub method: Option<Method>,
     /// Whether the run's latencies depend on each other, by the spread between its pieces; `None`
-    /// if there are too few pieces to tell.
+    /// if the run is too short to tell.
     pub dependent: Option<bool>,
 }
 
 impl Percentiles {
-    /// Of a distribution that the batches hold by pieces of the run; without batches, as if values
-    /// were independent.
-    pub fn new(distribution: &Distribution, batches: &[Histogram<u64>]) -> Percentiles {
-        let mut percentiles = Percentiles {
-            method: Some(method(batches)),
-            dependent: dependent(batches),
-            ..Percentiles::without_intervals(distribution)
-        };
-        for (percentile, quantile) in
-            percentiles.each.iter_mut().zip(PERCENTILES).take(WITH_INTERVAL)
-        {
-            match interval(distribution, batches, quantile.q) {
-                Ok(found) => percentile.interval = Some([us(found.low_ns), us(found.high_ns)]),
-                Err(refused) => percentile.needed = Some(refused.needed),
-            }
-        }
+    /// Of a distribution that the pieces hold in the order of the run.
+    pub fn new(distribution: &Distribution, pieces: &Pieces<Histogram<u64>>) -> Percentiles {
+        let percentiles = Percentiles { dependent: dependent(pieces), ..Percentiles::default() };
+        percentiles.with(distribution, Method::Batches, |q| interval(distribution, pieces, q))
+    }
+
+    /// Of independent values.
+    pub fn independent(distribution: &Distribution) -> Percentiles {
+        let percentiles = Percentiles { dependent: Some(false), ..Percentiles::default() };
         percentiles
+            .with(distribution, Method::OrderStatistics, |q| interval_by_ranks(distribution, q))
     }
 
     /// Of a distribution that is not kept by pieces of a run, whose latencies depend on each other
     /// or don't.
     pub fn alone(distribution: &Distribution, dependent: Option<bool>) -> Percentiles {
-        let percentiles = if dependent == Some(true) {
-            Percentiles::without_intervals(distribution)
-        } else {
-            Percentiles::new(distribution, &[])
-        };
-        Percentiles { dependent, ..percentiles }
+        match dependent {
+            Some(false) => Percentiles::independent(distribution),
+            _ => Percentiles { dependent, ..Percentiles::without_intervals(distribution) },
+        }
+    }
+
+    /// The same with the values of a distribution, and its intervals as found by this.
+    fn with(
+        self,
+        distribution: &Distribution,
+        method: Method,
+        find: impl Fn(f64) -> Result<Interval, Missing>,
+    ) -> Percentiles {
+        let Percentiles { mut each, .. } = Percentiles::without_intervals(distribution);
+        for (percentile, quantile) in each.iter_mut().zip(PERCENTILES).take(WITH_INTERVAL) {
+            match find(quantile.q) {
+                Ok(found) => percentile.interval = Some([us(found.low_ns), us(found.high_ns)]),
+                Err(Missing::Samples(needed)) => percentile.needed = Some(needed),
+                Err(Missing::Seconds(needed_s)) => percentile.needed_s = Some(needed_s),
+            }
+        }
+        Percentiles { each, method: Some(method), ..self }
     }
 
     fn without_intervals(distribution: &Distribution) -> Percentiles {
@@ -102,7 +116,7 @@ impl Percentiles {
         both
     }
 
-    /// Each with its names.
+    /// Each with its name.
     pub fn iter(&self) -> impl Iterator<Item = (Quantile, Percentile)> {
         PERCENTILES.into_iter().zip(self.each)
     }
@@ -142,6 +156,7 @@ struct Intervals {
     method: Option<Method>,
     dependent: Option<bool>,
     needed: ByKey<u64, WITH_INTERVAL>,
+    needed_s: ByKey<f64, WITH_INTERVAL>,
 }
 
 impl From<Percentiles> for Document {
@@ -153,6 +168,7 @@ impl From<Percentiles> for Document {
                 method,
                 dependent,
                 needed: ByKey(std::array::from_fn(|at| each[at].needed)),
+                needed_s: ByKey(std::array::from_fn(|at| each[at].needed_s)),
             },
         }
     }
@@ -160,11 +176,12 @@ impl From<Percentiles> for Document {
 
 impl From<Document> for Percentiles {
     fn from(Document { values, intervals }: Document) -> Percentiles {
-        let Intervals { found, method, dependent, needed } = intervals;
+        let Intervals { found, method, dependent, needed, needed_s } = intervals;
         let each = std::array::from_fn(|at| Percentile {
             value: values.0[at],
             interval: found.0.get(at).copied().flatten(),
             needed: needed.0.get(at).copied().flatten(),
+            needed_s: needed_s.0.get(at).copied().flatten(),
         });
         Percentiles { each, method, dependent }
     }
@@ -176,7 +193,7 @@ struct ByKey<T, const N: usize>([Option<T>; N]);
 
 impl<T: Serialize, const N: usize> Serialize for ByKey<T, N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(PERCENTILES.iter().map(|known| known.key).zip(&self.0))
+        serializer.collect_map(PERCENTILES.iter().map(|known| known.label).zip(&self.0))
     }
 }
 
@@ -191,7 +208,7 @@ impl<T: JsonSchema, const N: usize> JsonSchema for ByKey<T, N> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let value = generator.subschema_for::<Option<T>>();
-        let keys = PERCENTILES[..N].iter().map(|known| known.key);
+        let keys = PERCENTILES[..N].iter().map(|known| known.label);
         let properties: Map<String, Value> =
             keys.clone().map(|key| (key.to_owned(), value.clone().into())).collect();
         let keys: Vec<&str> = keys.collect();
@@ -217,7 +234,7 @@ impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for ByKeyVisitor<T, 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ByKey<T, N>, M::Error> {
         let mut values = std::array::from_fn(|_| None);
         while let Some(key) = map.next_key::<String>()? {
-            match PERCENTILES[..N].iter().position(|known| known.key == key) {
+            match PERCENTILES[..N].iter().position(|known| known.label == key) {
                 Some(at) => values[at] = map.next_value()?,
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -234,7 +251,7 @@ mod tests {
     fn the_document_has_a_key_for_each_and_reads_back() {
         let mut distribution = Distribution::new();
         (1..=1_000).for_each(|us| distribution.record(us * 1_000));
-        let percentiles = Percentiles::new(&distribution, &[]);
+        let percentiles = Percentiles::independent(&distribution);
         assert_eq!(percentiles.at(0.5).value, Some(500.223));
         assert!(percentiles.at(0.99).interval.is_some());
         assert_eq!(
@@ -243,8 +260,8 @@ mod tests {
         );
         let text = serde_json::to_string(&percentiles).expect("a document");
         assert!(text.starts_with(r#"{"p50":500.223,"p75":"#), "{text}");
-        assert!(text.contains(r#""p9999":null,"intervals":{"p50":["#), "{text}");
-        assert!(text.ends_with(r#""p95":null,"p99":null,"p999":5662}}}"#), "{text}");
+        assert!(text.contains(r#""p99.99":null,"intervals":{"p50":["#), "{text}");
+        assert!(text.ends_with(r#""p95":null,"p99":null,"p99.9":null}}}"#), "{text}");
         assert_eq!(serde_json::from_str::<Percentiles>(&text).expect("percentiles"), percentiles);
     }
 
@@ -252,8 +269,10 @@ mod tests {
     fn intervals_may_be_those_of_another() {
         let mut distribution = Distribution::new();
         distribution.record_n(1_000, 1_000);
-        let (own, other) =
-            (Percentiles::alone(&distribution, Some(true)), Percentiles::new(&distribution, &[]));
+        let (own, other) = (
+            Percentiles::alone(&distribution, Some(true)),
+            Percentiles::independent(&distribution),
+        );
         assert_ne!(own, other);
         assert_eq!(own.with_intervals_of(&other), other);
         assert_eq!(other.with_intervals_of(&own), own);

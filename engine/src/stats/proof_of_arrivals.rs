@@ -18,11 +18,11 @@ use super::statistics::{
     KOLMOGOROV_1_PERCENT, NORMAL_1_PERCENT, PairSums, dispersion_deviation, index_of_dispersion,
     kolmogorov_p,
 };
+use crate::load::curve::Curve;
 use crate::load::schedule::Schedule;
 use crate::load::share::Share;
 use crate::plan;
 use crate::plan::thresholds::Thresholds;
-use crate::sys::units::Rate;
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -36,15 +36,17 @@ const RATE_PER_SECOND: f64 = 20_000.0;
 const MILLISECOND_NS: u64 = 1_000_000;
 const SECOND_NS: u64 = 1_000 * MILLISECOND_NS;
 
-fn rate() -> Rate {
-    "20k".parse().expect("a rate")
+/// A constant rate.
+fn rate(text: &str) -> Curve {
+    Curve::constant(text.parse().expect("a rate"))
 }
 
 /// The first [`N`] arrivals that a shard owns.
 fn shard_arrivals(seed: u64, shard: usize, shards: usize) -> Vec<u64> {
     let share = Share::equal(shard, shards);
-    let schedule = Schedule::new(rate(), plan::Arrivals::Poisson, seed, 3_600 * SECOND_NS, share);
-    let arrivals: Vec<u64> = schedule.take(N).collect();
+    let schedule =
+        Schedule::new(rate("20k"), plan::Arrivals::Poisson, seed, 3_600 * SECOND_NS, share);
+    let arrivals: Vec<u64> = schedule.times_ns().take(N).collect();
     assert_eq!(arrivals.len(), N);
     arrivals
 }
@@ -140,9 +142,10 @@ const DEVIATIONS: f64 = 4.0;
 
 /// The arrivals of a share of those blocks.
 fn part(seed: u64, share: &Share) -> Vec<u64> {
-    let rate: Rate = "2M".parse().expect("a rate");
     let until_ns = BLOCKS as u64 * MILLISECOND_NS;
-    Schedule::new(rate, plan::Arrivals::Poisson, seed, until_ns, share.clone()).collect()
+    let schedule =
+        Schedule::new(rate("2M"), plan::Arrivals::Poisson, seed, until_ns, share.clone());
+    schedule.times_ns().collect()
 }
 
 /// How many arrivals each block has.
@@ -298,15 +301,12 @@ const WINDOW_NS: u64 = 60 * SECOND_NS;
 /// Rate of the modelled runs.
 const SENT_PER_SECOND: f64 = 5_000.0;
 
-fn sent_rate() -> Rate {
-    "5k".parse().expect("a rate")
-}
-
 /// The shards' schedules of one modelled run.
 fn planned(arrivals: plan::Arrivals, seed: u64, shards: usize) -> Vec<Vec<u64>> {
     let part = |shard| {
         let share = Share::equal(shard, shards);
-        Schedule::new(sent_rate(), arrivals, seed, WINDOW_NS, share).collect()
+        let schedule = Schedule::new(rate("5k"), arrivals, seed, WINDOW_NS, share);
+        schedule.times_ns().collect()
     };
     (0..shards).map(part).collect()
 }
@@ -348,7 +348,8 @@ fn proven(
         whole.merge(&part);
     }
     let offer = Offer {
-        rate: sent_rate(),
+        curve: rate("5k"),
+        from_ns: 0,
         arrivals,
         parts: vec![(Share::whole(), intended.len())],
         until_ns: WINDOW_NS,

@@ -7,13 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
-use super::interval::{Interval, Method, interval, pooled};
+use super::interval::{Interval, interval, pooled};
+use super::pieces::Pieces;
 use super::statistics::{KOLMOGOROV_1_PERCENT, NORMAL_1_PERCENT};
-use crate::plan::thresholds::Thresholds;
 
 /// How far apart two latencies are that differ for a user, as a share: where most of them are
 /// equal, a few microseconds of jitter move them all.
 const APART: f64 = 0.05;
+/// Factor between the p99 of two quarters, in either direction, that counts as a change: less is
+/// within what one stall more or less makes of it.
+const P99_RATIO_MAX: f64 = 1.5;
 /// Slices of a window, which are shorter than twice that share of it: short beside a drift, and
 /// long beside most stalls, so that neighbours vary independently.
 const SLICES_MIN: usize = 32;
@@ -24,7 +27,7 @@ pub struct Stationarity {
     /// Kolmogorov–Smirnov distance of the two quarters' distributions, where latencies within 5 %
     /// of each other count as equal.
     pub distance: f64,
-    /// The largest distance that counts as none: [`Thresholds::drift`] and what chance gives once
+    /// The largest distance that counts as none: the plan's `drift` and what chance gives once
     /// in 100 runs, by the number of latencies or by how much neighbouring slices of the window
     /// differ, whichever is more.
     pub distance_max: f64,
@@ -40,14 +43,13 @@ pub struct Stationarity {
     /// p99 of the last quarter over that of the first.
     pub p99_ratio: f64,
     /// Whether the run was stationary: the distance within its bound or recurring within it, and
-    /// the p99 not beyond [`Thresholds::drift_p99`], or the difference within the uncertainty of
-    /// the two, or recurring.
+    /// the p99 not off by more than 1.5 times, or the difference within the uncertainty of the two,
+    /// or recurring.
     pub stationary: bool,
 }
 
-/// Compares the quarters of a window, given as the histograms of its `intervals` and of its whole
-/// seconds, the `batches`, both in order. `None` below four seconds or without samples in both
-/// quarters.
+/// Compares the quarters of a window, given by its pieces in order. `None` below four seconds or
+/// without samples in both quarters.
 ///
 /// Latencies that follow each other depend on each other: a stall makes hundreds slow at once, and
 /// quarters of a stationary window differ by more than independent samples would. So the distance
@@ -56,29 +58,25 @@ pub struct Stationarity {
 /// one, only at another time. Rejected: permuting slices, which a step at half time passes; and
 /// shifting the window as a circle, in which a step has a second one at the seam.
 ///
-/// A p99 has changed when it is off by the factor, the intervals of the two, by batches, don't
-/// meet,
-/// **and** it doesn't come back: one stall more in one quarter moves a p99 twentyfold and means
-/// nothing. So a window of fewer seconds than four times [`super::interval::BATCHES_MIN`] is judged
-/// by its distance alone.
-pub(crate) fn stationarity(
-    intervals: &[&Histogram<u64>],
-    batches: &[Histogram<u64>],
-    bounds: &Thresholds,
-) -> Option<Stationarity> {
-    if batches.len() < 4 {
+/// A p99 has changed when it is off by the factor, the intervals of the two don't meet, **and** it
+/// doesn't come back: one stall more in one quarter moves a p99 twentyfold and means nothing. So a
+/// window whose quarters are shorter than [`super::pieces::RUN_MIN_S`] is judged by its distance
+/// alone.
+pub(crate) fn stationarity(pieces: &Pieces<Histogram<u64>>, drift: f64) -> Option<Stationarity> {
+    let seconds = pieces.by_second();
+    if seconds.len() < 4 {
         return None;
     }
-    let slices = slices(intervals);
+    let slices = slices(&pieces.iter().collect::<Vec<_>>());
     let quarter = slices.len() / 4;
-    let of = |start: usize| pooled(&slices[start..start + quarter]);
+    let of = |start: usize| pooled(slices[start..start + quarter].iter());
     let (one, other) = (of(0), of(slices.len() - quarter));
     let Farthest { distance, edge_ns } = farthest(&one, &other)?;
     // Smirnov's two-sample point at 1 %.
     let (m, n) = (one.count() as f64, other.count() as f64);
     let independent = KOLMOGOROV_1_PERCENT * ((m + n) / (m * n)).sqrt();
     let deviation = (variance(&slices, edge_ns) * quarter as f64).sqrt() * (m.hypot(n) / (m * n));
-    let distance_max = bounds.drift + independent.max(NORMAL_1_PERCENT * deviation);
+    let distance_max = drift + independent.max(NORMAL_1_PERCENT * deviation);
     let distance_recurring = (distance_max < distance).then(|| {
         let from = |(start, stretches): (usize, RangeInclusive<usize>)| {
             let own = of(start);
@@ -87,7 +85,7 @@ pub(crate) fn stationarity(
         };
         recurrences(slices.len(), quarter).map(from).into_iter().fold(0.0, f64::max)
     });
-    let (p99_first_ns, p99_last_ns, changed) = p99(batches, bounds)?;
+    let (p99_first_ns, p99_last_ns, changed) = p99(pieces, &seconds)?;
     Some(Stationarity {
         distance,
         distance_max,
@@ -100,26 +98,27 @@ pub(crate) fn stationarity(
 }
 
 /// p99 of the first and of the last quarter, ns, and whether it has changed for good.
-fn p99(batches: &[Histogram<u64>], bounds: &Thresholds) -> Option<(u64, u64, bool)> {
-    let quarter = batches.len() / 4;
-    let last = batches.len() - quarter;
-    let of = |start: usize| pooled(&batches[start..start + quarter]);
+fn p99(pieces: &Pieces<Histogram<u64>>, seconds: &[Histogram<u64>]) -> Option<(u64, u64, bool)> {
+    let quarter = seconds.len() / 4;
+    let last = seconds.len() - quarter;
+    let of = |start: usize| pooled(seconds[start..start + quarter].iter());
     let p99_ns = |start: usize| of(start).quantile_ns(0.99);
     let (first_ns, last_ns) = (p99_ns(0)?, p99_ns(last)?);
-    let by_batches = |start: usize| {
-        let found = interval(&of(start), &batches[start..start + quarter], 0.99).ok();
-        found.filter(|of| of.method == Method::Batches)
+    let interval_between = |start: f64, end: f64| {
+        let quarter = pieces.between(start, end);
+        interval(&pooled(quarter.iter()), &quarter, 0.99).ok()
     };
+    let intervals = || interval_between(0.0, 0.25).zip(interval_between(0.75, 1.0));
     let differ = |one_ns: u64, other_ns: u64| {
-        !(1.0 / bounds.drift_p99..=bounds.drift_p99).contains(&ratio(one_ns, other_ns))
+        !(1.0 / P99_RATIO_MAX..=P99_RATIO_MAX).contains(&ratio(one_ns, other_ns))
     };
     let comes_back = |(start, mut stretches): (usize, RangeInclusive<usize>)| {
         let own_ns = p99_ns(start);
         stretches.any(|start| own_ns.zip(p99_ns(start)).is_some_and(|(own, it)| !differ(own, it)))
     };
     let changed = differ(first_ns, last_ns)
-        && by_batches(0).zip(by_batches(last)).is_some_and(|(one, other)| !meet(&one, &other))
-        && !recurrences(batches.len(), quarter).into_iter().all(comes_back);
+        && intervals().is_some_and(|(one, other)| !meet(&one, &other))
+        && !recurrences(seconds.len(), quarter).into_iter().all(comes_back);
     Some((first_ns, last_ns, changed))
 }
 
@@ -193,13 +192,13 @@ fn below(low: &Histogram<u64>, high: &Histogram<u64>) -> Option<Farthest> {
         return None;
     }
     let (mut seen, mut near) = (0, 0);
-    let mut beside = high.iter_recorded().peekable();
+    let mut nearby = high.iter_recorded().peekable();
     let mut found = Farthest { distance: 0.0, edge_ns: 0 };
     for bucket in low.iter_recorded() {
         seen += bucket.count_since_last_iteration();
         let edge_ns = low.highest_equivalent(bucket.value_iterated_to());
         let near_ns = high.highest_equivalent((edge_ns as f64 * (1.0 + APART)) as u64);
-        while let Some(bucket) = beside.next_if(|bucket| bucket.value_iterated_to() <= near_ns) {
+        while let Some(bucket) = nearby.next_if(|bucket| bucket.value_iterated_to() <= near_ns) {
             near += bucket.count_since_last_iteration();
         }
         let distance = seen as f64 / low.len() as f64 - near as f64 / high.len() as f64;
@@ -224,28 +223,34 @@ mod tests {
     use super::*;
     use crate::stats::distribution::{INTERVAL_DIGITS, interval_histogram};
 
-    /// Twenty-four seconds of 300 samples as a series keeps them; `value_ns` gives the k-th sample
-    /// of a second.
+    /// What a plan allows without a word.
+    const DRIFT: f64 = 0.1;
+
+    /// Twenty-four seconds of 300 samples by eighths, as a series keeps them; `value_ns` gives the
+    /// k-th sample of a second.
     fn seconds(value_ns: impl Fn(u64, u64) -> u64) -> Vec<Histogram<u64>> {
-        (0..24)
-            .map(|second| {
+        (0..24 * 8)
+            .map(|piece: u64| {
                 let mut latency = interval_histogram(INTERVAL_DIGITS);
-                (0..300).for_each(|k| latency += value_ns(second, k));
+                // Each eighth of a second has its eighth of the values.
+                (0..300).filter(|k| k % 8 == piece % 8).for_each(|k| {
+                    latency += value_ns(piece / 8, k);
+                });
                 latency
             })
             .collect()
     }
 
     fn found(value_ns: impl Fn(u64, u64) -> u64) -> Stationarity {
-        found_with(value_ns, &Thresholds::default())
+        found_with(value_ns, DRIFT)
     }
 
-    fn found_with(value_ns: impl Fn(u64, u64) -> u64, bounds: &Thresholds) -> Stationarity {
-        of_seconds(&seconds(value_ns), bounds).expect("24 seconds")
+    fn found_with(value_ns: impl Fn(u64, u64) -> u64, drift: f64) -> Stationarity {
+        of_seconds(&seconds(value_ns), drift).expect("24 seconds")
     }
 
-    fn of_seconds(seconds: &[Histogram<u64>], bounds: &Thresholds) -> Option<Stationarity> {
-        stationarity(&seconds.iter().collect::<Vec<_>>(), seconds, bounds)
+    fn of_seconds(seconds: &[Histogram<u64>], drift: f64) -> Option<Stationarity> {
+        stationarity(&Pieces::new(seconds.to_vec(), 0.125), drift)
     }
 
     #[test]
@@ -311,15 +316,8 @@ mod tests {
             }
             latency
         };
-        let intervals: Vec<Histogram<u64>> = (0..EIGHTHS).map(&mut interval).collect();
-        let second = |eighths: &[Histogram<u64>]| {
-            let mut second = eighths[0].clone();
-            eighths[1..].iter().for_each(|other| second.add(other).expect("the same bounds"));
-            second
-        };
-        let batches: Vec<Histogram<u64>> = intervals.chunks(8).map(second).collect();
-        let intervals: Vec<&Histogram<u64>> = intervals.iter().collect();
-        stationarity(&intervals, &batches, &Thresholds::default()).expect("ten seconds")
+        let eighths = Pieces::new((0..EIGHTHS).map(&mut interval).collect(), 0.125);
+        stationarity(&eighths, DRIFT).expect("ten seconds")
     }
 
     const WINDOW_NS: f64 = 1e10;
@@ -408,18 +406,13 @@ mod tests {
     #[test]
     fn the_plan_may_allow_for_more() {
         let drift = |second: u64, k: u64| 1_000_000 + 1_000 * k + 25_000 * second;
-        assert!(found_with(drift, &Thresholds { drift: 1.0, ..Thresholds::default() }).stationary);
-        let tail_ns = |second: u64| if second < 12 { 2_000_000 } else { 20_000_000 };
-        let tail = |second: u64, k: u64| if k < 12 { tail_ns(second) } else { 1_000_000 };
-        let allowed = Thresholds { drift_p99: 11.0, ..Thresholds::default() };
-        assert!(found_with(tail, &allowed).stationary);
+        assert!(found_with(drift, 1.0).stationary);
     }
 
     #[test]
     fn quarters_without_samples_say_nothing() {
-        let bounds = Thresholds::default();
-        assert_eq!(of_seconds(&seconds(|_, k| k)[..3], &bounds), None);
+        assert_eq!(of_seconds(&seconds(|_, k| k)[..3 * 8], DRIFT), None);
         let empty = Distribution::new().histogram().clone();
-        assert_eq!(of_seconds(&vec![empty; 8], &bounds), None);
+        assert_eq!(of_seconds(&vec![empty; 8 * 8], DRIFT), None);
     }
 }

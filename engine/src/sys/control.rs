@@ -45,6 +45,12 @@ impl Signals {
         let _ = self.stop_ns.compare_exchange(0, now_ns + STOP_AHEAD_NS, set, read);
     }
 
+    /// Whether the load ends by itself unless somebody puts that off.
+    #[inline]
+    pub(crate) fn is_leased(&self) -> bool {
+        self.lease_ns.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether the moment has come that nobody put off; the load ends with it.
     #[inline]
     pub(crate) fn is_lease_over(&self, now_ns: u64) -> bool {

@@ -1,12 +1,10 @@
-//! The floor of the engine: units, the clocks, CPU placement, executors, and what a run's threads
-//! share.
+//! The floor of the engine: units, the clocks, CPU placement, and what a run's threads share.
 
 pub mod address;
 pub mod clock;
 pub(crate) mod control;
-pub(crate) mod executor;
+pub(crate) mod flatten;
 pub(crate) mod kernel_files;
-pub(crate) mod leaves;
 pub mod placement;
 pub mod seal;
 pub(crate) mod stat;

@@ -9,12 +9,12 @@ use crate::sys::units::CoreList;
 
 /// The cores that this process may use, in rising order; never empty.
 ///
-/// The mask already reflects a container's cpuset. glommio pins an executor to any core it is told
-/// to, so the mask has to be checked here.
+/// The mask already reflects a container's cpuset. The kernel lets a thread leave the mask that it
+/// was started with, so it has to be checked here.
 pub fn allowed_cores() -> Vec<usize> {
     let mask = core_affinity::get_core_ids().unwrap_or_default();
     let mut cores: Vec<usize> = mask.into_iter().map(|core| core.id).collect();
-    if let Some(online) = listed_online() {
+    if let Ok(online) = listed_online() {
         cores.retain(|core| online.contains(core));
     }
     let cores = CoreList::new(cores);
@@ -24,12 +24,17 @@ pub fn allowed_cores() -> Vec<usize> {
 
 /// The cores that are online, as the kernel's topology lists them; without it, those allowed.
 pub(crate) fn online_cores() -> Vec<usize> {
-    listed_online().unwrap_or_else(allowed_cores)
+    listed_online().unwrap_or_else(|_| allowed_cores())
 }
 
-fn listed_online() -> Option<Vec<usize>> {
-    let text = fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
-    text.trim().parse::<CoreList>().ok().map(|cores| cores.as_slice().to_vec())
+/// The cores that are online, as the kernel's topology lists them.
+///
+/// # Errors
+/// It can't be read.
+pub(crate) fn listed_online() -> io::Result<Vec<usize>> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
+    let cores = text.trim().parse::<CoreList>().map_err(io::Error::other)?;
+    Ok(cores.as_slice().to_vec())
 }
 
 /// Moves this thread to any of these cores.

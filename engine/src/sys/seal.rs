@@ -1,7 +1,7 @@
 //! The allocation seal: marks when a shard's thread must not allocate.
 //!
-//! A shard seals its thread once all memory is allocated, and unseals it while it yields to the
-//! executor. An allocator that checks [`is_sealed`], as the one in the tests does, can count
+//! A shard seals its thread once all memory is allocated, and unseals it while it looks up from its
+//! requests. An allocator that checks [`is_sealed`], as the one in the tests does, can count
 //! violations.
 
 use std::cell::Cell;

@@ -197,7 +197,10 @@ impl Rate {
     /// The highest rate of a plan, per second: more than a machine's loopback can carry.
     pub const MAX_PER_SECOND: u64 = 100_000_000;
 
-    /// The rate in millionths of a request per second; above zero.
+    /// No requests at all: where a ramp begins, or during a pause. No text means it.
+    pub const ZERO: Rate = Rate { micro: 0 };
+
+    /// The rate in millionths of a request per second.
     pub fn micro_per_second(self) -> u64 {
         self.micro
     }
@@ -242,20 +245,7 @@ impl FromStr for Rate {
             Some((amount, "m" | "1m")) => (amount, 60),
             Some(_) => return Err(not_a_number()),
         };
-        let (number, factor) = match amount.char_indices().last() {
-            Some((at, 'k' | 'K')) => (&amount[..at], Some(1_000_u64)),
-            Some((at, 'm' | 'M')) => (&amount[..at], Some(1_000_000)),
-            _ => match amount.split_once(['e', 'E']) {
-                Some((number, power)) => {
-                    (number, power.parse().ok().and_then(|power| 10_u64.checked_pow(power)))
-                }
-                None => (amount, Some(1)),
-            },
-        };
-        let micro = factor
-            .and_then(|factor| decimal_times(number, factor.checked_mul(1_000_000)?))
-            .ok_or_else(not_a_number)?
-            / seconds;
+        let micro = millionths(amount).ok_or_else(not_a_number)? / seconds;
         if micro == 0 {
             return Err(InvalidRate::Zero(text.to_owned()));
         }
@@ -264,6 +254,26 @@ impl FromStr for Rate {
         }
         Ok(Rate { micro })
     }
+}
+
+/// A whole number, which may be written as a rate is: `500`, `20k`, `1.5M`, `1e4`.
+pub fn whole_number(text: &str) -> Option<u64> {
+    let written_out = text.parse().ok();
+    written_out
+        .or_else(|| millionths(text).filter(|it| it % 1_000_000 == 0).map(|it| it / 1_000_000))
+}
+
+/// The millionths of a number such as `500`, `20k`, `1.5M` or `1e4`.
+fn millionths(amount: &str) -> Option<u64> {
+    let (number, factor) = match amount.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&amount[..at], 1_000_u64),
+        Some((at, 'm' | 'M')) => (&amount[..at], 1_000_000),
+        _ => match amount.split_once(['e', 'E']) {
+            Some((number, power)) => (number, 10_u64.checked_pow(power.parse().ok()?)?),
+            None => (amount, 1),
+        },
+    };
+    decimal_times(number, factor.checked_mul(1_000_000)?)
 }
 
 impl Serialize for Rate {

@@ -7,7 +7,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -84,6 +84,7 @@ impl WholeFile {
                 // Created here, because the crate's own temporary files are private to their user.
                 .make_in(folder_of(&path), |path| File::create_new(path))?;
             if is_ours(temporary.as_file()) {
+                require_room(temporary.as_file())?;
                 return Ok(WholeFile { temporary, path });
             }
         }
@@ -174,6 +175,13 @@ impl Place {
         }
         Place::Named(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
     }
+}
+
+/// Tries whether a new file can be written: a full disk has room for its name, and for no byte.
+fn require_room(mut file: &File) -> io::Result<()> {
+    file.write_all(b"\n")?;
+    file.set_len(0)?;
+    file.rewind()
 }
 
 /// Locks a file that was just created. Until then another process may take it for an orphan.

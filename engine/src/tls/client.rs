@@ -13,6 +13,7 @@ use rustls::{ClientConfig, Error, RootCertStore};
 
 use super::accept_any::AcceptAny;
 use super::tickets::Tickets;
+use super::trust_own::TrustOwn;
 use crate::plan::{Plan, PlanError, TlsSession};
 
 /// What a plan's connections speak TLS with.
@@ -37,7 +38,7 @@ impl ClientSetup {
         let provider = Arc::new(ring::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match plan.insecure {
             true => Arc::new(AcceptAny::new(&provider)),
-            false => trusting(plan.cacert.as_deref(), &provider)?,
+            false => Arc::new(trusting(plan.cacert.as_deref(), &provider)?),
         };
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -77,31 +78,32 @@ impl ClientSetup {
     }
 }
 
-/// Trusts the issuers that the system trusts, and those of a file.
-fn trusting(
-    cacert: Option<&Path>,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, PlanError> {
+/// Trusts the issuers that the system trusts, and the certificates of a file: as issuers, and as a
+/// server's own.
+fn trusting(cacert: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<TrustOwn, PlanError> {
+    let own = cacert.map_or(Ok(Vec::new()), |file| certificates(file, "--cacert"))?;
     let mut roots = RootCertStore::empty();
     let system = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(system.certs);
-    if let Some(file) = cacert {
-        for certificate in certificates(file, "--cacert")? {
-            roots.add(certificate).map_err(|error| {
-                let problem = format!("a certificate in it can't be used ({error})");
-                let cure = "give the PEM file of an issuer's certificate";
-                PlanError::new("--cacert", file.display(), problem, cure)
-            })?;
-        }
+    for (file, certificate) in cacert.iter().flat_map(|file| own.iter().map(move |own| (file, own)))
+    {
+        roots.add(certificate.clone()).map_err(|error| {
+            let problem = format!("a certificate in it can't be used ({error})");
+            let cure = "give the PEM file of an issuer's certificate, or of the server's own";
+            PlanError::new("--cacert", file.display(), problem, cure)
+        })?;
     }
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-        .build()
-        .map_err(|_| {
-            let why = system.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
-            let problem = format!("this system trusts no issuer of certificates{why}");
-            let cure = "name a file with issuers, install ca-certificates, or use --insecure";
-            PlanError::new("--cacert", "none", problem, cure)
-        })
+    let issuers =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+            .build()
+            .map_err(|_| {
+                let why =
+                    system.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+                let problem = format!("this system trusts no issuer of certificates{why}");
+                let cure = "name a file with issuers, install ca-certificates, or use --insecure";
+                PlanError::new("--cacert", "none", problem, cure)
+            })?;
+    Ok(TrustOwn::new(issuers, own))
 }
 
 /// The certificates in a file, of which there is one at least.

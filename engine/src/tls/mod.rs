@@ -11,6 +11,7 @@ mod keep_issuer;
 mod probe;
 mod sessions;
 mod tickets;
+mod trust_own;
 
 pub(crate) use client::ClientSetup;
 pub(crate) use sessions::{End, RECORD_MAX, Sent, Sessions};

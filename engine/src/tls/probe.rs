@@ -36,7 +36,7 @@ impl ClientSetup {
             .map_err(|error| Failed::of(&error, false))
             .and_then(|tls| shake_hands(tls, stream, longest));
         done.map_err(|failed| {
-            let (problem, cure) = failed.told(verifier.issuer());
+            let (problem, cure) = failed.problem_and_cure(verifier.issuer());
             let (flag, value) = named(plan);
             PlanError::new(flag, value, format!("{problem} ({})", failed.cause.name()), cure)
         })
@@ -109,7 +109,7 @@ impl Failed {
     }
 
     /// What is wrong and what to do about it; `issuer` is that of the certificate.
-    fn told(&self, issuer: Option<String>) -> (String, &'static str) {
+    fn problem_and_cure(&self, issuer: Option<String>) -> (String, &'static str) {
         let error = &self.error;
         match self.cause {
             Cause::TlsUnknownIssuer => (
@@ -128,8 +128,8 @@ impl Failed {
             // rustls has no variant for what webpki says here.
             Cause::TlsCertificate if error.contains("CaUsedAsEndEntity") => (
                 "its certificate is an issuer's, not a server's".to_owned(),
-                "make one with basicConstraints=critical,CA:FALSE, or accept any certificate with \
-                 --insecure",
+                "trust that very certificate with --cacert FILE, make one with \
+                 basicConstraints=critical,CA:FALSE, or accept any certificate with --insecure",
             ),
             Cause::TlsExpired | Cause::TlsCertificate => (
                 format!("its certificate can't be accepted: {error}"),

@@ -4,35 +4,33 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::compare::{compare, compare_leaves};
+use super::compare::{compare, compare_values};
 use super::distribution::{distributions, of_document};
 use super::finding::{Finding, summed_up};
 use super::part;
 use super::planned::{Planned, of_one_process};
-use super::sound::{self, Pieces};
+use super::sound::{self, DecodedSeries};
 use crate::load::schedule::Digest;
 use crate::record::counts::Counts;
 use crate::report::{
-    AgentConfig, AgentLost, AgentPart, DistributionPart, Part, Report, Samples, ToldPart,
+    AgentConfig, AgentLost, AgentPart, AgentReported, DistributionPart, Part, Report, Samples,
     judge_agent,
 };
 use crate::stats::distribution::Distribution;
-use crate::stats::interval::{Method, method};
+use crate::stats::interval::Method;
 use crate::stats::percentiles::{Percentile, Percentiles, Quantile};
-use crate::sys::leaves::leaves;
+use crate::sys::flatten::flatten;
 use crate::sys::units::seconds_to_ns;
 
-/// How often an agent tells how far it is, seconds; and how many frames an interval has at most:
-/// those of 136 years.
-const FRAME_S: f64 = 0.25;
-const FRAMES_MAX: f64 = (1_u64 << 34) as f64;
+/// How often an agent reports how far it is, seconds.
+const REPORT_INTERVAL_S: f64 = 0.25;
 
 /// Distributions that every part has, first among those of [`distributions`].
 const ALWAYS: usize = 7;
 
 /// A single agent's part is the whole. Several agents' parts are each what a report of that agent
-/// would be, and add up to the whole.
-pub(super) fn agents(report: &Report, pieces: &Pieces) -> Vec<Finding> {
+/// would be, and add up to the whole. `draws`: the arrivals of their schedules are drawn again.
+pub(super) fn agents(report: &Report, decoded: &DecodedSeries, draws: bool) -> Vec<Finding> {
     let mut findings =
         vec![Finding::equal("partial", !report.agent_lost.is_empty(), report.partial)];
     if let [only] = &report.per_agent[..]
@@ -45,9 +43,11 @@ pub(super) fn agents(report: &Report, pieces: &Pieces) -> Vec<Finding> {
     let machine = if report.generator.machine.is_some() { "one" } else { "of each agent" };
     findings.push(Finding::equal("generator.machine", "of each agent", machine));
     findings.extend(shares(report));
-    findings.extend(told(report));
+    findings.extend(reported(report));
     findings.extend(summed_up("merged is the sum of the agents", sum_of_agents(report)));
-    findings.extend(schedules(report));
+    if draws {
+        findings.extend(schedules(report));
+    }
     findings.extend(samples(report));
     let stopped = report.per_agent.iter().any(|agent| agent.interrupted);
     // Somebody may have stopped the controller when its agents had ended.
@@ -58,7 +58,7 @@ pub(super) fn agents(report: &Report, pieces: &Pieces) -> Vec<Finding> {
         report.interrupted || !stopped,
     ));
     for agent in &report.per_agent {
-        let checks = one(report, agent, pieces);
+        let checks = one(report, agent, decoded, draws);
         findings.extend(summed_up(&format!("agent {}", agent.name), checks));
     }
     findings
@@ -106,37 +106,29 @@ fn shares(report: &Report) -> Vec<Finding> {
     summed_up("the agents' shares are the load", findings)
 }
 
-/// What agents that were lost had told: intervals as long as a frame or twice, four times… as long,
-/// in order, and none of them after the loss.
-fn told(report: &Report) -> Vec<Finding> {
+/// What lost agents had reported can't be recomputed: that it isn't of after the loss, and that its
+/// figures are possible together.
+fn reported(report: &Report) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for AgentLost { name, at_s, told, .. } in &report.agent_lost {
-        let Some(ToldPart { interval_s, intervals, .. }) = told else { continue };
-        let frames = interval_s / FRAME_S;
-        let ok = (1.0..=FRAMES_MAX).contains(&frames) && frames.log2().fract() == 0.0;
-        findings.push(Finding::new(format!("{name}: interval_s"), "of frames", interval_s, ok));
-        let (some, last_s) = (!intervals.is_empty(), at_s + interval_s);
-        findings.push(Finding::new(format!("{name}: intervals"), "some", intervals.len(), some));
-        for (at, interval) in intervals.iter().enumerate() {
-            let name = |what: &str| format!("{name}: {at}.{what}");
-            let start_s = at as f64 * interval_s;
-            findings.push(Finding::close(name("start_s"), start_s, interval.start_s));
-            findings.push(Finding::new(
-                name("start_s"),
-                format!("before {last_s}"),
-                interval.start_s,
-                interval.start_s < last_s,
-            ));
-            let (p50, p99) = (interval.p50, interval.p99);
-            let ok = p50.is_some() == p99.is_some() && p50 <= p99;
-            let text = format!("{p50:?} and {p99:?}");
-            findings.push(Finding::new(name("p50 and p99"), "in order", text, ok));
-        }
+    for AgentLost { name, at_s, reported, .. } in &report.agent_lost {
+        let Some(reported) = reported else { continue };
+        let AgentReported { until_s, intended, answered, errors, p50, p99, .. } = reported;
+        let name = |what: &str| format!("{name}: {what}");
+        let last_s = at_s + REPORT_INTERVAL_S;
+        let ok = (0.0..=last_s).contains(until_s);
+        findings.push(Finding::new(name("until_s"), format!("by {last_s}"), until_s, ok));
+        let ended = answered.saturating_add(*errors);
+        let ok = ended <= *intended;
+        let expected = format!("{intended} at most");
+        findings.push(Finding::new(name("answered and errors"), expected, ended, ok));
+        let ok = p50.is_some() == p99.is_some() && p50 <= p99;
+        let found = format!("{p50:?} and {p99:?}");
+        findings.push(Finding::new(name("p50 and p99"), "in order", found, ok));
     }
     if findings.is_empty() {
         return findings;
     }
-    summed_up("what lost agents had told", findings)
+    summed_up("what lost agents had reported", findings)
 }
 
 /// Counts, rates and histograms add, means weigh by their counts.
@@ -149,8 +141,8 @@ fn sum_of_agents(report: &Report) -> Vec<Finding> {
     let ends = || report.per_agent.iter().map(|agent| agent.config.schedule_until);
     // Windows that ended apart have rates that don't add up, and what was lost has none.
     if report.agent_lost.is_empty() && ends().all(|end| end == report.config.schedule_until) {
-        let rates = added(parts.iter().flat_map(|part| leaves(&part.rate)));
-        findings.extend(compare_leaves("rate.", rates, leaves(&merged.rate)));
+        let rates = added(parts.iter().flat_map(|part| flatten(&part.rate)));
+        findings.extend(compare_values("rate.", rates, flatten(&merged.rate)));
     }
     for (at, (name, merged)) in distributions(merged).into_iter().enumerate().take(ALWAYS) {
         let parts = parts.iter().map(|part| distributions(part)[at].1);
@@ -210,34 +202,35 @@ fn sum<'a>(
     }
 }
 
-/// The intervals of an agent's corrected latencies. They come from the seconds of its run, which
-/// only its samples show; without these, it shows whether they are no narrower than its ranks make
-/// them, which is what they are of a run that is too short for others.
-fn intervals(agent: &AgentPart, pieces: &Pieces) -> Vec<Finding> {
+/// The intervals of an agent's corrected latencies. They come from the pieces of its run, which only
+/// its samples show; without these, it shows whether they are no narrower than its ranks make them.
+fn intervals(agent: &AgentPart) -> Vec<Finding> {
     // A histogram that can't be read has a finding of its own.
     let Ok(corrected) = of_document(&agent.part.corrected) else { return Vec::new() };
-    let (by_ranks, found) = (Percentiles::new(&corrected, &[]), &agent.part.corrected.percentiles);
-    // No agent's run was longer than the whole.
-    if found.method != Some(Method::Batches) || method(&pieces.batches) != Method::Batches {
-        return compare("corrected.", &by_ranks, found);
-    }
+    let by_ranks = Percentiles::independent(&corrected);
+    let found = &agent.part.corrected.percentiles;
     let dependent = agent.part.naive.percentiles.dependent;
     let mut findings = compare("corrected.intervals.dependent", &dependent, &found.dependent);
-    for ((Quantile { key, .. }, ranks), (_, found)) in by_ranks.iter().zip(found.iter()) {
+    let method = Some(Method::Batches);
+    findings.extend(compare("corrected.intervals.method", &method, &found.method));
+    for ((Quantile { label, .. }, ranks), (_, found)) in by_ranks.iter().zip(found.iter()) {
         let ok = match (ranks.interval, found.interval) {
-            (None, _) => (ranks.interval, ranks.needed) == (found.interval, found.needed),
-            (Some(_), None) => found.needed.is_some_and(|needed| corrected.count() < needed),
+            (None, _) => Percentile { value: found.value, ..ranks } == found,
+            (Some(_), None) => {
+                found.needed.is_none() && found.needed_s.is_some_and(|needed_s| 0.0 < needed_s)
+            }
             (Some([least, most]), Some([low, high])) => {
-                low <= least && most <= high && found.needed.is_none()
+                low <= least && most <= high && (found.needed, found.needed_s) == (None, None)
             }
         };
-        let text = |percentile: Percentile| match (percentile.interval, percentile.needed) {
-            (Some([low, high]), None) => format!("{low} to {high}"),
-            (None, Some(needed)) => format!("none below {needed} values"),
+        let text = |of: Percentile| match (of.interval, of.needed, of.needed_s) {
+            (Some([low, high]), None, None) => format!("{low} to {high}"),
+            (None, Some(needed), None) => format!("none below {needed} values"),
+            (None, None, Some(needed_s)) => format!("none below {needed_s} s"),
             _ => "none".to_owned(),
         };
         let expected = format!("{}, or wider", text(ranks));
-        let what = format!("corrected.intervals.{key}");
+        let what = format!("corrected.intervals.{label}");
         findings.push(Finding::new(what, expected, text(found), ok));
     }
     findings
@@ -272,25 +265,26 @@ fn schedules(report: &Report) -> Vec<Finding> {
 fn samples(report: &Report) -> Vec<Finding> {
     let all: Option<Vec<&Samples>> =
         report.per_agent.iter().map(|agent| agent.samples.as_ref()).collect();
-    let told = |number: fn(&Samples) -> u64| -> Option<u64> {
+    let all = all.filter(|all| !all.is_empty() || report.samples.is_some());
+    let sum = |number: fn(&Samples) -> u64| -> Option<u64> {
         all.as_ref().map(|all| all.iter().map(|samples| number(samples)).sum())
     };
     let found = report.samples.as_ref();
     let mut findings = compare(
         "samples.written: sum of the agents'",
-        &told(|it| it.written),
+        &sum(|it| it.written),
         &found.map(|it| it.written),
     );
     findings.extend(compare(
         "samples.lost: sum of the agents'",
-        &told(|it| it.lost),
+        &sum(|it| it.lost),
         &found.map(|it| it.lost),
     ));
     findings
 }
 
 /// An agent's part, as far as a report of that agent alone would be checked.
-fn one(report: &Report, agent: &AgentPart, pieces: &Pieces) -> Vec<Finding> {
+fn one(report: &Report, agent: &AgentPart, decoded: &DecodedSeries, draws: bool) -> Vec<Finding> {
     let view = report.of_agent(agent);
     let mut findings = vec![sound::plan(&view), sound::cores(&view)];
     findings.push(part::until(&view));
@@ -298,11 +292,13 @@ fn one(report: &Report, agent: &AgentPart, pieces: &Pieces) -> Vec<Finding> {
         return findings;
     }
     findings.extend(part::part(&view, &agent.part, None));
-    if view.config.plan.backfill.is_off() {
-        findings.extend(intervals(agent, pieces));
+    if view.config.plan.backfill_ns().is_none() {
+        findings.extend(intervals(agent));
     }
-    let planned = Planned::new(&view, pieces);
-    findings.extend(part::taken(&view, planned.as_ref()));
+    if draws {
+        let planned = Planned::new(&view, decoded);
+        findings.extend(part::taken(&view, planned.as_ref()));
+    }
     findings.extend(part::littles_law(&view));
     findings.extend(part::samples(&view));
     findings.extend(compare("start_skew_us", &agent.skew_us(), &agent.start_skew_us));

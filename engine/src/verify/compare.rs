@@ -6,16 +6,16 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::finding::Finding;
-use crate::report::decode_histogram;
-use crate::sys::leaves::{fraction, leaf_text, leaves};
+use crate::stats::distribution::{INTERVAL_DIGITS, SIGNIFICANT_DIGITS, histogram_of_text};
+use crate::sys::flatten::{flatten, fraction, value_text};
 
 /// A finding for each value that either document has, named by its path after `prefix`.
 pub fn compare<T: Serialize>(prefix: &str, expected: &T, found: &T) -> Vec<Finding> {
-    compare_leaves(prefix, leaves(expected), leaves(found))
+    compare_values(prefix, flatten(expected), flatten(found))
 }
 
 /// The same of documents taken apart.
-pub(super) fn compare_leaves(
+pub(super) fn compare_values(
     prefix: &str,
     expected: Vec<(String, Value)>,
     found: Vec<(String, Value)>,
@@ -35,7 +35,7 @@ pub(super) fn compare_leaves(
 fn one(prefix: &str, path: &str, expected: Option<Value>, found: Option<Value>) -> Finding {
     // A document that is one value, such as an absent one, has no path.
     let what = format!("{prefix}{path}").trim_end_matches('.').to_owned();
-    let text = |leaf: &Option<Value>| leaf.as_ref().map_or("nothing".to_owned(), leaf_text);
+    let text = |leaf: &Option<Value>| leaf.as_ref().map_or("nothing".to_owned(), value_text);
     let (expected_text, found_text) = (text(&expected), text(&found));
     let number = |leaf: &Option<Value>| leaf.as_ref().and_then(fraction);
     if let (Some(expected), Some(found)) = (number(&expected), number(&found)) {
@@ -47,10 +47,12 @@ fn one(prefix: &str, path: &str, expected: Option<Value>, found: Option<Value>) 
         {
             // Which bytes the compression makes of a histogram is its own affair.
             let same = expected == found
-                || match (decode_histogram(expected), decode_histogram(found)) {
-                    (Ok(expected), Ok(found)) => expected == found,
-                    _ => false,
-                };
+                || [SIGNIFICANT_DIGITS, INTERVAL_DIGITS].into_iter().any(|digits| {
+                    match (histogram_of_text(expected, digits), histogram_of_text(found, digits)) {
+                        (Ok(expected), Ok(found)) => expected == found,
+                        _ => false,
+                    }
+                });
             let found = if same { "equal in every bucket" } else { "not equal" };
             Finding::equal(what, "equal in every bucket", found)
         }

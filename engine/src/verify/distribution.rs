@@ -5,23 +5,19 @@ use hdrhistogram::Histogram;
 use super::compare::compare;
 use super::finding::{Finding, is_close};
 use super::unsound::Unsound;
-use crate::report::{DistributionPart, Part, decode_histogram};
-use crate::stats::distribution::{Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS, VALUE_MIN_NS};
+use crate::report::{DistributionPart, Part};
+use crate::stats::distribution::{
+    Distribution, SIGNIFICANT_DIGITS, VALUE_MAX_NS, histogram_of_text,
+};
 use crate::sys::units::us_to_ns;
 
 /// More than the requests of the longest run at the highest rate, and few enough that a sum over
 /// all cores that a plan may name doesn't overflow.
 pub(super) const NUMBER_MAX: u64 = 1 << 47;
 
-/// Decodes a document's histogram, which must have the bounds of every run's and this many
-/// significant digits.
+/// Decodes a document's histogram of this many significant digits.
 pub(super) fn decode(text: &str, digits: u8) -> Result<Histogram<u64>, Unsound> {
-    let histogram = decode_histogram(text)?;
-    let bounds = (histogram.low(), histogram.high(), histogram.sigfig());
-    if bounds != (VALUE_MIN_NS, VALUE_MAX_NS, digits) {
-        let (low, high, digits) = bounds;
-        return Err(Unsound::Bounds { low, high, digits });
-    }
+    let histogram = histogram_of_text(text, digits)?;
     if NUMBER_MAX < histogram.len() {
         return Err(Unsound::Values(histogram.len()));
     }

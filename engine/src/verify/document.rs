@@ -7,9 +7,9 @@ use super::agents::agents;
 use super::compare::compare;
 use super::distribution::of_document;
 use super::finding::{Finding, summed_up};
-use super::part::{littles_law, part, per_second, requests, samples, taken, until, with_latency};
+use super::part::{littles_law, part, per_second, requests, samples, taken, until};
 use super::planned::Planned;
-use super::sound::{Pieces, sound};
+use super::sound::{DecodedSeries, sound};
 use crate::record::counts::IntervalCounts;
 use crate::record::series::SeriesInterval;
 use crate::report::calibration::CalibratedOf;
@@ -20,30 +20,46 @@ use crate::report::verdict::Verdict;
 use crate::report::{IntervalPart, Report};
 use crate::stats::distribution::{LATENESS_DIGITS, interval_histogram};
 use crate::stats::stationarity::stationarity;
-use crate::sys::leaves::{leaf_text, leaves};
+use crate::sys::flatten::{flatten, value_text};
+
+/// Arrivals of a schedule that are drawn again before a report is used: a fraction of a second.
+const DRAWN_MAX: u64 = 1_000_000;
 
 /// Checks everything in a report that follows from the rest of it. The whole run's checks are
 /// listed one by one; those of its parts and intervals as one finding each, beside what is wrong in
 /// them.
 pub fn report_alone(report: &Report) -> Vec<Finding> {
-    let (mut findings, pieces) = sound(report);
-    let Some(pieces) = pieces else { return findings };
-    findings.extend(part(report, &report.whole, Some(&pieces.batches)));
+    checked(report, true)
+}
+
+/// The same of a report that is about to be used for something else, which mustn't wait long: the
+/// arrivals of a long schedule aren't drawn again.
+pub fn report_in_brief(report: &Report) -> Vec<Finding> {
+    checked(report, report.config.schedule_arrivals.is_none_or(|count| count <= DRAWN_MAX))
+}
+
+/// Checks a report, and its schedule if that is to be drawn again.
+fn checked(report: &Report, draws: bool) -> Vec<Finding> {
+    let (mut findings, decoded) = sound(report);
+    let Some(decoded) = decoded else { return findings };
+    findings.extend(part(report, &report.whole, Some(&decoded.latencies)));
     findings.push(corrected_digest(report));
     let traffic = report.generator.traffic();
     findings.extend(summed_up("traffic", compare("", &traffic, &report.traffic)));
-    findings.extend(agents(report, &pieces));
+    findings.extend(agents(report, &decoded, draws));
     let correction = corrected_by(&report.config.plan);
     let corrected_by = report.config.corrected_by.as_str();
     findings.push(Finding::equal("config.corrected_by", correction, corrected_by));
-    findings.extend(schedule(report, &pieces));
+    findings.push(until(report));
+    if draws {
+        findings.extend(schedule(report, &decoded));
+    }
     findings.extend(requests(report));
-    findings.extend(series(report, &pieces));
-    let intervals: Vec<&Histogram<u64>> = pieces.histograms.iter().collect();
-    let expected = stationarity(&intervals, &pieces.batches, &report.config.plan.thresholds);
+    findings.extend(series(report, &decoded));
+    let expected = stationarity(&decoded.latencies, report.config.plan.thresholds.drift);
     findings.extend(compare("stationarity.", &expected, &report.stationarity));
     findings.extend(littles_law(report));
-    findings.extend(slo(report, &pieces));
+    findings.extend(slo(report, &decoded));
     findings.extend(samples(report));
     findings.extend(profile(report));
     findings.extend(calibration(report));
@@ -59,14 +75,12 @@ fn corrected_digest(report: &Report) -> Finding {
 }
 
 /// The schedule that the plan means, against what the run took of it, and in which intervals.
-fn schedule(report: &Report, pieces: &Pieces) -> Vec<Finding> {
-    let until = until(report);
-    if !until.ok {
-        return vec![until];
+fn schedule(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
+    if !until(report).ok {
+        return Vec::new();
     }
-    let planned = Planned::new(report, pieces);
-    let mut findings = vec![until];
-    findings.extend(taken(report, planned.as_ref()));
+    let planned = Planned::new(report, decoded);
+    let mut findings = taken(report, planned.as_ref());
     if let Some(planned) = &planned {
         let due = |at: usize| planned.per_interval.get(at).copied().unwrap_or(0);
         let intervals = report.series.intervals.iter().enumerate();
@@ -87,7 +101,7 @@ fn schedule(report: &Report, pieces: &Pieces) -> Vec<Finding> {
 type CountOf = fn(&IntervalCounts) -> u64;
 
 /// The run over time adds up to the run.
-fn series(report: &Report, pieces: &Pieces) -> Vec<Finding> {
+fn series(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
     let counts = &report.whole.counts;
     let intervals = &report.series.intervals;
     let sums: [(&str, u64, CountOf); 7] = [
@@ -109,11 +123,11 @@ fn series(report: &Report, pieces: &Pieces) -> Vec<Finding> {
         })
         .collect();
     let answers = per_second(report, sum(|interval| interval.answers));
-    let rate = report.whole.rate.answered;
+    let rate = report.whole.rate.answered_due;
     findings.push(Finding::close("series: answers per second", rate, answers));
-    let latencies: u64 = pieces.histograms.iter().map(Histogram::len).sum();
-    findings.push(Finding::equal("series: latencies", with_latency(counts), latencies));
-    let each = intervals.iter().zip(&pieces.histograms).enumerate();
+    let latencies: u64 = decoded.latencies.iter().map(Histogram::len).sum();
+    findings.push(Finding::equal("series: latencies", counts.with_latency(), latencies));
+    let each = intervals.iter().zip(decoded.latencies.iter()).enumerate();
     let each = each
         .flat_map(|(at, (found, latency))| interval(at, report.series.interval_s, found, latency));
     findings.extend(summed_up("series: intervals", each.collect()));
@@ -156,11 +170,11 @@ fn interval(
 }
 
 /// The objectives, judged again.
-fn slo(report: &Report, pieces: &Pieces) -> Vec<Finding> {
+fn slo(report: &Report, decoded: &DecodedSeries) -> Vec<Finding> {
     // A histogram that can't be read has its own finding.
     let Ok(corrected) = of_document(&report.whole.corrected) else { return Vec::new() };
-    let (part, batches) = (&report.whole, &pieces.batches[..]);
-    let figures = Figures { part, corrected: &corrected, batches, series: &report.series };
+    let (part, pieces) = (&report.whole, &decoded.latencies);
+    let figures = Figures { part, corrected: &corrected, pieces, series: &report.series };
     let expected = report.config.plan.slo.as_ref().map(|slo| figures.judge(slo));
     compare("slo.", &expected, &report.slo)
 }
@@ -203,8 +217,8 @@ fn calibration(report: &Report) -> Vec<Finding> {
 fn verdict(report: &Report) -> Vec<Finding> {
     let expected = judge(report);
     let text = |verdict: &Verdict| {
-        let words = leaves(verdict).into_iter().filter_map(|(path, leaf)| {
-            (path == "level" || path.ends_with(".code")).then(|| leaf_text(&leaf))
+        let words = flatten(verdict).into_iter().filter_map(|(path, leaf)| {
+            (path == "level" || path.ends_with(".code")).then(|| value_text(&leaf))
         });
         words.collect::<Vec<String>>().join(" ")
     };

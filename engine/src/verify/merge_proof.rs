@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::replay::{corrected, sorted};
+use super::replay::sorted;
 use crate::report::Report;
 use crate::samples::ReadError;
 use crate::stats::distribution::rank;
@@ -40,16 +40,19 @@ impl MergeRow {
     }
 }
 
-/// Pools the samples of all agents of a report, one file for each; `None` if there is one agent, or
-/// no request with a latency.
+/// Pools the samples of all agents of a report, one file for each; `None` if there is one agent, no
+/// request with a latency, or back-filling has made latencies that no request has.
 ///
 /// # Errors
 /// A file can't be read.
 pub fn merge_proof(report: &Report, files: &[&Path]) -> Result<Option<MergeProof>, ReadError> {
-    if report.per_agent.len() < 2 {
+    if report.per_agent.len() < 2 || report.config.plan.backfill_ns().is_some() {
         return Ok(None);
     }
-    let values = sorted(files, &report.config.plan, corrected)?;
+    let plan = &report.config.plan;
+    let values = sorted(files, plan, |sample, _, each| {
+        sample.corrected_ns().into_iter().for_each(each);
+    })?;
     if values.is_empty() {
         return Ok(None);
     }

@@ -22,10 +22,12 @@ mod part;
 mod planned;
 mod replay;
 mod sound;
+mod steps;
+mod sums;
 mod unsound;
 
 pub use compare::compare;
-pub use document::report_alone;
+pub use document::{report_alone, report_in_brief};
 pub use finding::{Finding, summed_up};
 pub use latencies::{Latencies, latencies};
 pub use merge_proof::{MergeProof, MergeRow, merge_proof};

@@ -4,17 +4,20 @@
 use hdrhistogram::Histogram;
 
 use super::compare::compare;
-use super::distribution::{distribution, distributions};
+use super::distribution::{distribution, distributions, of_document};
 use super::finding::{Finding, is_close, summed_up};
 use super::planned::Planned;
+use super::steps::steps;
+use super::sums::outcomes;
 use crate::load::requests::is_cut_short;
 use crate::plan::{Model, Plan, StampSource};
-use crate::record::counts::{Counts, CountsBy};
-use crate::record::outcome::UnsentReason;
+use crate::record::counts::Counts;
 use crate::report::merge::offered_rate;
 use crate::report::{DistributionPart, LittlesLaw, Part, Rates, Report, ResponseStamps};
 use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::interval::dependent;
+use crate::stats::percentiles::Quantile;
+use crate::stats::pieces::Pieces;
 use crate::sys::units::{OneIn, SECOND_NS, seconds_to_ns};
 
 /// Little's law: what follows from its two sides.
@@ -45,8 +48,8 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
     match name {
         "naive" => Some(counts.sent.saturating_sub(counts.failed)),
         // Back-filled values are more than requests.
-        "corrected" if !plan.backfill.is_off() => None,
-        "corrected" => Some(with_latency(counts)),
+        "corrected" | "successes.corrected" if plan.backfill_ns().is_some() => None,
+        "corrected" => Some(counts.with_latency()),
         "pacer_lateness" | "connection_wait" => Some(counts.sent),
         "connect_time" | "tls.handshake_time" => Some(counts.connects_in_window),
         "send_path" => Some(counts.sends_stamped),
@@ -57,20 +60,29 @@ fn length(name: &str, counts: &Counts, plan: &Plan) -> Option<u64> {
     }
 }
 
-/// Requests that have a corrected latency: those that failed or were dropped have none.
-pub(super) fn with_latency(counts: &Counts) -> u64 {
-    let dropped = counts.unsent_reasons.of(UnsentReason::Dropped);
-    counts.intended.saturating_sub(counts.failed).saturating_sub(dropped)
+/// Back-filled latencies against the naive ones.
+fn backfilled(part: &Part, interval_ns: u64) -> Vec<Finding> {
+    let mut pairs = vec![("corrected", &part.naive, &part.corrected)];
+    if let Some(successes) = &part.successes {
+        pairs.push(("successes.corrected", &successes.naive, &successes.corrected));
+    }
+    let check = |(name, naive, corrected): (&str, &DistributionPart, &DistributionPart)| {
+        // What can't be read is found elsewhere.
+        let (naive, corrected) = (of_document(naive).ok()?, of_document(corrected).ok()?);
+        let expected = naive.backfilled(interval_ns).digest();
+        Some(Finding::equal(format!("{name} by back-filling"), expected, corrected.digest()))
+    };
+    pairs.into_iter().filter_map(check).collect()
 }
 
-/// A part against itself; with the batches of its series, its intervals as well.
+/// A part against itself; with the pieces of its series, its intervals as well.
 pub(super) fn part(
     report: &Report,
     part: &Part,
-    batches: Option<&[Histogram<u64>]>,
+    pieces: Option<&Pieces<Histogram<u64>>>,
 ) -> Vec<Finding> {
     let plan = &report.config.plan;
-    let dependent = batches.and_then(dependent);
+    let dependent = pieces.and_then(dependent);
     let mut findings = sums(&part.counts, plan);
     for (name, document) in distributions(part) {
         if let Some(length) = length(name, &part.counts, plan) {
@@ -82,14 +94,14 @@ pub(super) fn part(
         }
         // Only the corrected latencies are kept over time, and back-filled ones are no pieces of
         // the run.
-        findings.extend(distribution(name, document, |whole| match (name, batches) {
-            ("corrected", Some(batches)) if plan.backfill.is_off() => {
-                DistributionPart::new(whole, batches)
+        findings.extend(distribution(name, document, |whole| match (name, pieces) {
+            ("corrected", Some(pieces)) if plan.backfill_ns().is_none() => {
+                DistributionPart::new(whole, pieces)
             }
             ("corrected", Some(_)) => DistributionPart::alone(whole, Some(true)),
             (_, Some(_)) => DistributionPart::alone(whole, dependent),
             // Those of an agent have a check of their own.
-            ("corrected", None) if plan.backfill.is_off() => {
+            ("corrected", None) if plan.backfill_ns().is_none() => {
                 let alone = DistributionPart::alone(whole, None);
                 let percentiles = alone.percentiles.with_intervals_of(&document.percentiles);
                 DistributionPart { percentiles, ..alone }
@@ -98,6 +110,12 @@ pub(super) fn part(
             (_, None) => DistributionPart::alone(whole, part.naive.percentiles.dependent),
         }));
     }
+    if let Some(interval_ns) = plan.backfill_ns() {
+        findings.extend(backfilled(part, interval_ns));
+    }
+    let of_shards = report.generator.shards.iter().map(|shard| shard.stamps_clamped);
+    let of_shards = of_shards.fold(0_u64, u64::saturating_add);
+    findings.push(Finding::equal("stamps_clamped", of_shards, part.counts.stamps_clamped));
     // Agents may sample as their kernels let them, and each is checked.
     if !report.is_joint() {
         findings.push(sampled(report, part));
@@ -105,15 +123,17 @@ pub(super) fn part(
     let stamps = ResponseStamps::new(plan.stamps(), &part.counts);
     findings.extend(compare("stamps.", &stamps, &part.stamps));
     if let Some(share) = &part.client_share {
-        let found = Some(share.p50.corrected);
-        findings.push(compared("client_share.p50", part.corrected.quantile_us(0.5), found));
-        for (what, q, at) in
-            [("client_share.p99", 0.99, &share.p99), ("client_share.p999", 0.999, &share.p999)]
-        {
-            let found = at.as_ref().map(|part| part.corrected);
-            findings.push(compared(what, part.corrected.quantile_us(q), found));
+        for (Quantile { label, q, .. }, at) in share.parts() {
+            let name = format!("client_share at {label}");
+            findings.push(compared(&name, part.corrected.quantile_us(q), Some(at.corrected)));
+            // How many requests met a connection that was added isn't told otherwise.
+            let room = if part.counts.pool_grew == 0 { 0.0 } else { at.corrected - at.added };
+            let fits = (0.0..=room + 1e-9).contains(&at.opening);
+            let (most, opening) = (format!("at most {room}"), at.opening.to_string());
+            findings.push(Finding::new(format!("{name}: opening"), most, opening, fits));
         }
     }
+    findings.push(Finding::equal("bad", part.counts.bad(), part.bad));
     let successes = part.counts.answered.saturating_sub(part.counts.unexpected_status);
     findings.push(Finding::equal(
         "successes apart",
@@ -122,6 +142,8 @@ pub(super) fn part(
     ));
     findings.extend(rates(report, part));
     findings.extend(tls(plan, part));
+    let dependent = dependent.or(part.naive.percentiles.dependent);
+    findings.extend(steps(plan, part, dependent));
     findings
 }
 
@@ -149,27 +171,12 @@ fn compared(what: &str, expected: Option<f64>, found: Option<f64>) -> Finding {
 }
 
 fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
-    let Counts { intended, sent, unsent, answered, timed_out, failed, abandoned, .. } = *counts;
+    let Counts { intended, sent, answered, failed, .. } = *counts;
     let shared = |most| if plan.pipeline == 1 { 0 } else { most };
-    vec![
-        Finding::equal("intended = sent + unsent", sent + unsent, intended),
-        Finding::equal(
-            "sent = answered + timed_out + failed + abandoned",
-            answered + timed_out + failed + abandoned,
-            sent,
-        ),
-        Finding::equal("answered = sum of statuses", counts.status.total(), answered),
-        Finding::equal(
-            "timed_out + failed = sum of errors",
-            counts.errors.total(),
-            timed_out + failed,
-        ),
-        Finding::equal("unsent = sum of reasons", counts.unsent_reasons.total(), unsent),
-        Finding::equal(
-            "unexpected_status",
-            unexpected(&counts.status, plan),
-            counts.unexpected_status,
-        ),
+    let warmup = &counts.warmup;
+    let [(setup_sent, setup_ended), (warmup_sent, warmup_ended)] = counts.before_the_window();
+    let mut findings = outcomes(counts, plan);
+    findings.extend([
         Finding::at_most("unconnected", failed, counts.unconnected),
         Finding::at_most(
             "sent_in_window + unconnected",
@@ -177,11 +184,6 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
             counts.sent_in_window + counts.unconnected,
         ),
         Finding::at_most("stamped_by_kernel", answered, counts.stamped_by_kernel),
-        Finding::at_most(
-            "stamped_by_hardware",
-            if plan.stamps() == StampSource::Hardware { counts.stamped_by_kernel } else { 0 },
-            counts.stamped_by_hardware,
-        ),
         Finding::at_most("sends_stamped", counts.sends_sampled, counts.sends_stamped),
         Finding::at_most("waited", intended, counts.waited),
         // A user of a closed model waits for its own connection.
@@ -194,11 +196,16 @@ fn sums(counts: &Counts, plan: &Plan) -> Vec<Finding> {
         Finding::at_most("pool_grew", counts.connects_in_window, counts.pool_grew),
         Finding::at_most("users_blocked", counts.users, counts.users_blocked),
         Finding::at_most("incomplete_uploads", counts.answered, counts.incomplete_uploads),
+        Finding::at_most("stamps_clamped of the answers", counts.answered, counts.stamps_clamped),
+        Finding::at_most("doubtful", shared(counts.answered), counts.doubtful),
         Finding::at_most("shared_sends", shared(counts.sent), counts.shared_sends),
         Finding::at_most("shared_receives", shared(counts.answered), counts.shared_receives),
-        Finding::at_most("setup.answered", counts.setup.sent, counts.setup.answered),
-        Finding::at_most("warmup.answered", counts.warmup.sent, counts.warmup.answered),
-    ]
+        Finding::equal("setup: sent = answered + errors + abandoned", setup_ended, setup_sent),
+        Finding::equal("warm-up: sent = answered + errors + abandoned", warmup_ended, warmup_sent),
+        Finding::at_most("warmup.sent_in_window", warmup_sent, warmup.sent_in_window),
+        Finding::at_most("warmup.answered_in_window", warmup.answered, warmup.answered_in_window),
+    ]);
+    findings
 }
 
 /// The sample of the sends: of the requests that each shard sent one in so many, the last of those
@@ -219,12 +226,6 @@ fn sampled(report: &Report, part: &Part) -> Finding {
     Finding::new("sends_sampled", format!("{least} to {most}"), found, ok)
 }
 
-/// Answers whose status the plan doesn't count as success.
-fn unexpected(status: &CountsBy<u16>, plan: &Plan) -> u64 {
-    let unexpected = status.iter().filter(|(code, _)| !plan.expect_status.holds(*code));
-    unexpected.fold(0, |sum, (_, count)| sum.saturating_add(count))
-}
-
 /// A count over the length of the window.
 pub(super) fn per_second(report: &Report, count: u64) -> f64 {
     let until_ns = seconds_to_ns(report.config.schedule_until);
@@ -241,14 +242,17 @@ fn rates(report: &Report, part: &Part) -> Vec<Finding> {
         unit: rate.unit,
         target: target(report),
         intended: per_second(report, counts.intended),
-        sent: per_second(report, counts.sent_in_window),
-        answered: rate.answered,
+        sent: per_second(report, counts.sends_in_window()),
+        sent_due: per_second(report, counts.sent_in_window),
+        answered: rate.answered_due + per_second(report, counts.warmup.answered_in_window),
+        answered_due: rate.answered_due,
     };
     let mut findings = compare("rate.", &expected, rate);
     let most = per_second(report, counts.answered);
-    let ok = 0.0 <= rate.answered && (rate.answered <= most || is_close(most, rate.answered));
+    let found = rate.answered_due;
+    let ok = 0.0 <= found && (found <= most || is_close(most, found));
     let most = format!("at most {most}");
-    findings.push(Finding::new("rate.answered by the counts", most, rate.answered, ok));
+    findings.push(Finding::new("rate.answered_due by the counts", most, found, ok));
     findings
 }
 

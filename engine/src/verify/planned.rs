@@ -1,7 +1,7 @@
 //! Recomputes the plan's arrivals: their digests, their counts per interval, and the proof of the
 //! schedule.
 
-use super::sound::Pieces;
+use super::sound::DecodedSeries;
 use crate::load::schedule::{Digest, Schedule};
 use crate::load::share::Share;
 use crate::plan::thresholds::Thresholds;
@@ -26,7 +26,7 @@ pub(super) struct Planned {
 impl Planned {
     /// The arrivals of a sound report's agents, counted in its intervals; `None` without a
     /// schedule. Of more than the report has it is enough to know that there are more.
-    pub(super) fn new(report: &Report, pieces: &Pieces) -> Option<Planned> {
+    pub(super) fn new(report: &Report, decoded: &DecodedSeries) -> Option<Planned> {
         let plan = &report.config.plan;
         let offer = offer(&report.config.plan, &report.whole, &report.per_agent)?;
         let most = most_arrivals(report);
@@ -40,15 +40,17 @@ impl Planned {
             for shard in 0..shards {
                 let mut part = ArrivalStats::new(window_ns.clone());
                 let share = agent.config.share.of_shard(shard, shards);
-                let schedule = Schedule::new(offer.rate, plan.arrivals, plan.seed, until_ns, share);
-                for due_ns in schedule.take(most) {
+                let curve = offer.curve.clone();
+                let schedule = Schedule::new(curve, plan.arrivals, plan.seed, until_ns, share);
+                let left = most.saturating_sub(usize_of(whole.arrivals()));
+                for due_ns in schedule.times_ns().take(left) {
                     whole.add(due_ns);
                     if due_ns < window_ns.start {
                         continue;
                     }
                     window.add(due_ns);
                     part.record_unsent(due_ns);
-                    let at = usize::try_from((due_ns - window_ns.start) / pieces.interval_ns)
+                    let at = usize::try_from((due_ns - window_ns.start) / decoded.interval_ns)
                         .expect("a window has few intervals");
                     if per_interval.len() <= at {
                         per_interval.resize(at + 1, 0);
@@ -85,15 +87,18 @@ impl Planned {
 /// without a schedule.
 pub(super) fn of_one_process(report: &Report) -> Option<Digest> {
     let plan = &report.config.plan;
-    let rate = offer(&report.config.plan, &report.whole, &report.per_agent)?.rate;
+    let curve = offer(&report.config.plan, &report.whole, &report.per_agent)?.curve;
     let mut whole = Digest::default();
-    let schedule = Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), Share::whole());
-    schedule.take(most_arrivals(report)).for_each(|due_ns| whole.add(due_ns));
+    let schedule = Schedule::new(curve, plan.arrivals, plan.seed, plan.end_ns(), Share::whole());
+    schedule.times_ns().take(most_arrivals(report)).for_each(|due_ns| whole.add(due_ns));
     Some(whole)
 }
 
 /// More arrivals than the report has.
 fn most_arrivals(report: &Report) -> usize {
-    let arrivals = report.config.schedule_arrivals.unwrap_or(0);
-    usize::try_from(arrivals).unwrap_or(usize::MAX).saturating_add(1)
+    usize_of(report.config.schedule_arrivals.unwrap_or(0)).saturating_add(1)
+}
+
+fn usize_of(arrivals: u64) -> usize {
+    usize::try_from(arrivals).unwrap_or(usize::MAX)
 }

@@ -14,7 +14,7 @@ use super::compare::compare;
 use super::finding::{Finding, is_close, summed_up};
 use super::part::target;
 use super::planned::Planned;
-use super::sound::{Pieces, sound};
+use super::sound::{DecodedSeries, sound};
 use super::unsound::Unsound;
 use crate::load::schedule::Digest;
 use crate::plan::{DURATION_MAX, Plan};
@@ -23,11 +23,11 @@ use crate::record::counts::Counts;
 use crate::record::littles_law::InFlightIntegral;
 use crate::record::recorder::Recorder;
 use crate::report::merge::{WindowFigures, offer, window_figures};
-use crate::report::{AgentPart, DistributionPart, Part, Report};
+use crate::report::{AgentPart, ClientShare, DistributionPart, Part, Rates, Report};
 use crate::samples::{End, Header, ReadError, Sample, SampleKind, SampleReader, plan_digest};
 use crate::stats::arrival_proof::ArrivalProof;
 use crate::stats::arrivals::ArrivalStats;
-use crate::stats::distribution::{Distribution, VALUE_MAX_NS, backfill, rank};
+use crate::stats::distribution::{Distribution, VALUE_MAX_NS, rank};
 use crate::stats::percentiles::Quantile;
 use crate::sys::units::{seconds_to_ns, us_to_ns};
 
@@ -38,8 +38,8 @@ const QUANTILE_TOLERANCE: f64 = 0.01;
 /// Checks a report against the samples of its run, one file for each agent. A file that is damaged,
 /// incomplete or missing samples ends the checks: a part proves nothing.
 pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
-    let (findings, pieces) = sound(report);
-    let Some(pieces) = pieces else { return summed_up("a report to compare with", findings) };
+    let (findings, decoded) = sound(report);
+    let Some(decoded) = decoded else { return summed_up("a report to compare with", findings) };
     let mut findings = Vec::new();
     let mut replay = Replay::new(report);
     let (mut written, mut lost) = (0, 0);
@@ -60,17 +60,21 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
             }
         }
     }
-    let told = report.samples.as_ref().map(|samples| (samples.written, samples.lost));
-    let text = |told: Option<(u64, u64)>| match told {
+    let reported = report.samples.as_ref().map(|samples| (samples.written, samples.lost));
+    let text = |reported: Option<(u64, u64)>| match reported {
         Some((written, lost)) => format!("{written} written, {lost} lost"),
         None => "no samples".to_owned(),
     };
-    findings.push(Finding::equal("samples: in the files", text(Some((written, lost))), text(told)));
+    findings.push(Finding::equal(
+        "samples: in the files",
+        text(Some((written, lost))),
+        text(reported),
+    ));
     findings.push(Finding::equal("samples: lost", 0, lost));
     if 0 < lost {
         return findings;
     }
-    findings.extend(replay.schedule(&pieces));
+    findings.extend(replay.schedule(&decoded));
     findings.extend(replay.littles_law());
     match replay.arrivals() {
         Ok(arrivals) => {
@@ -81,14 +85,14 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
             findings.push(Finding::new("samples: sends", "in the order intended", problem, false));
         }
     }
-    findings.extend(against(replay.figures(&pieces), report));
+    findings.extend(against(replay.figures(&decoded), report));
     if report.is_joint() {
         for (agent, file) in report.per_agent.iter().zip(files) {
-            let checks = alone(report, agent, file, &pieces);
+            let checks = alone(report, agent, file, &decoded);
             findings.extend(summed_up(&format!("samples: agent {}", agent.name), checks));
         }
     }
-    for (name, document, measure) in measured(&report.whole) {
+    for (name, document, measure) in measured(&report.whole, &report.config.plan) {
         match sorted(files, &report.config.plan, measure) {
             Ok(values) => findings.extend(quantiles(name, document, &values)),
             Err(error) => findings.push(Finding::new(name, "a readable file", error, false)),
@@ -98,7 +102,7 @@ pub fn with_samples(report: &Report, files: &[&Path]) -> Vec<Finding> {
 }
 
 /// An agent's part against its own samples, as those of a report of that agent alone.
-fn alone(report: &Report, agent: &AgentPart, file: &Path, pieces: &Pieces) -> Vec<Finding> {
+fn alone(report: &Report, agent: &AgentPart, file: &Path, decoded: &DecodedSeries) -> Vec<Finding> {
     let view = Report { series: report.series.clone(), ..report.of_agent(agent) };
     let mut replay = Replay::new(&view);
     if let Err(error) = replay.read(agent, file) {
@@ -113,7 +117,7 @@ fn alone(report: &Report, agent: &AgentPart, file: &Path, pieces: &Pieces) -> Ve
     }
     // Its intervals rest on its seconds: those of the run, unless it stalled at the run's end.
     let of_its_own = part_against(replay.window_figures().part, &agent.part);
-    let of_the_run = part_against(replay.figures(pieces).part, &agent.part);
+    let of_the_run = part_against(replay.figures(decoded).part, &agent.part);
     let is_right = of_its_own.iter().all(|finding| finding.ok);
     findings.extend(if is_right { of_its_own } else { of_the_run });
     findings
@@ -213,6 +217,10 @@ impl<'a> Replay<'a> {
         if !(self.plan.warmup.0..self.plan.end_ns() + DURATION_MAX.0).contains(&intended_ns) {
             return Err(Unsound::Due(intended_ns));
         }
+        let steps = self.plan.scenario.len().max(1);
+        if steps <= usize::from(sample.step) {
+            return Err(Unsound::Step(sample.step, steps));
+        }
         let outcome = sample.outcome().expect("the reader checks it");
         let is_sent = sample.kind != SampleKind::Unsent && !sample.is_unconnected();
         let stamps = sample.stamps();
@@ -234,8 +242,8 @@ impl<'a> Replay<'a> {
     }
 
     /// The samples' intended times against the plan's arrivals of the window.
-    fn schedule(&self, pieces: &Pieces) -> Vec<Finding> {
-        let Some(planned) = Planned::new(self.report, pieces) else {
+    fn schedule(&self, decoded: &DecodedSeries) -> Vec<Finding> {
+        let Some(planned) = Planned::new(self.report, decoded) else {
             return Vec::new();
         };
         let found = self.report.config.schedule_digest.clone().unwrap_or("none".to_owned());
@@ -299,11 +307,11 @@ impl<'a> Replay<'a> {
     }
 
     /// The recorder's figures.
-    fn figures(mut self, pieces: &Pieces) -> WindowFigures {
+    fn figures(mut self, decoded: &DecodedSeries) -> WindowFigures {
         // What was in flight is not in the samples. It is taken from the report, the last first,
         // which brings the intervals to the report's length.
         for (at, interval) in self.report.series.intervals.iter().enumerate().rev() {
-            self.recorder.series.in_flight(at as u64 * pieces.interval_ns, interval.in_flight);
+            self.recorder.series.in_flight(at as u64 * decoded.interval_ns, interval.in_flight);
         }
         self.window_figures()
     }
@@ -327,7 +335,6 @@ fn against(figures: WindowFigures, report: &Report) -> Vec<Finding> {
 /// Compares a part with that of the samples. What samples don't tell is filled in from the report.
 fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
     let counts = Counts {
-        stamped_by_hardware: whole.counts.stamped_by_hardware,
         sends_sampled: whole.counts.sends_sampled,
         sends_stamped: whole.counts.sends_stamped,
         waited: whole.counts.waited,
@@ -343,12 +350,27 @@ fn part_against(part: Part, whole: &Part) -> Vec<Finding> {
         shared_sends: whole.counts.shared_sends,
         shared_receives: whole.counts.shared_receives,
         incomplete_uploads: whole.counts.incomplete_uploads,
-        setup: whole.counts.setup,
-        warmup: whole.counts.warmup,
+        stamps_clamped: whole.counts.stamps_clamped,
+        doubtful: whole.counts.doubtful,
+        setup: whole.counts.setup.clone(),
+        warmup: whole.counts.warmup.clone(),
         ..part.counts
     };
+    // What the warm-up left over is in no sample.
+    let rate = Rates { sent: whole.rate.sent, answered: whole.rate.answered, ..part.rate };
     let (send_path, connect_time) = (whole.send_path.clone(), whole.connect_time.clone());
-    let part = Part { counts, send_path, connect_time, tls: whole.tls.clone(), ..part };
+    let mut part = Part { counts, rate, send_path, connect_time, tls: whole.tls.clone(), ..part };
+    if let (Some(found), Some(reported)) = (&mut part.client_share, &whole.client_share) {
+        let ClientShare { p50, p90, p99, p999, .. } = found;
+        p50.opening = reported.p50.opening;
+        for (found, reported) in
+            [(p90, &reported.p90), (p99, &reported.p99), (p999, &reported.p999)]
+        {
+            if let (Some(found), Some(reported)) = (found, reported) {
+                found.opening = reported.opening;
+            }
+        }
+    }
     compare("samples: ", &part, whole)
 }
 
@@ -358,10 +380,14 @@ pub(super) type Measure = fn(&Sample, &Plan, &mut dyn FnMut(u64));
 /// A distribution of the report that samples can rebuild.
 type Measurement<'a> = (&'static str, &'a DistributionPart, Measure);
 
-fn measured(whole: &Part) -> Vec<Measurement<'_>> {
-    let mut all: Vec<Measurement<'_>> = vec![
+/// What the samples say of each. Back-filled latencies follow from the naive ones.
+fn measured<'a>(whole: &'a Part, plan: &Plan) -> Vec<Measurement<'a>> {
+    let is_backfilled = plan.backfill_ns().is_some();
+    let mut all: Vec<Measurement<'a>> = vec![
         ("naive", &whole.naive, |sample, _, each| sample.naive_ns().into_iter().for_each(each)),
-        ("corrected", &whole.corrected, corrected),
+        ("corrected", &whole.corrected, |sample, _, each| {
+            sample.corrected_ns().into_iter().for_each(each);
+        }),
         ("pacer_lateness", &whole.pacer_lateness, |sample, _, each| {
             sample.pacer_lateness_ns().into_iter().for_each(each);
         }),
@@ -380,20 +406,12 @@ fn measured(whole: &Part) -> Vec<Measurement<'_>> {
             sample.corrected_ns().filter(|_| is_success(sample, plan)).into_iter().for_each(each);
         }));
     }
+    all.retain(|(name, ..)| !is_backfilled || !name.ends_with("corrected"));
     all
 }
 
 fn is_success(sample: &Sample, plan: &Plan) -> bool {
     sample.kind == SampleKind::Answered && plan.expect_status.holds(sample.status)
-}
-
-/// The corrected latency, or with back-filling the naive one and those of the requests that it held
-/// up.
-pub(super) fn corrected(sample: &Sample, plan: &Plan, each: &mut dyn FnMut(u64)) {
-    match (plan.backfill.is_off(), plan.period, sample.naive_ns()) {
-        (false, Some(period), Some(naive_ns)) => backfill(naive_ns, period.0, each),
-        _ => sample.corrected_ns().into_iter().for_each(each),
-    }
 }
 
 /// The values of one measure over all files, in order.
@@ -417,9 +435,9 @@ fn quantiles(name: &str, document: &DistributionPart, values: &[u64]) -> Vec<Fin
     let histogram = Distribution::new();
     let bucket_ns = |value_ns: u64| histogram.histogram().equivalent_range(value_ns);
     let mut findings = Vec::new();
-    for (Quantile { key, q, .. }, percentile) in document.percentiles.iter() {
+    for (Quantile { label, q }, percentile) in document.percentiles.iter() {
         let Some(found) = percentile.value else { continue };
-        let what = format!("samples: {name}.{key}, exact");
+        let what = format!("samples: {name}.{label}, exact");
         if values.is_empty() {
             findings.push(Finding::new(what, "n/a", found, false));
             continue;

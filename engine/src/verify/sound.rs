@@ -10,44 +10,39 @@ use super::distribution::{NUMBER_MAX, decode};
 use super::finding::{Finding, is_close, summed_up};
 use super::unsound::Unsound;
 use crate::plan::Plan;
-use crate::record::series::{SLOTS_MAX, by_second, interval_ns_of};
+use crate::record::series::{SLOTS_MAX, interval_ns_of};
 use crate::report::merge::schedule_version;
 use crate::report::{Report, SCHEMA};
 use crate::stats::distribution::INTERVAL_DIGITS;
-use crate::sys::leaves::{leaf_text, leaves};
+use crate::stats::pieces::Pieces;
+use crate::sys::flatten::{flatten, value_text};
 use crate::sys::units::{CoreList, SECOND_NS, seconds_to_ns};
 
 /// The series of a sound report, decoded.
-pub(super) struct Pieces {
+pub(super) struct DecodedSeries {
     /// Length of an interval, ns.
     pub(super) interval_ns: u64,
     /// The latencies of each interval.
-    pub(super) histograms: Vec<Histogram<u64>>,
-    /// The latencies of each full second, or of each interval where that is longer.
-    pub(super) batches: Vec<Histogram<u64>>,
+    pub(super) latencies: Pieces<Histogram<u64>>,
 }
 
 /// What must hold before any number of the report is used, and the decoded series if all of it
 /// holds.
-pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<Pieces>) {
+pub(super) fn sound(report: &Report) -> (Vec<Finding>, Option<DecodedSeries>) {
     let mut findings = vec![Finding::equal("schema", SCHEMA, report.schema)];
     findings.push(version(report));
     findings.extend(summed_up("numbers that a run can have", numbers(report)));
-    findings.push(Finding::new(
-        "per_agent",
-        "at least one",
-        report.per_agent.len(),
-        !report.per_agent.is_empty(),
-    ));
+    let agents = report.per_agent.len() + report.agent_lost.len();
+    findings.push(Finding::new("agents", "at least one", agents, 0 < agents));
     findings.push(plan(report));
     findings.push(cores(report));
     if findings.iter().any(|finding| !finding.ok) {
         return (findings, None);
     }
-    let pieces = pieces(report);
-    let readable = pieces.as_ref().err().map_or("readable".to_owned(), Unsound::to_string);
+    let decoded = decoded(report);
+    let readable = decoded.as_ref().err().map_or("readable".to_owned(), Unsound::to_string);
     findings.push(Finding::equal("series", "readable".to_owned(), readable));
-    (findings, pieces.ok())
+    (findings, decoded.ok())
 }
 
 fn numbers(report: &Report) -> Vec<Finding> {
@@ -61,9 +56,9 @@ fn numbers(report: &Report) -> Vec<Finding> {
         let Value::Number(number) = &leaf else { return None };
         // JSON has no number that isn't finite.
         let ok = number.is_f64() || number.as_u64().is_some_and(|number| number <= NUMBER_MAX);
-        Some(Finding::new(path, format!("at most {NUMBER_MAX}"), leaf_text(&leaf), ok))
+        Some(Finding::new(path, format!("at most {NUMBER_MAX}"), value_text(&leaf), ok))
     };
-    leaves(report).into_iter().filter(|(path, _)| own(path)).filter_map(check).collect()
+    flatten(report).into_iter().filter(|(path, _)| own(path)).filter_map(check).collect()
 }
 
 /// The plan is complete, and one that would be run as it is.
@@ -109,7 +104,7 @@ pub(super) fn cores(report: &Report) -> Finding {
     Finding::new("generator.shards: cores", planned, found, ok)
 }
 
-fn pieces(report: &Report) -> Result<Pieces, Unsound> {
+fn decoded(report: &Report) -> Result<DecodedSeries, Unsound> {
     let series = &report.series;
     let interval_ns = seconds_to_ns(series.interval_s);
     // A user without a pace may be a little late for the window's end, for which the last interval
@@ -141,6 +136,6 @@ fn pieces(report: &Report) -> Result<Pieces, Unsound> {
                 .map_err(|problem| Unsound::Interval { at, problem: Box::new(problem) })
         })
         .collect::<Result<_, Unsound>>()?;
-    let batches = by_second(histograms.iter(), interval_ns);
-    Ok(Pieces { interval_ns, histograms, batches })
+    let latencies = Pieces::new(histograms, series.interval_s);
+    Ok(DecodedSeries { interval_ns, latencies })
 }

@@ -11,9 +11,6 @@ pub(super) enum Unsound {
     /// A text that isn't a histogram.
     #[error(transparent)]
     Histogram(#[from] HistogramError),
-    /// A histogram with other bounds than every run's, ns.
-    #[error("a histogram from {low} to {high} with {digits} digits")]
-    Bounds { low: u64, high: u64, digits: u8 },
     /// A histogram of more values than any run has.
     #[error("a histogram of {0} values")]
     Values(u64),
@@ -32,6 +29,9 @@ pub(super) enum Unsound {
     /// A sample from outside the window, with its intended time in ns.
     #[error("a request of the window was due {0} ns after the epoch")]
     Due(u64),
+    /// A sample of a step that the plan doesn't have.
+    #[error("a request of step {0}, of {1}")]
+    Step(u16, usize),
     /// Sends that aren't in the order intended.
     #[error("shard {0} sent in another order")]
     Order(u16),

@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use engine::plan::scenario::{Scenario, Step};
 use engine::plan::{Plan, Switch};
 use engine::sys::seal;
 use engine::sys::units::Nanos;
@@ -86,7 +87,16 @@ fn the_request_loop_allocates_nothing() {
     let troubled = serve(trouble);
     let timeout = Nanos(100_000_000);
     let stamp_sends = Some("1/1".parse().expect("a sample"));
+    let scenario = |path: &str| Scenario {
+        name: String::new(),
+        weight: 1,
+        step: [Step { url: Some(path.to_owned()), ..Step::default() }],
+    };
+    let routes = Plan { scenario: ["/a", "/b?c", "/"].map(scenario).into(), ..plan(address) };
     let plans = [
+        open(routes.clone(), "2k"),
+        Plan { conns: Some(8), ..routes.clone() },
+        Plan { conns: Some(8), pipeline: 4, ..routes },
         open(plan(address), "2k"),
         Plan { conns: Some(8), ..plan(address) },
         Plan { conns: Some(8), period: Some(Nanos(5_000_000)), ..plan(address) },

@@ -32,7 +32,7 @@ use crate::support::{always_ok, open, plan, run, serve};
 fn ready(plan: &Plan, share: Share, file: Option<SampleFile>) -> Run {
     let prepared = prepare_with(plan.clone(), &SharedBody::default(), Targets::Resolve, share)
         .expect("a plan that runs");
-    let held = Run::start_held(prepared, file).expect("shards start");
+    let held = Run::start_held(prepared, file, u64::MAX).expect("shards start");
     assert_eq!(held.set_up_as().is_some(), held.is_ready());
     let begun = Instant::now();
     while !held.is_ready() {
@@ -217,7 +217,7 @@ fn recorded(plan: &Plan) -> Vec<made_up::Recorded> {
         // Sends keep the order of the arrivals.
         let (noticed_ns, sent_ns) = (due_ns + mixed % 2 * 500, due_ns + 500);
         let waited = noticed_ns < sent_ns;
-        let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited };
+        let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited, step: 0 };
         // Some lie beyond the range of a histogram.
         let ending = Ending::at(due_ns + 2_000 + mixed % 1_000 * (mixed % 97) * 1_000_000);
         match mixed % 97 {

@@ -1,6 +1,8 @@
-//! The keys of the report's JSON document: what reads a report relies on each.
+//! The report's JSON document: its keys are those of its schema, and it reads back as it was.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use engine::plan::Plan;
 use engine::record::outcome::{Cause, Outcome, TimeoutKind, UnsentReason};
@@ -9,12 +11,9 @@ use engine::record::tls::Agreed;
 use engine::report::{Report, Samples, merge};
 use engine::samples::{FileError, FileErrorKind, SampleFolder};
 use engine::sys::units::{CoreList, Nanos};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::made_up::{self, Fate};
-
-/// Every path of the document, one a line and in order; `[]` stands for the elements of a list.
-const KEYS: &str = include_str!("document_keys.txt");
 
 const MS: u64 = 1_000_000;
 
@@ -34,6 +33,8 @@ fn complete() -> Report {
     let mut recorded: Vec<_> =
         (0..2).map(|shard| made_up::record(&plan, (shard, 2), fate, |_, _, _| {})).collect();
     for (recorder, _) in &mut recorded {
+        // A note that is there on any machine.
+        recorder.counts.setup.settled = Some(false);
         recorder.connected(0, MS, true);
         recorder.times.handshake_time.record(MS);
         recorder.tls.shook_hands(Agreed { version: 0x0304, cipher: 0x1301, group: 0x1d }, false);
@@ -53,8 +54,13 @@ fn complete() -> Report {
 /// Of 100 requests one each is unsent, unconnected, timed out, abandoned and not a success.
 fn fate(due_ns: u64) -> Fate {
     let noticed_ns = due_ns + 1_000;
-    let stamps =
-        Stamps { intended_ns: due_ns, noticed_ns, sent_ns: noticed_ns + 1_000, waited: false };
+    let stamps = Stamps {
+        intended_ns: due_ns,
+        noticed_ns,
+        sent_ns: noticed_ns + 1_000,
+        waited: false,
+        step: 0,
+    };
     let sent_ns = stamps.sent_ns;
     match due_ns / 1_000 % 100 {
         0 => (
@@ -81,42 +87,57 @@ fn fate(due_ns: u64) -> Fate {
     }
 }
 
-/// The paths of all values. What is listed by name, such as statuses, has the names of this report;
-/// of the environment, which differs from machine to machine, there are the topics.
-fn paths(prefix: &str, value: &Value, found: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) if !prefix.starts_with("environment.") => {
-            let point = if prefix.is_empty() { "" } else { "." };
-            for (name, value) in fields {
-                paths(&format!("{prefix}{point}{name}"), value, found);
+/// Adds to `found` each key that is in a document and not in its schema, or that the schema requires
+/// and the document lacks.
+fn compare(path: &str, value: &Value, schema: &Value, root: &Value, found: &mut BTreeSet<String>) {
+    let schema = resolved(schema, root);
+    // Lists by name, such as the statuses, have no properties.
+    if let (Some(fields), Some(known)) = (value.as_object(), schema["properties"].as_object()) {
+        for (name, value) in fields {
+            match known.get(name) {
+                Some(schema) => compare(&format!("{path}.{name}"), value, schema, root, found),
+                None => drop(found.insert(format!("{path}.{name} is new"))),
             }
         }
-        Value::Array(elements) if elements.iter().any(Value::is_object) => {
-            for element in elements {
-                paths(&format!("{prefix}[]"), element, found);
-            }
-        }
-        _ => drop(found.insert(prefix.to_owned())),
+        let required = schema["required"].as_array().into_iter().flatten();
+        let missing = required.filter_map(Value::as_str).filter(|name| !fields.contains_key(*name));
+        found.extend(missing.map(|name| format!("{path}.{name} is missing")));
+    }
+    for element in value.as_array().into_iter().flatten() {
+        compare(&format!("{path}[]"), element, &schema["items"], root, found);
     }
 }
 
+/// What a schema stands for that refers to another, or that may also be null.
+fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    if let Some(name) = schema["$ref"].as_str() {
+        return resolved(root.pointer(&name[1..]).expect("a definition"), root);
+    }
+    let alternatives = schema["anyOf"].as_array().into_iter().flatten();
+    let mut others = alternatives.filter(|schema| schema["type"] != "null");
+    others.next().map_or(schema, |schema| resolved(schema, root))
+}
+
 #[test]
-fn a_report_has_the_keys_that_its_readers_know() {
+fn a_report_has_the_keys_that_its_schema_describes() {
     let report = complete();
     let mut document = serde_json::to_value(&report).expect("a report is a document");
     let fields = document.as_object_mut().expect("a document has fields");
     assert!(!fields.contains_key("per_agent"), "a run without agents is no agent's part");
-    // What an agent has as the run has it goes by the same name.
-    let mut agent = serde_json::to_value(&report.per_agent[0]).expect("a document");
-    let own = agent.as_object_mut().expect("an agent's part has fields");
-    own.retain(|key, value| fields.get(key) != Some(value));
-    assert!(own.contains_key("config") && !own.contains_key("environment"), "{own:?}");
-    let mut found = BTreeSet::new();
-    paths("", &document, &mut found);
-    paths("per_agent[]", &agent, &mut found);
-    let known: BTreeSet<String> = KEYS.lines().map(str::to_owned).collect();
-    let changed: Vec<&String> = known.symmetric_difference(&found).collect();
-    assert!(changed.is_empty(), "new or missing: {changed:#?}");
+    fields.insert("per_agent".to_owned(), json!([report.per_agent[0]]));
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report.schema.json");
+    let schema = fs::read_to_string(schema).expect("report.schema.json");
+    let schema: Value = serde_json::from_str(&schema).expect("a schema");
+    let found = |document: &Value| {
+        let mut found = BTreeSet::new();
+        compare("", document, &schema, &schema, &mut found);
+        found
+    };
+    assert_eq!(found(&document), BTreeSet::new());
+    let counts = document["counts"].as_object_mut().expect("fields");
+    let sent = counts.remove("sent").expect("a count");
+    counts.insert("gesendet".to_owned(), sent);
+    assert!(found(&document).iter().eq([".counts.gesendet is new", ".counts.sent is missing"]));
 }
 
 #[test]

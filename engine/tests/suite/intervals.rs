@@ -37,6 +37,7 @@ fn made(plan: Plan, latency_ns: impl Fn(u64) -> u64) -> Report {
             noticed_ns: due_ns,
             sent_ns: due_ns + 100,
             waited: false,
+            step: 0,
         };
         let outcome = Outcome::Answered(if due_ns.is_multiple_of(9) { 503 } else { 200 });
         (stamps, Ending::at(stamps.sent_ns + latency_ns(due_ns)), outcome)
@@ -116,27 +117,32 @@ fn independent_latencies_have_intervals_by_rank() {
 }
 
 #[test]
-fn a_short_run_says_that_it_took_its_values_as_independent() {
+fn a_short_run_has_no_intervals_and_says_how_long_it_has_to_be() {
     let report = made(plan(3), stalling);
-    for intervals in others(&report).into_iter().chain([&report.whole.corrected.percentiles]) {
-        assert_eq!(intervals.method, Some(Method::OrderStatistics));
-        assert_eq!(intervals.dependent, None);
-        assert!(intervals.at(0.5).interval.is_some(), "{intervals:?}");
-        assert_eq!(intervals.at(0.999).needed, Some(5_662), "{intervals:?}");
+    let corrected = &report.whole.corrected.percentiles;
+    assert_eq!((corrected.method, corrected.dependent), (Some(Method::Batches), None));
+    let median = corrected.at(0.5);
+    assert_eq!((median.interval, median.needed, median.needed_s), (None, None, Some(5.0)));
+    // More seconds alone would be too few requests.
+    let tail = corrected.at(0.999);
+    assert_eq!((tail.interval, tail.needed, tail.needed_s), (None, Some(5_662), None));
+    for intervals in others(&report) {
+        assert_eq!((intervals.method, intervals.dependent), (None, None));
+        assert_eq!(intervals.at(0.5).interval, None);
     }
     assert_verified(&report);
 }
 
 #[test]
 fn the_method_is_named_where_the_median_has_no_interval() {
-    // Half of the seconds take one time, half another: nobody knows where between them the median
-    // lies.
+    // Half of the seconds take one time, half another: where between them the median lies takes a
+    // longer window to know.
     let report =
         made(plan(6), |due_ns| if due_ns / SECOND_NS < 3 { 1_000_000 } else { 90_000_000 });
     let corrected = &report.whole.corrected.percentiles;
     let median = corrected.at(0.5);
     assert_eq!((median.interval, corrected.method), (None, Some(Method::Batches)));
-    assert!(report.whole.corrected.count < median.needed.expect("a number"));
+    assert!(median.needed_s.is_some_and(|needed_s| 6.0 < needed_s), "{median:?}");
     assert_verified(&report);
 }
 

@@ -16,9 +16,7 @@ use engine::record::times::Times;
 use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts, Synchronization};
 use engine::report::merge::{self, Joined};
 use engine::report::verdict::{Code, Level};
-use engine::report::{
-    Microseconds, NotOfPlan, NotTogether, Report, Samples, ToldInterval, ToldPart,
-};
+use engine::report::{AgentReported, Microseconds, NotOfPlan, NotTogether, Report, Samples};
 use engine::run;
 use engine::samples::{Header, SampleFile, ShardEnd};
 use engine::shard::ShardReport;
@@ -55,7 +53,8 @@ fn placed(plan: &Plan, shards: usize) -> Plan {
 /// Every request is answered within 1 to 2 ms, whoever sends it.
 fn well(due_ns: u64) -> Fate {
     let noticed_ns = due_ns + 1_000;
-    let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns: noticed_ns, waited: false };
+    let stamps =
+        Stamps { intended_ns: due_ns, noticed_ns, sent_ns: noticed_ns, waited: false, step: 0 };
     let received_ns = noticed_ns + 1_000_000 + mix(due_ns) % 1_000_000;
     let ending =
         Ending { received_ns, handled_ns: received_ns + 500, stamped_by: StampedBy::Kernel };
@@ -187,7 +186,7 @@ fn the_worst_verdict_counts_and_names_its_agent() {
     assert!(Level::Valid < levels[1]);
     assert_eq!(report.verdict.level, levels[1]);
     let of = |code| report.verdict.reasons.iter().find(|reason| reason.code == code);
-    let reason = of(Code::GeneratorLate).expect("it was late");
+    let reason = of(Code::ClientShare).expect("it was late");
     assert_eq!(reason.agent.as_deref(), Some("agent-1"));
     assert!(report.per_agent[1].verdict.reasons.iter().all(|reason| reason.agent.is_none()));
     // Two of them were, and one is named first.
@@ -195,7 +194,7 @@ fn the_worst_verdict_counts_and_names_its_agent() {
     let report = joint(&runs);
     assert_eq!(wrong(report_alone(&report)), []);
     let reasons = &report.verdict.reasons;
-    let reason = reasons.iter().find(|reason| reason.code == Code::GeneratorLate);
+    let reason = reasons.iter().find(|reason| reason.code == Code::ClientShare);
     let reason = reason.expect("both were late");
     assert!(reason.agent.is_some() && reason.evidence.contains("; also on agent agent-"));
 }
@@ -251,51 +250,41 @@ fn one_outage_that_agents_saw_to_its_end_and_a_little_longer_is_no_difference() 
     assert!(!codes.contains(&Code::AgentsDiffer), "{codes:?}");
 }
 
-/// What an agent told of its run before it was lost.
-fn told() -> ToldPart {
-    let interval = |at: u32| ToldInterval {
-        start_s: f64::from(at) * 0.25,
-        intended: 100,
-        answered: 90,
-        errors: 1,
-        in_flight: 9,
+/// What an agent reported of its run before it was lost.
+fn reported() -> AgentReported {
+    AgentReported {
+        unit: Microseconds::Us,
+        until_s: 4.25,
+        intended: 1_700,
+        answered: 1_650,
+        errors: 17,
+        in_flight: 33,
         p50: Some(1_500.0),
         p99: Some(2_000.0),
-    };
-    ToldPart {
-        unit: Microseconds::Us,
-        interval_s: 0.25,
-        intervals: (0..17).map(interval).collect(),
     }
 }
 
 #[test]
-fn what_a_lost_agent_told_is_checked_as_far_as_it_can_be() {
+fn what_a_lost_agent_reported_is_checked_as_far_as_it_can_be() {
     let plan = plan(Arrivals::Poisson, "2k", 10);
     let mut runs = agents(&plan, &[(1, 1), (1, 1)], well);
     let AgentRun { name, share, .. } = runs.remove(1);
-    let found = |change: fn(&mut ToldPart)| {
-        let mut told = told();
-        change(&mut told);
-        let lost =
-            LostAgent { name: name.clone(), at_s: 4.25, share: share.clone(), told: Some(told) };
+    let found = |change: fn(&mut AgentReported)| {
+        let mut reported = reported();
+        change(&mut reported);
+        let (name, share, reported) = (name.clone(), share.clone(), Some(reported));
+        let lost = LostAgent { name, at_s: 4.25, share, reported };
         let facts = RunFacts { lost: vec![lost], ..facts() };
         wrong(report_alone(&merge::report(runs.clone(), &facts).0)).len()
     };
     assert_eq!(found(|_| {}), 0);
-    let changes: [fn(&mut ToldPart); 6] = [
-        |told| told.interval_s = 0.3,
-        |told| told.intervals[3].start_s = 0.5,
-        |told| told.intervals[3].p99 = Some(1_000.0),
-        |told| told.intervals[3].p50 = None,
-        |told| told.intervals.clear(),
-        // Two intervals after it was lost.
-        |told| {
-            let more = told.intervals[15..].to_vec();
-            told.intervals.extend(
-                more.into_iter().map(|it| ToldInterval { start_s: it.start_s + 0.5, ..it }),
-            );
-        },
+    let changes: [fn(&mut AgentReported); 5] = [
+        // Later than it was lost, and than it can have reported.
+        |reported| reported.until_s = 4.75,
+        |reported| reported.until_s = -0.25,
+        |reported| reported.errors = 51,
+        |reported| reported.p99 = Some(1_000.0),
+        |reported| reported.p50 = None,
     ];
     for (number, change) in changes.into_iter().enumerate() {
         assert_ne!(found(change), 0, "{number}");
@@ -308,8 +297,7 @@ fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
     let mut runs = agents(&plan, &WEIGHTS, well);
     let whole = joint(&runs);
     let AgentRun { name, share, .. } = runs.remove(1);
-    let told = Some(told());
-    let lost = vec![LostAgent { name, at_s: 4.25, share, told }];
+    let lost = vec![LostAgent { name, at_s: 4.25, share, reported: Some(reported()) }];
     let report = merge::report(runs.clone(), &RunFacts { lost: lost.clone(), ..facts() }).0;
     assert_eq!(wrong(report_alone(&report)), []);
     assert!(report.partial && report.agent_lost[0].name == "agent-1");
@@ -328,11 +316,33 @@ fn a_lost_agent_is_marked_and_nothing_stands_for_it() {
     // All but one were lost.
     runs.truncate(1);
     let share = shares(&[1, 2, 3]).swap_remove(2);
-    let also = LostAgent { name: "agent-2".to_owned(), at_s: 1.0, share, told: None };
+    let also = LostAgent { name: "agent-2".to_owned(), at_s: 1.0, share, reported: None };
     let facts = RunFacts { lost: [lost, vec![also]].concat(), ..facts() };
     let report = merge::report(runs, &facts).0;
     assert_eq!(wrong(report_alone(&report)), []);
     assert!(report.is_joint() && report.verdict.level == Level::Invalid);
+}
+
+#[test]
+fn a_run_that_lost_all_its_agents_counts_nothing_and_has_what_they_reported() {
+    for (arrivals, raw) in [(Arrivals::Poisson, None), (Arrivals::Constant, Some("raw".into()))] {
+        let lost = |number: u32| LostAgent {
+            name: number.to_string(),
+            at_s: 4.25,
+            share: Share::units(number..number + 1, 2),
+            reported: (number == 0).then(reported),
+        };
+        let facts = RunFacts { lost: vec![lost(0), lost(1)], raw, ..facts() };
+        let plan = run::common(plan(arrivals, "1k", 20)).expect("a plan");
+        let (report, _) = Joined::none_left(&plan).report(&facts).expect("a report");
+        assert!(report.partial && report.interrupted && report.per_agent.is_empty());
+        assert_eq!((report.verdict.level, report.whole.counts.intended), (Level::Invalid, 0));
+        assert_eq!(report.agent_lost[0].reported, Some(reported()));
+        let document = serde_json::to_value(&report).expect("JSON");
+        let report: Report = serde_json::from_value(document.clone()).expect("a report");
+        assert_eq!(serde_json::to_value(&report).expect("JSON"), document);
+        assert_eq!(wrong(report_alone(&report)), []);
+    }
 }
 
 #[test]
@@ -404,7 +414,7 @@ fn agents_that_do_not_belong_together_are_told_apart() {
     let twice = [runs[0].clone(), runs[0].clone()];
     assert_eq!(refused(&twice, vec![]), shares("agent-0", "agent-0"));
     let share = runs[1].share.clone();
-    let lost = LostAgent { name: "gone".to_owned(), at_s: 1.0, share, told: None };
+    let lost = LostAgent { name: "gone".to_owned(), at_s: 1.0, share, reported: None };
     assert_eq!(refused(&runs, vec![lost]), shares("gone", "agent-1"));
 }
 
@@ -489,7 +499,7 @@ fn what_is_changed_in_an_agents_part_is_found() {
         ("/per_agent/1/corrected/p99", 7.0.into()),
         ("/per_agent/1/corrected/intervals/p50/0", 1e6.into()),
         ("/per_agent/1/corrected/intervals/p50/1", 7.0.into()),
-        ("/per_agent/1/corrected/intervals/needed/p999", 7.into()),
+        ("/per_agent/1/corrected/intervals/needed/p99.9", 7.into()),
         ("/per_agent/1/corrected/intervals/dependent", Value::Null),
         ("/per_agent/1/corrected/intervals/method", "order_statistics".into()),
         ("/per_agent/1/naive/intervals/dependent", Value::Null),
@@ -516,7 +526,7 @@ fn no_part_of_an_agent_makes_verify_panic() {
     let document = serde_json::to_value(&report).expect("a document");
     let mut paths = Vec::new();
     for part in ["per_agent/1", "agent_lost", "partial", "corrected_digest", "generator"] {
-        leaves(&format!("/{part}"), &document, &mut paths);
+        value_paths(&format!("/{part}"), &document, &mut paths);
     }
     let odd = [json!(0), json!(u64::MAX), json!(-1e300), json!(null), json!("x"), json!([])];
     let mut read = 0;
@@ -534,13 +544,13 @@ fn no_part_of_an_agent_makes_verify_panic() {
 }
 
 /// The paths of the values at and below one.
-fn leaves(path: &str, document: &Value, found: &mut Vec<String>) {
+fn value_paths(path: &str, document: &Value, found: &mut Vec<String>) {
     match document.pointer(path).expect("a path of the document") {
         Value::Object(fields) => {
-            fields.keys().for_each(|key| leaves(&format!("{path}/{key}"), document, found));
+            fields.keys().for_each(|key| value_paths(&format!("{path}/{key}"), document, found));
         }
         Value::Array(values) => {
-            (0..values.len()).for_each(|at| leaves(&format!("{path}/{at}"), document, found));
+            (0..values.len()).for_each(|at| value_paths(&format!("{path}/{at}"), document, found));
         }
         _ => found.push(path.to_owned()),
     }

@@ -3,6 +3,7 @@
 
 use engine::host;
 use engine::host::watch::Machine;
+use engine::load::curve::Curve;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::Plan;
@@ -52,8 +53,9 @@ pub fn record_share(
 ) -> Recorded {
     let (mut recorder, mut digest) = nothing(plan);
     let mut in_flight = Vec::new();
-    let rate = plan.rate.expect("an open plan");
-    for due_ns in Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), share) {
+    let curve = Curve::of_plan(plan).expect("an open plan");
+    let schedule = Schedule::new(curve, plan.arrivals, plan.seed, plan.end_ns(), share);
+    for due_ns in schedule.times_ns() {
         digest.add(due_ns);
         if due_ns < plan.warmup.0 {
             continue;
@@ -117,7 +119,7 @@ pub fn collected(plan: &Plan, recorded: Vec<Recorded>, samples: Option<Samples>)
         .map(|(core, (recorder, digest))| {
             let meter = ShardMeter::new(*core, plan.warmup.0..plan.end_ns());
             let observed_s = plan.duration.as_secs_f64();
-            let stats = ShardStats { observed_s, ..meter.report(0, 0, 0) };
+            let stats = ShardStats { observed_s, ..meter.report(&recorder.counts, 0, 0) };
             ShardReport { recorder, digest, stats, sampled: None }
         })
         .collect();

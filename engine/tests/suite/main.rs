@@ -15,7 +15,6 @@ mod not_hidden;
 mod outcomes;
 mod pipelining;
 mod policies;
-mod reader_path;
 mod readme;
 mod receive_stamps;
 mod rooms;

@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::plan::{Plan, Switch};
+use engine::record::counts::CountsBy;
+use engine::record::outcome::Cause;
+use engine::report::verdict::{Code, Reason};
+use engine::report::{Rates, Report};
 use engine::samples::SampleReader;
 use engine::sys::units::Nanos;
 use socket2::{Domain, Socket, Type};
@@ -251,9 +255,112 @@ fn a_set_up_that_does_not_settle_says_so_and_what_grows_later_is_counted() {
         duration: Nanos(1_200_000_000),
         ..plan(address)
     };
-    let counts = run(open(growing, "200")).report.whole.counts;
+    let report = run(open(growing, "200")).report;
+    let counts = &report.whole.counts;
     assert_eq!(counts.setup.settled, Some(false), "{counts:?}");
     assert!(0 < counts.pool_grew && counts.pool_grew <= counts.connects_in_window, "{counts:?}");
+    let verdict = &report.verdict;
+    for code in [Code::NotSettled, Code::PoolGrew] {
+        assert!(verdict.notes.iter().any(|note| note.code == code), "{verdict:?}");
+        assert!(verdict.reasons.iter().all(|reason| reason.code != code), "{verdict:?}");
+    }
+    let findings = engine::verify::report_alone(&report);
+    let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn what_opening_takes_is_added_to_requests_that_each_need_a_connection() {
+    // No answer comes in the window, so that no connection is free for a second request.
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(400));
+        always_ok(number, stream)
+    });
+    let cold =
+        Plan { warmup: Nanos(0), conns: Some(600), duration: Nanos(300_000_000), ..plan(address) };
+    let report = run(open(cold, "200")).report;
+    let share = report.whole.client_share.as_ref().expect("responses");
+    let opening: Vec<f64> = share.parts().map(|(_, part)| part.opening).collect();
+    let connect_us = report.whole.connect_time.quantile_us(0.5).expect("many connects");
+    assert!(!opening.is_empty(), "{share:?}");
+    assert!(opening.iter().all(|us| 0.0 < *us && *us <= connect_us), "{opening:?}, {connect_us}");
+}
+
+#[test]
+fn a_target_that_never_answers_is_to_blame_and_not_the_generator() {
+    // The warm-up has more requests than are sent and given up in the whole run.
+    let warm = Plan {
+        warmup: Nanos(200_000_000),
+        settle: Nanos(100_000_000),
+        conns: Some(4),
+        duration: Nanos(300_000_000),
+        timeout: Nanos(600_000_000),
+        ..plan(serve(|_, _| true))
+    };
+    let report = run(open(warm, "500")).report;
+    let counts = &report.whole.counts;
+    let (setup, warmup) = (&counts.setup, &counts.warmup);
+    assert!(0 < setup.sent && setup.errors.of(Cause::TimedOut) == setup.sent, "{setup:?}");
+    assert!(4 <= warmup.errors.of(Cause::TimedOut) && 50 < warmup.unsent, "{warmup:?}");
+    assert_eq!(report.verdict.reasons[0].code, Code::NothingSent, "{:?}", report.verdict);
+    assert!(!codes(&report).contains(&"rate_missed".to_owned()), "{:?}", report.verdict);
+    let Reason { evidence, cure, .. } = &report.verdict.reasons[0];
+    let message = [" the target answered none of ", "(timed_out: "];
+    assert!(message.iter().all(|words| evidence.contains(words)), "{evidence}");
+    assert!(cure.contains("the target") && !cure.contains("--cores"), "{cure}");
+    assert_sound(&report);
+}
+
+#[test]
+fn a_set_up_that_connects_nothing_has_not_settled() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    // The connection of the checks before the run is accepted, and then there is no listener.
+    std::thread::spawn(move || drop(listener.accept()));
+    let warm = Plan {
+        warmup: Nanos(100_000_000),
+        settle: Nanos(100_000_000),
+        duration: Nanos(100_000_000),
+        ..plan(address)
+    };
+    let report = run(open(warm, "200")).report;
+    let counts = &report.whole.counts;
+    assert_eq!((counts.setup.settled, counts.connects), (Some(false), 0), "{counts:?}");
+    let refused = |errors: &CountsBy<Cause>| errors.of(Cause::ConnectRefused);
+    let (setup, warmup) = (&counts.setup, &counts.warmup);
+    assert!(10 < setup.sent && refused(&setup.errors) == setup.sent, "{setup:?}");
+    assert!(0 < warmup.sent && refused(&warmup.errors) == warmup.sent, "{warmup:?}");
+    assert_sound(&report);
+}
+
+#[test]
+fn what_a_target_answers_in_the_window_counts_whenever_it_was_due() {
+    // 200 a second: the backlog of the warm-up is more than it answers in the window.
+    let address = serve(|number, stream| {
+        std::thread::sleep(Duration::from_millis(5));
+        always_ok(number, stream)
+    });
+    let warm = Plan {
+        warmup: Nanos(300_000_000),
+        settle: Nanos(100_000_000),
+        conns: Some(1),
+        duration: Nanos(400_000_000),
+        timeout: Nanos(1_000_000_000),
+        ..plan(address)
+    };
+    let report = run(open(warm, "2k")).report;
+    let Rates { sent, sent_due, answered, answered_due, .. } = report.whole.rate;
+    assert_eq!((sent_due, answered_due), (0.0, 0.0));
+    assert!((80.0..=210.0).contains(&answered), "{answered}/s");
+    assert!((answered - sent).abs() <= 2.5, "{sent}/s sent, {answered}/s answered");
+    assert_sound(&report);
+}
+
+/// A report that adds up, by itself.
+fn assert_sound(report: &Report) {
+    let findings = engine::verify::report_alone(report);
+    let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 #[test]

@@ -4,14 +4,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use engine::plan::Plan;
+use engine::plan::scenario::{Scenario, Step};
+use engine::plan::{Arrivals, Plan};
 use engine::record::counts::Counts;
 use engine::record::outcome::{Cause, Outcome};
 use engine::samples::SampleReader;
 use engine::sys::units::Nanos;
-use engine::verify::with_samples;
+use engine::verify::{report_alone, with_samples};
 
-use crate::support::{OK, always_ok, open, plan, run, serve};
+use crate::support::{OK, always_ok, codes, open, plan, run, serve};
 
 /// A closed plan with one connection.
 fn one_connection(address: std::net::SocketAddr, pipeline: usize) -> Plan {
@@ -164,6 +165,65 @@ fn requests_that_share_a_send_or_a_receive_are_counted() {
     assert_eq!(counts.shared_receives, counts.answered, "{counts:?}");
 }
 
+/// The codes of a run whose target leaves out every 500th answer, if it does.
+fn with_answers_left_out(plan: impl Fn(std::net::SocketAddr) -> Plan) -> (Counts, Vec<String>) {
+    let address = serve(|number, stream| {
+        stream.set_nodelay(true).expect("a socket");
+        number % 500 == 499 || always_ok(number, stream)
+    });
+    let report = run(plan(address)).report;
+    let codes = codes(&report);
+    (report.whole.counts, codes)
+}
+
+#[test]
+fn answers_behind_one_that_the_target_left_out_are_in_doubt() {
+    let short = |plan| Plan { timeout: Nanos(300_000_000), ..plan };
+    let loads: [(&str, &dyn Fn(std::net::SocketAddr) -> Plan); 3] = [
+        ("open", &|address| open(short(one_connection(address, 8)), "4k")),
+        ("warm", &|address| {
+            let warmup = Nanos(300_000_000);
+            Plan { warmup, ..open(short(one_connection(address, 8)), "4k") }
+        }),
+        ("closed", &|address| short(one_connection(address, 4))),
+    ];
+    for (what, plan) in loads {
+        let (counts, codes) = with_answers_left_out(plan);
+        assert!(counts.answered < 4 * counts.doubtful, "{what}: {counts:?}");
+        assert!(counts.doubtful <= counts.answered, "{what}: {counts:?}");
+        assert!(codes.contains(&"mispaired".to_owned()), "{what}: {codes:?}");
+    }
+    // With one in flight a missing answer is a timeout, and no other request's.
+    let (counts, codes) =
+        with_answers_left_out(|address| open(short(one_connection(address, 1)), "2k"));
+    assert!(0 < counts.timed_out && counts.doubtful == 0, "{counts:?}");
+    assert!(!codes.contains(&"mispaired".to_owned()), "{codes:?}");
+}
+
+#[test]
+fn a_healthy_pipelined_run_leaves_no_answer_in_doubt() {
+    let quick = || {
+        serve(|number, stream| {
+            stream.set_nodelay(true).expect("a socket");
+            always_ok(number, stream)
+        })
+    };
+    for plan in [open(one_connection(quick(), 8), "4k"), one_connection(quick(), 8)] {
+        let counts = run(plan).report.whole.counts;
+        assert!(500 < counts.answered && counts.doubtful == 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_timeout_with_one_request_in_flight_leaves_none_in_doubt() {
+    // Thirty requests a second, each alone; the tenth is never answered.
+    let address = serve(|number, stream| number == 9 || always_ok(number, stream));
+    let timeout = Nanos(20_000_000);
+    let plan = Plan { timeout, arrivals: Arrivals::Constant, ..one_connection(address, 8) };
+    let counts = run(open(plan, "30")).report.whole.counts;
+    assert_eq!((counts.timed_out, counts.doubtful), (1, 0), "{counts:?}");
+}
+
 #[test]
 fn a_paced_user_sends_on_time_while_its_pipeline_has_room() {
     // Each answer takes two periods. Only a user who waits for it falls behind.
@@ -235,4 +295,61 @@ fn a_pipeline_that_can_t_be_is_refused() {
     assert!(few.contains("no more than 3 requests"), "{few}");
     let once = refused(Plan { keepalive: engine::plan::Switch::Off, ..plan });
     assert!(once.contains("--keepalive"), "{once}");
+}
+
+#[test]
+fn requests_that_exceed_a_silent_send_only_together_leave_alone_or_together() {
+    // Four of them are above 16 KiB, of which two or three leave at once now and then.
+    const BODY: usize = 5_000;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().take(8).flatten() {
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+                let mut line = String::new();
+                while reader.read_line(&mut line).is_ok_and(|length| 0 < length) {
+                    if line == "\r\n" {
+                        let mut body = [0; BODY];
+                        reader.read_exact(&mut body).expect("a body");
+                        assert!(body.iter().all(|byte| *byte == b'x'), "its own body");
+                        std::thread::sleep(Duration::from_millis(1));
+                        stream.write_all(OK).expect("it takes the answer");
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    let body = Some("x".repeat(BODY));
+    let plan =
+        Plan { method: "POST".to_owned(), body, conns: Some(2), pipeline: 4, ..plan(address) };
+    let counts = run(open(plan, "1k")).report.whole.counts;
+    // A busy machine may leave some unsent, and none broken.
+    assert_eq!((counts.failed, counts.timed_out), (0, 0), "{counts:?}");
+    assert!(100 < counts.answered && 0 < counts.shared_sends, "{counts:?}");
+}
+
+#[test]
+fn pipelined_requests_of_several_scenarios_are_verified() {
+    let address = serve(always_ok);
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = |path: &str| Scenario {
+        name: String::new(),
+        weight: 1,
+        step: [Step { url: Some(path.to_owned()), ..Step::default() }],
+    };
+    let routes = Plan { scenario: ["/a", "/b?c"].map(scenario).into(), ..plan(address) };
+    for (what, plan) in [
+        ("open", open(Plan { conns: Some(4), ..routes.clone() }, "3k")),
+        ("closed", Plan { conns: Some(4), ..routes }),
+    ] {
+        let raw = folder.path().join(what);
+        let report = run(Plan { pipeline: 8, raw: Some(raw.clone()), ..plan }).report;
+        assert_eq!(report.whole.parts.len(), 2);
+        let findings = with_samples(&report, &[&raw]);
+        let wrong: Vec<_> =
+            findings.iter().chain(&report_alone(&report)).filter(|it| !it.ok).cloned().collect();
+        assert!(wrong.is_empty(), "{what}: {wrong:?}");
+    }
 }

@@ -241,6 +241,39 @@ fn back_filling_is_the_paced_closed_models_alone_and_says_so() {
 }
 
 #[test]
+fn a_back_filled_report_follows_from_its_naive_latencies_and_its_samples() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.samples");
+    let address = serve(|number, stream| {
+        if number == 10 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let failed = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
+        stream.write_all(if number == 5 { failed } else { OK }).is_ok()
+    });
+    let paced = Plan {
+        conns: Some(1),
+        period: Some(Nanos(10_000_000)),
+        backfill: Switch::On,
+        raw: Some(file.clone()),
+        ..plan(address)
+    };
+    let mut report = run(paced).report;
+    let wrong = |report: &Report| -> Vec<String> {
+        let found = engine::verify::with_samples(report, &[&file]);
+        let all = engine::verify::report_alone(report).into_iter().chain(found);
+        all.filter(|finding| !finding.ok).map(|finding| finding.what).collect()
+    };
+    assert_eq!(wrong(&report), [""; 0]);
+    let part = &mut report.whole;
+    let successes = part.successes.clone().expect("one failed");
+    assert!(successes.naive.count < successes.corrected.count, "its successes are back-filled too");
+    part.corrected = successes.corrected;
+    let wrong = wrong(&report);
+    assert!(wrong.iter().any(|what| what == "corrected by back-filling"), "{wrong:?}");
+}
+
+#[test]
 fn raw_samples_are_one_for_each_request_of_the_window() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.samples");

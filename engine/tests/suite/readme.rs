@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use engine::report::moves::MOVES;
+use engine::plan::thresholds::Thresholds;
+use engine::report::decided_by;
 
 #[test]
 fn the_table_of_thresholds_is_the_engines() {
@@ -15,10 +16,11 @@ fn the_table_of_thresholds_is_the_engines() {
         .take_while(|line| line.starts_with('|'))
         .skip(2);
     let listed = rows.map(|row| format!("{row}\n")).collect::<String>();
-    let row = |(name, reasons): (&str, &[_])| {
-        let reasons: Vec<String> = reasons.iter().map(|code| format!("`{code}`")).collect();
+    let row = |(name, _): (String, f64)| {
+        let reasons = decided_by(&name).into_iter().map(|code| format!("`{code}`"));
+        let reasons: Vec<String> = reasons.collect();
         format!("| `{name}` | {} |\n", reasons.join(", "))
     };
-    let known: String = MOVES.into_iter().map(row).collect();
+    let known: String = Thresholds::default().entries().into_iter().map(row).collect();
     assert!(listed == known, "the table of thresholds in README.md should read:\n{known}");
 }

@@ -59,7 +59,8 @@ fn what_the_generator_added_is_that_of_the_requests_at_the_percentile() {
     let fate = |due_ns: u64| {
         let is_slow = (due_ns / PERIOD_NS).is_multiple_of(10);
         let sent_ns = due_ns + if is_slow { 0 } else { 50_000 };
-        let stamps = Stamps { intended_ns: due_ns, noticed_ns: sent_ns, sent_ns, waited: false };
+        let stamps =
+            Stamps { intended_ns: due_ns, noticed_ns: sent_ns, sent_ns, waited: false, step: 0 };
         let received_ns = due_ns + if is_slow { 20 * MS } else { 200_000 };
         let ending =
             Ending { received_ns, handled_ns: received_ns + 7_000, stamped_by: StampedBy::Kernel };
@@ -125,7 +126,7 @@ fn samples_tell_both_ends_of_a_response_and_add_up_to_the_report() {
         };
         let report = run(plan).report;
         let by_kernel = match stamps {
-            StampSource::Kernel | StampSource::Hardware => StampedBy::Kernel,
+            StampSource::Kernel => StampedBy::Kernel,
             StampSource::User => StampedBy::Control,
         };
         let mut stamped = 0;

@@ -1,6 +1,7 @@
 //! The file format of raw samples: what was written is read back, and any truncated or corrupted
 //! byte is detected.
 
+use engine::load::curve::Curve;
 use engine::load::schedule::Schedule;
 use engine::load::share::Share;
 use engine::samples::{BLOCK_RECORDS, SAMPLE_BYTES, Sample, SampleReader};
@@ -29,12 +30,13 @@ fn what_was_written_is_read_back() {
     }
     intended.sort_unstable();
     let due: Vec<u64> = Schedule::new(
-        plan.rate.expect("open"),
+        Curve::of_plan(&plan).expect("open"),
         plan.arrivals,
         plan.seed,
         plan.end_ns(),
         Share::equal(0, 1),
     )
+    .times_ns()
     .filter(|due_ns| plan.warmup.0 <= *due_ns)
     .collect();
     assert_eq!(intended, due);
@@ -76,7 +78,7 @@ fn read_errors_name_the_offset_and_the_problem() {
     };
     let cases = [
         (changed(0, b'X'), "at byte 0: not a file of raw samples"),
-        (changed(8, 1), "at byte 0: unknown version 1: this program reads version 2"),
+        (changed(8, 1), "at byte 0: unknown version 1: this program reads version 3"),
         (changed(30, 1), "at byte 0: the checksum of the header"),
         (changed(64, b'X'), "at byte 64: neither a block nor the end block"),
         (changed(68, 1), "at byte 64: the checksum of the block"),

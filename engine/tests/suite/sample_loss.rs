@@ -27,8 +27,13 @@ fn lost_samples_are_counted_and_shown() {
     // Nobody takes blocks before the run begins: what they don't hold is lost.
     let room = (BLOCKS * BLOCK_RECORDS) as u64;
     for intended_ns in 1_000_000_000..1_000_000_000 + room + 10 {
-        let stamps =
-            Stamps { intended_ns, noticed_ns: intended_ns, sent_ns: intended_ns, waited: false };
+        let stamps = Stamps {
+            intended_ns,
+            noticed_ns: intended_ns,
+            sent_ns: intended_ns,
+            waited: false,
+            step: 0,
+        };
         let ending = Ending::at(intended_ns + 5);
         recorder.counts.intended += 1;
         recorder.sent(&stamps, true);

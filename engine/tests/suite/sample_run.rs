@@ -49,7 +49,7 @@ pub fn fate(intended_ns: u64) -> Fate {
     let sent_ns = (intended_ns + 3_000).next_multiple_of(100_000);
     let ended_ns = sent_ns + 500_000 + (random >> 24) % 9_000_000;
     let waited = random.is_multiple_of(8);
-    let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited };
+    let stamps = Stamps { intended_ns, noticed_ns, sent_ns, waited, step: 0 };
     let given_up = Ending::at(ended_ns);
     let outcome = match (random >> 32) % 1_000 {
         0..5 => Outcome::TimedOut(TimeoutKind::Timeout),
@@ -68,7 +68,7 @@ pub fn fate(intended_ns: u64) -> Fate {
         _ => Outcome::Answered(200),
     };
     let stamps = match outcome {
-        Outcome::Unsent(_) => Stamps::unsent(intended_ns, noticed_ns),
+        Outcome::Unsent(_) => Stamps::unsent(intended_ns, noticed_ns, 0),
         _ => stamps,
     };
     let ending = match outcome {

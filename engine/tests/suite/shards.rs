@@ -1,6 +1,7 @@
 //! Two shards do together what one does alone: the same schedule, and numbers that add up.
 
 use engine::host::watch::Machine;
+use engine::load::curve::Curve;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::{Arrivals, Plan};
@@ -18,12 +19,13 @@ use crate::support::{always_ok, open, plan, run, serve};
 
 /// The digest and the number of arrivals of a plan's schedule, as so many shards share it.
 fn planned(plan: &Plan, shards: usize) -> (String, u64) {
-    let rate = plan.rate.expect("an open plan");
+    let curve = Curve::of_plan(plan).expect("an open plan");
     let mut whole = Digest::default();
     for shard in 0..shards {
         let mut part = Digest::default();
         let share = Share::equal(shard, shards);
-        Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), share)
+        Schedule::new(curve.clone(), plan.arrivals, plan.seed, plan.end_ns(), share)
+            .times_ns()
             .for_each(|due_ns| part.add(due_ns));
         whole.merge(part);
     }
@@ -83,8 +85,8 @@ fn the_report_tells_what_took_the_time_of_the_shards_cores_and_their_siblings() 
     let core = report.config.plan.cores()[0];
     let siblings = Topology::here().siblings(core).map_or(vec![core], <[usize]>::to_vec);
     let times = &report.generator.machine.as_ref().expect("one machine").cores;
-    let told: Vec<usize> = times.iter().map(|time| time.core).collect();
-    assert_eq!(told, siblings);
+    let message: Vec<usize> = times.iter().map(|time| time.core).collect();
+    assert_eq!(message, siblings);
     for time in times {
         assert!((0.0..=1.0).contains(&time.busy), "{time:?}");
         assert!((0.0..=time.busy).contains(&time.interrupts), "{time:?}");
@@ -129,7 +131,7 @@ fn sixty_four_shards_merge_into_what_one_would_have_recorded() {
         // Sends keep the order of the arrivals.
         let (noticed_ns, sent_ns) = (due_ns + mixed % 2 * 500, due_ns + 500);
         let waited = noticed_ns < sent_ns;
-        let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited };
+        let stamps = Stamps { intended_ns: due_ns, noticed_ns, sent_ns, waited, step: 0 };
         let ending = Ending::at(sent_ns + 1_000 + mixed % 1_000 * (mixed % 131));
         match mixed % 97 {
             0 => (stamps, ending, Outcome::Failed(Cause::Reset)),

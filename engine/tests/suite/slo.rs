@@ -1,7 +1,7 @@
 //! Objectives are judged by the confidence interval of their figure, not by the figure.
 
 use engine::plan::Plan;
-use engine::record::outcome::Outcome;
+use engine::record::outcome::{Outcome, TimeoutKind};
 use engine::record::stamps::{Ending, StampedBy, Stamps};
 use engine::report::Report;
 use engine::report::slo::{JudgedObjective, Judgement};
@@ -35,17 +35,53 @@ fn plan_with(slo: &str) -> Plan {
 }
 
 fn report_by(plan: &Plan, fails: fn(u64) -> bool) -> Report {
+    report_where(plan, |due_ns| {
+        // Spread evenly, and independent of when it is due.
+        let latency_ns = MS + engine::load::schedule::mix(due_ns) % (10 * MS);
+        (latency_ns, Outcome::Answered(if fails(due_ns) { 503 } else { 200 }))
+    })
+}
+
+/// The report of requests that leave when they are due, from how long, ns, each of these takes
+/// and how it ends.
+fn report_where(plan: &Plan, end: impl Fn(u64) -> (u64, Outcome)) -> Report {
     let plan = plan.clone().complete(&[0]).expect("a plan that runs");
     let fate = |due_ns: u64| {
-        let stamps =
-            Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns: due_ns, waited: false };
-        // Spread evenly, and independent of when it is due.
-        let received_ns = due_ns + MS + engine::load::schedule::mix(due_ns) % (10 * MS);
+        let stamps = Stamps {
+            intended_ns: due_ns,
+            noticed_ns: due_ns,
+            sent_ns: due_ns,
+            waited: false,
+            step: 0,
+        };
+        let (latency_ns, outcome) = end(due_ns);
+        let received_ns = due_ns + latency_ns;
         let ending = Ending { received_ns, handled_ns: received_ns, stamped_by: StampedBy::Kernel };
-        let status = if fails(due_ns) { 503 } else { 200 };
-        (stamps, ending, Outcome::Answered(status))
+        (stamps, ending, outcome)
     };
     made_up::report(&plan, vec![made_up::record(&plan, (0, 1), fate, |_, _, _| {})], None)
+}
+
+#[test]
+fn what_was_given_up_early_is_beyond_every_bound() {
+    let rate = Some("500".parse().expect("a rate"));
+    let plan = plan_with("p90<1s,p99<1s,max<1s,mean<1s");
+    let plan = Plan { rate, duration: Nanos::from_secs(20), ..plan };
+    // One in fifty waits for 100 ms in vain, the others have their answer after 1 ms.
+    let report = report_where(&plan, |due_ns| {
+        match (engine::load::schedule::mix(due_ns) >> 32).is_multiple_of(50) {
+            true => (100 * MS, Outcome::TimedOut(TimeoutKind::Timeout)),
+            false => (MS, Outcome::Answered(200)),
+        }
+    });
+    let [p90, p99, max, mean] = judged(&report).1 else { panic!("four objectives") };
+    assert_eq!(p90.judgement, Judgement::Met, "{p90:?}");
+    assert_eq!(p99.judgement, Judgement::Missed, "{p99:?}");
+    assert!(p99.beyond.is_some_and(|share| 0.01 < share && share < 0.03), "{p99:?}");
+    for lower in [max, mean] {
+        assert_eq!(lower.judgement, Judgement::Undecided, "{lower:?}");
+        assert_eq!(lower.interval[1], None, "{lower:?}");
+    }
 }
 
 fn judged(report: &Report) -> (Judgement, &[JudgedObjective]) {
@@ -133,17 +169,17 @@ fn errors_that_come_together_prove_less() {
 fn one_error_in_a_few_requests_misses_no_bound() {
     // The 85th of 170 requests: at 0.1 % it happens to one run in six that one fails.
     let plan = |slo: &str| Plan {
-        rate: Some("50".parse().expect("a rate")),
+        rate: Some("25".parse().expect("a rate")),
         arrivals: engine::plan::Arrivals::Constant,
-        duration: Nanos(3_400 * MS),
+        duration: Nanos(6_800 * MS),
         ..plan_with(slo)
     };
-    let at = |slo: &str| {
-        let found = report_by(&plan(slo), |due_ns| due_ns / (20 * MS) == 85);
+    let at = |fails: fn(u64) -> bool| {
+        let found = report_by(&plan("errors<0.1%"), fails);
         (found.whole.counts.unexpected_status, judged(&found).0)
     };
-    assert_eq!(at("errors<0.1%"), (1, Judgement::Undecided));
-    assert_eq!(at("errors<0.01%"), (1, Judgement::Missed));
+    assert_eq!(at(|due_ns| due_ns / (40 * MS) == 85), (1, Judgement::Undecided));
+    assert_eq!(at(|due_ns| due_ns / (40 * MS) % 17 == 8), (10, Judgement::Missed));
 }
 
 #[test]

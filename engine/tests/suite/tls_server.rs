@@ -25,22 +25,26 @@ pub const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
 /// An issuer of certificates, with its own in a file.
 pub struct Authority {
     pub issuer: CertifiedIssuer<'static, KeyPair>,
+    pub name: String,
     pub folder: TempDir,
 }
 
 impl Authority {
+    /// One with a name of its own.
     pub fn new() -> Authority {
-        let mut params = CertificateParams::default();
-        // Of its own: of two with one name, the signature would be wrong, and not the issuer unknown.
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let name = format!("issuer {}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        Authority::named(&format!("issuer {}", NUMBER.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub fn named(name: &str) -> Authority {
+        let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("a certificate");
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("ca.pem"), issuer.pem()).expect("written");
-        Authority { issuer, folder }
+        Authority { issuer, name: name.to_owned(), folder }
     }
 
     pub fn file(&self) -> PathBuf {

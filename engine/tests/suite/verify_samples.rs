@@ -28,7 +28,7 @@ fn a_true_report_passes_with_and_without_samples() {
         assert_eq!(wrong(findings.clone()), []);
     }
     for what in [
-        "samples: naive.p999, exact",
+        "samples: naive.p99.9, exact",
         "samples: successes.naive.p99",
         "samples: intended times",
         "samples: counts.unsent_reasons.dropped",
@@ -112,7 +112,7 @@ fn answered(bytes: &[u8]) -> (usize, Sample) {
     let offsets = (84..).step_by(SAMPLE_BYTES);
     let mut samples = offsets.map(|at| {
         let record = bytes[at..at + SAMPLE_BYTES].try_into().expect("a record");
-        (at, Sample::decode(record).expect("a sample"))
+        (at, Sample::decode(0, record).expect("a sample"))
     });
     samples.find(|(_, sample)| sample.kind == SampleKind::Answered).expect("one was answered")
 }

@@ -4,17 +4,17 @@
 //! on the way into the buffer, and when the head is complete), a byte of the chunked framing and of
 //! the trailers once.
 
-use super::{BUFFER_MIN, HEAD_MAX, INTERIM_MAX, Progress, ResponseParser, Violation};
+use super::{BUFFER_MIN, HEAD_MAX, INTERIM_MAX, KnownHead, Progress, ResponseParser, Violation};
 
 /// How often a byte may be read.
 const LOOKS_MAX: u64 = 3;
 
 /// Feeds a stream in pieces to its end and checks the work and the memory.
 fn check_work(stream: &[u8], piece: usize) -> Result<Progress, Violation> {
-    let mut parser = ResponseParser::new(false);
+    let mut parser = ResponseParser::new();
     let mut last = Ok(Progress::NeedMore);
     for bytes in stream.chunks(piece) {
-        last = parser.feed(bytes);
+        last = parser.feed(false, bytes);
         if !matches!(last, Ok(Progress::NeedMore)) {
             break;
         }
@@ -87,15 +87,15 @@ fn whole_heads_and_short_ones_in_pieces_allocate_nothing() {
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 304 Not Modified\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n\r\nhello",
     ];
-    let mut parser = ResponseParser::new(false);
+    let mut parser = ResponseParser::new();
     for stream in streams {
-        let result = parser.feed(stream).expect("a good response");
+        let result = parser.feed(false, stream).expect("a good response");
         if result == Progress::NeedMore {
             parser.finish().expect("the close ends it");
         }
     }
-    parser.feed(b"HTTP/1.1 200 OK\r\nContent-").expect("a good beginning");
-    parser.feed(b"Length: 0\r\n\r\n").expect("a good response");
+    parser.feed(false, b"HTTP/1.1 200 OK\r\nContent-").expect("a good beginning");
+    parser.feed(false, b"Length: 0\r\n\r\n").expect("a good response");
     assert_eq!(parser.buffer_capacity(), BUFFER_MIN);
 }
 
@@ -103,21 +103,45 @@ fn whole_heads_and_short_ones_in_pieces_allocate_nothing() {
 fn a_body_is_never_read() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
     let stream = [&head[..], &vec![b'x'; 1_000_000]].concat();
-    let mut parser = ResponseParser::new(false);
-    let progress = parser.feed(&stream).expect("a good response");
+    let mut parser = ResponseParser::new();
+    let progress = parser.feed(false, &stream).expect("a good response");
     assert!(matches!(progress, Progress::Done(done) if done.consumed == stream.len()));
     assert_eq!(parser.looked_at, head.len() as u64);
 }
 
 #[test]
 fn memory_is_kept_for_the_next_connection() {
-    let mut parser = ResponseParser::new(false);
+    let mut parser = ResponseParser::new();
     let head = [b"HTTP/1.1 200 OK\r\nX: ", "a".repeat(3000).as_bytes()].concat();
-    parser.feed(&head).expect("a good beginning");
+    parser.feed(false, &head).expect("a good beginning");
     assert_eq!(parser.buffer_capacity(), 4096);
     assert!(!parser.is_idle());
     parser.reset();
     assert!(parser.is_idle());
     assert_eq!(parser.buffer_capacity(), 4096);
     assert_eq!(parser.finish(), Err(Violation::ClosedBeforeResponse));
+}
+
+#[test]
+fn each_response_answers_a_request_of_its_own_method() {
+    let (head, get) = (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", b"ok");
+    let whole = [&head[..], get].concat();
+    let mut known = KnownHead::default();
+    let mut parser = ResponseParser::new();
+    for head_request in [true, false, true, true, false, false] {
+        let stream = if head_request { &head[..] } else { &whole };
+        for known in [None, Some(&mut known)] {
+            let progress = match known {
+                None => parser.feed(head_request, stream),
+                Some(known) => parser.feed_with(known, head_request, stream),
+            };
+            let Ok(Progress::Done(response)) = progress else { panic!("{progress:?}") };
+            assert_eq!(response.consumed, stream.len(), "HEAD: {head_request}");
+        }
+        // In two pieces, of which only the last completes the head.
+        let (first, last) = stream.split_at(20);
+        assert_eq!(parser.feed(head_request, first), Ok(Progress::NeedMore));
+        let progress = parser.feed(head_request, last);
+        assert!(matches!(progress, Ok(Progress::Done(_))), "HEAD: {head_request}, {progress:?}");
+    }
 }

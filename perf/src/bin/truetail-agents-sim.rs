@@ -21,6 +21,7 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::Parser;
 use engine::host::environment;
 use engine::host::watch::Machine;
+use engine::load::curve::Curve;
 use engine::load::requests;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
@@ -215,7 +216,7 @@ impl Run {
         requests::end_window(&mut plan)?;
         anyhow::ensure!(plan.model() == Model::Open, "only arrivals by a rate are simulated");
         let mut schedule = schedule(&plan, &share);
-        let next_due_ns = schedule.next();
+        let next_due_ns = schedule.next().map(|next| next.due_ns);
         Ok(Run {
             until_ns: plan.end_ns(),
             plan,
@@ -252,7 +253,7 @@ impl Run {
                 in_window += 1;
                 latency.record(LATE_NS + NAIVE_NS);
             }
-            self.next_due_ns = self.schedule.next();
+            self.next_due_ns = self.schedule.next().map(|next| next.due_ns);
         }
         self.told_ns = elapsed_ns;
         self.is_told = phase == Phase::Done;
@@ -281,13 +282,14 @@ impl Run {
         let mut recorder = Recorder::new(RecorderConfig::of_plan(&plan));
         let mut digest = Digest::default();
         let mut in_flight = Vec::new();
-        for due_ns in schedule(&plan, &share).take_while(|due_ns| *due_ns < until_ns) {
+        for due_ns in schedule(&plan, &share).times_ns().take_while(|due_ns| *due_ns < until_ns) {
             digest.add(due_ns);
             if due_ns < plan.warmup.0 {
                 continue;
             }
             let sent_ns = due_ns + LATE_NS;
-            let stamps = Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns, waited: false };
+            let stamps =
+                Stamps { intended_ns: due_ns, noticed_ns: due_ns, sent_ns, waited: false, step: 0 };
             let received_ns = sent_ns + NAIVE_NS;
             let stamped_by = StampedBy::Kernel;
             let ending = Ending { received_ns, handled_ns: received_ns, stamped_by };
@@ -313,7 +315,7 @@ impl Run {
         let observed_s = window_ns.end.saturating_sub(window_ns.start) as f64 / 1e9;
         let core = plan.cores()[0];
         let meter = ShardMeter::new(core, window_ns);
-        let stats = ShardStats { observed_s, ..meter.report(recorder.counts.sent, 0, 0) };
+        let stats = ShardStats { observed_s, ..meter.report(&recorder.counts, 0, 0) };
         let head = CollectedHead {
             plan: Redacted::new(&plan, &Body::of_bytes(Vec::new())),
             address: Address::Ip(target),
@@ -329,6 +331,6 @@ impl Run {
 }
 
 fn schedule(plan: &Plan, share: &Share) -> Schedule {
-    let rate = plan.rate.expect("an open plan");
-    Schedule::new(rate, plan.arrivals, plan.seed, plan.end_ns(), share.clone())
+    let curve = Curve::of_plan(plan).expect("an open plan");
+    Schedule::new(curve, plan.arrivals, plan.seed, plan.end_ns(), share.clone())
 }

@@ -8,18 +8,20 @@ use crate::report::figures::time;
 use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 use crate::report::{AgentPart, Report};
 use crate::stats::percentiles::Percentile;
+use crate::stats::widened::widened;
+use crate::sys::units::us_to_ns;
 
 /// An agent whose corrected p99 is above so many times another's sees another target, or shows
 /// itself.
 const DIFFERENT: f64 = 1.2;
 /// Other agents of which the evidence tells beside the one that it names.
-pub(super) const OTHERS_TOLD: usize = 3;
+pub(super) const OTHERS_SHOWN: usize = 3;
 
 /// An agent was lost: what it was to offer is missing, and what it measured is in no number.
 pub(super) fn agent_lost(report: &Report, reasons: &mut Vec<Reason>) {
     let Some(first) = report.agent_lost.first() else { return };
     let figure = share::together(report.agent_lost.iter().map(|lost| &lost.share));
-    let told = report.agent_lost.iter().take(1 + OTHERS_TOLD).map(|lost| {
+    let shown = report.agent_lost.iter().take(1 + OTHERS_SHOWN).map(|lost| {
         format!(
             "agent {} was lost, and with it {} of the load; it was last heard {:.3} s after the \
              start",
@@ -28,9 +30,9 @@ pub(super) fn agent_lost(report: &Report, reasons: &mut Vec<Reason>) {
             lost.at_s
         )
     });
-    let mut evidence = told.collect::<Vec<String>>().join("; ");
-    if report.agent_lost.len() > 1 + OTHERS_TOLD {
-        evidence.push_str(&and_more(report.agent_lost.len() - 1 - OTHERS_TOLD));
+    let mut evidence = shown.collect::<Vec<String>>().join("; ");
+    if report.agent_lost.len() > 1 + OTHERS_SHOWN {
+        evidence.push_str(&and_more(report.agent_lost.len() - 1 - OTHERS_SHOWN));
     }
     if 1 < report.agent_lost.len() {
         evidence.push_str(&format!("; {} of the load in all", percent(figure)));
@@ -65,9 +67,10 @@ pub(super) fn agents_differ(report: &Report, reasons: &mut Vec<Reason>) {
     let mut all: Vec<P99<'_>> = report.per_agent.iter().filter_map(P99::of).collect();
     // A stable sort keeps the agents' order among equals.
     all.sort_by(|one, other| other.us.total_cmp(&one.us));
+    let agents = all.len();
     let Some(fastest) = all.pop() else { return };
     let low = fastest.us;
-    all.retain(|slow| DIFFERENT * low < slow.us && slow.is_apart_from(&fastest));
+    all.retain(|slow| DIFFERENT * low < slow.us && slow.is_apart_from(&fastest, agents));
     let Some((slowest, others)) = all.split_first() else { return };
     let high = slowest.us;
     let times = |us: f64| if low == 0.0 { f64::INFINITY } else { us / low };
@@ -80,11 +83,11 @@ pub(super) fn agents_differ(report: &Report, reasons: &mut Vec<Reason>) {
         fastest.agent.name,
         times(high)
     );
-    for P99 { agent, us, .. } in others.iter().take(OTHERS_TOLD) {
+    for P99 { agent, us, .. } in others.iter().take(OTHERS_SHOWN) {
         evidence.push_str(&format!("; also: {} on agent {}", time(*us), agent.name));
     }
-    if OTHERS_TOLD < others.len() {
-        evidence.push_str(&and_more(others.len() - OTHERS_TOLD));
+    if OTHERS_SHOWN < others.len() {
+        evidence.push_str(&and_more(others.len() - OTHERS_SHOWN));
     }
     reasons.push(Reason {
         code: Code::AgentsDiffer,
@@ -116,14 +119,22 @@ impl P99<'_> {
         Some(P99 { agent, us: value? })
     }
 
-    /// Whether it is above another's by more than chance makes of two: by their confidence
-    /// intervals. Where too few requests leave these unknown, as one outage that all agents saw
-    /// does, by those of the highest percentile below that has both.
-    fn is_apart_from(&self, lower: &P99<'_>) -> bool {
-        let interval = |p99: &P99<'_>, q| p99.agent.part.corrected.percentiles.at(q).interval;
-        let both = |q| Some((interval(self, q)?, interval(lower, q)?));
-        let highest = [0.99, 0.9, 0.5].into_iter().find_map(both);
-        highest.is_some_and(|([from, _], [_, to])| to < from)
+    /// Whether it is above the lowest by more than chance makes of so many agents: by confidence
+    /// intervals at 5 % divided among them (Bonferroni). Where too few requests leave these unknown,
+    /// as one outage that all agents saw does, by those of the highest percentile below that has
+    /// both.
+    fn is_apart_from(&self, lowest: &P99<'_>, agents: usize) -> bool {
+        let both = |q| Some((self.ends(q, agents)?[0]?, lowest.ends(q, agents)?[1]?));
+        [0.99, 0.9, 0.5].into_iter().find_map(both).is_some_and(|(from_ns, to_ns)| to_ns < from_ns)
+    }
+
+    /// The ends of the interval of quantile `q` at 5 % divided among so many agents, ns.
+    fn ends(&self, q: f64, agents: usize) -> Option<[Option<u64>; 2]> {
+        let corrected = &self.agent.part.corrected;
+        let found = corrected.percentiles.at(q).interval?.map(us_to_ns);
+        let values = corrected.decode_histogram().ok()?;
+        let tail = 0.025 / agents as f64;
+        Some(widened(&values, q, found, corrected.percentiles.method, tail))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rules about what the generator can do on its machine, as it was calibrated there: a load near
 //! its capacity, and a latency at its floor.
 
+use super::client::is_measured;
 use super::share::percent;
 use crate::plan::Model;
 use crate::report::Report;
@@ -11,20 +12,35 @@ use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 /// that of small responses over the loopback, and was higher if a request costs less than there.
 const HAS_ROOM: f64 = 0.7;
 
+/// Share of the capacity up to which the generator has room: above it, the queue for its core grows
+/// steeply with the load.
+const NEAR_CEILING: f64 = 0.8;
+/// Share of corrected p50 that the floor may have: above it, at most a fifth of the median is the
+/// target's.
+const BELOW_FLOOR: f64 = 0.8;
 /// Share of the capacity above which the calibration is what is wrong: two runs at it differ too.
 const ABOVE_CEILING: f64 = 1.05;
+
+/// A load near the calibrated capacity, where what that costs isn't measured.
+pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
+    reasons.extend(close_to_ceiling(report).filter(|_| !is_measured(report)));
+}
+
+/// The same where it is.
+pub(super) fn close_ceiling(report: &Report, notes: &mut Vec<Reason>) {
+    notes.extend(close_to_ceiling(report).filter(|_| is_measured(report)));
+}
 
 /// What a generator sends near its calibrated capacity may be its own limit instead of the
 /// target's, and waits for its core. It is told apart from a run at a rate that only looks high by
 /// the core itself, which has no room then.
-pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
+fn close_to_ceiling(report: &Report) -> Option<Reason> {
     let plan = &report.config.plan;
-    let threshold = plan.thresholds.near_ceiling;
     let held = report.calibration.as_ref();
-    let Some(figure) = held.and_then(|held| held.rate_of_ceiling) else { return };
+    let figure = held.and_then(|held| held.rate_of_ceiling)?;
     let busy = report.generator.shards.iter().map(|shard| shard.busy).fold(0.0, f64::max);
-    if figure <= threshold || busy <= HAS_ROOM {
-        return;
+    if figure <= NEAR_CEILING || busy <= HAS_ROOM {
+        return None;
     }
     // What a schedule or a pace asks for is offered or missed, which other rules see. A closed loop
     // offers what it can.
@@ -50,7 +66,7 @@ pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
             "add --cores, or lower the load; calibrate again if the machine has changed",
         )
     };
-    reasons.push(Reason {
+    Some(Reason {
         code: Code::NearCeiling,
         agent: None,
         level: Level::Suspect,
@@ -65,22 +81,21 @@ pub(super) fn near_ceiling(report: &Report, reasons: &mut Vec<Reason>) {
                 Model::Closed => "closed-loop peak",
             },
             percent(busy),
-            percent(threshold)
+            percent(NEAR_CEILING)
         ),
         figure,
-        threshold,
+        threshold: NEAR_CEILING,
         unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: cure.to_owned(),
-    });
+    })
 }
 
 /// A target that costs nothing has such a latency: what this one adds can't be read from it.
 pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
-    let threshold = report.config.plan.thresholds.below_floor;
     let Some(held) = &report.calibration else { return };
     let (Some(figure), Some(floor)) = (held.floor_of_p50, held.floor) else { return };
-    if figure <= threshold {
+    if figure <= BELOW_FLOOR {
         return;
     }
     let p50 = floor / figure;
@@ -89,7 +104,7 @@ pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
         None => "at that rate".to_owned(),
     };
     // Two runs at the floor differ as well.
-    let (meaning, cure) = if figure * threshold <= 1.0 {
+    let (meaning, cure) = if figure * BELOW_FLOOR <= 1.0 {
         (
             "the median is that of the path and of the generator itself, and says little about the \
              target",
@@ -114,10 +129,10 @@ pub(super) fn below_floor(report: &Report, reasons: &mut Vec<Reason>) {
             time(p50),
             time(floor),
             percent(figure),
-            percent(threshold)
+            percent(BELOW_FLOOR)
         ),
         figure,
-        threshold,
+        threshold: BELOW_FLOOR,
         unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: cure.to_owned(),

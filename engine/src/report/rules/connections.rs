@@ -1,31 +1,42 @@
 //! Rules about connections: the pool, the users who depend on it, and what arrives on it.
 
-use super::share::{percent, share, share_of};
+use super::client::is_measured;
+use super::share::{HALF, percent, share, share_of};
 use crate::plan::Switch;
 use crate::record::outcome::Cause;
+use crate::report::Report;
 use crate::report::figures::{count, time};
 use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
-use crate::report::{DistributionPart, Report};
 
+/// Share of the users that may be blocked for half of the window or more: if more are, their waits
+/// are missing in p99.
+const STARVED_MAX: f64 = 0.01;
+/// The same, from which the run is invalid: they are missing in p90.
+const STARVED_INVALID: f64 = 0.1;
+/// Receives that may find no free buffer, as a share of all responses: if more do, that is in p99.9.
+const UNBUFFERED_MAX: f64 = 0.001;
+/// Connections by which the pool may grow in the window without a word, as a share of the intended
+/// requests; one for each shard always may.
+const POOL_GREW: f64 = 0.001;
 /// A response that takes this share of the window is slow for it: then users who are served may
 /// count as blocked too.
 const SLOW_SHARE: f64 = 0.1;
-/// Share of pipelined responses that may be noticed as unsolicited before the run is invalid.
+/// Share of pipelined responses that may be noticed as unsolicited before the run is invalid, or
+/// may be another request's before it is suspect.
 const MISTAKEN_MAX: f64 = 0.001;
 /// Share of the responses that others may follow at once before the run is invalid: with one
 /// request at a time too, nobody knows which of the two answers it.
 const TRAILING_MAX: f64 = 0.01;
 
 pub(super) fn starved(report: &Report, reasons: &mut Vec<Reason>) {
-    let bounds = &report.config.plan.thresholds;
     let counts = &report.whole.counts;
     let figure = share(counts.users_blocked, counts.users);
-    if counts.users_blocked == 0 || figure < bounds.starved {
+    if counts.users_blocked == 0 || figure < STARVED_MAX {
         return;
     }
     let typical_us = report.whole.naive.quantile_us(0.5).or(report.whole.naive.mean);
     let is_slow = typical_us.is_some_and(|us| SLOW_SHARE * report.config.window_s() < us / 1e6);
-    let is_invalid = bounds.starved_invalid <= figure && !is_slow;
+    let is_invalid = STARVED_INVALID <= figure && !is_slow;
     let (meaning, cure) = if is_slow {
         (
             "the window holds few responses of so slow a target, and those that weren't finished \
@@ -50,17 +61,18 @@ pub(super) fn starved(report: &Report, reasons: &mut Vec<Reason>) {
             count(counts.users_blocked),
             count(counts.users),
             percent(figure),
-            percent(bounds.starved)
+            percent(STARVED_MAX)
         ),
         figure,
-        threshold: bounds.starved,
+        threshold: STARVED_MAX,
         unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: cure.to_owned(),
     });
 }
 
-pub(super) fn not_settled(report: &Report, reasons: &mut Vec<Reason>) {
+/// A note: what was opened in the window for want of a pool is in what the generator added.
+pub(super) fn not_settled(report: &Report, notes: &mut Vec<Reason>) {
     let plan = &report.config.plan;
     let counts = &report.whole.counts;
     // Without keep-alive there is no pool that could settle.
@@ -71,101 +83,62 @@ pub(super) fn not_settled(report: &Report, reasons: &mut Vec<Reason>) {
     if report.interrupted && counts.intended == 0 {
         return;
     }
-    let bound = plan.thresholds.not_settled_invalid;
     let figure = share(counts.pool_grew, counts.users);
-    reasons.push(Reason {
+    notes.push(Reason {
         code: Code::NotSettled,
         agent: None,
-        level: if bound < figure { Level::Invalid } else { Level::Suspect },
+        level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
             "the setup ended at its limit while the pool of connections was still growing, and {} \
-             of {} connections ({}) were added in the window; the limit is {}",
+             of {} connections ({}) were added in the window",
             count(counts.pool_grew),
             count(counts.users),
-            percent(figure),
-            percent(bound)
+            percent(figure)
         ),
         figure,
-        threshold: bound,
+        threshold: 0.0,
         unit: Unit::Share,
-        meaning: "the window began before the load had found its number of connections, so \
-                  latencies may include opening them"
-            .to_owned(),
-        cure: "open connections in advance with --prewarm, or leave some idle with --spare"
-            .to_owned(),
+        meaning: "the window began before the load had found its number of connections".to_owned(),
+        cure: PREWARM.to_owned(),
     });
 }
 
-pub(super) fn pool_grew(report: &Report, reasons: &mut Vec<Reason>) {
-    let plan = &report.config.plan;
-    let bounds = &plan.thresholds;
+const PREWARM: &str = "open connections in advance with --prewarm, or leave some idle with --spare";
+
+/// A note: what that cost the requests is in what the generator added.
+pub(super) fn pool_grew(report: &Report, notes: &mut Vec<Reason>) {
     let counts = &report.whole.counts;
     let figure = share(counts.pool_grew, counts.intended);
-    let allowed =
-        (bounds.pool_grew * counts.intended as f64).max(report.generator.shards.len() as f64);
+    let allowed = (POOL_GREW * counts.intended as f64).max(report.generator.shards.len() as f64);
     if counts.pool_grew as f64 <= allowed {
         return;
     }
-    // However well it was set up, a pool grows while the target or the generator stalls. What that
-    // costs is the time to connect, of which the stall leaves little in the latencies of those who
-    // met it.
-    // A handshake also waits for a target that stalls: the fastest one tells what it takes.
     let connect_us = report.whole.connect_time.mean.unwrap_or(0.0);
     let handshake_us = report.whole.tls.as_ref().and_then(|tls| tls.handshake_time.min);
-    let slow_us = typical_of_slowest(&report.whole.corrected, counts.pool_grew);
-    let opening_us = connect_us + handshake_us.unwrap_or(0.0);
-    let is_costly = slow_us.is_some_and(|us| bounds.lateness * us < opening_us);
     let of_handshake = handshake_us
-        .map_or_else(String::new, |us| format!(" and a TLS handshake at least {}", time(us)));
-    let is_invalid = is_costly && bounds.pool_grew_invalid < figure;
-    let of_slowest = slow_us.map_or_else(String::new, |us| {
-        format!(
-            ", and corrected latency of the slowest as many requests is {} in the median",
-            time(us)
-        )
-    });
-    let (meaning, cure) = if is_costly {
-        (
-            "the requests that these were opened for waited for them: corrected latency includes \
-             connect times that a warm pool wouldn't have",
-            "open connections in advance with --prewarm, or leave some idle with --spare",
-        )
-    } else {
-        (
-            "each was opened because a request was waiting for it, and connecting took little of \
-             the latency: what kept the other connections busy matters more",
-            "see whether the target or the generator stalled; if neither did, open connections in \
-             advance with --prewarm, or leave some idle with --spare",
-        )
-    };
-    reasons.push(Reason {
+        .map_or_else(String::new, |us| format!(", and a TLS handshake at least {}", time(us)));
+    notes.push(Reason {
         code: Code::PoolGrew,
         agent: None,
-        level: if is_invalid { Level::Invalid } else { Level::Suspect },
+        level: Level::Suspect,
         touches: vec![Topic::Latency],
         evidence: format!(
-            "{} connections were added to the pool in the window, for {} of the requests; the \
-             limit is {}; connecting took {} on average{of_handshake}{of_slowest}",
+            "{} connections were added to the pool in the window, for {} of the requests; \
+             connecting took {} on average{of_handshake}",
             count(counts.pool_grew),
             percent(figure),
-            percent(share_of(allowed, counts.intended)),
             time(connect_us)
         ),
         figure,
         threshold: share_of(allowed, counts.intended),
         unit: Unit::Share,
-        meaning: meaning.to_owned(),
-        cure: cure.to_owned(),
+        meaning:
+            "each was opened because a request was waiting for one, as they do where the target \
+                  or the generator stalls, or where the setup found too few"
+                .to_owned(),
+        cure: format!("see whether the target or the generator stalled; if neither did, {PREWARM}"),
     });
-}
-
-/// The median latency of so many of the slowest requests, µs; `None` without a latency. A request
-/// that waited for its connection to open is seldom among the fast ones.
-fn typical_of_slowest(corrected: &DistributionPart, requests: u64) -> Option<f64> {
-    let histogram = corrected.decode_histogram().ok().filter(|values| !values.is_empty())?;
-    let slowest = share(requests.min(histogram.len()), histogram.len());
-    Some(histogram.value_at_quantile(1.0 - slowest / 2.0) as f64 / 1e3)
 }
 
 pub(super) fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
@@ -203,31 +176,66 @@ pub(super) fn unsolicited(report: &Report, reasons: &mut Vec<Reason>) {
     });
 }
 
+pub(super) fn mispaired(report: &Report, reasons: &mut Vec<Reason>) {
+    let counts = &report.whole.counts;
+    let figure = share(counts.doubtful, counts.answered);
+    if figure <= MISTAKEN_MAX {
+        return;
+    }
+    reasons.push(Reason {
+        code: Code::Mispaired,
+        agent: None,
+        // By then even the median may be that of other requests.
+        level: if HALF <= figure { Level::Invalid } else { Level::Suspect },
+        touches: vec![Topic::Latency],
+        evidence: format!(
+            "after {} pipelined answers ({}) their connection ended by a timeout or with a response \
+             too many, and it had not been without a request in flight since; the limit is {}",
+            count(counts.doubtful),
+            percent(figure),
+            percent(MISTAKEN_MAX)
+        ),
+        figure,
+        threshold: MISTAKEN_MAX,
+        unit: Unit::Share,
+        meaning: "a response that the target leaves out, or sends twice, shifts all that follow it \
+                  on its connection: these answers may have the latency of another request"
+            .to_owned(),
+        cure: "repeat the run without --pipeline, where a missing response is a timeout and \
+               nothing else"
+            .to_owned(),
+    });
+}
+
+/// Receives that found no free buffer, where what that costs isn't measured.
 pub(super) fn buffers_exhausted(report: &Report, reasons: &mut Vec<Reason>) {
-    let bound = report.config.plan.thresholds.buffers;
+    reasons.extend(short_of_buffers(report).filter(|_| !is_measured(report)));
+}
+
+/// The same where responses are stamped before they need a buffer.
+pub(super) fn buffers_short(report: &Report, notes: &mut Vec<Reason>) {
+    notes.extend(short_of_buffers(report).filter(|_| is_measured(report)));
+}
+
+fn short_of_buffers(report: &Report) -> Option<Reason> {
     let counts = &report.whole.counts;
     let shards = report.generator.shards.iter();
     let times = shards.fold(0, |sum: u64, shard| sum.saturating_add(shard.buffers_exhausted));
     let figure = times as f64 / counts.answered_ever().max(1) as f64;
-    if figure <= bound {
-        return;
-    }
-    reasons.push(Reason {
+    (UNBUFFERED_MAX < figure).then(|| Reason {
         code: Code::BuffersExhausted,
         agent: None,
         level: Level::Suspect,
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "{} receives found no free buffer, {figure:.3} for each response; the limit is \
-             {bound:.3}",
+             {UNBUFFERED_MAX:.3}",
             count(times)
         ),
         figure,
-        threshold: bound,
+        threshold: UNBUFFERED_MAX,
         unit: Unit::Ratio,
-        meaning: "responses waited in the kernel for the generator to take them: latency and \
-                  throughput include that"
-            .to_owned(),
+        meaning: "responses waited in the kernel for the generator to take them".to_owned(),
         cure: "add --cores, since each shard has buffers of its own, or lower the load".to_owned(),
-    });
+    })
 }

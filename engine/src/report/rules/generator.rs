@@ -1,70 +1,40 @@
-//! Rules about the generator: whether its shards were late, stalled, or had no time to spare.
+//! Rules about the generator: whether its shards stalled, or had no time to spare.
 
-use super::client::mostly_stamped;
-use super::share::percent;
+use super::client::{is_measured, mostly_stamped};
+use super::share::{HALF, percent};
 use crate::plan::Model;
 use crate::record::shard_stats::ShardStats;
-use crate::report::figures::time;
+use crate::report::Report;
 use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
-use crate::report::{DistributionPart, Report};
 
+/// Share of the window for which a shard may have stalled: what was due in a longer stall is in p99.
+pub(crate) const STOPPED_MAX: f64 = 0.01;
+/// The same, beyond which the run is invalid: it is in p90 then.
+const STOPPED_INVALID: f64 = 0.1;
+/// Busy share from which a core is full while an open load falls behind and its planned rate would
+/// need more than the plan's `busy`: who falls behind also waits for responses, and is rarely busy
+/// all the time.
+const BUSY_BEHIND: f64 = 0.6;
+/// Share of their time for which a closed loop's users may wait for the generator: without such
+/// waits they would have been answered 1.1 times as much at most.
+pub(crate) const GENERATOR_BOUND_MAX: f64 = 0.1;
 /// A core's time that a rate would need is told up to this: what a shard that sent next to nothing
 /// would need for the rest is only large.
 const NEEDED_SHOWN_MAX: f64 = 10.0;
 /// What users could get without waiting for the generator is told up to this share of their time.
 const SHARE_SHOWN_MAX: f64 = 0.99;
-/// Users who wait for the generator for more than this share of their time wait longer for it than
-/// for the target.
-const HALF: f64 = 0.5;
 
 pub(super) fn generator_late(report: &Report, reasons: &mut Vec<Reason>) {
-    let rules = [late_for_most, stopped, unobserved, late_in_the_tail];
+    let rules = [stopped, unobserved];
     reasons.extend(rules.into_iter().filter_map(|rule| rule(report)));
 }
 
 const OWN_CORES: &str =
     "dedicate cores to the shards (--cores), use --wait spin, or stop what else runs there";
 
-/// The highest known of these quantiles, with its name: p99 if there are enough samples.
-fn highest_known(part: &DistributionPart) -> Option<(f64, &'static str, f64)> {
-    [(0.99, "p99"), (0.9, "p90"), (0.5, "p50")]
-        .into_iter()
-        .find_map(|(q, name)| part.quantile_us(q).map(|us| (q, name, us)))
-}
-
-fn late_for_most(report: &Report) -> Option<Reason> {
-    let bounds = &report.config.plan.thresholds;
-    let (lateness, corrected) = (&report.whole.pacer_lateness, &report.whole.corrected);
-    let (q, name, figure) = highest_known(lateness)?;
-    let typical_us = corrected.quantile_us(0.5).unwrap_or(0.0);
-    let threshold = (bounds.lateness * typical_us).max(bounds.lateness_floor_us);
-    if figure <= threshold {
-        return None;
-    }
-    let own = corrected.quantile_us(q).is_some_and(|us| bounds.lateness_invalid * us <= figure);
-    Some(Reason {
-        code: Code::GeneratorLate,
-        agent: None,
-        level: if own { Level::Invalid } else { Level::Suspect },
-        touches: vec![Topic::Latency, Topic::Arrivals],
-        evidence: format!(
-            "pacer lateness {name} is {}; the limit is {}",
-            time(figure),
-            time(threshold)
-        ),
-        figure,
-        threshold,
-        unit: Unit::Us,
-        meaning:
-            "the generator itself sent requests late, and corrected latency includes that lateness"
-                .to_owned(),
-        cure: OWN_CORES.to_owned(),
-    })
-}
-
-/// A shard that stalled: a closed loop has no lateness, and a slow open one too few samples of it.
+/// A shard that stalled. Nothing was sent meanwhile, which no latency of a closed loop tells; and if
+/// the whole machine stood still, the kernel stamped late what came.
 fn stopped(report: &Report) -> Option<Reason> {
-    let bounds = &report.config.plan.thresholds;
     let share_of = |shard: &ShardStats| {
         if shard.observed_s == 0.0 { 0.0 } else { shard.stopped_s / shard.observed_s }
     };
@@ -72,13 +42,13 @@ fn stopped(report: &Report) -> Option<Reason> {
     let (figure, shard) = shards
         .map(|shard| (share_of(shard), shard))
         .max_by(|one, other| one.0.total_cmp(&other.0))?;
-    if figure <= bounds.stopped {
+    if figure <= STOPPED_MAX {
         return None;
     }
     Some(Reason {
         code: Code::GeneratorLate,
         agent: None,
-        level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
+        level: if STOPPED_INVALID < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "the shard on core {} stalled for {:.3} s ({}), {:.1} ms at a stretch; the limit is {}",
@@ -86,10 +56,10 @@ fn stopped(report: &Report) -> Option<Reason> {
             shard.stopped_s,
             percent(figure),
             shard.longest_gap_us / 1e3,
-            percent(bounds.stopped)
+            percent(STOPPED_MAX)
         ),
         figure,
-        threshold: bounds.stopped,
+        threshold: STOPPED_MAX,
         unit: Unit::Share,
         meaning: "during a stall responses were seen late and nothing was sent: latency and \
                   throughput include the generator's own stalls"
@@ -104,7 +74,6 @@ const LOOKS_S: f64 = 0.1;
 
 /// A shard whose own figures cover another stretch than the window: it stalled across an edge.
 fn unobserved(report: &Report) -> Option<Reason> {
-    let bounds = &report.config.plan.thresholds;
     let window_s = report.config.window_s();
     // A shard that has sent its share of a number of requests is done before the others.
     let may_end_early = report.config.plan.ends_by_count();
@@ -119,10 +88,10 @@ fn unobserved(report: &Report) -> Option<Reason> {
         .max_by(|one, other| off_s(one).total_cmp(&off_s(other)))
         .filter(|shard| LOOKS_S <= off_s(shard))?;
     let figure = if window_s == 0.0 { 0.0 } else { off_s(shard) / window_s };
-    (bounds.stopped < figure).then(|| Reason {
+    (STOPPED_MAX < figure).then(|| Reason {
         code: Code::GeneratorLate,
         agent: None,
-        level: if bounds.stopped_invalid < figure { Level::Invalid } else { Level::Suspect },
+        level: if STOPPED_INVALID < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency],
         evidence: format!(
             "the shard on core {} observed {:.3} s of the window's {window_s:.3} s: off by {}; the \
@@ -130,10 +99,10 @@ fn unobserved(report: &Report) -> Option<Reason> {
             shard.core,
             shard.observed_s,
             percent(figure),
-            percent(bounds.stopped)
+            percent(STOPPED_MAX)
         ),
         figure,
-        threshold: bounds.stopped,
+        threshold: STOPPED_MAX,
         unit: Unit::Share,
         meaning: "the shard stalled where the window began or ended, and its own figures don't \
                   cover the window"
@@ -142,56 +111,48 @@ fn unobserved(report: &Report) -> Option<Reason> {
     })
 }
 
-fn late_in_the_tail(report: &Report) -> Option<Reason> {
-    let bounds = &report.config.plan.thresholds;
-    let figure = report.whole.pacer_lateness.quantile_us(0.999)?;
-    let tail_us = report.whole.corrected.quantile_us(0.999).unwrap_or(0.0);
-    let threshold = (bounds.lateness_tail * tail_us).max(bounds.lateness_tail_floor_us);
-    (threshold < figure).then(|| Reason {
-        code: Code::GeneratorLate,
-        agent: None,
-        level: Level::Suspect,
-        touches: vec![Topic::Latency],
-        evidence: format!(
-            "pacer lateness p99.9 is {}; the limit is {}",
-            time(figure),
-            time(threshold)
-        ),
-        figure,
-        threshold,
-        unit: Unit::Us,
-        meaning: "the generator paused: corrected p99.9 and above include its pauses, lower \
-                  percentiles don't"
-            .to_owned(),
-        cure: OWN_CORES.to_owned(),
-    })
+/// A core without time to spare whose effect is on a closed loop's throughput, or isn't measured.
+pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
+    reasons.extend(full_core(report, true));
 }
 
-pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
-    let bounds = &report.config.plan.thresholds;
-    // What a closed loop's users wait for tells which side was the bound, and with the kernel's
-    // stamps no latency contains a wait for the generator, unless a response is too long to arrive
-    // before the generator reads.
-    let share =
-        users_share(report).filter(|_| mostly_stamped(report) && !report.has_long_responses());
-    if share.is_some_and(|share| share <= bounds.generator_bound) {
-        return;
+/// A core without time to spare whose effect, if there is one, is measured: what it sent late or
+/// not at all.
+pub(super) fn core_busy(report: &Report, notes: &mut Vec<Reason>) {
+    notes.extend(full_core(report, false));
+}
+
+/// A core without time to spare, if it `is_effect` or only a cause.
+fn full_core(report: &Report, is_effect: bool) -> Option<Reason> {
+    // What a closed loop's users wait for tells which side was the bound, and latencies are what
+    // they are.
+    let share = users_share(report).filter(|_| is_measured(report));
+    if share.is_some_and(|share| share <= GENERATOR_BOUND_MAX) {
+        return None;
     }
-    let Some(Saturated { busiest, threshold, more }) = saturated(report) else { return };
+    if is_effect != (share.is_some() || !is_measured(report)) {
+        return None;
+    }
+    let Saturated { busiest, threshold, more } = saturated(report)?;
     let (touches, users, meaning) = match share {
-        None => (
-            vec![Topic::Throughput, Topic::Latency],
-            String::new(),
-            "the run measured its own generator: the target may be faster than these numbers",
-        ),
         Some(share) => (
             vec![Topic::Throughput],
             format!("; users waited for it {} of their time", percent(share)),
             "the generator was the bottleneck, and the target may answer more; latencies end when \
              responses arrive, before they wait for the generator",
         ),
+        None if is_effect => (
+            vec![Topic::Throughput, Topic::Latency],
+            String::new(),
+            "the run measured its own generator: the target may be faster than these numbers",
+        ),
+        None => (
+            vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
+            String::new(),
+            "the generator had no time to spare: what it sent late or not at all is its own doing",
+        ),
     };
-    reasons.push(Reason {
+    Some(Reason {
         code: Code::CoreSaturated,
         agent: None,
         level: Level::Invalid,
@@ -207,14 +168,14 @@ pub(super) fn core_saturated(report: &Report, reasons: &mut Vec<Reason>) {
         unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: "add --cores, or lower the load".to_owned(),
-    });
+    })
 }
 
 /// A closed loop whose users waited for the generator while its cores had time to spare: it slept,
 /// or was stopped.
 pub(super) fn generator_bound(report: &Report, reasons: &mut Vec<Reason>) {
-    let threshold = report.config.plan.thresholds.generator_bound;
-    let Some(share) = users_share(report).filter(|share| threshold < *share) else { return };
+    let is_bound = |share: &f64| GENERATOR_BOUND_MAX < *share;
+    let Some(share) = users_share(report).filter(is_bound) else { return };
     if saturated(report).is_some() {
         // That reason says it.
         return;
@@ -237,10 +198,10 @@ pub(super) fn generator_bound(report: &Report, reasons: &mut Vec<Reason>) {
             "users waited for the generator {} of their time, from the arrival of a response until \
              their next request was sent; the limit is {}",
             percent(share),
-            percent(threshold)
+            percent(GENERATOR_BOUND_MAX)
         ),
         figure: share,
-        threshold,
+        threshold: GENERATOR_BOUND_MAX,
         unit: Unit::Share,
         meaning: format!(
             "{bottleneck}without these waits the target would have answered up to {most:.1} times \
@@ -270,8 +231,12 @@ fn saturated(report: &Report) -> Option<Saturated<'_>> {
     // A generator that falls behind also waits for responses, so it is rarely busy all the time.
     // Whether its core could have kept up follows from what it spent on what it did send.
     let counts = &report.whole.counts;
-    // What waited for `--conns`, or found no connection to be had, didn't wait for the core.
-    let elsewhere = counts.capped.saturating_add(counts.unconnected);
+    // What waited for `--conns`, or found no connection to be had, didn't wait for the core: but
+    // for the part that connections were busy because their response waited for it.
+    let held = report.littles_law.held_by_generator().unwrap_or(0.0);
+    let capped = (1.0 - held) * counts.capped as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "part of a count")]
+    let elsewhere = (capped as u64).saturating_add(counts.unconnected);
     let sent = counts.sent_in_window;
     let short = counts.intended.saturating_sub(sent.saturating_add(elsewhere));
     let behind = report.config.plan.model() == Model::Open
@@ -289,7 +254,7 @@ fn saturated(report: &Report) -> Option<Saturated<'_>> {
             "what was planned and didn't wait for a connection needs"
         };
         let more = format!(" while it fell behind, and {rate} {needed}");
-        (bounds.busy_behind.min(bounds.busy), more)
+        (BUSY_BEHIND.min(bounds.busy), more)
     } else {
         (bounds.busy, String::new())
     };

@@ -1,12 +1,29 @@
 //! Rules about the load: whether it was sent as planned, at its rate and in its pattern.
 
-use super::share::{percent, share, share_of};
-use crate::plan::Model;
+use super::share::{HALF, percent, share, share_of};
+use crate::load::curve::Curve;
+use crate::plan::{Arrivals, Model};
+use crate::record::counts::CountsBy;
+use crate::record::outcome::Cause;
 use crate::report::Report;
 use crate::report::figures::count;
 use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 
+/// How far the offered rate may be off the plan's, as a share, unless chance explains more, and
+/// which share of a paced loop's requests may be sent after the window's end: a load as near as that
+/// to the planned one has its latencies, unless the target is at its limit.
+const OFFERED_OFF_MAX: f64 = 0.02;
+/// Share of the arrivals that may wait at the cap: if more do, the cap is in p99.9.
+pub(super) const CAPPED_MAX: f64 = 0.001;
+
+/// The cure where the target has answered nothing, from setup to drain.
+const NO_ANSWER: &str = "see why the target doesn't answer, with a single request first";
+
 pub(super) fn rate_missed(report: &Report, reasons: &mut Vec<Reason>) {
+    if is_nothing_sent(report) {
+        // That reason says why.
+        return;
+    }
     let rules = [not_sent, behind_their_pace, off_the_rate];
     reasons.extend(rules.into_iter().filter_map(|rule| rule(report)));
 }
@@ -19,8 +36,12 @@ fn not_sent(report: &Report) -> Option<Reason> {
             unsent_in_window(report),
             (bounds.unsent * counts.intended as f64).max(report.at_the_edge()),
             "were not sent before the window's end",
-            "see the other reasons for what delayed the sends; lower --rate, raise --conns, or add \
-             --cores",
+            if counts.capped == 0 || held_by_generator(report) {
+                "see the causes for what delayed the sends; lower --rate, or add --cores"
+            } else {
+                "see the other reasons for what delayed the sends; lower --rate, raise --conns, or \
+                 add --cores"
+            },
         )
     } else {
         // A paced user who waits for a response is late by design; a request never sent is not.
@@ -32,6 +53,8 @@ fn not_sent(report: &Report) -> Option<Reason> {
              --cores",
         )
     };
+    // Connections that never bring an answer delay the sends, and more cores wouldn't help.
+    let cure = if counts.answered_ever() == 0 { NO_ANSWER } else { cure };
     let threshold = share_of(allowed, counts.intended);
     (allowed < late as f64).then(|| Reason {
         code: Code::RateMissed,
@@ -54,7 +77,7 @@ fn behind_their_pace(report: &Report) -> Option<Reason> {
     let plan = &report.config.plan;
     plan.period?;
     let (late, intended) = (unsent_in_window(report), report.whole.counts.intended);
-    let allowed = (plan.thresholds.offered * intended as f64).max(report.at_the_edge());
+    let allowed = (OFFERED_OFF_MAX * intended as f64).max(report.at_the_edge());
     let threshold = share_of(allowed, intended);
     (allowed < late as f64).then(|| Reason {
         code: Code::RateMissed,
@@ -91,19 +114,24 @@ fn unsent_evidence(late: u64, what: &str, report: &Report, threshold: f64) -> St
 }
 
 fn off_the_rate(report: &Report) -> Option<Reason> {
-    let target = report.config.plan.rate?.per_second() * report.offered();
+    let target = Curve::window_mean(&report.config.plan)? * report.offered();
     let intended = report.whole.counts.intended;
     let off = (report.whole.rate.intended / target - 1.0).abs();
-    // A Poisson count of n varies by 1/√n; up to four times that is chance.
-    let chance = 4.0 / (intended.max(1) as f64).sqrt();
-    let threshold = report.config.plan.thresholds.offered.max(chance);
+    // A Poisson count of n varies by 1/√n; up to four times that is chance. Of constant arrivals one
+    // more or less may fall into the window.
+    let few = intended.max(1) as f64;
+    let chance = match report.config.plan.arrivals {
+        Arrivals::Poisson => 4.0 / few.sqrt(),
+        Arrivals::Constant => 1.0 / few,
+    };
+    let threshold = OFFERED_OFF_MAX.max(chance);
     (threshold < off && !report.interrupted).then(|| Reason {
         code: Code::RateMissed,
         agent: None,
         level: Level::Invalid,
         touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence: format!(
-            "{:.1}/s were intended, {target}/s were planned: off by {}; the limit is {}",
+            "{:.1}/s were intended, {target:.1}/s were planned: off by {}; the limit is {}",
             report.whole.rate.intended,
             percent(off),
             percent(threshold)
@@ -116,23 +144,48 @@ fn off_the_rate(report: &Report) -> Option<Reason> {
     })
 }
 
+/// What failed, by cause, in brackets; nothing where nothing did.
+fn causes(errors: &CountsBy<Cause>) -> String {
+    let causes = errors.by_name().into_iter().map(|(cause, n)| format!("{cause}: {}", count(n)));
+    match causes.collect::<Vec<String>>().join(", ") {
+        none if none.is_empty() => none,
+        causes => format!(" ({causes})"),
+    }
+}
+
+fn is_nothing_sent(report: &Report) -> bool {
+    report.whole.counts.sent <= report.whole.counts.unconnected
+}
+
 pub(super) fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
-    let counts = &report.whole.counts;
-    if counts.unconnected < counts.sent {
+    if !is_nothing_sent(report) {
         return;
     }
+    let counts = &report.whole.counts;
     let intended = counts.intended;
+    let warmup = &counts.warmup;
     let (evidence, cure) = match report.config.plan.model() {
-        _ if 0 < intended && counts.errors.total() == 0 && 0 < counts.warmup.sent => (
+        _ if 0 < intended && counts.errors.total() == 0 && 0 < warmup.sent => (
             format!(
-                "of {} intended requests none was sent: the shard was still busy with those of the \
-                 warm-up",
-                count(intended)
+                "of {} intended requests none was sent, since those of the warm-up took all of the \
+                 run: the target answered {} of {}{}",
+                count(intended),
+                if warmup.answered == 0 { "none".to_owned() } else { count(warmup.answered) },
+                count(warmup.sent),
+                causes(&warmup.errors)
             ),
-            "lower --rate, or add --cores",
+            // Whose fault it is follows from the answers.
+            match warmup.answered {
+                0 => NO_ANSWER,
+                _ => "lower --rate, to what the target answers or a shard can send (--cores)",
+            },
         ),
         _ if 0 < intended => (
-            format!("of {} intended requests none was sent", count(intended)),
+            format!(
+                "of {} intended requests none was sent{}",
+                count(intended),
+                causes(&counts.connection_errors)
+            ),
             "see the errors by cause and the other reasons for what kept them",
         ),
         _ if report.interrupted && report.config.window_s() == 0.0 => {
@@ -146,9 +199,13 @@ pub(super) fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
             "use a longer --duration or a higher --rate",
         ),
         Model::Closed => (
-            "no request began in the window: every connection was still waiting for a response or \
-             for the connection itself"
-                .to_owned(),
+            format!(
+                "no request began in the window: every connection was still waiting for a response \
+                 or for the connection itself; of {} requests of the warm-up {} were answered{}",
+                count(warmup.sent),
+                count(warmup.answered),
+                causes(&warmup.errors)
+            ),
             if report.interrupted {
                 "see whether the target answers, and let the run finish"
             } else {
@@ -170,41 +227,48 @@ pub(super) fn nothing_sent(report: &Report, reasons: &mut Vec<Reason>) {
     });
 }
 
+/// Arrivals that waited at the cap. Where the generator kept the connections busy another cap is no
+/// cure, and the reason is its share of the latencies.
 pub(super) fn cap_reached(report: &Report, reasons: &mut Vec<Reason>) {
-    let bounds = &report.config.plan.thresholds;
     let counts = &report.whole.counts;
     let figure = share(counts.capped, counts.intended);
-    if bounds.capped < figure {
-        let conns = report.conns();
-        let held = report.littles_law.held_by_generator().map_or_else(String::new, |held| {
-            format!(
-                " and on the generator: for {} of the time that requests were in flight, their \
-                 response was there and waited for it",
-                percent(held)
-            )
-        });
-        reasons.push(Reason {
-            code: Code::CapReached,
-            agent: None,
-            level: Level::Suspect,
-            touches: vec![Topic::Latency, Topic::Arrivals],
-            evidence: format!(
-                "{} arrivals ({}) waited while all {} connections were busy; the limit is {}",
-                count(counts.capped),
-                percent(figure),
-                count(conns as u64),
-                percent(bounds.capped)
-            ),
-            figure,
-            threshold: bounds.capped,
-            unit: Unit::Share,
-            meaning: format!(
-                "naive latency omits that wait; corrected latency includes it, and it depends on \
-                 the cap{held}"
-            ),
-            cure: "raise --conns, unless the cap is what you want to measure".to_owned(),
-        });
+    if figure <= CAPPED_MAX || held_by_generator(report) {
+        return;
     }
+    let conns = report.conns();
+    let held = report.littles_law.held_by_generator().map_or_else(String::new, |held| {
+        format!(
+            " and on the generator: for {} of the time that requests were in flight, their response \
+             was there and waited for it",
+            percent(held)
+        )
+    });
+    reasons.push(Reason {
+        code: Code::CapReached,
+        agent: None,
+        level: Level::Suspect,
+        touches: vec![Topic::Latency, Topic::Arrivals],
+        evidence: format!(
+            "{} arrivals ({}) waited while all {} connections were busy; the limit is {}",
+            count(counts.capped),
+            percent(figure),
+            count(conns as u64),
+            percent(CAPPED_MAX)
+        ),
+        figure,
+        threshold: CAPPED_MAX,
+        unit: Unit::Share,
+        meaning: format!(
+            "naive latency omits that wait; corrected latency includes it, and it depends on the \
+             cap{held}"
+        ),
+        cure: "raise --conns, unless the cap is what you want to measure".to_owned(),
+    });
+}
+
+/// Whether arrivals found all connections busy rather because responses waited for the generator.
+pub(super) fn held_by_generator(report: &Report) -> bool {
+    report.littles_law.held_by_generator().is_some_and(|held| HALF < held)
 }
 
 pub(super) fn schedule_not_as_planned(report: &Report, reasons: &mut Vec<Reason>) {
@@ -223,8 +287,11 @@ pub(super) fn schedule_not_as_planned(report: &Report, reasons: &mut Vec<Reason>
         unit: Unit::Count,
         meaning: "the target saw a different arrival pattern than planned, with different bursts"
             .to_owned(),
-        cure: "lower the rate per core, use --wait spin, or raise --conns if arrivals waited for \
-               connections"
-            .to_owned(),
+        cure: match report.whole.counts.capped {
+            0 => "lower the rate per core, or use --wait spin",
+            _ if held_by_generator(report) => "lower the rate per core, or use --wait spin",
+            _ => "lower the rate per core, use --wait spin, or raise --conns",
+        }
+        .to_owned(),
     });
 }

@@ -8,6 +8,17 @@ use crate::report::Report;
 use crate::report::figures::count;
 use crate::report::verdict::{Code, Level, Reason, Topic, Unit};
 
+/// Share of a shard's time that others took, beyond which the run is invalid: p90 is theirs then.
+const STOLEN_INVALID: f64 = 0.1;
+/// Share of its time for which the sibling of a shard's core may be busy: it takes a part of the
+/// core's speed, not its time, so it matters later than what takes the core itself.
+const SIBLING_BUSY_MAX: f64 = 0.1;
+/// Share of a core's time whose loss is in p99.9.
+const TAKEN_MIN: f64 = 0.001;
+/// Share of the window for which the control group may be throttled: if it is for longer, that is in
+/// p99.9.
+const THROTTLED_MAX: f64 = 0.001;
+
 /// The one machine of a report, or of an agent.
 fn machine(report: &Report) -> Option<&Machine> {
     report.generator.machine.as_ref()
@@ -77,7 +88,7 @@ pub(super) fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         code: Code::CpuStolen,
         agent: None,
-        level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
+        level: if STOLEN_INVALID < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence: format!(
             "the hypervisor took {} of the cores' time; the limit is {}",
@@ -92,6 +103,19 @@ pub(super) fn cpu_stolen(report: &Report, reasons: &mut Vec<Reason>) {
     });
 }
 
+/// What took the shards' cores while the generator added to latencies, as far as it was seen: it
+/// explains a percentile long before it is a reason of its own.
+pub(super) fn cores_taken(report: &Report) -> String {
+    let steal = machine(report).and_then(|machine| machine.steal).unwrap_or(0.0);
+    let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
+    let waited = shards.map(|shard| shard.run_queue_delay_s / shard.observed_s).fold(0.0, f64::max);
+    let steal = (TAKEN_MIN <= steal)
+        .then(|| format!("; the hypervisor took {} of the cores' time", percent(steal)));
+    let waited = (TAKEN_MIN <= waited)
+        .then(|| format!("; a shard waited for its core {} of the time", percent(waited)));
+    [steal, waited].into_iter().flatten().collect()
+}
+
 const NO_CORE: &str = "the generator could not run while others did: it sent and received late";
 
 pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
@@ -103,7 +127,8 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
     let beyond_quota = |shard: &ShardStats| {
         let waited = shard.run_queue_delay_s / shard.observed_s;
         let Some(throttled) = throttled else { return waited };
-        let most = others_share(report, shard).unwrap_or(f64::INFINITY);
+        let others = machine(report).and_then(|machine| machine.used_by_others(shard));
+        let most = others.unwrap_or(f64::INFINITY);
         (waited - throttled).clamp(0.0, most)
     };
     let shards = report.generator.shards.iter().filter(|shard| 0.0 < shard.observed_s);
@@ -111,7 +136,7 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
     if figure <= bounds.stolen {
         return;
     }
-    let beside = match throttled {
+    let quota = match throttled {
         None => ", held by others or by a quota, which is not known here",
         Some(throttled) if 0.0 < throttled => " beyond what its quota explains",
         Some(_) => "",
@@ -131,10 +156,10 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
     reasons.push(Reason {
         code: Code::CpuContended,
         agent: None,
-        level: if bounds.stolen_invalid < figure { Level::Invalid } else { Level::Suspect },
+        level: if STOLEN_INVALID < figure { Level::Invalid } else { Level::Suspect },
         touches: vec![Topic::Throughput, Topic::Latency, Topic::Arrivals],
         evidence: format!(
-            "a shard waited for its core {} of the time{beside}; the limit is {}; {who}",
+            "a shard waited for its core {} of the time{quota}; the limit is {}; {who}",
             percent(figure),
             percent(bounds.stolen)
         ),
@@ -145,22 +170,6 @@ pub(super) fn cpu_contended(report: &Report, reasons: &mut Vec<Reason>) {
         cure: "keep other processes, including a local target, off the shards' cores (--cores)"
             .to_owned(),
     });
-}
-
-/// The share of the time in which others used a shard's core, if that is known.
-///
-/// They can't have made it wait for longer. The kernel's account has all the time from a wake-up to
-/// the moment when the thread runs, so on a core that nobody else uses it is what waking the core
-/// and the network's interrupts take, thousands of times a second. A process that ended meanwhile
-/// is in the core's time alone; the interrupts that a thread was charged for hide the others there,
-/// not in the accounts of processes.
-fn others_share(report: &Report, shard: &ShardStats) -> Option<f64> {
-    let time = time_of(report, shard.core)?;
-    let own = (shard.cpu_user_s + shard.cpu_system_s) / shard.observed_s;
-    let of_core = time.busy - time.interrupts - own;
-    let contenders = machine(report)?.contenders.iter().filter(|other| other.core == shard.core);
-    let of_processes = contenders.map(|other| other.cpu_s).sum::<f64>() / shard.observed_s;
-    Some(of_core.max(of_processes))
 }
 
 /// What was busy beside a shard: a sibling leaves it less than a whole core's speed, interrupts
@@ -176,19 +185,16 @@ fn time_of(report: &Report, core: usize) -> Option<&CoreTime> {
 
 fn busy_sibling(report: &Report) -> Option<Reason> {
     let used = &report.environment.cores;
-    let beside = used.iter().flat_map(|shard| {
+    let pairs = used.iter().flat_map(|shard| {
         let siblings = shard.siblings.iter().flatten().filter(|core| **core != shard.core);
         siblings.filter_map(|core| Some((shard.core, time_of(report, *core)?)))
     });
-    let (shard, sibling) = beside.max_by(|one, other| one.1.busy.total_cmp(&other.1.busy))?;
-    // A busy sibling takes a part of the core's speed, not its time: it matters from a higher
-    // share on than what takes the core itself.
-    let threshold = report.config.plan.thresholds.stolen_invalid;
+    let (shard, sibling) = pairs.max_by(|one, other| one.1.busy.total_cmp(&other.1.busy))?;
     let what = match used.iter().any(|other| other.core == sibling.core) {
         true => ", which runs a shard too and was",
         false => ", which was",
     };
-    (threshold < sibling.busy).then(|| Reason {
+    (SIBLING_BUSY_MAX < sibling.busy).then(|| Reason {
         code: Code::CoreShared,
         agent: None,
         level: Level::Suspect,
@@ -198,10 +204,10 @@ fn busy_sibling(report: &Report) -> Option<Reason> {
              time; the limit is {}",
             sibling.core,
             percent(sibling.busy),
-            percent(threshold)
+            percent(SIBLING_BUSY_MAX)
         ),
         figure: sibling.busy,
-        threshold,
+        threshold: SIBLING_BUSY_MAX,
         unit: Unit::Share,
         meaning: "two hardware threads of one physical core slow each other down: the shard took \
                   longer to send and to receive"
@@ -256,10 +262,9 @@ fn throttled(report: &Report) -> Option<f64> {
 }
 
 pub(super) fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
-    let threshold = report.config.plan.thresholds.throttled;
     let (Some(figure), Some(machine)) = (throttled(report), machine(report)) else { return };
     let throttled_s = machine.throttled_s.unwrap_or(0.0);
-    if threshold < figure {
+    if THROTTLED_MAX < figure {
         reasons.push(Reason {
             code: Code::CpuThrottled,
             agent: None,
@@ -270,10 +275,10 @@ pub(super) fn cpu_throttled(report: &Report, reasons: &mut Vec<Reason>) {
                  is {}",
                 machine.observed_s,
                 percent(figure),
-                percent(threshold)
+                percent(THROTTLED_MAX)
             ),
             figure,
-            threshold,
+            threshold: THROTTLED_MAX,
             unit: Unit::Share,
             meaning: "the generator stopped whenever it had used up its CPU quota".to_owned(),
             cure: "raise the container's CPU quota, or run without one".to_owned(),

@@ -12,6 +12,13 @@ use crate::samples::{FileErrorKind, SampleFolder};
 use crate::stats::distribution::omitted;
 use crate::stats::interval::needed;
 
+/// Residual that Little's law may have: both sides count the same requests, so that only what an
+/// edge of the window cuts in two is between them.
+const RESIDUAL_MAX: f64 = 0.01;
+/// Share of the requests without a good answer beyond which the run is invalid: its percentiles are
+/// those of the few.
+const ERRORS_INVALID: f64 = 0.5;
+
 pub(super) fn closed_loop(report: &Report, reasons: &mut Vec<Reason>) {
     let plan = &report.config.plan;
     let counts = &report.whole.counts;
@@ -84,9 +91,8 @@ fn slow_ones(disturbances: &[Reason]) -> String {
 }
 
 pub(super) fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
-    let threshold = report.config.plan.thresholds.littles_law;
     let law = &report.littles_law;
-    if threshold < law.residual {
+    if RESIDUAL_MAX < law.residual {
         reasons.push(Reason {
             code: Code::LittlesLaw,
             agent: None,
@@ -98,12 +104,15 @@ pub(super) fn littles_law(report: &Report, reasons: &mut Vec<Reason>) {
                 law.in_flight_mean,
                 law.expected,
                 percent(law.residual),
-                percent(threshold)
+                percent(RESIDUAL_MAX)
             ),
             figure: law.residual,
-            threshold,
+            threshold: RESIDUAL_MAX,
             unit: Unit::Share,
-            meaning: "requests were lost, counted twice or given a wrong latency".to_owned(),
+            meaning:
+                "requests were lost or counted twice, or were sent and handled at other times \
+                      than recorded"
+                    .to_owned(),
             cure: "this is a bug in truetail: keep the report and file an issue".to_owned(),
         });
     }
@@ -278,16 +287,16 @@ pub(super) fn interrupted(report: &Report, reasons: &mut Vec<Reason>) {
 }
 
 pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
-    let bounds = &report.config.plan.thresholds;
+    let threshold = report.config.plan.thresholds.errors;
     let counts = &report.whole.counts;
     let (failed, unexpected) = (counts.ended_in_error(), counts.unexpected_status);
     let redirects = counts.redirects(&report.config.plan.expect_status);
     let bad = failed + unexpected;
     let figure = share(bad, counts.intended);
-    if figure <= bounds.errors {
+    if figure <= threshold {
         return;
     }
-    let level = if bounds.errors_invalid < figure { Level::Invalid } else { Level::Suspect };
+    let level = if ERRORS_INVALID < figure { Level::Invalid } else { Level::Suspect };
     let meaning = if counts.answered == 0 && report.whole.corrected.count == 0 {
         "nothing was answered, and no latency is known"
     } else if counts.answered == 0 {
@@ -314,10 +323,10 @@ pub(super) fn errors(report: &Report, reasons: &mut Vec<Reason>) {
                 0 => String::new(),
                 redirects => format!(" (3xx: {}, not followed)", count(redirects)),
             },
-            percent(bounds.errors)
+            percent(threshold)
         ),
         figure,
-        threshold: bounds.errors,
+        threshold,
         unit: Unit::Share,
         meaning: meaning.to_owned(),
         cure: match redirects {

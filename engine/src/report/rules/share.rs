@@ -1,5 +1,8 @@
 //! Shares, and how they are written.
 
+/// Above it, most of a whole: more of the time that was waited, or of the answers, than the rest.
+pub(super) const HALF: f64 = 0.5;
+
 /// A part of a whole; 0 of nothing.
 pub(super) fn share(part: u64, whole: u64) -> f64 {
     share_of(part as f64, whole)

@@ -4,10 +4,11 @@ use hdrhistogram::Histogram;
 
 use super::{JudgedObjective, Judgement, Slo};
 use crate::plan::slo::{LatencyMetric, Objective, Objectives};
-use crate::report::{Part, SeriesPart};
+use crate::report::{IntervalPart, Part, SeriesPart};
 use crate::stats::distribution::Distribution;
-use crate::stats::interval::{ends, needed};
-use crate::stats::ratio::{MEAN_VALUES_MIN, mean_interval, share_interval};
+use crate::stats::interval::{Missing, ends, needed};
+use crate::stats::pieces::Pieces;
+use crate::stats::ratio::{mean_interval, mean_may_lie_above, share_interval};
 
 fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
     let (unit, bound) = match objective {
@@ -15,8 +16,15 @@ fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
         Objective::Errors { percent } => ("share", percent / 100.0),
         Objective::Rate { share } => ("share", *share),
     };
-    let Estimate { figure, interval, needed } = figures.of(objective);
+    let Estimate { figure, interval, missing, may_lie_above } = figures.of(objective);
     let beyond = figures.beyond(objective);
+    // A percentile is judged by the share beyond its bound, so what that lacks comes first.
+    let missing = beyond.and_then(|beyond| beyond.interval.err()).or(missing);
+    let (needed, needed_s) = match missing {
+        Some(Missing::Samples(needed)) => (Some(needed), None),
+        Some(Missing::Seconds(needed_s)) => (None, Some(needed_s)),
+        None => (None, None),
+    };
     let unjudged = JudgedObjective {
         metric: objective.metric(),
         unit: unit.to_owned(),
@@ -24,16 +32,13 @@ fn judged(objective: &Objective, figures: &Figures) -> JudgedObjective {
         figure,
         interval,
         needed,
+        needed_s,
+        may_lie_above,
         beyond: beyond.map(|beyond| beyond.share),
-        beyond_interval: beyond.map(|beyond| beyond.interval),
+        beyond_interval: beyond.and_then(|beyond| beyond.interval.ok()),
         judgement: Judgement::Undecided,
     };
     JudgedObjective { judgement: unjudged.judge(), ..unjudged }
-}
-
-/// Both ends of an interval, if there is one.
-fn both(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
-    interval.map_or([None; 2], |ends| ends.map(Some))
 }
 
 /// What is known of a figure.
@@ -41,14 +46,25 @@ fn both(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
 struct Estimate {
     figure: Option<f64>,
     interval: [Option<f64>; 2],
-    needed: Option<u64>,
+    missing: Option<Missing>,
+    may_lie_above: bool,
+}
+
+impl Estimate {
+    fn by(interval: Result<[f64; 2], Missing>) -> Estimate {
+        Estimate {
+            interval: interval.map_or([None; 2], |ends| ends.map(Some)),
+            missing: interval.err(),
+            ..Estimate::default()
+        }
+    }
 }
 
 /// The share of the requests that reached a bound or took longer.
 #[derive(Clone, Copy)]
 struct Beyond {
     share: f64,
-    interval: [f64; 2],
+    interval: Result<[f64; 2], Missing>,
 }
 
 /// What objectives are judged by.
@@ -58,7 +74,7 @@ pub(crate) struct Figures<'a> {
     /// The corrected latencies.
     pub(crate) corrected: &'a Distribution,
     /// The same by pieces of the run.
-    pub(crate) batches: &'a [Histogram<u64>],
+    pub(crate) pieces: &'a Pieces<Histogram<u64>>,
     /// The counts by pieces of the run.
     pub(crate) series: &'a SeriesPart,
 }
@@ -76,35 +92,49 @@ impl Figures<'_> {
             Objective::Latency(LatencyMetric::Percentile(percentile), _) => {
                 let q = percentile.quantile();
                 let count = self.corrected.count();
-                let ends = ends(self.corrected, self.batches, q);
+                let ends = ends(self.corrected, self.pieces, q);
                 let is_known = needed(q) <= count;
                 Estimate {
                     figure: self.corrected.quantile_ns(q).filter(|_| is_known).map(us),
                     interval: [ends.low_ns.map(us), ends.high_ns.map(us)],
-                    needed: Some(ends.needed).filter(|needed| count < *needed),
+                    missing: ends.missing,
+                    ..Estimate::default()
                 }
             }
-            Objective::Latency(LatencyMetric::Mean, _) => Estimate {
-                figure: mean,
-                interval: both(mean.and_then(|us| mean_interval(self.corrected, us, self.batches))),
-                needed: (self.corrected.count() < MEAN_VALUES_MIN).then_some(MEAN_VALUES_MIN),
-            },
+            Objective::Latency(LatencyMetric::Mean, _) => {
+                let estimate =
+                    Estimate::by(mean_interval(self.corrected, mean.unwrap_or(0.0), self.pieces));
+                Estimate {
+                    figure: mean,
+                    may_lie_above: mean_may_lie_above(self.corrected),
+                    ..self.without_answers(estimate)
+                }
+            }
             Objective::Latency(LatencyMetric::Max, _) => {
-                Estimate { figure: self.part.corrected.max, ..Estimate::default() }
+                let max = self.part.corrected.max;
+                let exact = Estimate { figure: max, interval: [max; 2], ..Estimate::default() };
+                self.without_answers(exact)
             }
             Objective::Errors { .. } => self.errors(),
             Objective::Rate { .. } => {
                 let rate = &self.part.rate;
-                let share = (0.0 < rate.intended).then(|| rate.answered / rate.intended);
+                let share = (0.0 < rate.intended).then(|| rate.answered_due / rate.intended);
                 Estimate { figure: share, ..Estimate::default() }
             }
         }
     }
 
-    /// Which share of the requests went beyond the bound of a percentile. It is judged by this,
-    /// since the percentile's own interval may have no end on the side that matters: where slow
-    /// requests come together, it rests on how many such times there were, even if none came near
-    /// the bound.
+    /// What was given up without an answer would have taken longer: the estimate is a lower bound.
+    fn without_answers(&self, estimate: Estimate) -> Estimate {
+        let [low, high] = estimate.interval;
+        let is_answered = self.corrected.count() <= self.part.counts.answered;
+        Estimate { interval: [low, high.filter(|_| is_answered)], ..estimate }
+    }
+
+    /// Which share of the requests went beyond the bound of a percentile, or were given up without an
+    /// answer, however early that was. It is judged by this, since the percentile's own interval may
+    /// have no end on the side that matters: where slow requests come together, it rests on how many
+    /// such times there were, even if none came near the bound.
     fn beyond(&self, objective: &Objective) -> Option<Beyond> {
         let Objective::Latency(LatencyMetric::Percentile(_), bound) = objective else {
             return None;
@@ -115,20 +145,25 @@ impl Figures<'_> {
             let high = histogram.lowest_equivalent(bound.0).checked_sub(1);
             high.map_or(0, |high_ns| histogram.count_between(0, high_ns))
         };
-        let beyond = all - below(whole);
-        let pieces: Vec<(u64, u64)> =
-            self.batches.iter().map(|batch| (batch.len() - below(batch), batch.len())).collect();
-        let interval = share_interval(beyond, all, &pieces)?;
-        Some(Beyond { share: beyond as f64 / all as f64, interval })
+        let beyond = (all - below(whole)).max(all.saturating_sub(self.part.counts.answered));
+        let intervals = self.pieces.iter().zip(&self.series.intervals);
+        let of_interval = |(piece, interval): (&Histogram<u64>, &IntervalPart)| {
+            let given_up = piece.len().saturating_sub(interval.counts.answered);
+            ((piece.len() - below(piece)).max(given_up), piece.len())
+        };
+        let pieces = Pieces::new(intervals.map(of_interval).collect(), self.series.interval_s);
+        (0 < all).then(|| Beyond {
+            share: beyond as f64 / all as f64,
+            interval: share_interval(beyond, all, &pieces),
+        })
     }
 
-    /// Requests without a good answer, by seconds of the run: errors come together where a target
+    /// Requests without a good answer, by pieces of the run: errors come together where a target
     /// fails for a while.
     fn errors(&self) -> Estimate {
         let (bad, intended) = (self.part.counts.bad(), self.part.counts.intended);
-        let pieces = self.series.bad_by_second();
         let share = (0 < intended).then(|| bad as f64 / intended as f64);
-        let interval = both(share_interval(bad, intended, &pieces));
-        Estimate { figure: share, interval, needed: None }
+        let interval = share_interval(bad, intended, &self.series.bad_pieces());
+        Estimate { figure: share, ..Estimate::by(interval) }
     }
 }

@@ -39,15 +39,16 @@ impl JudgedObjective {
                     None => Judgement::Undecided,
                 };
             }
-            // That of the run itself, and no estimate.
-            "max" => ([self.figure; 2], self.bound),
-            "mean" | "errors" => (self.interval, self.bound),
+            "max" | "mean" | "errors" => (self.interval, self.bound),
             name => {
                 let percentile = name.strip_prefix('p').and_then(|number| number.parse().ok());
                 // No metric of another name is judged.
                 let quantile = percentile.map_or(f64::NAN, PercentileOf::quantile);
-                let interval = self.beyond_interval.map_or([None; 2], |ends| ends.map(Some));
-                (interval, 1.0 - quantile)
+                match self.beyond_interval {
+                    Some(ends) => (ends.map(Some), 1.0 - quantile),
+                    // Too short for that share; the percentile may be known on the side that tells.
+                    None => (self.interval, self.bound),
+                }
             }
         };
         if high.is_some_and(|high| high < below) {
@@ -87,14 +88,23 @@ pub struct JudgedObjective {
     pub bound: f64,
     /// What it was; `None` below the number of values that it takes.
     pub figure: Option<f64>,
-    /// Its 95 % confidence interval, `[low, high]`, each end where it is known. Maximum and rate
-    /// have none: they are those of this run.
+    /// Its 95 % confidence interval, `[low, high]`, each end where it is known. A maximum is its own,
+    /// and the rate has none: they are those of this run. Above a mean and a maximum nothing is known
+    /// where requests were given up without an answer.
     pub interval: [Option<f64>; 2],
     /// How many values the whole interval would take where there are too few.
     pub needed: Option<u64>,
-    /// Of a percentile: which share of the requests reached the bound or took longer.
+    /// How long the window would have to be, s, where it is too short for what the values depend
+    /// on.
+    pub needed_s: Option<f64>,
+    /// Of a mean: so much of the spread is one request's that the interval may lie below the truth,
+    /// however many requests there are.
+    pub may_lie_above: bool,
+    /// Of a percentile: which share of the requests reached the bound, took longer, or was given up
+    /// without an answer.
     pub beyond: Option<f64>,
-    /// The 95 % confidence interval of that share, by which a percentile is judged.
+    /// The 95 % confidence interval of that share, by which a percentile is judged; without one, by its
+    /// own.
     pub beyond_interval: Option<[f64; 2]>,
     /// Whether it stayed below its bound, or reached it.
     pub judgement: Judgement,

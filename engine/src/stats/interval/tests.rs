@@ -28,14 +28,13 @@ fn ranks_of_a_thousand_known_values() {
     let mut pooled = Distribution::new();
     (1..=1_000).for_each(|value| pooled.record(value));
     // 500 ± 1.96·√250 is 469.01 and 530.99, the upper one rank higher and both rounded outwards.
-    let method = Method::OrderStatistics;
-    assert_eq!(interval(&pooled, &[], 0.5), Ok(Interval { low_ns: 469, high_ns: 532, method }));
+    assert_eq!(interval_by_ranks(&pooled, 0.5), Ok(Interval { low_ns: 469, high_ns: 532 }));
     // 990 ± 1.96·√9.9 is 983.83 and 996.17.
-    assert_eq!(interval(&pooled, &[], 0.99), Ok(Interval { low_ns: 983, high_ns: 998, method }));
-    let refused = interval(&pooled, &[], 0.999);
-    assert_eq!(refused, Err(TooFewSamples { count: 1_000, needed: 5_662 }));
-    assert_eq!(refused.expect_err("too few").to_string(), "n = 1000, need 5662");
-    assert!(interval(&Distribution::new(), &[], 0.5).is_err());
+    assert_eq!(interval_by_ranks(&pooled, 0.99), Ok(Interval { low_ns: 983, high_ns: 998 }));
+    assert_eq!(interval_by_ranks(&pooled, 0.999), Err(Missing::Samples(5_662)));
+    assert!(interval_by_ranks(&Distribution::new(), 0.5).is_err());
+    let nothing = Pieces::new(vec![interval_histogram(INTERVAL_DIGITS); 40], 0.125);
+    assert_eq!(interval(&Distribution::new(), &nothing, 0.5), Err(Missing::Samples(8)));
 }
 
 #[test]
@@ -43,37 +42,43 @@ fn ranks_beyond_the_range_are_bounded_by_its_end_and_the_maximum() {
     let mut pooled = Distribution::new();
     pooled.record_n(1_000, 980);
     pooled.record_n(VALUE_MAX_NS * 3, 20);
-    let found = interval(&pooled, &[], 0.99).expect("enough samples");
+    let found = interval_by_ranks(&pooled, 0.99).expect("enough samples");
     assert_eq!((found.low_ns, found.high_ns), (VALUE_MAX_NS, VALUE_MAX_NS * 3));
 }
 
-/// One simulated run: the samples of its seconds as a series keeps them, and all of them pooled.
+/// One simulated run: the samples of its pieces as a series keeps them, and all of them pooled.
 struct Simulated {
     pooled: Distribution,
-    seconds: Vec<Histogram<u64>>,
+    pieces: Vec<Histogram<u64>>,
 }
 
 impl Simulated {
-    fn new(seconds: usize) -> Simulated {
+    fn new(pieces: usize) -> Simulated {
         Simulated {
             pooled: Distribution::new(),
-            seconds: vec![interval_histogram(INTERVAL_DIGITS); seconds],
+            pieces: vec![interval_histogram(INTERVAL_DIGITS); pieces],
         }
     }
 
-    fn record(&mut self, second: usize, value_ns: u64) {
+    fn record(&mut self, piece: usize, value_ns: u64) {
         self.pooled.record(value_ns);
-        self.seconds[second].record(value_ns).expect("within the bounds");
+        self.pieces[piece].record(value_ns).expect("within the bounds");
     }
 
-    fn by_batches(&self, p: f64) -> Result<Interval, TooFewSamples> {
-        interval(&self.pooled, &self.seconds, p)
+    fn pieces(&self) -> Pieces<Histogram<u64>> {
+        Pieces::new(self.pieces.clone(), 1.0)
     }
 
-    fn covers(&self, batches: bool, p: f64, truth_ns: f64) -> bool {
-        let batches = if batches { self.seconds.clone() } else { Vec::new() };
-        let found = interval(&self.pooled, &batches, p).expect("enough samples");
-        found.low_ns as f64 <= truth_ns && truth_ns <= found.high_ns as f64
+    fn by_pieces(&self, p: f64) -> Result<Interval, Missing> {
+        interval(&self.pooled, &self.pieces(), p)
+    }
+
+    /// Whether the interval holds the truth; one that isn't stated isn't wrong.
+    fn covers(&self, by_pieces: bool, p: f64, truth_ns: f64) -> bool {
+        let found = if by_pieces { self.by_pieces(p) } else { interval_by_ranks(&self.pooled, p) };
+        found.map_or(true, |found| {
+            found.low_ns as f64 <= truth_ns && truth_ns <= found.high_ns as f64
+        })
     }
 }
 
@@ -113,7 +118,7 @@ fn stalling_run(seed: u64) -> Simulated {
 }
 
 #[test]
-fn batches_cover_the_truth_where_samples_depend_on_each_other() {
+fn pieces_cover_the_truth_where_samples_depend_on_each_other() {
     let runs = 200;
     // Of all arrivals 1/20 fall into a stall and wait for what is left of it, uniform over its
     // length: the slowest 1/100 wait for more than 4/5 of it.
@@ -124,9 +129,9 @@ fn batches_cover_the_truth_where_samples_depend_on_each_other() {
         covered[0] += u32::from(run.covers(true, 0.99, truth_ns));
         covered[1] += u32::from(run.covers(false, 0.99, truth_ns));
     }
-    let [by_batches, as_independent] = covered.map(|count| f64::from(count) / runs as f64);
-    println!("covered by batches {by_batches}, as if independent {as_independent}");
-    assert!(0.9 <= by_batches, "{by_batches}");
+    let [by_pieces, as_independent] = covered.map(|count| f64::from(count) / runs as f64);
+    println!("covered by pieces {by_pieces}, as if independent {as_independent}");
+    assert!(0.9 <= by_pieces, "{by_pieces}");
     assert!(as_independent < 0.6, "{as_independent}");
 }
 
@@ -152,7 +157,7 @@ fn both_methods_cover_the_truth_of_independent_samples() {
 #[test]
 fn stalls_show_as_dependence_and_chance_does_not() {
     let runs = 200;
-    let found = |run: Simulated| dependent(&run.seconds).expect("enough seconds");
+    let found = |run: Simulated| dependent(&run.pieces()).expect("long enough");
     let stalling = (0..runs).filter(|seed| found(stalling_run(*seed))).count();
     let independent = (0..runs).filter(|seed| found(independent_run(*seed))).count();
     println!(
@@ -161,27 +166,27 @@ fn stalls_show_as_dependence_and_chance_does_not() {
     assert!(198 <= stalling, "{stalling}");
     // Once in 100 runs, and three standard deviations more.
     assert!(independent <= 7, "{independent}");
-    let few = steady(4, 2_000, |k| 1_000_000 + k);
-    assert_eq!(dependent(&few.seconds), None, "four seconds");
-    assert_eq!(dependent(&steady(7, 1, |k| k).seconds), None, "seven samples");
-    assert_eq!(dependent(&[]), None);
+    let few = steady(35, 2_000, |k| 1_000_000 + k);
+    assert_eq!(dependent(&few.pieces()), None, "too short");
+    assert_eq!(dependent(&Simulated::new(40).pieces()), None, "no sample");
+    assert_eq!(dependent(&Pieces::none()), None);
 }
 
-/// Twenty seconds of independent exponential values, 1 ms on average.
+/// Forty pieces of independent exponential values, 1 ms on average.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "about 10⁶ ns")]
 fn independent_run(seed: u64) -> Simulated {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut run = Simulated::new(20);
-    for k in 0..20 * 200 {
+    let mut run = Simulated::new(40);
+    for k in 0..40 * 100 {
         let value: f64 = Exp1.sample(&mut random);
-        run.record(k / 200, (value * 1e6) as u64);
+        run.record(k / 100, (value * 1e6) as u64);
     }
     run
 }
 
 #[test]
 fn chance_is_called_dependence_once_in_a_hundred_runs() {
-    let called = |seed: &u64| dependent(&independent_run(*seed).seconds) == Some(true);
+    let called = |seed: &u64| dependent(&independent_run(*seed).pieces()) == Some(true);
     let called = (0..1_000).filter(called).count();
     // 10 are expected; 20 are three standard deviations more.
     assert!(called <= 20, "{called} of 1,000 runs of independent samples");
@@ -189,80 +194,56 @@ fn chance_is_called_dependence_once_in_a_hundred_runs() {
 
 #[test]
 fn one_answer_time_is_known_exactly() {
-    let mut run = Simulated::new(10);
-    for second in 0..10 {
-        (0..200).for_each(|_| run.record(second, 5_000_000));
-    }
-    let found = run.by_batches(0.99).expect("enough samples");
-    assert_eq!(
-        (found.low_ns, found.high_ns, found.method),
-        (5_000_000, 5_000_000, Method::Batches)
-    );
+    let run = steady(40, 50, |_| 5_000_000);
+    let found = run.by_pieces(0.99).expect("enough samples");
+    assert_eq!((found.low_ns, found.high_ns), (5_000_000, 5_000_000));
 }
 
 #[test]
-fn dependence_raises_the_samples_needed() {
-    // All slow samples in one second of ten: how often such a second comes can't be told from one.
-    let mut run = Simulated::new(10);
-    for second in 0..10 {
-        let slow = if second == 4 { 15 } else { 0 };
-        (0..100).for_each(|k| run.record(second, if k < slow { 200_000_000 } else { 1_000_000 }));
+fn a_stall_that_came_once_takes_a_longer_window_and_not_more_requests() {
+    // All slow samples in one piece of forty: how often such a piece comes can't be told from one.
+    let mut run = Simulated::new(40);
+    for piece in 0..40 {
+        let slow = if piece == 4 { 60 } else { 0 };
+        (0..100).for_each(|k| run.record(piece, if k < slow { 200_000_000 } else { 1_000_000 }));
     }
-    assert!(interval(&run.pooled, &[], 0.99).is_ok());
-    let refused = run.by_batches(0.99).expect_err("one bad second of ten");
-    assert!(refused.count == 1_000 && 1_000 < refused.needed, "{refused}");
+    assert!(interval_by_ranks(&run.pooled, 0.99).is_ok());
+    let refused = run.by_pieces(0.99).expect_err("one bad piece of forty");
+    assert!(matches!(refused, Missing::Seconds(needed_s) if 40.0 < needed_s), "{refused:?}");
+    // Where even independent samples would be too few, more of them are asked for.
+    assert_eq!(run.by_pieces(0.999), Err(Missing::Samples(5_662)));
 }
 
-#[test]
-fn neighbouring_batches_are_joined_when_there_are_many() {
-    let mut run = Simulated::new(512);
-    for second in 0..512 {
-        (0..20).for_each(|k| run.record(second, 1_000_000 + 1_000 * k));
-    }
-    let batches = run.seconds.clone();
-    let joined: Vec<Histogram<u64>> = batches
-        .chunks(18)
-        .map(|group| {
-            let mut sum = group[0].clone();
-            group[1..].iter().for_each(|batch| sum.add(batch).expect("the same bounds"));
-            sum
-        })
-        .collect();
-    assert!(joined.len() <= BATCHES_MAX);
-    assert_eq!(run.by_batches(0.9), interval(&run.pooled, &joined, 0.9));
-}
-
-/// `per_second` samples in each of `seconds`, of which `value_ns` gives the value by their number
-/// within the second.
-fn steady(seconds: usize, per_second: u64, value_ns: impl Fn(u64) -> u64) -> Simulated {
-    let mut run = Simulated::new(seconds);
-    for second in 0..seconds {
-        (0..per_second).for_each(|k| run.record(second, value_ns(k)));
+/// `each` samples in each of the pieces, of which `value_ns` gives the value by their number within
+/// the piece.
+fn steady(pieces: usize, each: u64, value_ns: impl Fn(u64) -> u64) -> Simulated {
+    let mut run = Simulated::new(pieces);
+    for piece in 0..pieces {
+        (0..each).for_each(|k| run.record(piece, value_ns(k)));
     }
     run
 }
 
-/// The ends of the interval by batches, ms.
+/// The ends of the interval by pieces, ms.
 fn ends_ms(run: &Simulated, p: f64) -> (f64, f64) {
-    let found = run.by_batches(p).unwrap_or_else(|refused| panic!("{p}: {refused}"));
-    assert_eq!(found.method, Method::Batches);
+    let found = run.by_pieces(p).unwrap_or_else(|missing| panic!("{p}: {missing:?}"));
     (found.low_ns as f64 / 1e6, found.high_ns as f64 / 1e6)
 }
 
 #[test]
-fn a_bucket_of_the_batches_is_wider_than_one_of_the_pool() {
+fn a_bucket_of_the_pieces_is_wider_than_one_of_the_pool() {
     // Nine of ten within half a bucket of the series, the rest from 2 to 100 ms.
     let near = |k: u64| 1_003_000 + k * 4_000 / 1_800;
-    let run = steady(5, 2_000, |k| if k < 1_800 { near(k) } else { (k - 1_798) * 490_000 });
+    let run = steady(40, 2_000, |k| if k < 1_800 { near(k) } else { (k - 1_798) * 490_000 });
     for p in [0.5, 0.75] {
         let (low, high) = ends_ms(&run, p);
         assert!(1.003 <= low && low <= high && high <= 1.0076, "p{p}: {low} to {high} ms");
     }
     // Nearly all have the smallest value, which lies within its bucket.
-    let run = steady(5, 2_000, |k| if k < 1_900 { 1_003_000 } else { 50_000_000 });
+    let run = steady(40, 2_000, |k| if k < 1_900 { 1_003_000 } else { 50_000_000 });
     assert_eq!(ends_ms(&run, 0.5).0, 1.003);
     assert!(ends_ms(&run, 0.5).1 < 1.004);
-    let run = steady(6, 300, |k| if k < 276 { SECOND_NS } else { 2 * SECOND_NS });
+    let run = steady(40, 300, |k| if k < 276 { SECOND_NS } else { 2 * SECOND_NS });
     let (low, high) = ends_ms(&run, 0.5);
     assert!((1_000.0..1_001.0).contains(&low) && high < 1_001.0, "{low} to {high} ms");
 }
@@ -272,16 +253,16 @@ proptest! {
 
     #[test]
     fn an_interval_holds_its_quantile(
-        values in proptest::collection::vec(0_u64..100_000_000, 60..400), p in 0.1_f64..0.9, seconds in 1_usize..40,
+        values in proptest::collection::vec(0_u64..100_000_000, 60..400), p in 0.1_f64..0.9, pieces in 1_usize..80,
     ) {
-        let mut run = Simulated::new(seconds);
-        values.iter().enumerate().for_each(|(k, value)| run.record(k * seconds / values.len(), *value));
+        let mut run = Simulated::new(pieces);
+        values.iter().enumerate().for_each(|(k, value)| run.record(k * pieces / values.len(), *value));
         let quantile_ns = run.pooled.quantile_ns(p).expect("not empty");
-        let independent = interval(&run.pooled, &[], p).expect("60 samples suffice");
+        let independent = interval_by_ranks(&run.pooled, p).expect("60 samples suffice");
         prop_assert!(independent.low_ns <= quantile_ns && quantile_ns <= independent.high_ns);
-        if let Ok(found) = run.by_batches(p) {
+        if let Ok(found) = run.by_pieces(p) {
             prop_assert!(found.low_ns <= independent.low_ns && independent.high_ns <= found.high_ns);
-            prop_assert_eq!(found.method == Method::Batches, BATCHES_MIN <= seconds);
+            prop_assert!(36 <= pieces);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The agents of a command, and a run on them: as [`crate::drive`] drives one here.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,7 +11,7 @@ use agents::controller::address::AgentAddress;
 use agents::controller::fault::Fault;
 use agents::controller::live::total;
 use agents::controller::order::{AGENTS_MAX, OnLoss, Order, Placed};
-use agents::controller::run::{Controlled, Ended, Lost, OrderError};
+use agents::controller::run::{ControlPlane, Controlled, Ended, Lost};
 use agents::controller::sample_file::SampleSink;
 use agents::controller::weights;
 use agents::key::{KEY_VARIABLE, Key};
@@ -29,12 +29,12 @@ use engine::sys::clock;
 use engine::sys::units::{Nanos, SECOND_NS};
 use engine::sys::whole_file::WholeFileError;
 
-use crate::args::{CrewArgs, ResultArgs};
+use crate::args::AgentGroupArgs;
 use crate::failure::{Failure, complain, tell};
-use crate::ndjson::Ndjson;
 use crate::output::say;
 use crate::progress::{self, ProgressLine, View};
 use crate::signals::{POLL_INTERVAL, StopRequest};
+use crate::sink::Sinks;
 use crate::text::agents as text;
 use crate::text::progress::awaiting;
 
@@ -44,20 +44,21 @@ const GATHERING_MAX: Duration = Duration::from_secs(300);
 const GATHERING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The agents of a command.
-pub(crate) struct Crew {
+pub(crate) struct AgentGroup {
     agents: Vec<AgentAddress>,
     shares: Vec<Share>,
     key: Option<Key>,
     on_loss: OnLoss,
+    plane: ControlPlane,
 }
 
 /// The files of a run that are written while it goes on.
 #[derive(Default)]
-pub(crate) struct Meanwhile<'a> {
+pub(crate) struct RunFiles<'a> {
     /// The folder of all agents' raw samples.
     pub(crate) raw: Option<&'a Path>,
-    /// A line each second.
-    pub(crate) ndjson: Option<&'a mut Ndjson>,
+    /// Those of its results.
+    pub(crate) sinks: Option<&'a mut Sinks>,
 }
 
 /// A run on agents that has a report.
@@ -66,16 +67,16 @@ pub(crate) struct Driven {
     pub(crate) finished: Finished,
     /// When the load began.
     pub(crate) began: SystemTime,
-    /// The agent whose loss ended it.
+    /// The agents whose loss ended it.
     pub(crate) failure: Option<Failure>,
 }
 
-impl Crew {
+impl AgentGroup {
     /// The agents that were named; those behind a name are waited for.
     ///
     /// # Errors
     /// A flag that contradicts another, no key where one is named, or too few agents.
-    pub(crate) fn gather(args: &CrewArgs, stop: &StopRequest) -> Result<Crew, Failure> {
+    pub(crate) fn gather(args: &AgentGroupArgs, stop: &StopRequest) -> Result<AgentGroup, Failure> {
         let usage = |line: String| Err(Failure::Usage(line));
         let key = Key::find(args.key_file.as_deref(), env::var_os(KEY_VARIABLE).as_deref())
             .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -116,7 +117,9 @@ impl Crew {
             }
         };
         let on_loss = args.on_agent_loss.unwrap_or_default();
-        Ok(Crew { agents, shares: weights::shares(&weights), key, on_loss })
+        host::require_executor().map_err(|check| Failure::CouldNotRun(check.to_string()))?;
+        let plane = ControlPlane::start().map_err(RunError::Thread)?;
+        Ok(AgentGroup { agents, shares: weights::shares(&weights), key, on_loss, plane })
     }
 
     /// Runs a plan on the agents, to its end or to the first signal, as `view` shows it. The `head`
@@ -131,35 +134,37 @@ impl Crew {
         stop: &StopRequest,
         view: View<'_>,
         head: &str,
-        meanwhile: Meanwhile<'_>,
+        files: RunFiles<'_>,
     ) -> Result<Driven, Failure> {
-        let Meanwhile { raw, mut ndjson } = meanwhile;
-        host::require(1, 1).map_err(|check| Failure::CouldNotRun(check.to_string()))?;
+        let RunFiles { raw, sinks } = files;
+        let mut none = Sinks::default();
+        let sinks = sinks.unwrap_or(&mut none);
         let agents = self.placed(raw, stop)?;
         let (key, on_loss, name) = (self.key.clone(), self.on_loss, name());
         let order = Order { agents, key, plan, on_loss, name };
-        let run = Controlled::start(order)?;
+        let run = Controlled::start(&self.plane, order)
+            .map_err(|error| Failure::Usage(error.to_string()))?;
         let takes = view.announce.line(run.plan(), START_AHEAD_MIN_NS);
         takes.iter().for_each(|takes| tell(takes));
         let mut line = ProgressLine::new(run.plan(), view);
-        let (mut told_of_drain, mut told_of) = (false, vec![false; self.agents.len()]);
+        let (mut said_drain, mut said_lost) = (false, vec![false; self.agents.len()]);
         let mut said_head = None;
         while !run.is_finished() {
             let live = run.live();
             let in_flight = live.iter().map(|agent| agent.in_flight()).sum();
             if stop.asked() {
                 run.stop();
-                if !told_of_drain && 0 < in_flight {
+                if !said_drain && 0 < in_flight {
                     line.say(&awaiting(in_flight));
-                    told_of_drain = true;
+                    said_drain = true;
                 }
             }
-            for (agent, told) in live.iter().zip(&mut told_of) {
-                if let (Some(why), OnLoss::Continue, false) = (&agent.lost, self.on_loss, *told)
+            for (agent, said) in live.iter().zip(&mut said_lost) {
+                if let (Some(why), OnLoss::Continue, false) = (&agent.lost, self.on_loss, *said)
                     && agent.total.is_some()
                 {
                     line.say(&text::goes_on(&agent.name, why));
-                    *told = true;
+                    *said = true;
                 }
             }
             let all = total(&live);
@@ -167,15 +172,15 @@ impl Crew {
             if loaded.is_some() {
                 said_head.get_or_insert_with(|| line.above(|| say(head)));
             }
-            if let (Some(ndjson), Some(now)) = (&mut ndjson, loaded) {
-                ndjson.look(now);
+            if let Some(now) = loaded {
+                sinks.look(now);
             }
             line.show_agents(&live, all.as_ref());
             thread::sleep(progress::INTERVAL);
         }
         line.clear();
-        if let (Some(ndjson), Some(now)) = (ndjson, total(&run.live())) {
-            ndjson.look_last(&now);
+        if let Some(now) = total(&run.live()) {
+            sinks.look_last(&now);
         }
         let ended = run.wait().map_err(RunError::Thread)?;
         let driven = self.finish(ended, raw)?;
@@ -213,22 +218,26 @@ impl Crew {
         // One at a time: an agent's results take megabytes once they are decoded.
         for mut agent in agents {
             let (name, share) = (agent.name.clone(), agent.share.clone());
-            let told = agent.told.take();
+            let reported = agent.reported.take();
             match agent.run(&plan) {
                 Ok(run) => joined.add(run),
                 Err(error) => {
                     let (at_ns, fault) = (clock::now_ns(), Fault::Results(error.to_string()));
-                    lost.push(Lost { name, share, at_ns, fault, told });
+                    lost.push(Lost { name, share, at_ns, fault, reported });
                 }
             }
         }
         let failure = unusable(&lost);
-        let (Some(began_ns), false) = (began_ns, joined.is_empty()) else {
+        let (Some(began_ns), false) = (began_ns, joined.is_empty() && lost.is_empty()) else {
             return Err(failure.unwrap_or(Failure::Interrupted));
         };
-        let lost = lost.into_iter().map(|Lost { name, share, at_ns, told, .. }| {
+        let none_left = joined.is_empty();
+        if none_left {
+            joined = Joined::none_left(&plan);
+        }
+        let lost = lost.into_iter().map(|Lost { name, share, at_ns, reported, .. }| {
             let at_s = at_ns.saturating_sub(began_ns) as f64 / SECOND_NS as f64;
-            LostAgent { name, at_s, share, told }
+            LostAgent { name, at_s, share, reported }
         });
         let began = clock::wall_time(began_ns);
         let facts = RunFacts {
@@ -242,7 +251,7 @@ impl Crew {
         Ok(Driven {
             finished: Finished { report, measured, epoch_ns: began_ns },
             began,
-            failure: failure.filter(|_| self.on_loss == OnLoss::Abort),
+            failure: failure.filter(|_| none_left || self.on_loss == OnLoss::Abort),
         })
     }
 }
@@ -265,7 +274,7 @@ fn behind(
 ) -> Result<Vec<AgentAddress>, Failure> {
     let begun = Instant::now();
     let longest = Nanos::from_secs(GATHERING_MAX.as_secs());
-    let mut told = None;
+    let mut shown = None;
     loop {
         // Before its agents are up, the name may not be there.
         let found = name.behind();
@@ -287,9 +296,9 @@ fn behind(
             }
             _ => {}
         }
-        if told.as_ref() != Some(&now) {
+        if shown.as_ref() != Some(&now) {
             complain(&text::awaited(&name.to_string(), &now, expected, &longest.to_string()));
-            told = Some(now);
+            shown = Some(now);
         }
         let read = Instant::now();
         while read.elapsed() < GATHERING_INTERVAL {
@@ -301,28 +310,11 @@ fn behind(
     }
 }
 
-/// The plan, unless it names what is an agent's own, and the folder of its raw samples.
+/// Refuses a plan that names what is an agent's own.
 ///
 /// # Errors
 /// The flag, or the key of the plan file.
-pub(crate) fn require_for_agents(plan: &Plan, wanted: &ResultArgs) -> Result<(), Failure> {
-    let file = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
-    if wanted.live {
-        let cure = "omit it: a terminal shows each agent";
-        return Err(Failure::Usage(format!(
-            "--live: the view is of this machine's shards; {cure}"
-        )));
-    }
-    for (flag, value, problem) in [
-        ("--flamegraph", file(&wanted.flamegraph), "a profile is of one machine"),
-        ("--calibration", file(&wanted.calibration), "a calibration is of one machine"),
-    ] {
-        if let Some(value) = value {
-            return Err(Failure::Usage(format!(
-                "{flag} {value}: {problem}; omit it, or use `truetail run` there"
-            )));
-        }
-    }
+pub(crate) fn require_for_agents(plan: &Plan) -> Result<(), Failure> {
     check_placement(plan).map_err(|error| Failure::Usage(error.to_string()))
 }
 
@@ -335,14 +327,5 @@ fn name() -> String {
 impl From<NotTogether> for Failure {
     fn from(problem: NotTogether) -> Failure {
         Failure::Agent(problem.to_string())
-    }
-}
-
-impl From<OrderError> for Failure {
-    fn from(error: OrderError) -> Failure {
-        match error {
-            OrderError::Plan(error) => Failure::Usage(error.to_string()),
-            OrderError::Thread(error) => RunError::Thread(error).into(),
-        }
     }
 }

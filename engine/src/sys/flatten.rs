@@ -7,43 +7,43 @@ use std::fmt::Display;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The leaves of a document, in its order. A path joins the names of fields, and the positions of
-/// list elements from 0, by points. A number that isn't finite is null, as in JSON.
-pub(crate) fn leaves(document: &impl Serialize) -> Vec<(String, Value)> {
-    let mut leaves = Vec::new();
+/// The values of a document that hold no others, in its order. A path joins the names of fields, and
+/// the positions of list elements from 0, by points. A number that isn't finite is null, as in JSON.
+pub(crate) fn flatten(document: &impl Serialize) -> Vec<(String, Value)> {
+    let mut values = Vec::new();
     let document = serde_json::to_value(document).expect("a document is made of names and values");
-    walk(String::new(), document, &mut leaves);
-    leaves
+    walk(String::new(), document, &mut values);
+    values
 }
 
-fn walk(path: String, value: Value, leaves: &mut Vec<(String, Value)>) {
+fn walk(path: String, value: Value, values: &mut Vec<(String, Value)>) {
     let point = if path.is_empty() { "" } else { "." };
     let below = |name: &dyn Display| format!("{path}{point}{name}");
     match value {
         Value::Object(fields) => {
-            fields.into_iter().for_each(|(name, value)| walk(below(&name), value, leaves));
+            fields.into_iter().for_each(|(name, value)| walk(below(&name), value, values));
         }
         Value::Array(elements) => {
             let elements = elements.into_iter().enumerate();
-            elements.for_each(|(at, value)| walk(below(&at), value, leaves));
+            elements.for_each(|(at, value)| walk(below(&at), value, values));
         }
-        leaf => leaves.push((path, leaf)),
+        value => values.push((path, value)),
     }
 }
 
-/// A leaf as text: numbers with the fewest digits that read back the same, without an exponent, and
-/// without a point when whole; `n/a` for null.
-pub(crate) fn leaf_text(leaf: &Value) -> String {
-    match leaf {
+/// Such a value as text: numbers with the fewest digits that read back the same, without an
+/// exponent, and without a point when whole; `n/a` for null.
+pub(crate) fn value_text(value: &Value) -> String {
+    match value {
         Value::Null => "n/a".to_owned(),
         Value::String(text) => text.clone(),
-        leaf => fraction(leaf).map_or(leaf.to_string(), |number| number.to_string()),
+        value => fraction(value).map_or(value.to_string(), |number| number.to_string()),
     }
 }
 
 /// The value of a number, unless its type is an integer.
-pub(crate) fn fraction(leaf: &Value) -> Option<f64> {
-    leaf.as_f64().filter(|_| leaf.is_f64())
+pub(crate) fn fraction(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|_| value.is_f64())
 }
 
 #[cfg(test)]
@@ -90,9 +90,9 @@ mod tests {
             map: BTreeMap::from([(200, -3)]),
             flat: pair(),
         };
-        let lines: Vec<String> = leaves(&document)
+        let lines: Vec<String> = flatten(&document)
             .iter()
-            .map(|(path, leaf)| format!("{path} {}", leaf_text(leaf)))
+            .map(|(path, value)| format!("{path} {}", value_text(value)))
             .collect();
         assert_eq!(
             lines,

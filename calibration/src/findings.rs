@@ -1,5 +1,7 @@
 //! The findings: one page from the results of all experiments, and from nothing else.
 
+mod numbers;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -9,10 +11,10 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 
-use super::LabError;
-use super::numbers::Known;
-use super::result::ExperimentResult;
+use self::numbers::Known;
 use crate::experiments;
+use crate::lab::LabError;
+use crate::lab::result::ExperimentResult;
 
 /// The name of the page, which by default lies in the folder of all experiments.
 pub const FILE: &str = "FINDINGS.md";

@@ -1,0 +1,82 @@
+//! What is known of a run on agents while it lasts: links write it, and others look.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use engine::report::AgentReported;
+use engine::run::Tally;
+
+use super::fault::Fault;
+use super::goal::{Standing, Step};
+use super::live::AgentLive;
+use crate::message::Ready;
+
+/// What the control plane and its user know of a run.
+pub(super) struct Shared {
+    agents: Mutex<Vec<Known>>,
+    stops: AtomicBool,
+}
+
+/// What is known of an agent.
+struct Known {
+    live: AgentLive,
+    standing: Standing,
+}
+
+impl Shared {
+    pub(super) fn new(names: impl Iterator<Item = String>) -> Shared {
+        let standing = Standing { step: Step::Connecting, is_lost: false, round_trip_ns: 0 };
+        let known = |name| Known { live: AgentLive::new(name), standing };
+        Shared { agents: Mutex::new(names.map(known).collect()), stops: AtomicBool::new(false) }
+    }
+
+    fn agents(&self) -> MutexGuard<'_, Vec<Known>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An agent has come so far.
+    pub(super) fn stands(&self, agent: usize, standing: Standing) {
+        self.agents()[agent].standing = standing;
+    }
+
+    /// An agent is set up.
+    pub(super) fn ready(&self, agent: usize, ready: Ready) {
+        self.agents()[agent].live.ready = Some(ready);
+    }
+
+    /// An agent has done this since its last frame.
+    pub(super) fn progress(&self, agent: usize, since: &Tally) {
+        self.agents()[agent].live.add(since);
+    }
+
+    /// An agent can't be used any longer.
+    pub(super) fn lost(&self, agent: usize, fault: &Fault) {
+        let known = &mut self.agents()[agent];
+        known.standing.is_lost = true;
+        known.live.lost = Some(fault.to_string());
+    }
+
+    /// What an agent has reported of its run so far.
+    pub(super) fn reported(&self, agent: usize) -> Option<AgentReported> {
+        self.agents()[agent].live.reported()
+    }
+
+    pub(super) fn standings(&self) -> Vec<Standing> {
+        self.agents().iter().map(|known| known.standing).collect()
+    }
+
+    /// How far the agents are, to be shown.
+    pub(super) fn live(&self) -> Vec<AgentLive> {
+        self.agents().iter().map(|known| known.live.clone()).collect()
+    }
+
+    /// The user ends the run early.
+    pub(super) fn stop(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the user ends it early.
+    pub(super) fn stops(&self) -> bool {
+        self.stops.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,405 @@
+//! What a flag of the commands that load a URL is: how it is typed, how its value is read and what
+//! it sets, and where it is something else than for `run`. `super::flags` has a row for each.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::slice;
+
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser as _};
+use clap::{Arg, ArgAction, ArgMatches};
+use engine::plan::Plan;
+use engine::sys::units::Scalar;
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeValue, Error, ValueDeserializer};
+
+use super::ResultArgs;
+use super::values::file_name;
+use crate::failure::Failure;
+use crate::sink::Content;
+
+/// What all flags set: the plan, and where its results go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Settings {
+    /// What to do.
+    pub(crate) plan: Plan,
+    /// What to do with what it finds.
+    pub(crate) results: ResultArgs,
+    /// The file of what the plan requests, or the tables that spell it out.
+    pub(crate) targets: Option<String>,
+}
+
+/// Reads the values of a flag, none of a switch, and sets what they stand for.
+pub(super) type Set = fn(&mut Settings, &[OsString]) -> Result<(), String>;
+/// Reads the name of a file.
+pub(super) type ReadPath = fn(&OsStr) -> Result<PathBuf, String>;
+/// Where the name of a file stands.
+pub(super) type Place = fn(&mut Settings) -> &mut Option<PathBuf>;
+
+/// A flag of the commands that load a URL, which is a key of the plan file and a variable of the
+/// environment too: everything about it.
+pub(crate) struct Flag {
+    arg: Arg,
+    value: Value,
+    choices: &'static [&'static str],
+    /// Its name in a plan file where it has several values.
+    plural: Option<&'static str>,
+    /// Whether its values are NAME=VALUE, so that a table can say them.
+    is_pairs: bool,
+    /// Whether its plural is a list of tables, whose text is its value then.
+    is_tables: bool,
+    is_free_text: bool,
+    excludes: &'static [&'static str],
+    /// Files of results that are written with it.
+    contents: Vec<(BesidePath, Content)>,
+    elsewhere: Vec<(&'static [&'static str], Elsewhere)>,
+}
+
+/// The name of a file of results, given what its flag names; `None` if it isn't written then.
+type BesidePath = fn(&Path) -> Option<PathBuf>;
+
+/// What a flag's value is.
+enum Value {
+    Set(Set),
+    /// A file that a run reads, or writes on its own.
+    File(Place),
+    /// A file of results.
+    Results(ReadPath),
+}
+
+/// What a flag is to a command to which it isn't what it is to `run`.
+enum Elsewhere {
+    /// The same, but shown otherwise in the help of this command.
+    Shown(fn(Arg, &str) -> Arg),
+    /// The same, but of so little use that its help doesn't show it.
+    Hidden,
+    /// Refused, and not in its help.
+    Refused {
+        /// The only value that is; `None` for all.
+        value: Option<&'static str>,
+        problem: &'static str,
+        cure: &'static str,
+    },
+    /// Nothing on its command line, where another flag has the name.
+    Replaced,
+}
+
+impl Flag {
+    fn new(arg: Arg, value: Value) -> Flag {
+        Flag {
+            arg,
+            value,
+            choices: &[],
+            plural: None,
+            is_pairs: false,
+            is_tables: false,
+            is_free_text: false,
+            excludes: &[],
+            contents: Vec::new(),
+            elsewhere: Vec::new(),
+        }
+    }
+
+    /// Its value is one of these.
+    pub(super) fn choices(self, choices: &'static [&'static str]) -> Flag {
+        Flag { choices, ..self }
+    }
+
+    #[cfg(test)]
+    pub(super) fn all_choices(&self) -> &'static [&'static str] {
+        self.choices
+    }
+
+    /// A plan file may have it under this name.
+    pub(super) fn plural(self, plural: &'static str) -> Flag {
+        Flag { plural: Some(plural), ..self }
+    }
+
+    /// A plan file may have it under this name, also as a table of NAME = VALUE.
+    pub(super) fn table(self, plural: &'static str) -> Flag {
+        Flag { plural: Some(plural), is_pairs: true, ..self }
+    }
+
+    /// A plan file may have it under this name as a list of tables.
+    pub(super) fn tables(self, plural: &'static str) -> Flag {
+        Flag { plural: Some(plural), is_tables: true, ..self }
+    }
+
+    /// Its value may be anything, even a secret.
+    pub(super) fn free_text(self) -> Flag {
+        Flag { is_free_text: true, ..self }
+    }
+
+    /// It can't be given together with these.
+    pub(super) fn excludes(mut self, others: &'static [&'static str]) -> Flag {
+        self.arg = self.arg.conflicts_with_all(others);
+        Flag { excludes: others, ..self }
+    }
+
+    /// Another file of results is written beside the one that it names.
+    pub(super) fn beside(mut self, path: BesidePath, content: Content) -> Flag {
+        self.contents.push((path, content));
+        self
+    }
+
+    /// The help of these commands shows it otherwise.
+    pub(super) fn shown(
+        mut self,
+        on: &'static [&'static str],
+        change: fn(Arg, &str) -> Arg,
+    ) -> Flag {
+        self.elsewhere.push((on, Elsewhere::Shown(change)));
+        self
+    }
+
+    /// The help of these commands doesn't show it.
+    pub(super) fn hidden(mut self, on: &'static [&'static str]) -> Flag {
+        self.elsewhere.push((on, Elsewhere::Hidden));
+        self
+    }
+
+    /// These commands refuse it, for this reason and with this cure.
+    pub(super) fn refused(
+        mut self,
+        on: &'static [&'static str],
+        problem: &'static str,
+        cure: &'static str,
+    ) -> Flag {
+        self.elsewhere.push((on, Elsewhere::Refused { value: None, problem, cure }));
+        self
+    }
+
+    /// These commands refuse this value of it.
+    pub(super) fn refused_if(
+        mut self,
+        value: &'static str,
+        on: &'static [&'static str],
+        problem: &'static str,
+        cure: &'static str,
+    ) -> Flag {
+        self.elsewhere.push((on, Elsewhere::Refused { value: Some(value), problem, cure }));
+        self
+    }
+
+    /// These commands have another flag of the name, and refuse what a plan file says.
+    pub(super) fn replaced(
+        mut self,
+        on: &'static [&'static str],
+        problem: &'static str,
+        cure: &'static str,
+    ) -> Flag {
+        self.elsewhere.push((on, Elsewhere::Replaced));
+        self.refused(on, problem, cure)
+    }
+
+    /// Its name, as a plan file has it.
+    pub(crate) fn name(&self) -> &str {
+        self.arg.get_id().as_str()
+    }
+
+    /// Its name, as it is typed.
+    pub(crate) fn typed(&self) -> String {
+        format!("--{}", self.name())
+    }
+
+    /// Whether its value may be anything, even a secret.
+    pub(super) fn is_free_text(&self) -> bool {
+        self.is_free_text
+    }
+
+    /// The flags that can't be given together with it.
+    pub(crate) fn excluded(&self) -> &'static [&'static str] {
+        self.excludes
+    }
+
+    /// Whether a plan file may have it under this key: its name with - or _ between words, or its
+    /// plural.
+    pub(super) fn has_key(&self, key: &str) -> bool {
+        let is_its_name = self.name() == key.replace('_', "-");
+        self.arg.get_long().is_some() && (is_its_name || self.plural == Some(key))
+    }
+
+    fn elsewhere(&self, command: &str) -> impl Iterator<Item = &Elsewhere> {
+        self.elsewhere.iter().filter(move |(on, _)| on.contains(&command)).map(|(_, what)| what)
+    }
+
+    /// The argument of this command; `None` if it has another of that name.
+    pub(super) fn of(&'static self, command: &str) -> Option<Arg> {
+        let mut arg = self.arg.clone();
+        if !self.choices.is_empty() {
+            arg = arg.value_parser(PossibleValuesParser::new(self.choices));
+        } else if arg.get_action().takes_values() {
+            let check = move |word: OsString| self.check(slice::from_ref(&word)).map(|()| word);
+            arg = arg.value_parser(OsStringValueParser::new().try_map(check));
+        }
+        for elsewhere in self.elsewhere(command) {
+            arg = match elsewhere {
+                Elsewhere::Shown(change) => change(arg, command),
+                Elsewhere::Hidden | Elsewhere::Refused { .. } => arg.hide(true),
+                Elsewhere::Replaced => return None,
+            };
+        }
+        Some(arg)
+    }
+
+    /// Its values on a command line, if it stands there.
+    pub(super) fn typed_in(&self, matches: &ArgMatches) -> Option<Vec<OsString>> {
+        let id = self.name();
+        if !matches.try_contains_id(id).unwrap_or(false) {
+            return None;
+        }
+        if self.is_switch() {
+            return matches.get_flag(id).then(Vec::new);
+        }
+        Some(matches.get_raw(id)?.map(OsStr::to_owned).collect())
+    }
+
+    /// Its values in a plan file; `None` if that says that it isn't given.
+    ///
+    /// # Errors
+    /// What is wrong with them. Nothing that may be a secret is in it.
+    pub(crate) fn read(
+        &self,
+        value: Spanned<DeValue<'_>>,
+    ) -> Result<Option<Vec<OsString>>, String> {
+        let tables = self.plural.filter(|_| self.is_tables && value.get_ref().is_array());
+        let value = ValueDeserializer::from(value);
+        let message = |error: Error| error.message().to_owned();
+        if let Some(name) = tables {
+            let tables =
+                BTreeMap::from([(name, toml::Value::deserialize(value).map_err(message)?)]);
+            let text = toml::to_string(&tables).map_err(|error| error.to_string())?;
+            let words = vec![text.into()];
+            return self.check(&words).map(|()| Some(words));
+        }
+        if self.is_switch() {
+            return bool::deserialize(value).map(|is| is.then(Vec::new)).map_err(message);
+        }
+        let texts = match self.arg.get_action() {
+            ArgAction::Append => Texts::deserialize(value).ok().and_then(|texts| self.list(texts)),
+            _ => Some(vec![Scalar::deserialize(value).map_err(message)?.0]),
+        };
+        let texts = texts.ok_or_else(|| match self.is_pairs {
+            true => "invalid value: give a table, or a list of NAME=VALUE".to_owned(),
+            false => "invalid value: give a text or a list of texts".to_owned(),
+        })?;
+        let is_list = matches!(self.arg.get_action(), ArgAction::Append);
+        if is_list && (texts.is_empty() || texts.iter().any(String::is_empty)) {
+            return Err("empty value: give one, or omit the key".to_owned());
+        }
+        let words: Vec<OsString> = match self.arg.get_value_delimiter() {
+            Some(comma) => {
+                texts.iter().flat_map(|text| text.split(comma)).map(Into::into).collect()
+            }
+            None => texts.into_iter().map(Into::into).collect(),
+        };
+        self.check(&words).map(|()| Some(words))
+    }
+
+    /// The texts of a list, or of a table where it may be one.
+    fn list(&self, texts: Texts) -> Option<Vec<String>> {
+        match texts {
+            Texts::One(Scalar(text)) => Some(vec![text]),
+            Texts::Many(texts) => Some(texts.into_iter().map(|Scalar(text)| text).collect()),
+            Texts::Table(table) if self.is_pairs => {
+                let pair = |(name, Scalar(value))| format!("{name}={value}");
+                Some(table.into_iter().map(pair).collect())
+            }
+            Texts::Table(_) => None,
+        }
+    }
+
+    /// The file that it names and a run reads, or writes on its own.
+    pub(super) fn file(&self, settings: &mut Settings) -> Option<PathBuf> {
+        match self.value {
+            Value::File(place) => place(settings).clone(),
+            Value::Set(_) | Value::Results(_) => None,
+        }
+    }
+
+    /// The files of results that are written where it names this one.
+    pub(super) fn results(&self, named: &Path) -> Vec<(PathBuf, Content)> {
+        let file = |(path, content): &(BesidePath, Content)| Some((path(named)?, *content));
+        self.contents.iter().filter_map(file).collect()
+    }
+
+    fn is_switch(&self) -> bool {
+        matches!(self.arg.get_action(), ArgAction::SetTrue)
+    }
+
+    /// What is wrong with these values, if anything is.
+    fn check(&self, words: &[OsString]) -> Result<(), String> {
+        self.set(&mut Settings::default(), words)
+    }
+
+    pub(super) fn set(&self, to: &mut Settings, words: &[OsString]) -> Result<(), String> {
+        let word = words.last().map(OsString::as_os_str).unwrap_or_default();
+        match self.value {
+            Value::Set(set) => set(to, words)?,
+            Value::File(place) => *place(to) = Some(file_name(word)?),
+            Value::Results(read) => {
+                to.results.files.insert(self.arg.get_id().to_string(), read(word)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Why this command refuses these values, if it does.
+    pub(super) fn refusal(&self, command: &str, words: &[OsString]) -> Option<Failure> {
+        let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(",");
+        let refused = self.elsewhere(command).find_map(|elsewhere| match *elsewhere {
+            Elsewhere::Refused { value, problem, cure } => {
+                value.is_none_or(|value| value == shown).then_some((problem, cure))
+            }
+            _ => None,
+        });
+        let (problem, cure) = refused?;
+        // What a note says may be a secret, its name isn't.
+        let shown = match shown.split_once('=') {
+            Some((name, _)) if self.is_pairs => name,
+            _ => &shown,
+        };
+        let given = format!("{} {shown}", self.typed());
+        Some(Failure::Usage(format!("{}: {problem}; {cure}", given.trim_end())))
+    }
+}
+
+/// A flag that sets something.
+pub(super) fn flag(arg: Arg, set: Set) -> Flag {
+    Flag::new(arg, Value::Set(set))
+}
+
+/// One that names a file which a run reads, or writes on its own.
+pub(super) fn file(arg: Arg, place: Place) -> Flag {
+    Flag::new(arg, Value::File(place))
+}
+
+/// One that names a file of results.
+pub(super) fn results(arg: Arg, read: ReadPath, content: Content) -> Flag {
+    Flag::new(arg, Value::Results(read)).beside(|path| Some(path.to_owned()), content)
+}
+
+/// The argument of a flag with a value.
+pub(super) fn option(name: &'static str, heading: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(name.to_uppercase()).help_heading(heading)
+}
+
+/// That of one without.
+pub(super) fn switch(name: &'static str, heading: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help_heading(heading)
+}
+
+/// That of one which may be repeated.
+pub(super) fn list(name: &'static str, heading: &'static str) -> Arg {
+    option(name, heading).action(ArgAction::Append)
+}
+
+/// The texts of a key of a plan file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(Scalar),
+    Many(Vec<Scalar>),
+    Table(BTreeMap<String, Scalar>),
+}

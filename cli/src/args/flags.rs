@@ -1,0 +1,852 @@
+//! The table of flags of the commands that load a URL. A row has everything about its flag: clap's
+//! argument and help, the plan file's key, the variable, what it sets, and on which commands it is
+//! shown otherwise or refused. A file of results is a row too, with what fills it.
+//!
+//! All are optional, and named like the plan's fields: what isn't given is left to the plan file,
+//! then to the plan's own defaults. So there is no second set of defaults.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt::{self, Display};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use clap::Arg;
+use engine::plan::body::BODY_MAX;
+use engine::plan::slo::Objectives;
+use engine::plan::status::StatusSet;
+use engine::plan::thresholds::{Bound, Thresholds};
+use engine::plan::{
+    Arrivals, CONNS_CLOSED_DEFAULT, CONNS_MAX, CONNS_OPEN_DEFAULT, FLUSH_CLOSED_DEFAULT, FLUSH_MAX,
+    FLUSH_OPEN_DEFAULT, Model, Overload, PIPELINE_MAX, Plan, QUEUE_MAX_DEFAULT,
+    STAMP_SENDS_DEFAULT, StampSource, Switch, TlsSession, Wait,
+};
+use engine::report::decided_by;
+use engine::report::verdict::Code;
+use engine::sys::units::{CoreList, Nanos, OneIn, Rate};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::flag::{Flag, file, flag, list, option, results, switch};
+use super::headings::{CONNECTIONS, LOAD, MACHINE, REQUEST, RESULTS, TLS, VERDICT};
+use super::values::{
+    WAITS, WHOLE_MAX, by_name, credentials, file_name, ip_address, is_named, name_or_stdout,
+    profile_name, prom_name, tag, url, whole_amount,
+};
+use super::{FIRST_RATE, FIRST_RATE_OF_CEILING, defaults, targets};
+use crate::flamegraph::Flamegraph;
+use crate::gate::FailOn;
+use crate::ndjson::Ndjson;
+use crate::progress::Progress;
+use crate::sink::Content::{OfEnd, OfRun};
+use crate::{csv, hgrm, hlog, json, junit, prom};
+
+/// The commands whose steps are open runs.
+const SERIES: [&str; 3] = ["sweep", "search", "ceiling"];
+/// The commands that make many runs.
+const MANY_RUNS: [&str; 4] = ["sweep", "search", "ceiling", "ab"];
+
+const OR_RUN: &str = "omit it, or use `truetail run`";
+const OR_RUN_THERE: &str = "omit it, or use `truetail run` there";
+const NO_RATE: &str = "a closed model has no rate to change";
+const ONE_RUN: &str = "a file holds one run, not many";
+const ONE_SLICE: &str =
+    "a file holds one run, not many slices (--reports writes the report of each)";
+const THRESHOLD: &str = "A threshold of the verdict; repeatable. Overrides the plan file's";
+
+/// All flags, in the order of the help.
+pub(super) static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(table);
+
+/// The table.
+fn table() -> Vec<Flag> {
+    vec![
+        flag(
+            Arg::new("url")
+                .conflicts_with("target")
+                .value_name("URL")
+                .help("The URL to request, http://HOST[:PORT]/PATH or https://…"),
+            |to, given| put(&mut to.plan.target, text(given).map(|given| url(&given))),
+        )
+        .shown(&["ab"], |arg, _| {
+            arg.value_name("URL-A")
+                .required(true)
+                .help("The URL of side A, http://HOST[:PORT]/PATH")
+        }),
+        flag(
+            option("target", REQUEST)
+                .value_name("URL")
+                .help("The URL to request, instead of the argument"),
+            |to, given| put(&mut to.plan.target, text(given).map(|given| url(&given))),
+        )
+        .hidden(&["ab"]),
+        flag(
+            option("model", LOAD).help(
+                "What triggers requests: a schedule (open) or responses (closed) [default: \
+                    open with --rate, else closed]",
+            ),
+            |to, given| put(&mut to.plan.model, choice::<Model>(given)),
+        )
+        .choices(&["open", "closed"])
+        .refused_if("closed", &SERIES, NO_RATE, OR_RUN),
+        flag(
+            option("rate", LOAD)
+                .short('R')
+                .aliases(["rps", "qps"])
+                .value_name("PER_SECOND")
+                .help("Open model: requests per second, e.g. 500, 20k or 1.5M"),
+            |to, given| put(&mut to.plan.rate, parsed::<Rate>(given)),
+        )
+        .refused(
+            &["sweep"],
+            "a sweep has many rates",
+            "omit it: --rates gives the rates of all steps",
+        )
+        .shown(&["search"], |arg, _| {
+            arg.help(format!("The first rate to try [default: {FIRST_RATE}]"))
+        })
+        .shown(&["ceiling"], |arg, _| {
+            arg.help(format!("The first rate to try [default: {FIRST_RATE_OF_CEILING}]"))
+        }),
+        flag(
+            option("arrivals", LOAD).help(with_default(
+                "Open model: how arrivals are spaced",
+                Plan::default().arrivals,
+            )),
+            |to, given| put(&mut to.plan.arrivals, choice::<Arrivals>(given)),
+        )
+        .choices(&["poisson", "constant"]),
+        flag(
+            option("seed", LOAD).value_name("N").help(with_default(
+                "Open model: seed of the schedule; the same seed gives the same arrivals",
+                Plan::default().seed,
+            )),
+            |to, given| put(&mut to.plan.seed, amount(given, 0..=WHOLE_MAX)),
+        )
+        .shown(&SERIES, |arg, _| {
+            arg.help("Seed of the first step's schedule; each of the others has the next")
+        })
+        .shown(&["ab"], |arg, _| {
+            arg.help(with_default(
+                "Open model: seed of the warm-up's schedule; each pair of slices has the \
+                    next",
+                Plan::default().seed,
+            ))
+        }),
+        flag(
+            option("conns", LOAD).short('c').alias("connections").value_name("N").help(format!(
+                "Open model: most connections, so most requests in flight; closed model: \
+                    number of users [default: {CONNS_OPEN_DEFAULT} open, \
+                    {CONNS_CLOSED_DEFAULT} closed]"
+            )),
+            |to, given| put(&mut to.plan.conns, amount(given, 1..=CONNS_MAX)),
+        ),
+        flag(
+            option("period", LOAD).value_name("DURATION").help(
+                "Closed model: each user sends one request per period, or as soon as a late \
+                    response arrives [default: as soon as any response arrives]",
+            ),
+            |to, given| put(&mut to.plan.period, parsed::<Nanos>(given)),
+        )
+        .refused(&SERIES, NO_RATE, OR_RUN),
+        flag(
+            option("requests", LOAD)
+                .short('n')
+                .value_name("N")
+                .help("End the window after N intended requests [default: after --duration]")
+                .long_help(
+                    "End the window after N intended requests, exactly, or after --duration if \
+                    that is given and comes first. The target gets no others: there is no \
+                    warm-up unless --warmup asks for one, which sends more. By arrival rate, \
+                    and with --period, the window ends when the next one would be due; a \
+                    closed loop ends when the last has been answered, each shard with its part \
+                    of N [default: after --duration]",
+                ),
+            |to, given| put(&mut to.plan.requests, amount(given, 1..=WHOLE_MAX)),
+        )
+        .refused(&SERIES, "the steps of a series are as long as --duration says", OR_RUN)
+        .shown(&["ab"], |arg, _| {
+            arg.help("End each slice's window after N intended requests").long_help(None::<&str>)
+        }),
+        flag(
+            option("duration", LOAD)
+                .short('d')
+                .value_name("DURATION")
+                .help(with_default("Length of the recorded window", Plan::default().duration)),
+            |to, given| put(&mut to.plan.duration, parsed::<Nanos>(given)),
+        )
+        .shown(&SERIES, |arg, command| {
+            arg.help(with_default(
+                "Length of each step's recorded window",
+                defaults(command).duration,
+            ))
+        })
+        .shown(&["ab"], |arg, command| {
+            arg.help(with_default(
+                "Length of each slice's recorded window",
+                defaults(command).duration,
+            ))
+        }),
+        flag(
+            option("warmup", LOAD).value_name("DURATION").help(format!(
+                "Length of the warm-up before the window; it isn't recorded [default: {}, \
+                    none with --requests]",
+                Plan::default().warmup
+            )),
+            |to, given| put(&mut to.plan.warmup, parsed::<Nanos>(given)),
+        )
+        .shown(&SERIES, |arg, command| {
+            arg.help(with_default(
+                "Length of each step's warm-up, which isn't recorded",
+                defaults(command).warmup,
+            ))
+        })
+        .shown(&["ab"], |arg, command| {
+            arg.help(format!(
+                "Length of each slice's warm-up, which isn't recorded [default: {}, none \
+                    with --requests]",
+                defaults(command).warmup
+            ))
+        }),
+        flag(
+            option("timeout", LOAD).short('t').value_name("DURATION").help(with_default(
+                "Longest time from when a request was sent to the end of its response; one \
+                    that takes longer counts as timed out, with this latency",
+                Plan::default().timeout,
+            )),
+            |to, given| put(&mut to.plan.timeout, parsed::<Nanos>(given)),
+        ),
+        flag(
+            option("method", REQUEST).short('m').visible_short_alias('X').help(
+                "The HTTP method, in capitals whatever is given [default: GET, POST with a \
+                    body]",
+            ),
+            |to, given| {
+                put(&mut to.plan.method, text(given).map(|given| given.to_ascii_uppercase()))
+            },
+        ),
+        flag(
+            list("header", REQUEST)
+                .short('H')
+                .value_name("NAME: VALUE")
+                .help("A request header; repeatable. Replaces all headers of the plan file"),
+            |to, given| put(&mut to.plan.headers, each(given, str::parse::<String>)),
+        )
+        .plural("headers")
+        .free_text(),
+        flag(
+            option("user", REQUEST).short('u').value_name("USER:PASSWORD").help(
+                "Send this name and password as basic authorization; the report has their \
+                    hash",
+            ),
+            |to, given| authorize(&mut to.plan, as_text(last(given))?),
+        )
+        .free_text(),
+        flag(
+            option("body", REQUEST).short('b').alias("data").value_name("TEXT|@FILE|-").help(
+                format!(
+                    "The request body: literal text, @FILE for a file's content, at most {} \
+                    GiB, or - for standard input; the file must not change during the run. \
+                    Without --method it is posted, as application/x-www-form-urlencoded unless \
+                    a header names another type [default: none]",
+                    BODY_MAX >> 30
+                ),
+            ),
+            |to, given| put(&mut to.plan.body, text(given).map(from_stdin)),
+        )
+        .free_text()
+        .shown(&["controller"], |arg, _| {
+            arg.value_name("TEXT").help("The request body: literal text [default: none]")
+        }),
+        flag(
+            option("targets", REQUEST).value_name("FILE|-").help(
+                "Request what a file lists, each with results of its own: a URL a line, \
+                    vegeta's http format, or its JSON lines, to which \"name\" and \"weight\" \
+                    may be added; all on one host. URL, --method, --header and --body are the \
+                    defaults of all",
+            ),
+            |to, given| put(&mut to.targets, text(given).and_then(targets::checked)),
+        )
+        .tables("scenario"),
+        flag(
+            option("cores", MACHINE).value_name("LIST").help(
+                "Cores to run on, one shard each, e.g. 0,1 or 0-3 [default: one hardware \
+                    thread of each physical core but the first, near the interface and not \
+                    those that serve its interrupts]",
+            ),
+            |to, given| put(&mut to.plan.cores, parsed::<CoreList>(given)),
+        )
+        .hidden(&["controller"]),
+        flag(
+            option("wait", MACHINE).help(with_default(
+                "How a shard waits for the next arrival: better timing takes more CPU",
+                Plan::default().wait,
+            )),
+            |to, given| put(&mut to.plan.wait, choice::<Wait>(given)),
+        )
+        .choices(&WAITS),
+        flag(
+            option("stamps", MACHINE).value_name("WHOSE").help(
+                "Whose stamp a response's arrival has: the kernel's keeps the client's \
+                    wake-up and queue out of latencies [default: kernel, or user where the \
+                    kernel stamps nothing]",
+            ),
+            |to, given| put(&mut to.plan.stamps, choice::<StampSource>(given)),
+        )
+        .choices(&["kernel", "user"]),
+        flag(
+            option("stamp-sends", MACHINE).value_name("1/N|off").help(format!(
+                "Have the kernel say of one request in N when it left the host: how far the \
+                    send stamps are off. Each costs a system call more [default: \
+                    {STAMP_SENDS_DEFAULT}, off with --stamps user and where the kernel can't]"
+            )),
+            |to, given| put(&mut to.plan.stamp_sends, parsed::<OneIn>(given)),
+        ),
+        flag(
+            option("flush", MACHINE).value_name("N").help(format!(
+                "Most sends per system call: more saves CPU, fewer keep the send stamps \
+                    exact [default: {FLUSH_OPEN_DEFAULT} open, {FLUSH_CLOSED_DEFAULT} closed]"
+            )),
+            |to, given| put(&mut to.plan.flush, amount(given, 1..=FLUSH_MAX)),
+        ),
+        flag(
+            option("pipeline", CONNECTIONS).value_name("N").help(with_default(
+                &format!(
+                    "Most requests in flight on one connection, 1 to {PIPELINE_MAX}; a closed \
+                    model keeps that many in flight on each"
+                ),
+                Plan::default().pipeline,
+            )),
+            |to, given| put(&mut to.plan.pipeline, amount(given, 1..=PIPELINE_MAX)),
+        ),
+        flag(
+            option("deadline", LOAD).value_name("DURATION").help(
+                "Longest time from when a request was due to the end of its response; one \
+                    that takes longer counts as timed out, apart from --timeout [default: \
+                    none]",
+            ),
+            |to, given| put(&mut to.plan.deadline, parsed::<Nanos>(given)),
+        ),
+        flag(
+            option("overload", LOAD).help(with_default(
+                "Open model: an arrival that finds no idle connection waits and is sent \
+                    late (queue), or waits at most --queue-max and then counts as unsent \
+                    (drop)",
+                Plan::default().overload,
+            )),
+            |to, given| {
+                put(&mut to.plan.overload, choice::<Overload>(given))?;
+                // Of a plan file's drop; one that was given with this comes after it.
+                to.plan.queue_max =
+                    to.plan.queue_max.filter(|_| to.plan.overload == Overload::Drop);
+                Ok(())
+            },
+        )
+        .choices(&["queue", "drop"]),
+        flag(
+            option("queue-max", LOAD).value_name("DURATION").help(format!(
+                "With --overload drop: longest wait for a connection [default: \
+                    {QUEUE_MAX_DEFAULT}]"
+            )),
+            |to, given| put(&mut to.plan.queue_max, parsed::<Nanos>(given)),
+        ),
+        flag(
+            option("backfill", LOAD).help(
+                "Closed model with --period: correct by back-filling (HdrHistogram's \
+                    record_correct) instead of by intended times [default: off]",
+            ),
+            |to, given| put(&mut to.plan.backfill, choice::<Switch>(given)),
+        )
+        .choices(&["on", "off"])
+        .refused_if("on", &SERIES, NO_RATE, OR_RUN)
+        .refused_if(
+            "on",
+            &["ab"],
+            "back-filled latencies have no confidence interval",
+            OR_RUN,
+        ),
+        flag(
+            option("keepalive", CONNECTIONS)
+                .help(with_default("Whether connections are reused", Plan::default().keepalive)),
+            |to, given| put(&mut to.plan.keepalive, choice::<Switch>(given)),
+        )
+        .choices(&["on", "off"]),
+        flag(
+            option("requests-per-connection", CONNECTIONS).value_name("N").help(
+                "Close a connection after this many requests [default: when the target \
+                    closes it]",
+            ),
+            |to, given| put(&mut to.plan.requests_per_connection, amount(given, 1..=WHOLE_MAX)),
+        ),
+        flag(
+            option("connect-to", CONNECTIONS).value_name("HOST:PORT").help(
+                "Connect there instead of to the URL's host and port; requests stay as they \
+                    are",
+            ),
+            |to, given| put(&mut to.plan.connect_to, text(given)),
+        ),
+        flag(
+            option("resolve", CONNECTIONS).value_name("HOST:PORT:ADDRESS").help(
+                "The address of the URL's host and port, e.g. api.test:80:10.0.0.2, instead \
+                    of the resolver's",
+            ),
+            |to, given| put(&mut to.plan.resolve, text(given)),
+        ),
+        flag(
+            option("unix", CONNECTIONS)
+                .value_name("PATH")
+                .help(
+                    "Connect to this Unix-domain socket instead of the URL's host and port; \
+                    requests stay as they are",
+                )
+                .long_help(
+                    "Connect to this Unix-domain socket instead of the URL's host and port; \
+                    requests stay as they are. The kernel stamps nothing that passes it: \
+                    latencies end where the response is handled, as with --stamps user, and \
+                    the verdict says so",
+                ),
+            |to, given| put(&mut to.plan.unix, file_name(last(given))),
+        )
+        .hidden(&["controller"]),
+        file(
+            option("cacert", TLS).value_name("FILE").help(
+                "Trust the issuers whose certificates this PEM file has, beside the \
+                    system's",
+            ),
+            |to| &mut to.plan.cacert,
+        ),
+        file(
+            option("cert", TLS).value_name("FILE").help(
+                "The client's certificate and those of its issuers, a PEM file; with --key \
+                    [default: none]",
+            ),
+            |to| &mut to.plan.cert,
+        ),
+        file(option("key", TLS).value_name("FILE").help("The key of --cert, a PEM file"), |to| {
+            &mut to.plan.key
+        }),
+        flag(
+            switch("insecure", TLS).short('k').help("Accept any certificate; the report says so"),
+            |to, _| put(&mut to.plan.insecure, Ok(true)),
+        ),
+        flag(
+            option("tls-session", TLS).value_name("WHICH").help(with_default(
+                "What each connection's handshake is: full, or that of a client who comes \
+                    again and resumes a session",
+                Plan::default().tls_session,
+            )),
+            |to, given| put(&mut to.plan.tls_session, choice::<TlsSession>(given)),
+        )
+        .choices(&["full", "resume"]),
+        flag(
+            list("source-addresses", CONNECTIONS).value_name("LIST").value_delimiter(',').help(
+                "Local addresses to connect from, in turn, e.g. 127.0.0.2,127.0.0.3 \
+                    [default: the kernel chooses]",
+            ),
+            |to, given| put(&mut to.plan.source_addresses, each(given, ip_address)),
+        )
+        .hidden(&["controller"]),
+        flag(
+            option("settle", CONNECTIONS).value_name("DURATION").help(with_default(
+                "Open model with a warm-up: start it once no connection has been added for \
+                    this long",
+                Plan::default().settle,
+            )),
+            |to, given| put(&mut to.plan.settle, parsed::<Nanos>(given)),
+        ),
+        flag(
+            option("settle-min", CONNECTIONS)
+                .value_name("DURATION")
+                .help("Open model with a warm-up: start it after at least this long [default: 0s]"),
+            |to, given| put(&mut to.plan.settle_min, parsed::<Nanos>(given)),
+        ),
+        flag(
+            option("prewarm", CONNECTIONS)
+                .value_name("N")
+                .help("Open model: connections to open before the first request [default: 0]"),
+            |to, given| put(&mut to.plan.prewarm, amount(given, 0..=CONNS_MAX)),
+        ),
+        flag(
+            option("spare", CONNECTIONS)
+                .value_name("N")
+                .help("Open model: idle connections to add once the load has settled [default: 0]"),
+            |to, given| put(&mut to.plan.spare, amount(given, 0..=CONNS_MAX)),
+        ),
+        flag(
+            option("expect-status", VERDICT).value_name("LIST").help(with_default(
+                "Statuses that count as success: codes and classes, e.g. 200,404 or 2xx",
+                Plan::default().expect_status,
+            )),
+            |to, given| put(&mut to.plan.expect_status, parsed::<StatusSet>(given)),
+        ),
+        flag(
+            option("slo", VERDICT)
+                .value_name("METRIC<BOUND,…")
+                .help(
+                    "Objectives that the report judges, e.g. \
+                    'p99<20ms,p99.9<100ms,errors<0.1%'; exit 4 if one is missed [default: \
+                    none]",
+                )
+                .long_help(
+                    "Objectives that the report judges, e.g. \
+                    'p99<20ms,p99.9<100ms,errors<0.1%': a percentile, mean or max of corrected \
+                    latency; errors, the share of the intended requests without a good \
+                    answer; or rate>=0.99, the share of them that was answered before the \
+                    window's end. Each is judged at a confidence of 95 %, but for max and \
+                    rate, which are exact: met, missed, or undecided. Requests that failed \
+                    have no latency, so add a bound on errors to each bound on latency. Exit 4 \
+                    if an objective is missed; an invalid verdict is 3 all the same. An \
+                    undecided objective doesn't fail the run: nothing speaks against it yet. A \
+                    longer --duration decides, and --fail-on undecided makes it 4 [default: \
+                    none]",
+                ),
+            |to, given| put(&mut to.plan.slo, parsed::<Objectives>(given)),
+        )
+        .shown(&SERIES, |arg, _| {
+            arg.help(
+                "Objectives of each step, e.g. 'p99<20ms,errors<0.1%'; see `truetail run \
+                    --help`",
+            )
+            .long_help(None::<&str>)
+        })
+        .refused(&["ceiling"], "a ceiling has no objectives", "omit it, or use `truetail search`")
+        .refused(&["ab"], "a comparison has no objectives", OR_RUN),
+        flag(
+            list("fail-on", VERDICT).value_name("WHAT,…").value_delimiter(',').help(
+                "Fail a run for more than missed objectives and an invalid verdict: exit 4 \
+                    if an objective is undecided, 3 if the verdict is suspect; repeatable \
+                    [default: neither]",
+            ),
+            |to, given| put(&mut to.results.fail_on, each(given, by_name::<FailOn>)),
+        )
+        .choices(&["undecided", "suspect"])
+        .refused(&SERIES, "a series judges its steps, and its exit code says what it found", OR_RUN)
+        .replaced(&["ab"], "a comparison fails on `regression` alone", OR_RUN),
+        flag(
+            list("threshold", VERDICT).value_name("NAME=VALUE").help(THRESHOLD).long_help(format!(
+                "{THRESHOLD}. Shares are fractions of 1, names in _us are in microseconds. \
+                    The defaults, and the reasons that each decides on: {}",
+                default_thresholds()
+            )),
+            |to, given| {
+                // One threshold leaves the others as they are.
+                each(given, str::parse::<Bound>)?
+                    .iter()
+                    .for_each(|bound| to.plan.thresholds.set(bound));
+                Ok(())
+            },
+        )
+        .table("thresholds")
+        .free_text(),
+        file(
+            option("calibration", VERDICT)
+                .value_name("FILE")
+                .help(
+                    "A calibration of this machine, written by `truetail calibrate --out`, that \
+                    the run is held against [default: the last that fits]",
+                )
+                .long_help(
+                    "A calibration of this machine, written by `truetail calibrate --out`, that \
+                    the run is held against: near_ceiling and below_floor rest on it. It must \
+                    be of this version, kernel, processor, --cores and --wait [default: the \
+                    last that fits, as `truetail calibrate` saved it in $XDG_CACHE_HOME or \
+                    ~/.cache; without one these two aren't judged]",
+                ),
+            |to| &mut to.results.calibration,
+        )
+        .refused(&["controller"], "a calibration is of one machine", OR_RUN_THERE)
+        .refused(
+            &["ceiling"],
+            "a ceiling is measured, not held against a calibration",
+            "omit it",
+        ),
+        file(
+            option("raw", RESULTS).value_name("FILE").help(
+                "Write the raw samples: the timestamps of every request in the window, 40 \
+                    bytes each [default: none]",
+            ),
+            |to| &mut to.plan.raw,
+        )
+        .refused(&SERIES, ONE_RUN, OR_RUN)
+        .refused(&["ab"], ONE_SLICE, OR_RUN)
+        .shown(&["controller"], |arg, _| {
+            arg.value_name("FOLDER").help(
+                "Collect the agents' raw samples in this folder, one file each: the \
+                    timestamps of every request in the window, 40 bytes each [default: none]",
+            )
+        }),
+        results(
+            option("out", RESULTS).short('o').alias("output").value_name("FILE|-").help(
+                "Write the report as JSON; - for standard output, and the summary goes to \
+                    stderr",
+            ),
+            name_or_stdout,
+            OfEnd(|ended, writer| json::write(&ended.finished.report, writer)),
+        )
+        .shown(&SERIES, |arg, _| arg.help("Write the steps and the answer as JSON"))
+        .shown(&["ab"], |arg, _| arg.help("Write the comparison as JSON; - for standard output")),
+        results(
+            option("csv", RESULTS)
+                .value_name("FILE|-")
+                .help(
+                    "Write the run over time as CSV, one row per interval of the window; - for \
+                    standard output",
+                )
+                .long_help(format!(
+                    "Write the run over time as CSV: a header, then one row for each of at most \
+                    512 intervals of the window. A request counts in the interval in which it \
+                    was due. With -, it goes to standard output, and the summary to stderr. \
+                    Columns: {}",
+                    csv::columns()
+                )),
+            name_or_stdout,
+            OfEnd(|ended, writer| csv::of_run(&ended.finished.report, writer)),
+        )
+        .refused(&["ab"], ONE_SLICE, OR_RUN)
+        .shown(&SERIES, |arg, _| {
+            arg.help("Write the steps as CSV, one row each").long_help(format!(
+                "Write the steps as CSV: a header, then one row for each. Columns: {}",
+                probe::csv::columns()
+            ))
+        }),
+        of_one_run(
+            results(
+                option("hdr", RESULTS).value_name("FILE.hlog").help(
+                    "Write an HdrHistogram interval log in ns, with tags: corrected latency per \
+                    interval, naive latency overall; and beside it the percentiles of \
+                    corrected latency, FILE.hgrm",
+                ),
+                file_name,
+                OfEnd(|ended, writer| hlog::of_run(ended.finished, ended.began, writer)),
+            )
+            .beside(
+                hgrm::beside,
+                OfEnd(|ended, writer| hgrm::write(writer, &ended.finished.measured.corrected)),
+            ),
+        ),
+        flag(
+            option("label", RESULTS)
+                .value_name("TEXT")
+                .help("What to call the run in its report [default: nothing]"),
+            |to, given| put(&mut to.results.label, text(given)),
+        )
+        .refused(&SERIES, ONE_RUN, OR_RUN)
+        .free_text()
+        .shown(&["ab"], |arg, _| {
+            arg.help("What to call each slice in its report [default: nothing]")
+        }),
+        flag(
+            list("tag", RESULTS).value_name("NAME=VALUE").help(
+                "A note in the report, e.g. commit=1a2b3c; repeatable. Replaces all tags of \
+                    the plan file",
+            ),
+            |to, given| put(&mut to.results.tags, each(given, tag).map(BTreeMap::from_iter)),
+        )
+        .refused(&SERIES, ONE_RUN, OR_RUN)
+        .table("tags")
+        .free_text(),
+        of_one_run(results(
+            option("junit", RESULTS)
+                .value_name("FILE.xml")
+                .help("Write the verdict and each objective as a test case of a JUnit file")
+                .long_help(
+                    "Write the verdict and each objective as a test case of a JUnit file. A \
+                    missed objective is a failure, an undecided one skipped, or a failure with \
+                    --fail-on undecided; an invalid verdict is an error, unless \
+                    --allow-invalid skips it, and a suspect one a failure with --fail-on \
+                    suspect",
+                ),
+            file_name,
+            OfEnd(|ended, writer| junit::write(writer, &ended.finished.report, ended.gate)),
+        )),
+        of_one_run(results(
+            option("ndjson", RESULTS)
+                .value_name("FILE|-")
+                .help(
+                    "Write a line of JSON each second while the run goes on; - for standard \
+                    output",
+                )
+                .long_help(
+                    "Write a line of JSON each second while the run goes on, warm-up included. \
+                    A line has what was added since the line before: the counts of all lines \
+                    add up to the report's, in whose words they are. p50_us and p99_us are \
+                    corrected latencies of the requests that ended, within 6.25 %, null below \
+                    20 and 1,000 of them. With -, lines go to standard output, and the summary \
+                    to stderr",
+                ),
+            name_or_stdout,
+            OfRun(Ndjson::sink),
+        )),
+        of_one_run(results(
+            option("prom", RESULTS).value_name("FILE.prom").help(
+                "Write the figures for Prometheus, as the node exporter's textfile \
+                    collector reads them",
+            ),
+            prom_name,
+            OfEnd(|ended, writer| prom::write(writer, &ended.finished.report, ended.began)),
+        )),
+        results(
+            option("flamegraph", RESULTS)
+                .value_name("FILE")
+                .help(
+                    "Profile the window and write where the CPU time went: FILE.svg, \
+                    FILE.folded or FILE.pb.gz",
+                )
+                .long_help(
+                    "Profile the window and write where the CPU time went, per request. The \
+                    name decides the format: .svg is a flamegraph for a browser; .folded has a \
+                    line for each stack, with its picoseconds of CPU per request; .pb.gz is \
+                    pprof's protobuf. `truetail flamediff` compares two .folded or .pb.gz \
+                    files. Stacks are sampled by perf, down into the kernel; where perf can't \
+                    be used, by a signal in truetail's own threads, which sees user space \
+                    only. Samples cost CPU: the verdict of such a run is at best suspect",
+                ),
+            profile_name,
+            OfRun(Flamegraph::sink),
+        )
+        .refused(&["controller"], "a profile is of one machine", OR_RUN_THERE)
+        .refused(&["sweep", "search", "ab"], "a profile is of one run", OR_RUN)
+        .shown(&["ceiling"], |arg, _| {
+            arg.help(
+                "Profile a run at the rate that passed, and write where the CPU time went: \
+                    FILE.svg, FILE.folded or FILE.pb.gz",
+            )
+        }),
+        flag(
+            switch("allow-invalid", VERDICT)
+                .help("Exit 0 even if the verdict is invalid (default: 3)"),
+            |to, _| put(&mut to.results.allow_invalid, Ok(true)),
+        )
+        .refused(&SERIES, "a series has a verdict for each step, and none of its own", OR_RUN)
+        .shown(&["ab"], |arg, _| arg.help("Count slices whose verdict is invalid as well")),
+        flag(
+            option("progress", RESULTS).value_name("HOW").help(
+                "How progress is shown, on stderr: a bar, a line every 10 s, or not at all \
+                    [default: bar on a terminal, else lines]",
+            ),
+            |to, given| {
+                to.results.quiet = false;
+                put(&mut to.results.progress, choice::<Progress>(given))
+            },
+        )
+        .choices(&Progress::NAMES),
+        flag(
+            switch("live", RESULTS)
+                .help(
+                    "Show the run on the whole screen while it goes on; q leaves that, and the \
+                    run goes on",
+                )
+                .long_help(
+                    "Show the run on the whole screen while it goes on, second by second: \
+                    requests intended and answered, latencies, requests in flight, and how \
+                    late the generator is. It is drawn from a core without a shard where one \
+                    is allowed. q or Esc leaves the view, and the run goes on with what \
+                    --progress shows; Ctrl-C ends the run, as always",
+                ),
+            |to, _| {
+                to.results.quiet = false;
+                put(&mut to.results.live, Ok(true))
+            },
+        )
+        .refused(
+            &["controller"],
+            "the view is of this machine's shards",
+            "omit it: a terminal shows each agent",
+        )
+        .refused(&MANY_RUNS, "the view is of one run", OR_RUN),
+        flag(
+            switch("quiet", RESULTS).short('q').help(
+                "Like --progress off, and don't say how long it will take; the summary is \
+                    still printed",
+            ),
+            |to, _| {
+                (to.results.live, to.results.progress) = (false, None);
+                put(&mut to.results.quiet, Ok(true))
+            },
+        )
+        .excludes(&["progress", "live"]),
+    ]
+}
+
+/// A flag that names a file of one run, which what makes many can't fill.
+fn of_one_run(flag: Flag) -> Flag {
+    flag.refused(&SERIES, ONE_RUN, OR_RUN).refused(&["ab"], ONE_SLICE, OR_RUN)
+}
+
+/// Puts a value where it belongs, unless it couldn't be read.
+fn put<T, F: From<T>>(field: &mut F, value: Result<T, String>) -> Result<(), String> {
+    *field = value?.into();
+    Ok(())
+}
+
+/// The value of a flag that has one: the last.
+fn last(given: &[OsString]) -> &OsStr {
+    given.last().map(OsString::as_os_str).unwrap_or_default()
+}
+
+fn as_text(word: &OsStr) -> Result<&str, String> {
+    word.to_str().ok_or_else(|| "not a text; give one in UTF-8".to_owned())
+}
+
+fn text(given: &[OsString]) -> Result<String, String> {
+    as_text(last(given)).map(str::to_owned)
+}
+
+fn parsed<T: FromStr<Err: Display>>(given: &[OsString]) -> Result<T, String> {
+    as_text(last(given))?.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn amount<T>(given: &[OsString], range: RangeInclusive<T>) -> Result<T, String>
+where
+    T: TryFrom<u64> + PartialOrd + Display + Clone,
+{
+    whole_amount(range)(as_text(last(given))?)
+}
+
+fn choice<T: DeserializeOwned>(given: &[OsString]) -> Result<T, String> {
+    by_name(as_text(last(given))?).map_err(|error| error.to_string())
+}
+
+/// Each value of a flag that may have several.
+fn each<T, E: Display>(
+    given: &[OsString],
+    read: impl Fn(&str) -> Result<T, E>,
+) -> Result<Vec<T>, String> {
+    let values = given.iter();
+    values.map(|word| read(as_text(word)?).map_err(|error| error.to_string())).collect()
+}
+
+fn authorize(plan: &mut Plan, user: &str) -> Result<(), String> {
+    let user = BASE64_STANDARD.encode(credentials(user)?);
+    plan.headers.retain(|line| !is_named(line, "Authorization"));
+    plan.headers.push(format!("Authorization: Basic {user}"));
+    Ok(())
+}
+
+/// The body as the plan has it: standard input is a file.
+fn from_stdin(body: String) -> String {
+    if ["-", "@-"].contains(&body.as_str()) { "@/dev/stdin".to_owned() } else { body }
+}
+
+/// The thresholds by name, with their defaults and the reasons of the verdict that they decide on.
+fn default_thresholds() -> String {
+    let entry = |(name, value): (String, f64)| {
+        let reasons: Vec<String> = decided_by(&name).iter().map(Code::to_string).collect();
+        format!("{name}={value} ({})", reasons.join(", "))
+    };
+    let entries = Thresholds::default().entries();
+    entries.into_iter().map(entry).collect::<Vec<_>>().join("; ")
+}
+
+/// A flag's help with the plan's own default.
+fn with_default(help: &str, default: impl Serialize) -> String {
+    struct Shown<T>(T);
+    impl<T: Serialize> fmt::Display for Shown<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.serialize(f)
+        }
+    }
+    format!("{help} [default: {}]", Shown(default))
+}

@@ -1,0 +1,267 @@
+//! Reads a file of targets: the scenarios of a plan, one to each request that the file has.
+//!
+//! It is a list of URLs, vegeta's `http` format, or vegeta's JSON lines, whose records may add a
+//! name and a weight. The first line that isn't blank or a comment says which.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use engine::plan::scenario::{Scenario, Step};
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+/// Lines that can't be read are shown up to this number.
+const SHOWN_MAX: usize = 5;
+
+/// A line that is no request, and why.
+struct Bad {
+    line: usize,
+    problem: String,
+}
+
+/// The tables of a plan file that spell out what a file of targets lists.
+#[derive(Deserialize)]
+struct Tables {
+    scenario: Vec<Scenario>,
+}
+
+/// What `--targets` stands for before its file is read: the file's name, or the text of tables,
+/// which ends with a line feed.
+///
+/// # Errors
+/// Tables that are no scenarios.
+pub(super) fn checked(given: String) -> Result<String, String> {
+    of_tables(&given).transpose().map(|_| given)
+}
+
+fn of_tables(given: &str) -> Option<Result<Vec<Scenario>, String>> {
+    let tables = given.ends_with('\n').then(|| toml::from_str::<Tables>(given))?;
+    Some(tables.map(|tables| tables.scenario).map_err(|error| error.message().to_owned()))
+}
+
+/// The scenarios of the file of this name, of standard input for `-`, or of tables.
+///
+/// # Errors
+/// The flag with what is wrong.
+pub(crate) fn scenarios(given: &str) -> Result<Vec<Scenario>, Failure> {
+    let read = || {
+        let name = if given == "-" { "/dev/stdin" } else { given };
+        let text =
+            fs::read_to_string(name).map_err(|error| format!("can't read the file ({error})"))?;
+        parse(&text)
+    };
+    of_tables(given).unwrap_or_else(read).map_err(|problem| {
+        Failure::Usage(format!("--targets: {problem}; see `truetail run --help`"))
+    })
+}
+
+fn parse(text: &str) -> Result<Vec<Scenario>, String> {
+    let lines = || text.lines().map(str::trim).enumerate().map(|(at, line)| (at + 1, line));
+    let is_said = |line: &str| !line.is_empty() && !line.starts_with('#');
+    let Some((_, first)) = lines().find(|(_, line)| is_said(line)) else {
+        return Err("no target in it; give a URL a line".to_owned());
+    };
+    let mut scenarios = Vec::new();
+    let mut bad = Vec::new();
+    if first.starts_with('{') {
+        for (line, text) in lines().filter(|(_, line)| is_said(line)) {
+            match of_json(text) {
+                Ok(scenario) => scenarios.push(scenario),
+                Err(problem) => bad.push(Bad { line, problem }),
+            }
+        }
+    } else if of_request_line(first).is_some() {
+        of_vegeta(lines(), &mut scenarios, &mut bad);
+    } else {
+        for (line, url) in lines().filter(|(_, line)| is_said(line)) {
+            if url.starts_with('/') || url.contains("://") {
+                scenarios.push(scenario(Step { url: Some(url.to_owned()), ..Step::default() }));
+            } else {
+                bad.push(Bad { line, problem: "neither a URL nor a path".to_owned() });
+            }
+        }
+    }
+    if bad.is_empty() { Ok(scenarios) } else { Err(listed(&bad)) }
+}
+
+fn listed(bad: &[Bad]) -> String {
+    let shown = bad.iter().take(SHOWN_MAX).map(|bad| format!("line {}: {}", bad.line, bad.problem));
+    let shown = shown.collect::<Vec<String>>().join("; ");
+    match bad.len().saturating_sub(SHOWN_MAX) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
+}
+
+fn scenario(step: Step) -> Scenario {
+    Scenario { name: String::new(), weight: 1, step: [step] }
+}
+
+/// Method and URL of a line of vegeta's that begins a target.
+fn of_request_line(line: &str) -> Option<(&str, &str)> {
+    let (method, url) = line.split_once([' ', '\t'])?;
+    let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+    is_method.then(|| (method, url.trim_start()))
+}
+
+/// Vegeta's `http` format: a request line, headers, and the file of the body behind `@`.
+fn of_vegeta<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    scenarios: &mut Vec<Scenario>,
+    bad: &mut Vec<Bad>,
+) {
+    // Whether the target before this line may still get headers and a body.
+    let mut is_open = false;
+    for (line, text) in lines.filter(|(_, text)| !text.starts_with('#')) {
+        let last = scenarios.last_mut().filter(|_| is_open).map(|scenario| &mut scenario.step[0]);
+        let mut refuse = |problem: &str| bad.push(Bad { line, problem: problem.to_owned() });
+        if text.is_empty() {
+            is_open = false;
+        } else if let Some((method, url)) = of_request_line(text) {
+            let (method, url) = (Some(method.to_owned()), Some(url.to_owned()));
+            scenarios.push(scenario(Step { method, url, ..Step::default() }));
+            is_open = true;
+        } else if let Some(step) = last {
+            match text.split_once(':') {
+                _ if text.starts_with('@') && step.body.is_none() => {
+                    step.body = Some(text.to_owned());
+                }
+                _ if text.starts_with('@') => refuse("a second body"),
+                Some((name, value)) => {
+                    step.headers.push(format!("{}: {}", name.trim(), value.trim()));
+                }
+                None => refuse("neither a request line, a header nor @FILE"),
+            }
+        } else {
+            refuse("no request line, such as GET http://host/path");
+        }
+    }
+}
+
+/// A record of vegeta's JSON format; `weight` and `name` are ours.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    method: Option<String>,
+    url: String,
+    body: Option<String>,
+    #[serde(default)]
+    header: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    name: String,
+    weight: Option<u32>,
+}
+
+fn of_json(text: &str) -> Result<Scenario, String> {
+    let Record { method, url, body, header, name, weight } =
+        crate::json::read_line(text).map_err(|error| error.to_string())?;
+    let body = body.map(|body| of_base64(&body)).transpose()?;
+    let lines = |(name, values): (String, Vec<String>)| {
+        values.into_iter().map(move |value| format!("{name}: {value}"))
+    };
+    let headers = header.into_iter().flat_map(lines).collect();
+    let step = Step { method, url: Some(url), headers, body };
+    Ok(Scenario { name, weight: weight.unwrap_or(1), step: [step] })
+}
+
+fn of_base64(body: &str) -> Result<String, String> {
+    let bytes =
+        BASE64_STANDARD.decode(body).map_err(|error| format!("body: no base64 ({error})"))?;
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.starts_with('@') => Ok(text),
+        _ => Err("body: not text, or text that begins with @; name a file in vegeta's http format"
+            .to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(method: Option<&str>, url: &str, headers: &[&str], body: Option<&str>) -> Step {
+        Step {
+            method: method.map(str::to_owned),
+            url: Some(url.to_owned()),
+            headers: headers.iter().map(|line| (*line).to_owned()).collect(),
+            body: body.map(str::to_owned),
+        }
+    }
+
+    fn steps(text: &str) -> Vec<Step> {
+        let scenarios = parse(text).expect("targets");
+        assert!(scenarios.iter().all(|it| it.weight == 1 && it.name.is_empty()));
+        scenarios.into_iter().map(|Scenario { step: [step], .. }| step).collect()
+    }
+
+    #[test]
+    fn a_list_has_a_url_a_line() {
+        let text = "# routes\n\nhttp://h/a?b=c\n  /d\n";
+        let expected = [step(None, "http://h/a?b=c", &[], None), step(None, "/d", &[], None)];
+        assert_eq!(steps(text), expected);
+    }
+
+    #[test]
+    fn vegetas_examples_mean_what_they_mean_there() {
+        // From its README.
+        let text = "GET http://goku:9090/path/to/dragon?item=ball\n\
+            GET http://user:password@goku:9090/path/to\nHEAD http://goku:9090/path/to/success\n\n\
+            # a comment\nPOST http://goku:9090/things\nX-Account-ID: 99\nX-account-id: 100\n\
+            @/path/to/newthing.json\n\nPATCH http://goku:9090/thing/71988591\n\
+            Confirmation-Token: 90215\nAuthorization: Token DEADBEEF\n@/path/to/thing.json\n";
+        let expected = [
+            step(Some("GET"), "http://goku:9090/path/to/dragon?item=ball", &[], None),
+            step(Some("GET"), "http://user:password@goku:9090/path/to", &[], None),
+            step(Some("HEAD"), "http://goku:9090/path/to/success", &[], None),
+            step(
+                Some("POST"),
+                "http://goku:9090/things",
+                &["X-Account-ID: 99", "X-account-id: 100"],
+                Some("@/path/to/newthing.json"),
+            ),
+            step(
+                Some("PATCH"),
+                "http://goku:9090/thing/71988591",
+                &["Confirmation-Token: 90215", "Authorization: Token DEADBEEF"],
+                Some("@/path/to/thing.json"),
+            ),
+        ];
+        assert_eq!(steps(text), expected);
+        let text = "{\"method\":\"GET\", \"url\":\"http://goku\", \"body\":\"UHVuY2ghCg==\", \
+            \"header\":{\"Content-Type\":[\"text/plain\"]}}\n{\"url\":\"http://goku/b\"}\n";
+        let expected = [
+            step(Some("GET"), "http://goku", &["Content-Type: text/plain"], Some("Punch!\n")),
+            step(None, "http://goku/b", &[], None),
+        ];
+        assert_eq!(steps(text), expected);
+    }
+
+    #[test]
+    fn a_record_may_have_a_name_and_a_weight() {
+        let text = "{\"url\":\"/\",\"name\":\"home\",\"weight\":6}";
+        let scenarios = parse(text).expect("targets");
+        let [Scenario { name, weight, .. }] = &scenarios[..] else { panic!("one") };
+        assert_eq!((name.as_str(), *weight), ("home", 6));
+    }
+
+    #[test]
+    fn lines_that_are_no_request_are_counted_and_the_first_are_shown() {
+        for (text, said) in [
+            ("", "no target in it"),
+            ("# nothing\n\n", "no target in it"),
+            ("/a\nb\n/c\n", "line 2: neither a URL nor a path"),
+            ("GET /a\n\nX: y\n", "line 3: no request line"),
+            ("GET /a\n@one\n@two\n", "line 3: a second body"),
+            ("GET /a\nno colon\n", "line 2: neither a request line, a header nor @FILE"),
+            ("{\"url\":\"/\"}\n{\"uri\":\"/\"}\n", "line 2: unknown field `uri`"),
+            ("{\"url\":\"/\",\"body\":\"!\"}\n", "line 1: body: no base64"),
+            ("{\"url\":\"/\",\"body\":\"/w==\"}\n", "line 1: body: not text"),
+            (&format!("/a\n{}", "b\n".repeat(7)), "line 6: neither a URL nor a path; and 2 more"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(said), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Scenarios: what is requested where it isn't one request, and how often each is taken.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The most scenarios of a plan.
+pub const SCENARIOS_MAX: usize = 1_000;
+/// The heaviest that a scenario may be.
+pub const WEIGHT_MAX: u32 = 1_000_000;
+
+/// One of the things that users do, of which each arrival takes one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The name of its results. Default: the method and the path of its step.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// How often it is taken, relative to the others' weights.
+    #[serde(default = "Scenario::weight_default")]
+    pub weight: u32,
+    /// Its step.
+    pub step: [Step; 1],
+}
+
+/// A request of a scenario. What it leaves out is as the plan has it for all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Step {
+    /// The method.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The URL, or path and query on the host of the plan's URL, which is that of all.
+    #[serde(alias = "path", skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Headers, each `Name: value`; one of the plan's with the same name isn't sent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+    /// The body: literal text, or `@FILE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+}
+
+impl Scenario {
+    fn weight_default() -> u32 {
+        1
+    }
+}

@@ -1,0 +1,83 @@
+//! Trusts what issuers that are trusted have signed, and a certificate that is one of the user's
+//! own, byte for byte, whoever signed it and whatever name it has.
+//!
+//! `openssl req -x509` makes a server's certificate that says that it is an issuer's and has no
+//! name that is looked at. Whoever names that very file has said which certificate is meant.
+
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+
+/// Trusts issuers, and certificates of the user's own.
+#[derive(Debug)]
+pub(super) struct TrustOwn {
+    issuers: Arc<WebPkiServerVerifier>,
+    own: Vec<CertificateDer<'static>>,
+}
+
+impl TrustOwn {
+    /// Trusts what `issuers` trusts, and `own`.
+    pub(super) fn new(
+        issuers: Arc<WebPkiServerVerifier>,
+        own: Vec<CertificateDer<'static>>,
+    ) -> TrustOwn {
+        TrustOwn { issuers, own }
+    }
+}
+
+impl ServerCertVerifier for TrustOwn {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        status: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        use CertificateError as Refused;
+        let verified = self.issuers.verify_server_cert(certificate, between, name, status, now);
+        verified.or_else(|error| match error {
+            // Its dates are looked at before anything else, and hold for the user's own as well.
+            Error::InvalidCertificate(
+                Refused::Expired
+                | Refused::ExpiredContext { .. }
+                | Refused::NotValidYet
+                | Refused::NotValidYetContext { .. },
+            ) => Err(error),
+            _ if self.own.iter().any(|own| own == certificate) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            // An issuer of the same name is trusted, with another key: it isn't the one that signed.
+            Error::InvalidCertificate(
+                Refused::BadSignature
+                | Refused::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
+            ) => Err(Refused::UnknownIssuer.into()),
+            _ => Err(error),
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.issuers.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.issuers.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.issuers.supported_verify_schemes()
+    }
+}
