@@ -91,15 +91,25 @@ impl fmt::Display for AllowedTarget {
 }
 
 impl AllowedTarget {
-    /// Whether it allows this address, which the host of a plan stands for.
+    /// Whether it allows this address, which the host of a plan stands for. This machine itself has
+    /// to be named: by its address, a network of such addresses, or `localhost`. A name that
+    /// resolves to it, or a network that merely contains it, isn't enough.
     fn allows(&self, endpoint: &Endpoint, address: SocketAddr) -> bool {
+        let is_here = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
         let ip = address.ip().to_canonical();
         match self {
-            AllowedTarget::Network(network) => network.contains(&ip),
+            AllowedTarget::Network(network) => {
+                let names_it = network.network().is_loopback()
+                    || network.prefix_len() == network.max_prefix_len();
+                network.contains(&ip) && (names_it || !is_here(ip))
+            }
             AllowedTarget::Host { host, port } => {
                 let is_host = match host.parse::<IpAddr>() {
                     Ok(allowed) => allowed == ip,
-                    Err(_) => host.eq_ignore_ascii_case(&endpoint.host),
+                    Err(_) => {
+                        let names_it = host.eq_ignore_ascii_case("localhost");
+                        host.eq_ignore_ascii_case(&endpoint.host) && (names_it || !is_here(ip))
+                    }
                 };
                 is_host && *port == address.port()
             }
@@ -397,9 +407,11 @@ mod tests {
     #[test]
     fn beside_other_targets_loopback_is_allowed_only_if_it_is_named() {
         let loopback = ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"];
-        let other = admission(&["10.1.0.0/16"]);
-        for ip in loopback {
-            assert!(checked(&other, "http://any.test/", &[ip]).is_err(), "{ip}");
+        // A network that contains it doesn't name it, nor does a name that resolves to it.
+        for other in ["10.1.0.0/16", "0.0.0.0/0", "::/0", "any.test:80"] {
+            for ip in loopback.iter().chain(&["0.0.0.0", "::"]) {
+                assert!(checked(&admission(&[other]), "http://any.test/", &[ip]).is_err(), "{ip}");
+            }
         }
         for (named, url, ip) in [
             ("127.0.0.1:8080", "http://any.test:8080/", "127.0.0.1"),

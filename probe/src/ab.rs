@@ -89,7 +89,7 @@ impl Slice {
             started_at: report.started_at.clone(),
             seed: report.config.plan.seed,
             requests: counts.intended,
-            unsent: counts.unsent,
+            unsent: counts.unsent_here(),
             failed_here: counts.failed_here(),
             errors: counts.of_target().0,
             corrected: Latency::new(&report.whole.corrected),

@@ -397,7 +397,7 @@ fn read(reports: &[Report], before: usize, allowed: Allowed) -> Result<Runs, Inc
         }
         let counts = &report.whole.counts;
         runs.side.requests += counts.intended;
-        runs.side.unsent += counts.unsent;
+        runs.side.unsent += counts.unsent_here();
         runs.side.failed_here += counts.failed_here();
         let (bad, all) = counts.of_target();
         runs.bad = (runs.bad.0 + bad, runs.bad.1 + all);

@@ -184,6 +184,8 @@ fn share(part: f64, whole: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use engine::host::watch::CoreTime;
+
     use super::*;
 
     fn machine(speed_mbit: Option<u64>, sent_bytes: u64) -> Machine {
@@ -204,6 +206,44 @@ mod tests {
         assert_eq!(sent(&[&other, &one]), Some(7));
         assert_eq!(sent(&[&Machine::default()]), None);
         assert_eq!(sent(&[]), None);
+    }
+
+    #[test]
+    fn what_the_generators_own_network_takes_of_its_core_is_taken_by_nobody_else() {
+        let mut shard = ShardStats {
+            core: 1,
+            observed_s: 10.0,
+            busy: 0.9,
+            cpu_user_s: 1.0,
+            cpu_system_s: 5.0,
+            run_queue_delay_s: 3.0,
+            polling_s: 0.0,
+            turns: 1,
+            requests_per_turn: 1.0,
+            longest_gap_us: 0.0,
+            stopped_s: 0.0,
+            involuntary_switches: 0,
+            cq_overflows: 0,
+            buffers_exhausted: 0,
+            received_bytes: 0,
+            sent_bytes: 0,
+            window_received_bytes: 0,
+            window_sent_bytes: 0,
+            clock_steps: 0,
+            stamps_clamped: 0,
+            first_due_us: None,
+            first_sent_us: None,
+            opening_s: 0.0,
+            closing_s: 0.0,
+        };
+        // Waking up and soft interrupts made the shard wait for three of ten seconds, and another
+        // process had the core for half a second of them.
+        let time = CoreTime { core: 1, busy: 0.9, interrupts: 0.25, soft_interrupts: 0.25 };
+        let machine = Machine { observed_s: 10.0, cores: vec![time], ..Machine::default() };
+        assert!((ShardTime::new(&shard, Some(&machine)).waited - 0.05).abs() < 1e-9);
+        shard.run_queue_delay_s = 0.1;
+        assert!((ShardTime::new(&shard, Some(&machine)).waited - 0.01).abs() < 1e-9);
+        assert!((ShardTime::new(&shard, None).waited - 0.01).abs() < 1e-9, "nothing else is known");
     }
 
     #[test]

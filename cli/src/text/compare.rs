@@ -84,7 +84,7 @@ fn own_errors(of: &Comparison) -> String {
     match sides.as_slice() {
         [] => String::new(),
         sides => {
-            let message = format!("The generator's own, in no errors below: {}.", sides.join("; "));
+            let message = format!("Left out of the errors below: {}.", sides.join("; "));
             indented("", "  ", &message)
         }
     }
@@ -362,8 +362,8 @@ mod tests {
         let named = "Invalid: b1.json (errors).\nSuspect: a2.json (client_share, closed_loop), \
                      b3.json (client_share).\n";
         assert!(text.contains(named), "{text}");
-        let own = "The generator's own, in no errors below: B 1,200 never sent and 30 failed for\n  \
-                   lack of ports, files or memory.\n";
+        let own = "Left out of the errors below: B 1,200 never sent and 30 failed for lack of\n  \
+                   ports, files or memory.\n";
         assert!(text.contains(own), "{text}");
     }
 

@@ -325,7 +325,25 @@ fn what_the_generator_never_sent_is_no_error_of_the_target() {
     let unsent = compared["b"]["unsent"].as_u64().expect("a count");
     assert!(50 < unsent, "{said}");
     assert_ne!(compared["errors"]["change"], "worse", "{said}");
-    assert!(said.contains("\nThe generator's own, in no errors below: B "), "{said}");
+    assert!(said.contains("\nLeft out of the errors below: B "), "{said}");
     assert!(said.contains("\nInvalid: b.json ("), "{said}");
     assert!(said.contains("rate_missed") || said.contains("nothing_sent"), "{said}");
+}
+
+#[test]
+fn what_is_dropped_while_the_target_keeps_all_connections_busy_is_its_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let fast = Target::start(&["--base-latency", "1ms"]);
+    let slow = Target::start(&["--base-latency", "200ms"]);
+    let drops = ["--rate", "50", "--conns", "2", "--overload", "drop", "--duration", "6s"];
+    report(folder, &fast, "a.json", &drops);
+    report(folder, &slow, "b.json", &drops);
+    let (code, said) = compare(folder, &["a.json", "b.json", "--allow-invalid", "-o", "c.json"]);
+    assert_eq!(code, Some(0), "{said}");
+    let compared = document(&folder.join("c.json"));
+    assert_eq!(compared["errors"]["change"], "worse", "{said}");
+    // Two connections carry 10 of the 50 a second; what was dropped has no latency to show it.
+    let errors = compared["errors"]["b"].as_f64().expect("a share");
+    assert!((0.7..0.9).contains(&errors), "{said}");
 }

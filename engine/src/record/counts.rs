@@ -236,10 +236,17 @@ impl Counts {
         here.fold(0, |sum, cause| sum.saturating_add(self.errors.of(cause)))
     }
 
+    /// Requests that were never sent and say nothing of the target by that: all of the unsent but
+    /// those dropped while the target kept every connection busy, which have no latency either.
+    pub fn unsent_here(&self) -> u64 {
+        let dropped = self.unsent_reasons.of(UnsentReason::Dropped);
+        self.unsent.saturating_sub(dropped.min(self.capped))
+    }
+
     /// Requests without a good answer, and all of which they are, as far as they speak of the target:
-    /// what was never sent, or failed here, is in neither.
+    /// what failed here, or was never sent here ([`Counts::unsent_here`]), is in neither.
     pub fn of_target(&self) -> (u64, u64) {
-        let own = self.unsent.saturating_add(self.failed_here());
+        let own = self.unsent_here().saturating_add(self.failed_here());
         (self.bad().saturating_sub(own), self.intended.saturating_sub(own))
     }
 
@@ -614,6 +621,9 @@ mod tests {
         assert_eq!((counts.bad(), counts.failed_here(), counts.of_target()), (6, 0, (5, 6)));
         counts += counted(&own);
         assert_eq!((counts.bad(), counts.failed_here(), counts.of_target()), (11, 4, (5, 6)));
+        // Dropped while all connections were busy: the target's, as far as the cap was reached.
+        counts.capped = 9;
+        assert_eq!((counts.unsent_here(), counts.of_target()), (1, (6, 7)));
     }
 
     #[test]

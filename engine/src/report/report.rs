@@ -339,16 +339,21 @@ impl SeriesPart {
     }
 
     /// The same as far as it speaks of the target ([`Counts::of_target`]); `whole` counts the run.
-    /// What failed here isn't kept by interval: it has the same part in the errors of each.
+    /// Neither what failed here nor why a request wasn't sent is kept by interval: each has the
+    /// same part in the errors, or in the unsent, of all.
     pub fn of_target_pieces(&self, whole: &Counts) -> Pieces<(u64, u64)> {
-        let here = whole.failed_here() as f64 / whole.ended_in_error().max(1) as f64;
+        let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+        let failed_here = share(whole.failed_here(), whole.ended_in_error());
+        let dropped = share(whole.unsent - whole.unsent_here(), whole.unsent);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part")]
+        let part = |count: u64, share: f64| (count as f64 * share).round() as u64;
         self.pieces(|counts| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part")]
-            let failed_here = (counts.errors as f64 * here).round() as u64;
-            let errors = counts.errors.saturating_sub(failed_here);
+            let failed_here = part(counts.errors, failed_here);
+            let dropped = part(counts.unsent, dropped);
+            let errors = counts.errors.saturating_sub(failed_here).saturating_add(dropped);
             (
                 errors.saturating_add(counts.unexpected_status),
-                counts.sent.saturating_sub(failed_here),
+                counts.sent.saturating_add(dropped).saturating_sub(failed_here),
             )
         })
     }

@@ -16,7 +16,9 @@ use engine::record::times::Times;
 use engine::report::collected::{AgentRun, Collected, LostAgent, RunFacts, Synchronization};
 use engine::report::merge::{self, Joined};
 use engine::report::verdict::{Code, Level};
-use engine::report::{AgentReported, Microseconds, NotOfPlan, NotTogether, Report, Samples};
+use engine::report::{
+    AgentPart, AgentReported, Microseconds, NotOfPlan, NotTogether, Report, Samples,
+};
 use engine::run;
 use engine::samples::{Header, SampleFile, ShardEnd};
 use engine::shard::ShardReport;
@@ -223,6 +225,29 @@ fn an_agent_that_saw_another_target_is_named() {
     let reason = differs(&runs).expect("1.4 times as slow");
     assert_eq!((reason.agent.as_deref(), reason.level), (Some("agent-2"), Level::Suspect));
     assert!((1.3..1.5).contains(&reason.figure), "{}", reason.evidence);
+}
+
+#[test]
+fn a_hundred_agents_that_saw_the_same_are_not_called_different() {
+    /// Each is answered after an exponential time of 1 ms in the mean.
+    fn drawn(due_ns: u64) -> Fate {
+        let (stamps, ending, outcome) = well(due_ns);
+        let even = (mix(due_ns) as f64 + 1.0) / 2.0_f64.powi(64);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
+        let received_ns = stamps.sent_ns + (-1e6 * even.ln()) as u64;
+        (stamps, Ending { received_ns, handled_ns: received_ns + 500, ..ending }, outcome)
+    }
+    let mut apart = 0;
+    for seed in 0..10 {
+        let plan = Plan { seed, ..plan(Arrivals::Poisson, "6k", 10) };
+        let report = joint(&agents(&plan, &[(1, 1); 100], drawn));
+        let p99 = |agent: &AgentPart| agent.part.corrected.percentiles.at(0.99).value;
+        let p99: Vec<f64> = report.per_agent.iter().filter_map(p99).collect();
+        let ends = [f64::min, f64::max].map(|end| p99.iter().copied().reduce(end));
+        assert!(ends[0].expect("some") * 1.3 < ends[1].expect("some"), "chance makes them differ");
+        apart += u32::from(report.verdict.reasons.iter().any(|one| one.code == Code::AgentsDiffer));
+    }
+    assert!(apart <= 1, "in {apart} of 10 runs");
 }
 
 #[test]
