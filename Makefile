@@ -1,5 +1,5 @@
 # The same verbs for people and for CI.
-.PHONY: tools build demo package install deb test check docs instructions counter ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons ceilings coverage experiments findings page
+.PHONY: tools build demo package install deb test check lint docs instructions counter ratchet bench bench-tools flamegraph calibrate real-servers hostile agents comparisons ceilings coverage experiments findings page
 
 # The recipes run target/release/…, a link into this folder, so a caller's own choice can't apply.
 export CARGO_TARGET_DIR := $(CURDIR)/build
@@ -21,7 +21,7 @@ tools:
 # In a checkout without symbolic links, a text file stands in for the link and is replaced. A folder
 # there makes ln fail and name it.
 build: tools
-	cargo build --release --locked --bins
+	cargo build --release --locked -p cli
 	@test target/release -ef build/release || ln -sfnT ../build/release target/release
 
 demo: build
@@ -54,20 +54,24 @@ deb: package
 	cargo deb --package cli --no-build --no-strip --output build/package
 
 # FEATURES adds features, such as cli/real-servers. It is always the whole workspace that is built,
-# because parts of it have other features, and are compiled anew.
+# because parts of it have other features, and are compiled anew. No documentation has a test.
+TESTS = cargo test --workspace --locked --tests $(if $(FEATURES),--features "$(FEATURES)")
 test:
-	cargo test --workspace --locked $(if $(FEATURES),--features $(FEATURES))
+	$(TESTS)
 
 # Tests mostly wait, so what else takes long to build is built beside them, on time that they leave.
+check: override FEATURES += cli/experiments
 check:
 	@! git grep -nE '^(<{7}|>{7}) ' || { echo "Conflict markers in the files above: resolve them."; exit 1; }
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
-	cargo test --no-run --workspace --locked $(if $(FEATURES),--features $(FEATURES))
-	chrt --idle 0 $(MAKE) counter docs & builds=$$!; \
-	TEST_EXPERIMENTS=all $(MAKE) test; tests=$$?; \
+	$(TESTS) --no-run
+	chrt --idle 0 $(MAKE) counter lint docs & builds=$$!; \
+	$(TESTS); tests=$$?; \
 	wait $$builds && exit $$tests
 	$(MAKE) instructions
+
+lint:
+	+cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 
 # The types of the fuzz targets, each a workspace of its own, and the documentation. Neither needs a
 # nightly compiler, and libFuzzer isn't built, since nothing is linked.
@@ -97,22 +101,23 @@ ratchet:
 
 # Tests against nginx, openssl and Python's http.server, which must be installed.
 real-servers:
-	cargo test --workspace --locked --features cli/real-servers --test real_servers
+	cargo test --workspace --locked --features cli/real-servers --test suite real_servers::
 
 # Servers that misbehave, with windows of 3 s and more. `make test` runs them with a tenth of that.
 hostile:
-	TEST_HOSTILE_SCALE=10 cargo test --workspace --locked --test hostile
+	TEST_HOSTILE_SCALE=10 cargo test --workspace --locked --test suite hostile::
 
 # Agents and a controller on machines of their own, which are network namespaces, as root. Windows and
 # rates are twenty times those of `make test`: 9,000 requests per second for a minute.
 agents:
 	TEST_AGENTS_SCALE=20 TEST_NAMESPACES_NEEDED=1 \
-		cargo test --release --locked -p cli --test agents -- --nocapture --test-threads 1
+		cargo test --release --locked -p cli --test suite agents:: -- --nocapture --test-threads 1
 
 # Whether compare and ab call a difference where there is none, and find a small one: in about half an
 # hour, on a machine that has nothing else to do.
 comparisons:
-	cargo test --release --locked -p cli --test comparisons -- --ignored --nocapture --test-threads 1
+	cargo test --release --locked -p cli --features comparisons --test suite comparisons:: -- \
+		--nocapture --test-threads 1
 
 # How often a ceiling or a knee lies above the target's capacity, and what load it takes, in simulation:
 # 200 of each target, in about two minutes. probe/README.md has the table.
@@ -121,6 +126,7 @@ ceilings:
 
 # In about twelve minutes; as Markdown.
 bench: build
+	cargo build --release --locked -p perf
 	target/release/truetail-bench
 
 # What the bench measures beside truetail, and with: as root, on Debian. oha, which Debian doesn't
@@ -148,9 +154,9 @@ calibrate: build
 coverage:
 	cargo run --release --locked -p calibration --example coverage -- calibration/coverage.md
 
-# Every experiment, scaled down, in about five minutes. `make test` runs the shortest, `make check` all.
+# Every experiment, scaled down, in about five minutes. `make check` does this, `make test` doesn't.
 experiments:
-	TEST_EXPERIMENTS=all cargo test --workspace --locked --test experiments
+	cargo test --workspace --locked --features cli/experiments --test experiments
 
 # The committed results: every experiment at full size, in about two hours on a quiet machine, and the
 # page that is written from them.

@@ -1,4 +1,6 @@
-//! The wire as a peer sees it: bytes in, bytes out.
+//! The wire as a peer sees it: bytes in, bytes out. And an agent as a controller sees it, over
+//! loopback: it takes one run at a time, does what it is told in its turn, and stops by itself when
+//! nobody tells it anything.
 
 #![forbid(unsafe_code)]
 
@@ -8,5 +10,9 @@ mod golden;
 mod handshake;
 #[path = "../../fuzz/harness.rs"]
 mod harness;
+mod lives;
+mod lost;
 mod properties;
+mod refusals;
 mod sessions;
+mod support;

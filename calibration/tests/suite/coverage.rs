@@ -3,6 +3,8 @@
 
 use calibration::coverage::{Process, cell};
 
+use crate::support::alone;
+
 /// Intervals that don't hold the truth are at most as many as chance makes of 5 % once in 1,000
 /// times.
 const RUNS: u64 = 60;
@@ -10,6 +12,7 @@ const WRONG_MAX: f64 = 9.0 / RUNS as f64;
 
 #[test]
 fn intervals_of_independent_requests_hold_and_are_stated() {
+    let _cores = alone();
     let found = cell(Process::Independent, 10, RUNS);
     for (figure, least) in found.figures.iter().zip([0.9, 0.9, 0.7, 0.0, 0.9, 0.9]) {
         assert!(figure.wrong() <= WRONG_MAX, "{found:?}");
@@ -20,6 +23,7 @@ fn intervals_of_independent_requests_hold_and_are_stated() {
 
 #[test]
 fn windows_below_five_seconds_state_no_interval_and_call_nothing() {
+    let _cores = alone();
     for process in [Process::Independent, Process::Queue { load: 0.9 }] {
         let found = cell(process, 3, 20);
         assert!(found.figures.iter().all(|figure| figure.stated == 0), "{process}: {found:?}");
@@ -29,6 +33,7 @@ fn windows_below_five_seconds_state_no_interval_and_call_nothing() {
 
 #[test]
 fn queues_stalls_and_correlation_over_seconds_are_covered_or_refused() {
+    let _cores = alone();
     for process in [
         Process::Queue { load: 0.8 },
         Process::Queue { load: 0.95 },
@@ -48,6 +53,7 @@ fn queues_stalls_and_correlation_over_seconds_are_covered_or_refused() {
 
 #[test]
 fn a_window_that_is_long_enough_states_what_a_short_one_cannot() {
+    let _cores = alone();
     let process = Process::Correlated { over_s: 0.3, by: 0.3 };
     let stated = |window_s| cell(process, window_s, 20).figures[0].stated;
     assert!(stated(5) < stated(60), "{} of 20, {} of 20", stated(5), stated(60));

@@ -11,3 +11,4 @@ mod coverage;
 mod findings;
 mod hold;
 mod ledger;
+mod null_target;

@@ -1,20 +1,35 @@
 //! The binary as its users run it, and which crate may import which.
 
-#![forbid(unsafe_code)]
-
 mod support;
 
 mod ab;
+mod agent;
+mod agents;
 mod ceiling;
+#[cfg(feature = "comparisons")]
+mod comparisons;
 mod deploy;
 mod edges;
+mod experiment;
 mod exports;
 mod floor;
 mod forged;
 mod gates;
 mod habits;
+mod hostile;
+mod limits;
+mod live;
+mod outputs;
+mod pauses;
+mod phases;
+mod profiles;
+#[cfg(feature = "real-servers")]
+mod real_servers;
+mod refusals;
 mod runs;
 mod schema;
+mod secrets;
 mod series;
+mod signals;
 mod tls;
 mod usage;

@@ -43,7 +43,12 @@ pub struct Target {
 impl Target {
     /// Starts it on a free port.
     pub fn start(args: &[&str]) -> Target {
-        let mut child = binary()
+        Target::start_by(&mut binary(), args)
+    }
+
+    /// Starts it on a free port by a command that becomes the binary.
+    pub fn start_by(command: &mut Command, args: &[&str]) -> Target {
+        let mut child = command
             .args(["target", "--listen", "127.0.0.1:0"])
             .args(args)
             .stdout(Stdio::piped())
@@ -79,18 +84,26 @@ impl Target {
         said
     }
 
+    /// Its address and port.
+    pub fn address(&self) -> &str {
+        self.url.trim_start_matches("http://").trim_end_matches('/')
+    }
+
     /// How many requests it has received, by its own ledger.
     pub fn received(&self) -> u64 {
-        let address = self.url.trim_start_matches("http://").trim_end_matches('/');
-        let mut stream = TcpStream::connect(address).expect("it listens");
+        self.ledger()["received"].as_u64().expect("a count")
+    }
+
+    /// Its ledger as it stands.
+    pub fn ledger(&self) -> Value {
+        let mut stream = TcpStream::connect(self.address()).expect("it listens");
         stream
             .write_all(b"GET /__ledger HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             .expect("it reads");
         let mut response = String::new();
         stream.read_to_string(&mut response).expect("text");
         let body = response.split_once("\r\n\r\n").expect("a body").1;
-        let ledger: Value = serde_json::from_str(body).expect("it is JSON");
-        ledger["received"].as_u64().expect("a count")
+        serde_json::from_str(body).expect("it is JSON")
     }
 
     /// Waits until it has received this many requests of `run`, which is killed if that takes too

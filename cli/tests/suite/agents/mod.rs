@@ -3,9 +3,6 @@
 //!
 //! `TEST_AGENTS_SCALE=20` makes windows and rates twenty times as large.
 
-#[path = "../suite/support.rs"]
-mod support;
-
 mod controller;
 mod losses;
 mod network;

@@ -4,15 +4,13 @@
 //! The stops are longer than any delay of a busy machine; times are bounded from below only, or by
 //! other figures of the same report.
 
-#[path = "suite/support.rs"]
-mod support;
-
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
-use support::{Target, binary, document, signal};
 use tempfile::TempDir;
+
+use crate::support::{Target, binary, document, signal};
 
 /// Which process is stopped.
 enum Stopped {

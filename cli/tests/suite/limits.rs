@@ -2,6 +2,8 @@
 //! stays where there is no new one, and nothing is left behind.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::Command;
 
 use crate::phases::{FILES, Held, Phase};
@@ -123,5 +125,19 @@ fn a_full_disk_costs_the_samples_and_not_the_report() {
     let reasons = report["verdict"]["reasons"].to_string();
     assert!(reasons.contains("raw_samples_lost") && reasons.contains("No space left"), "{reasons}");
     assert_eq!(report["interrupted"], false);
+    target.interrupt();
+}
+
+#[test]
+fn a_target_raises_its_soft_limit_of_open_files_and_serves_more_connections() {
+    let target = Target::start_by(Command::new("prlimit").args(["--nofile=64:", BINARY]), &[]);
+    let connect = |_| TcpStream::connect(target.address()).expect("the target listens");
+    let mut clients: Vec<TcpStream> = (0..100).map(connect).collect();
+    for client in &mut clients {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("the target reads");
+        client.read_exact(&mut [0]).expect("an answer");
+    }
+    drop(clients);
+    assert_eq!(target.ledger()["connections"]["accept_errors"], 0);
     target.interrupt();
 }

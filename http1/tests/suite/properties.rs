@@ -1,11 +1,8 @@
 //! Properties for any bytes: no panic, the same result for every split, bounded memory.
 
-#![forbid(unsafe_code)]
-
-#[path = "../fuzz/harness.rs"]
-mod harness;
-
 use proptest::prelude::*;
+
+use crate::harness;
 
 /// Starts of responses; valid ones are repeated so that most streams get past them.
 const STARTS: [&str; 12] = [

@@ -5,14 +5,12 @@
 //! `make comparisons` runs this, by a release build, and prints what it finds. It takes about half
 //! an hour, and the machine for itself.
 
-#[path = "suite/support.rs"]
-mod support;
-
 use std::path::Path;
 use std::process::Output;
 
 use serde_json::Value;
-use support::{Target, binary, document, said};
+
+use crate::support::{Target, binary, document, said};
 
 /// Pairs of runs of one target.
 const PAIRS: usize = 20;
@@ -114,25 +112,21 @@ fn slower_is_found(name: &str, sizes: &[u64], compare: impl Fn(&Path, [&str; 2],
 }
 
 #[test]
-#[ignore = "takes about 10 minutes, and the machine for itself: make comparisons"]
 fn compare_finds_no_difference_where_there_is_none() {
     nothing_differs("compare", |folder, urls, seed| by_runs(folder, urls, LENGTHS_S[0], seed));
 }
 
 #[test]
-#[ignore = "takes about 5 minutes, and the machine for itself: make comparisons"]
 fn compare_finds_a_tenth_more_in_one_request_of_a_hundred() {
     slower_is_found("compare", &LENGTHS_S, |folder, urls, size| by_runs(folder, urls, size, 1));
 }
 
 #[test]
-#[ignore = "takes about 10 minutes, and the machine for itself: make comparisons"]
 fn ab_finds_no_difference_where_there_is_none() {
     nothing_differs("ab", |folder, urls, seed| by_slices(folder, urls, SLICES[0], seed));
 }
 
 #[test]
-#[ignore = "takes about 5 minutes, and the machine for itself: make comparisons"]
 fn ab_finds_a_tenth_more_in_one_request_of_a_hundred() {
     slower_is_found("ab", &SLICES, |folder, urls, size| by_slices(folder, urls, size, 1));
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::processes::{Agent, LONGEST, Place, Process, Target, addresses};
+use super::processes::{Agent, LONGEST, Place, Process, Target, addresses};
 use crate::support::{BINARY, NO_CACHE, binary, document, said};
 
 /// A run with samples, whose report is `report.json`, and its samples in `disk/raw`.

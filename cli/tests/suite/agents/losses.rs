@@ -11,8 +11,8 @@ use engine::load::share::Share;
 use engine::plan::Arrivals;
 use serde_json::{Value, json};
 
-use crate::network::Network;
-use crate::processes::{
+use super::network::Network;
+use super::processes::{
     Agent, KEY, LONGEST, Place, Process, Target, addresses, controller, key_file, now_ms,
     wait_until,
 };

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::network::Network;
-use crate::processes::{
+use super::network::Network;
+use super::processes::{
     Agent, KEY, LONGEST, Place, Target, addresses, controller, key_file, wait_until,
 };
 use crate::support::{binary, document, said};

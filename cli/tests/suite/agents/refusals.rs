@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::processes::{Agent, Ended, KEY, LONGEST, Place, Process, Target, controller, key_file};
+use super::processes::{Agent, Ended, KEY, LONGEST, Place, Process, Target, controller, key_file};
 use crate::support::document;
 
 const OTHER_KEY: &str = "0123456789abcdef0123456789abcdeX";

@@ -1,11 +1,6 @@
 //! Responses and their transcripts: each whole, byte by byte and at every two-way split.
 
-#![forbid(unsafe_code)]
-
-#[path = "../fuzz/harness.rs"]
-mod harness;
-
-use harness::{run, transcript};
+use crate::harness::{run, transcript};
 
 /// Checks one stream in every split against its transcript; `harness` describes the form.
 fn check_method(head_request: bool, stream: &[u8], expected: &str) {

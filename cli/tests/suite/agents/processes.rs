@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::network::Network;
+use super::network::Network;
 use crate::support::{BINARY, NO_CACHE, binary, document, signal};
 
 /// The key of agents and controllers that have one.

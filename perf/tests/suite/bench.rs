@@ -1,10 +1,8 @@
 //! The benchmarks in quick mode, so that they keep working.
 
-mod support;
-
 use std::process::{Command, Output};
 
-use support::truetail;
+use crate::support::truetail;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_truetail-bench");
 

@@ -1,16 +1,14 @@
 //! A controller of many agents, which are simulated.
 
-mod support;
-
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use crate::support::truetail;
 use engine::load::curve::Curve;
 use engine::load::schedule::{Digest, Schedule};
 use engine::load::share::Share;
 use engine::plan::Arrivals;
 use serde_json::Value;
-use support::truetail;
 
 const SIMULATOR: &str = env!("CARGO_BIN_EXE_truetail-agents-sim");
 const AGENTS: usize = 20;

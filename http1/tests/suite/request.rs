@@ -1,7 +1,5 @@
 //! Rendered requests, and what is refused.
 
-#![forbid(unsafe_code)]
-
 use http1::request::{Request, RequestError, RequestSpec};
 
 /// A plain GET, which each test varies.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::processes::{Agent, Ended, LONGEST, Place, addresses, controller};
+use super::processes::{Agent, Ended, LONGEST, Place, addresses, controller};
 use crate::support::{Target, binary, document, said};
 
 /// A target over TLS in this folder, its issuer in `ca.pem`, its ledger in `ledger.json`.

@@ -3,7 +3,7 @@
 use engine::sys::placement::allowed_cores;
 use engine::sys::units::CoreList;
 
-use crate::processes::{Agent, Ended, LONGEST, Place, Target, addresses, controller};
+use super::processes::{Agent, Ended, LONGEST, Place, Target, addresses, controller};
 use crate::support::{binary, bounded, document, said};
 
 /// A load of a second, as short as a run can be.
@@ -13,7 +13,7 @@ const SHORT: [&str; 8] =
 /// How a command ends that has to end by itself.
 fn ends(args: &[&str]) -> Ended {
     let mut command = binary();
-    crate::processes::Process::start(command.args(args)).ends_within(LONGEST)
+    super::processes::Process::start(command.args(args)).ends_within(LONGEST)
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn the_steps_of_a_series_are_made_by_agents() {
     for (command, steps) in [(&sweep, 2), (&search, 1), (&ceiling, 1)] {
         let mut line = binary();
         line.args(command).args(common).args(step);
-        let ended = crate::processes::Process::start(&mut line).ends_within(3 * LONGEST);
+        let ended = super::processes::Process::start(&mut line).ends_within(3 * LONGEST);
         let code = ended.code.expect("it ends by itself");
         // A rate may not hold here, and that is an answer.
         assert!([0, 4].contains(&code), "{command:?}: {code}: {}{}", ended.stdout, ended.stderr);

@@ -11,6 +11,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
 
+use crate::support::alone;
+
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const BODY: &[u8] = b"The quick brown fox jumps.\n";
 
@@ -60,6 +62,7 @@ fn assert_closed(stream: &mut impl Read) {
 
 #[test]
 fn a_connection_is_kept_and_counted() {
+    let _cores = alone();
     let target = null_target();
     let mut stream = connect(&target);
     for _ in 0..100 {
@@ -71,6 +74,7 @@ fn a_connection_is_kept_and_counted() {
 
 #[test]
 fn a_pipeline_is_answered_in_full() {
+    let _cores = alone();
     let target = null_target();
     let mut stream = connect(&target);
     stream.write_all(&GET.repeat(1_000)).expect("sends");
@@ -82,6 +86,7 @@ fn a_pipeline_is_answered_in_full() {
 
 #[test]
 fn a_client_that_reads_late_gets_every_answer() {
+    let _cores = alone();
     // The responses exceed both socket buffers, so that a send stops in the middle of one.
     let requests = 100_000;
     let target = null_target();
@@ -107,6 +112,7 @@ fn a_client_that_reads_late_gets_every_answer() {
 
 #[test]
 fn a_split_request_is_one_request() {
+    let _cores = alone();
     let target = null_target();
     let mut stream = connect(&target);
     stream.set_nodelay(true).expect("no delay");
@@ -121,6 +127,7 @@ fn a_split_request_is_one_request() {
 
 #[test]
 fn close_and_old_versions_close() {
+    let _cores = alone();
     let target = null_target();
     for request in ["GET / HTTP/1.1\r\nConnection: close\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"] {
         let mut stream = connect(&target);
@@ -134,6 +141,7 @@ fn close_and_old_versions_close() {
 
 #[test]
 fn half_closed_clients_get_their_responses() {
+    let _cores = alone();
     let target = null_target();
     let mut stream = connect(&target);
     stream.write_all(GET).expect("sends");
@@ -145,6 +153,7 @@ fn half_closed_clients_get_their_responses() {
 
 #[test]
 fn head_has_no_body() {
+    let _cores = alone();
     let target = null_target();
     let mut stream = connect(&target);
     stream.write_all(b"HEAD / HTTP/1.1\r\n\r\nHEAD / HTTP/1.1\r\n\r\n").expect("sends");
@@ -157,6 +166,7 @@ fn head_has_no_body() {
 
 #[test]
 fn bodies_are_skipped() {
+    let _cores = alone();
     let target = null_target();
     let mut stream = connect(&target);
     let body = vec![b'x'; 1_000_000];
@@ -170,6 +180,7 @@ fn bodies_are_skipped() {
 
 #[test]
 fn malformed_requests_close_the_connection() {
+    let _cores = alone();
     let target = null_target();
     let mut stream = connect(&target);
     stream.write_all(b"nonsense\r\n\r\n").expect("sends");
@@ -179,6 +190,7 @@ fn malformed_requests_close_the_connection() {
 
 #[test]
 fn connections_beyond_the_limit_are_closed_and_slots_reused() {
+    let _cores = alone();
     let target = start(config(2)).expect("starts");
     let ask = |stream: &mut TcpStream| {
         stream.write_all(GET).expect("sends");
@@ -201,6 +213,7 @@ fn connections_beyond_the_limit_are_closed_and_slots_reused() {
 
 #[test]
 fn many_connections_are_held_at_once() {
+    let _cores = alone();
     let target = start(config(1_000)).expect("starts");
     let mut streams: Vec<TcpStream> = (0..400).map(|_| connect(&target)).collect();
     for _ in 0..3 {
@@ -216,6 +229,7 @@ fn many_connections_are_held_at_once() {
 
 #[test]
 fn stopping_closes_connections_and_frees_the_port() {
+    let _cores = alone();
     let target = null_target();
     let address = target.local_addr();
     let mut stream = connect(&target);
@@ -230,6 +244,7 @@ fn stopping_closes_connections_and_frees_the_port() {
 
 #[test]
 fn the_port_is_shared_with_no_other_null_target() {
+    let _cores = alone();
     let cores: Vec<usize> =
         core_affinity::get_core_ids().expect("cores").into_iter().map(|core| core.id).collect();
     for first in [&cores[..1], &cores] {
@@ -273,6 +288,7 @@ fn connect_tls(target: &NullTarget, config: &Arc<ClientConfig>) -> TlsStream {
 
 #[test]
 fn it_is_the_same_through_tls() {
+    let _cores = alone();
     let (target, client) = null_target_tls(config(64));
     let mut stream = connect_tls(&target, &client);
     for _ in 0..100 {
@@ -296,6 +312,7 @@ fn it_is_the_same_through_tls() {
 
 #[test]
 fn sessions_are_resumed_and_slots_reused() {
+    let _cores = alone();
     let (target, client) = null_target_tls(config(4));
     for number in 0..10 {
         let mut stream = connect_tls(&target, &client);
@@ -312,6 +329,7 @@ fn sessions_are_resumed_and_slots_reused() {
 
 #[test]
 fn many_connections_are_held_at_once_through_tls() {
+    let _cores = alone();
     let (target, client) = null_target_tls(config(300));
     let mut streams: Vec<TlsStream> = (0..200).map(|_| connect_tls(&target, &client)).collect();
     for _ in 0..3 {
@@ -327,6 +345,7 @@ fn many_connections_are_held_at_once_through_tls() {
 
 #[test]
 fn a_client_without_tls_gets_an_alert_and_no_answer() {
+    let _cores = alone();
     let (target, _) = null_target_tls(config(64));
     let mut stream = connect(&target);
     stream.write_all(GET).expect("sends");
@@ -338,6 +357,7 @@ fn a_client_without_tls_gets_an_alert_and_no_answer() {
 
 #[test]
 fn errors_name_flag_value_and_cure() {
+    let _cores = alone();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let listen = taken.local_addr().expect("an address");
     let cases = [

@@ -1,0 +1,5 @@
+//! The benchmarks and the simulated agents, so that they keep working.
+
+mod agents;
+mod bench;
+mod support;
