@@ -340,10 +340,11 @@ fn agents_are_set_up_begin_together_and_report() {
         let head = CollectedHead { samples: told(true), ..head() };
         assert_eq!((collected.name.clone(), &collected.head), (agent.address.to_string(), &head));
         assert_eq!(collected.shards, [0, 1].map(|n| ShardState::of_bytes(vec![n; 9])));
-        // No agent begins before all are set up, and its start is ahead when it hears of it.
+        // No agent begins before all are set up, and its start is ahead when it hears of it, however
+        // long a busy machine took to bring it the word.
         let told_ns = agent.heard_at(is_start).expect("told");
         assert!(last_prepared_ns < told_ns);
-        assert!(told_ns + START_AHEAD_MIN_NS * 9 / 10 < agent.start_ns());
+        assert!(told_ns + START_AHEAD_MIN_NS / 2 < agent.start_ns());
         // They are on one machine: their clocks are the controller's.
         let synchronization = collected.synchronization;
         assert_eq!(synchronization.pings, 16);
